@@ -1,0 +1,56 @@
+# Everything runs in .venv, which is made and filled when it is needed; nothing else is touched.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+demo: $(VENV)/.run ## show Penstock at work on a real recording
+	@$(BIN)/penstock demo
+
+test: $(VENV)/.dev ## run all tests
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+check: $(VENV)/.dev ## lint, format, types, house rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/house
+
+format: $(VENV)/.dev ## format the code and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.bench ## measure speed and memory beside other tools
+	$(BIN)/python bench/bench.py $(ARGS)
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is newer than pyproject.toml while what it stands for is installed.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Penstock needs Python 3.11 or newer; name one with: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ rm -rf $(VENV); echo "Python cannot make a virtual environment here (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
+
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	@echo "Installing Penstock into $(VENV) …" >&2
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "Installing Penstock and its test tools into $(VENV) …" >&2
+	@$(PIP) install --editable '.[dev]'
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	@echo "Installing Penstock and what it is measured against into $(VENV) …" >&2
+	@$(PIP) install --editable '.[bench]'
+	@touch $@ $(VENV)/.run

@@ -1,0 +1,435 @@
+"""The wire that Claude Code, its proxies and Qwen Code share: `stream-json`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from penstock.agents._values import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of, text_or
+from penstock.events import Level, NoticeCode
+from penstock.updates import (
+    BlockEnd,
+    BlockStart,
+    Hint,
+    MessageEnd,
+    MessageStart,
+    ModelUsage,
+    Notice,
+    Plan,
+    Result,
+    RunStart,
+    Text,
+    ToolCall,
+    ToolReturn,
+    Traits,
+    Unknown,
+    Update,
+    Usage,
+)
+
+
+class ApiDelta(msgspec.Struct, gc=False):
+    """The new part of a block."""
+
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    partial_json: str = ""
+    stop_reason: str | None = None
+
+
+class ApiMessage(msgspec.Struct):
+    """A model message, whole or as it begins. `content` of a user's message may be a text."""
+
+    id: str | None = None
+    model: str | None = None
+    content: Any = None
+    usage: Any = None
+
+
+class Abandoned(msgspec.Struct):
+    """Blocks that the CLI took back."""
+
+    from_block_index: int = 0
+
+
+class ApiEvent(msgspec.Struct):
+    """An event of the model's API, passed on."""
+
+    type: str = ""
+    index: int | None = None
+    delta: ApiDelta | None = None
+    message: ApiMessage | None = None
+    content_block: Any = None
+    usage: Any = None
+    abandoned_blocks: Abandoned | None = None
+
+
+class StreamEvent(msgspec.Struct, tag="stream_event"):
+    """One API event of a lane."""
+
+    event: ApiEvent | None = None
+    parent_tool_use_id: str | None = None
+
+
+class Assistant(msgspec.Struct, tag="assistant"):
+    """Blocks of a model message, whole."""
+
+    message: ApiMessage | None = None
+    parent_tool_use_id: str | None = None
+    error: Any = None
+
+
+class User(msgspec.Struct, tag="user"):
+    """Tool results, and texts in the user's role."""
+
+    message: ApiMessage | None = None
+    parent_tool_use_id: str | None = None
+
+
+class System(msgspec.Struct, tag="system"):
+    """What the CLI says of itself; the fields that any of its many subtypes has."""
+
+    subtype: str = ""
+    session_id: str | None = None
+    cwd: str | None = None
+    model: str | None = None
+    claude_code_version: str | None = None
+    qwen_code_version: str | None = None
+    tools: Any = None
+    status: Any = None
+    attempt: Any = None
+    max_retries: Any = None
+    retry_delay_ms: Any = None
+    error_status: Any = None
+    error: Any = None
+    hook_name: str | None = None
+    outcome: Any = None
+    exit_code: Any = None
+    stderr: Any = None
+    description: Any = None
+    summary: Any = None
+    content: Any = None
+    message: Any = None
+    text: Any = None
+    data: Any = None
+    tool_name: Any = None
+    compact_metadata: Any = None
+
+
+class ResultLine(msgspec.Struct, tag="result"):
+    """The end of an answer."""
+
+    subtype: str = ""
+    is_error: bool = False
+    result: Any = None
+    structured_output: Any = None
+    errors: Any = None
+    error: Any = None
+    session_id: str | None = None
+    terminal_reason: str | None = None
+    duration_ms: Any = None
+    total_cost_usd: Any = None
+    usage: Any = None
+
+
+Wire = StreamEvent | Assistant | User | System | ResultLine
+
+_SILENT_TYPES = frozenset(
+    {"tool_progress", "prompt_suggestion", "keep_alive", "control_response", "control_cancel_request"}
+)
+_SILENT_SYSTEM = frozenset(
+    {
+        "thinking_tokens",
+        "hook_started",
+        "hook_progress",
+        "task_progress",
+        "task_updated",
+        "background_tasks_changed",
+        "files_persisted",
+        "session_state_changed",
+        "turn_duration",
+        "commands_changed",
+        "elicitation_complete",
+        "file_snapshot",
+        "post_turn_summary",
+        "away_summary",
+    }
+)
+_NOTICES: dict[str, tuple[NoticeCode, Level]] = {
+    "compact_boundary": ("compaction", "info"),
+    "task_started": ("background", "info"),
+    "task_notification": ("background", "info"),
+    "task_summary": ("background", "info"),
+    "scheduled_task_fire": ("background", "info"),
+    "agents_killed": ("background", "warning"),
+    "model_refusal_no_fallback": ("refusal", "warning"),
+    "model_refusal_fallback": ("refusal", "warning"),
+    "model_fallback": ("model", "warning"),
+    "model_consent_fallback": ("model", "warning"),
+    "permission_denied": ("permission", "warning"),
+    "permission_retry": ("permission", "info"),
+    "stop_hook_summary": ("hook", "info"),
+    "informational": ("status", "info"),
+    "notification": ("status", "info"),
+    "local_command_output": ("status", "info"),
+    "memory_recall": ("status", "info"),
+    "memory_saved": ("status", "info"),
+    "plugin_install": ("status", "info"),
+    "mirror_error": ("error", "warning"),
+    "api_error": ("error", "warning"),
+    "worker_shutting_down": ("session", "warning"),
+}
+_SILENT_EVENTS = frozenset({"ping", "goal_state", "tool_progress"})
+_SILENT_DELTAS = frozenset({"signature_delta", "citations_delta", ""})
+_TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_EXIT = re.compile(r"(?:Error: )?Exit code:? (\d+)")
+PLAN_TOOLS = frozenset({"TodoWrite", "todo_write"})
+
+
+class ClaudeLike:
+    """What the dialects have in common. They differ in how a message ends and in what names it."""
+
+    name: ClassVar[str]
+    wire: ClassVar[Any] = Wire
+    traits: ClassVar[Traits] = Traits(block_ends=True, finals=True)
+    cached_inside: ClassVar[bool] = False
+    """Whether the input figure holds the cached tokens, as OpenAI's does, or they stand beside it."""
+
+    def read(self, event: Any) -> Sequence[Update]:
+        if type(event) is StreamEvent:
+            api, lane = event.event, event.parent_tool_use_id
+            if api is None:
+                return (Unknown("stream_event"),)
+            if api.type == "content_block_delta":
+                return _delta(api, lane)
+            return tuple(self._api(api, lane))
+        reader = self._readers.get(type(event))
+        return tuple(reader(self, event)) if reader is not None else tuple(_other(event))
+
+    def _api(self, api: ApiEvent, lane: str | None) -> Iterator[Update]:
+        if api.type == "content_block_start":
+            yield from _block(api, lane)
+        elif api.type == "content_block_stop":
+            yield BlockEnd(api.index, lane=lane)
+        elif api.type == "message_start":
+            message = api.message or ApiMessage()
+            yield MessageStart(message.id, lane)
+            if (usage := self._figures(message.usage, output=False)) is not None:
+                yield ModelUsage(usage, message.model, lane=lane)
+        elif api.type == "message_delta":
+            yield from self._message_delta(api, lane)
+        elif api.type == "message_stop":
+            yield from self._message_stop(api, lane)
+        elif api.type not in _SILENT_EVENTS:
+            yield Unknown(f"stream_event/{api.type}", lane=lane)
+
+    def _message_delta(self, api: ApiEvent, lane: str | None) -> Iterator[Update]:
+        if (usage := self._figures(api.usage)) is not None:
+            yield ModelUsage(usage, lane=lane)
+
+    def _message_stop(self, api: ApiEvent, lane: str | None) -> Iterator[Update]:
+        yield MessageEnd(lane=lane)
+
+    def _key(self, message: ApiMessage) -> str | None:
+        """What names the message of a whole line."""
+        return message.id
+
+    def _assistant(self, event: Assistant) -> Iterator[Update]:
+        message, lane = event.message or ApiMessage(), event.parent_tool_use_id
+        if message.model == "<synthetic>":  # the CLI's own words, not the model's
+            code: NoticeCode = "error" if event.error else "status"
+            yield Notice(code, text_of(message.content), "error" if event.error else "info", lane)
+            return
+        key = self._key(message)
+        content = message.content
+        for block in content if isinstance(content, list) else [{"type": "text", "text": text_of(content)}]:
+            yield from self._whole(as_dict(block), key, lane)
+        if (usage := self._figures(message.usage, output=False)) is not None:
+            yield ModelUsage(usage, message.model, key, lane)
+
+    def _whole(self, block: dict[str, Any], key: str | None, lane: str | None) -> Iterator[Update]:
+        kind = text_or(block.get("type"), "")
+        if kind == "text":
+            yield Text("text", "final", text_of(block.get("text")), message=key, lane=lane)
+        elif kind == "thinking":
+            yield Text("thinking", "final", text_of(block.get("thinking")), message=key, lane=lane)
+        elif kind in _TOOL_USES:
+            name = text_or(block.get("name"), "tool")
+            value = block.get("input")
+            yield ToolCall(text_of(block.get("id")), name, value, message=key, lane=lane)
+            if name in PLAN_TOOLS and lane is None and (items := plan_items(as_dict(value).get("todos"))):
+                yield Plan(items)
+        elif kind.endswith("_tool_result"):
+            yield _server_result(block, lane)
+        elif kind == "redacted_thinking":
+            yield Notice("redacted", "thinking that the provider hides", lane=lane)
+        elif kind in ("image", "document", "container_upload"):
+            yield Notice("media", media_label(block), lane=lane)
+        else:
+            yield Unknown(f"assistant/{kind}", text_of(block.get("text")) or None, lane)
+
+    def _user(self, event: User) -> Iterator[Update]:
+        # Texts in the user's role are echoes and the CLI's own prompts: never blocks.
+        content = event.message.content if event.message is not None else None
+        for block in as_list(content):
+            part = as_dict(block)
+            if part.get("type") == "tool_result":
+                yield _tool_result(part, event.parent_tool_use_id)
+            elif part.get("type") in ("image", "document"):
+                yield Notice("media", media_label(part), lane=event.parent_tool_use_id)
+
+    def _system(self, event: System) -> Iterator[Update]:
+        kind = event.subtype
+        if kind == "init":
+            tools = [tool for tool in as_list(event.tools) if isinstance(tool, str)]
+            version = event.claude_code_version or event.qwen_code_version
+            yield MessageEnd(status="cut")  # a new start ends what an older one left open
+            yield RunStart(event.session_id, event.model, event.cwd, version, tools or None)
+        elif kind == "status":
+            if event.status == "compacting":
+                yield Notice("compaction", "compacting the conversation")
+        elif kind == "api_retry":
+            yield Notice("retry", _retry_text(event), "warning")
+        elif kind == "hook_response":
+            failed = event.outcome not in (None, "success") or event.exit_code not in (None, 0)
+            said = f": {text_of(event.stderr).strip()}" if failed and text_of(event.stderr).strip() else ""
+            text = f"hook {event.hook_name or ''} {'failed' if failed else 'ran'}{said}"
+            yield Notice("hook", " ".join(text.split(" ")), "warning" if failed else "info")
+        elif kind in _NOTICES:
+            code, level = _NOTICES[kind]
+            yield Notice(code, _system_text(event), level)
+        elif kind not in _SILENT_SYSTEM:
+            yield Unknown(f"system/{kind}", _system_text(event))
+
+    def _result(self, event: ResultLine) -> Iterator[Update]:
+        text = event.result if isinstance(event.result, str) else None
+        failed = event.is_error or event.subtype.startswith("error")
+        reason = text_of(event.errors) or text_of(event.error) or text or event.subtype.replace("_", " ") or "error"
+        if not text and event.structured_output is not None:
+            text = text_of(event.structured_output)
+        yield Result(
+            None if failed else text,
+            failed,
+            reason if failed else None,
+            event.session_id,
+            self._figures(event.usage),
+            as_float(event.total_cost_usd),
+            as_int(event.duration_ms),
+            cancelled=text_of(event.terminal_reason).startswith("aborted"),
+        )
+
+    def _figures(self, usage: Any, output: bool = True) -> Usage | None:
+        """The wire's usage as ours. `output` is false where the wire's figure is a placeholder."""
+        data = as_dict(usage)
+        whole, cached = as_int(data.get("input_tokens")), as_int(data.get("cache_read_input_tokens"))
+        written = as_int(data.get("cache_creation_input_tokens"))
+        if whole is not None and not self.cached_inside:
+            whole += (cached or 0) + (written or 0)
+        made = as_int(data.get("output_tokens")) if output else None
+        return None if whole is None and made is None else Usage(whole, made, cached, written)
+
+    _readers: ClassVar[dict[type, Callable[[Any, Any], Iterator[Update]]]] = {
+        Assistant: _assistant,
+        User: _user,
+        System: _system,
+    }
+
+    def __init_subclass__(cls) -> None:
+        # A dialect may read results its own way.
+        cls._readers = {**ClaudeLike._readers, ResultLine: cls._result}
+
+
+def _delta(api: ApiEvent, lane: str | None) -> Sequence[Update]:
+    delta = api.delta
+    if delta is None:
+        return ()
+    if delta.type == "text_delta":
+        return (Text("text", "delta", delta.text, api.index, None, lane),)
+    if delta.type == "thinking_delta":
+        return (Text("thinking", "delta", delta.thinking, api.index, None, lane),)
+    if delta.type == "input_json_delta":
+        return (Text("tool_input", "delta", delta.partial_json, api.index, None, lane),)
+    return () if delta.type in _SILENT_DELTAS else (Unknown(f"stream_event/{delta.type}", delta.text or None, lane),)
+
+
+def _block(api: ApiEvent, lane: str | None) -> Iterator[Update]:
+    block = as_dict(api.content_block)
+    kind = text_or(block.get("type"), "")
+    if kind in ("text", "thinking"):
+        yield BlockStart("text" if kind == "text" else "thinking", api.index, lane=lane)
+        if text := text_of(block.get(kind)):
+            yield Text("text" if kind == "text" else "thinking", "delta", text, api.index, lane=lane)
+    elif kind in _TOOL_USES:
+        call_id = text_of(block.get("id")) or None
+        yield BlockStart("tool_input", api.index, None, lane, call_id, text_or(block.get("name"), "tool"))
+    elif kind.endswith("_tool_result"):
+        yield _server_result(block, lane)
+    # The rest is told by the whole line that follows.
+
+
+def _tool_result(block: dict[str, Any], lane: str | None) -> ToolReturn:
+    text = text_of(block.get("content"))
+    failed = block.get("is_error") is True
+    found = _EXIT.match(text) if failed else None
+    return ToolReturn(text_of(block.get("tool_use_id")), text, failed, int(found[1]) if found else None, lane=lane)
+
+
+def _server_result(block: dict[str, Any], lane: str | None) -> ToolReturn:
+    """The result of a tool that ran at the provider's: a list of hits, or an error."""
+    content = block.get("content")
+    failed = block.get("is_error") is True or text_or(as_dict(content).get("type"), "").endswith("_error")
+    if failed and isinstance(content, dict):
+        return ToolReturn(text_of(block.get("tool_use_id")), text_of(content.get("error_code")), True, lane=lane)
+    lines = [
+        " ".join(text_of(hit.get(key)) for key in ("title", "url") if hit.get(key)) or text_of(hit)
+        for hit in map(as_dict, as_list(content))
+    ]
+    return ToolReturn(text_of(block.get("tool_use_id")), "\n".join(lines) or text_of(content), lane=lane)
+
+
+def _other(event: Any) -> Iterator[Update]:
+    """Lines of other types, given as plain data."""
+    data = as_dict(event)
+    kind = text_or(data.get("type"), "")
+    if kind == "rate_limit_event":
+        info = as_dict(data.get("rate_limit_info"))
+        if info.get("status") not in (None, "allowed"):
+            what = " ".join(text_of(info.get(key)) for key in ("status", "rateLimitType") if info.get(key))
+            yield Notice("rate_limit", f"rate limit: {what}", "warning")
+    elif kind == "control_request":
+        request = as_dict(data.get("request"))
+        if request.get("subtype") == "can_use_tool":
+            text = f"may {text_or(request.get('tool_name'), 'the tool')} run? {text_of(request.get('input'))}"
+            yield Hint(text_of(data.get("request_id")), text)
+    elif kind == "tool_use_summary":
+        yield Notice("status", text_of(data.get("summary")))
+    elif kind == "auth_status":
+        error = text_of(data.get("error"))
+        yield Notice("status", error or text_of(data.get("output")) or "signing in", "error" if error else "info")
+    elif kind == "conversation_reset":
+        yield Notice("session", "the conversation was reset")
+    elif kind not in _SILENT_TYPES:
+        yield Unknown(kind or None, text_of(data.get("text")) or None)
+
+
+def _retry_text(event: System) -> str:
+    delay = as_float(event.retry_delay_ms)
+    wait = f" in {delay / 1000:.1f} s" if delay is not None else ""
+    status = f" ({event.error_status})" if event.error_status else ""
+    return f"{text_of(event.error) or 'error'}{status}: attempt {event.attempt} of {event.max_retries}{wait}"
+
+
+def _system_text(event: System) -> str:
+    if event.subtype == "compact_boundary":
+        tokens = as_dict(event.compact_metadata)
+        before, after = as_int(tokens.get("pre_tokens")), as_int(tokens.get("post_tokens"))
+        return "conversation compacted" + (f": {before} tokens to {after}" if before and after else "")
+    values = (event.content, event.message, event.text, event.description, event.summary, event.error, event.data)
+    said = next((text for value in values if (text := text_of(value))), "")
+    what = event.subtype.replace("_", " ")
+    extra = text_of(event.status if event.subtype.startswith("task_") else event.tool_name)
+    return ": ".join(part for part in (what, extra, said) if part)

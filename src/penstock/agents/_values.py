@@ -1,0 +1,158 @@
+"""Tolerant readings of wire values, shared by the adapters.
+
+A wire promises little: a field that is text today is a list of blocks tomorrow, or null. These helpers take
+any value that JSON can hold, never raise, and lose no text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from penstock import decoding
+from penstock.events import PlanItem
+
+MAX_DEPTH = 8
+"""Levels of nesting that `text_of` looks through; what lies deeper is shown as JSON. No wire nests text that
+deep, and recursion without a bound could be driven into Python's own limit."""
+
+_TEXT_KEYS = ("text", "content", "message", "output", "thinking", "summary", "title", "detail", "error")
+_MEDIA_TYPES = frozenset({"image", "image_url", "audio", "video", "document", "file", "resource", "input_image"})
+_MIME_KEYS = ("mimeType", "mime_type", "media_type", "mime")
+_PLAN_KEYS = ("content", "text", "step", "description", "title", "task")
+_DONE = frozenset({"completed", "complete", "done", "cancelled", "canceled"})
+_RUNNING = frozenset({"in_progress", "in-progress", "inProgress", "active", "running"})
+
+PlanStatus = Literal["pending", "in_progress", "completed"]
+
+
+def compact(value: Any) -> str:
+    """`value` as JSON text without blanks; `""` for nesting that no writer follows."""
+    try:
+        return decoding.compact(value)
+    except Exception:
+        return ""
+
+
+def text_of(value: Any, sep: str = "\n") -> str:
+    """The text of a value: a string, a list of content blocks (joined by `sep`), one block, or None (`""`).
+
+    An image, a document or a sound is named in brackets, as `[image image/png]`. A number, and an object without
+    any text, is given as JSON.
+    """
+    return value if type(value) is str else _text_of(value, sep, MAX_DEPTH)
+
+
+def _text_of(value: Any, sep: str, depth: int) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if depth <= 0 or not isinstance(value, (list, tuple, dict)):
+        return compact(value)
+    if isinstance(value, dict):
+        return _text_of_block(value, sep, depth - 1)
+    return sep.join(text for part in value if (text := _text_of(part, sep, depth - 1)))
+
+
+def _text_of_block(block: dict[str, Any], sep: str, depth: int) -> str:
+    if not block:
+        return ""
+    for key in _TEXT_KEYS:
+        if block.get(key) not in (None, ""):
+            return _text_of(block[key], sep, depth)
+    kind = block.get("type")
+    if isinstance(kind, str) and kind in _MEDIA_TYPES:
+        return media_label(block)
+    if any(key in block for key in _TEXT_KEYS):
+        return ""
+    return compact(block)
+
+
+def media_label(block: dict[str, Any]) -> str:
+    """What stands in text for a picture, document or sound: `[image image/png]`."""
+    kind = text_or(block.get("type"), "media")
+    source = block.get("source")
+    for place in (block, source if isinstance(source, dict) else {}):
+        for key in _MIME_KEYS:
+            if isinstance(place.get(key), str):
+                return f"[{kind} {place[key]}]"
+    return f"[{kind}]"
+
+
+def text_or(value: Any, default: str) -> str:
+    """`value` where it is a string that is not empty, else `default`."""
+    return value if isinstance(value, str) and value else default
+
+
+def as_int(value: Any) -> int | None:
+    """A whole number, or None. A fraction is cut off; booleans and texts are no numbers."""
+    if type(value) is int:
+        return value
+    if isinstance(value, float):
+        try:
+            return int(value)
+        except (ValueError, OverflowError):  # NaN and the infinities
+            return None
+    return None
+
+
+def as_float(value: Any) -> float | None:
+    """A finite number, or None. Booleans and texts are no numbers."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if number - number == 0 else None  # False for NaN and the infinities
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    """`value` where it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """`value` where it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def plan_items(value: Any) -> list[PlanItem]:
+    """A todo list or plan, from a list of texts or of objects with a text and a status (or `completed`).
+
+    An item that was cancelled counts as completed: nothing is left to do. An unknown status is pending. Items
+    without text are left out.
+    """
+    items = []
+    for entry in as_list(value):
+        fields = as_dict(entry) if isinstance(entry, dict) else {"text": entry}
+        text = next((found for key in _PLAN_KEYS if (found := text_of(fields.get(key)))), "")
+        if text:
+            items.append(PlanItem(text, _plan_status(fields)))
+    return items
+
+
+def _plan_status(fields: dict[str, Any]) -> PlanStatus:
+    status = fields.get("status")
+    if fields.get("completed") is True or (isinstance(status, str) and status in _DONE):
+        return "completed"
+    return "in_progress" if isinstance(status, str) and status in _RUNNING else "pending"
+
+
+def inner_message(text: str) -> str:
+    """The message inside an error text that is itself JSON, else the text as it is."""
+    stripped = text.strip()
+    if not stripped.startswith("{"):
+        return text
+    try:
+        found = msgspec.json.decode(stripped)
+    except Exception:
+        return text
+    error = found.get("error")
+    nested = error.get("message") if isinstance(error, dict) else error
+    for candidate in (nested, found.get("message"), found.get("detail")):
+        if isinstance(candidate, str) and candidate:
+            return candidate
+    return text

@@ -1,0 +1,360 @@
+"""cline: `cline --json "…"`.
+
+Each text delta comes with all of the text so far, which is not read; the texts end late (`content_end`), that of the
+thinking after that of the answer. See `docs/agents/cline.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from penstock.agents._values import as_dict, as_float, as_int, inner_message, text_of, text_or
+from penstock.updates import (
+    Failure,
+    MessageEnd,
+    MessageStart,
+    ModelUsage,
+    Notice,
+    Result,
+    RunStart,
+    Text,
+    ToolCall,
+    ToolReturn,
+    Traits,
+    Unknown,
+    Update,
+    Usage,
+)
+
+MAX_SUB_AGENTS = 256
+"""Sub-agents and their calls that are kept apart at once. More than that are ends that were never told."""
+
+_SPAWN_TOOLS = frozenset({"spawn_agent"})
+_EXIT_CODE = re.compile(r"exited with code (-?\d{1,10})")
+
+
+class Inner(msgspec.Struct, rename="camel"):
+    """`event` of an `agent_event`: the fields of all kinds together, told apart by `type`."""
+
+    type: str | None = None
+    content_type: str | None = None
+    text: Any = None
+    reasoning: Any = None
+    redacted: Any = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    input: Any = None
+    update: Any = None
+    output: Any = None
+    error: Any = None
+    recoverable: Any = None
+    message: Any = None
+    notice_type: Any = None
+    reason: Any = None
+    input_tokens: Any = None
+    output_tokens: Any = None
+    cache_read_tokens: Any = None
+    cache_write_tokens: Any = None
+    cost: Any = None
+    agent_id: str | None = None
+    parent_agent_id: str | None = None
+
+
+class AgentEvent(msgspec.Struct, tag_field="type", tag="agent_event"):
+    """Everything that an agent does. Which agent, the line does not say."""
+
+    event: Inner = msgspec.field(default_factory=Inner)
+
+
+class HookEvent(msgspec.Struct, tag_field="type", tag="hook_event", rename="camel"):
+    """A hook ran; the only lines that name an agent."""
+
+    hook_event_name: str | None = None
+    agent_id: str | None = None
+    parent_agent_id: str | None = None
+
+
+class RunBegin(msgspec.Struct, tag_field="type", tag="run_start", rename="camel"):
+    """Who runs; only with `--verbose`."""
+
+    session_id: str | None = None
+    model_id: str | None = None
+
+
+class RunResult(msgspec.Struct, tag_field="type", tag="run_result", rename="camel"):
+    """The end. `text` is the answer, or the error message where `finish_reason` is `error`."""
+
+    finish_reason: str | None = None
+    text: Any = None
+    usage: Any = None
+    aggregate_usage: Any = None
+    duration_ms: Any = None
+    model: Any = None
+
+
+class AbortRequested(msgspec.Struct, tag_field="type", tag="run_abort_requested"):
+    """A signal asked for the end."""
+
+    reason: Any = None
+
+
+class Aborted(msgspec.Struct, tag_field="type", tag="run_aborted"):
+    """The run was stopped; comes after the `run_result`."""
+
+    reason: Any = None
+    message: Any = None
+
+
+class TeamEvent(msgspec.Struct, tag_field="type", tag="team_event"):
+    """News of the team of agents that works in the background."""
+
+    event: Any = None
+
+
+class TeamRestored(msgspec.Struct, tag_field="type", tag="team_restored", rename="camel"):
+    """A team of an earlier run is there again."""
+
+    team_name: Any = None
+
+
+class Cline:
+    """Reads `cline --json`."""
+
+    name: ClassVar[str] = "cline"
+    traits: ClassVar[Traits] = Traits(block_ends=True)
+    wire: ClassVar[Any] = (
+        AgentEvent | HookEvent | RunBegin | RunResult | AbortRequested | Aborted | TeamEvent | TeamRestored
+    )
+
+    def __init__(self) -> None:
+        self._spawns: list[str] = []  # calls that asked for a sub-agent which has not started yet
+        self._lanes: dict[str, str] = {}  # sub-agents at work, the latest last, and the calls that started them
+
+    def read(self, event: Any) -> Sequence[Update]:
+        """The updates that one wire event means."""
+        if isinstance(event, AgentEvent):
+            return self._read_agent_event(event.event)
+        if isinstance(event, HookEvent):
+            return self._read_hook(event)
+        if isinstance(event, RunResult):
+            return _read_run_result(event)
+        if isinstance(event, RunBegin):
+            return (RunStart(session_id=event.session_id, model=event.model_id),)
+        if isinstance(event, AbortRequested):
+            return (Notice("status", f"abort requested {text_of(event.reason)}".rstrip(), "warning"),)
+        if isinstance(event, Aborted):
+            reason = text_of(event.message) or text_of(event.reason) or "aborted"
+            return (Result(is_error=True, cancelled=True, reason=reason),)
+        if isinstance(event, TeamEvent):
+            return _read_team_event(as_dict(event.event))
+        if isinstance(event, TeamRestored):
+            return (Notice("background", f"team restored: {text_of(event.team_name)}"),)
+        fields = as_dict(event)
+        text = text_of(fields.get("text")) or text_of(fields.get("message"))
+        return (Unknown(wire_type=text_or(fields.get("type"), "") or None, text=text or None),)
+
+    def _read_hook(self, event: HookEvent) -> Sequence[Update]:
+        agent, name = event.agent_id, event.hook_event_name
+        if name in ("agent_start", "agent_resume"):
+            if agent and event.parent_agent_id and agent not in self._lanes:
+                self._lanes[agent] = self._spawns.pop(0) if self._spawns else agent
+                if len(self._lanes) > MAX_SUB_AGENTS:
+                    del self._lanes[next(iter(self._lanes))]
+        elif name in ("agent_end", "agent_abort"):
+            if event.parent_agent_id:
+                self._lanes.pop(agent or "", None)
+            else:
+                self._lanes.clear()
+        # `agent_error` ends no lane yet: the error itself is still to come.
+        return ()
+
+    def _spawn_began(self, call_id: str) -> None:
+        if call_id not in self._spawns:
+            self._spawns.append(call_id)
+            del self._spawns[:-MAX_SUB_AGENTS]
+
+    def _spawn_ended(self, call_id: str) -> None:
+        # Also for a sub-agent that never told its end.
+        self._spawns = [spawn for spawn in self._spawns if spawn != call_id]
+        self._lanes = {agent: lane for agent, lane in self._lanes.items() if lane != call_id}
+
+    def _lane_of(self, event: Inner) -> str | None:
+        if event.tool_name in _SPAWN_TOOLS:
+            if event.type == "content_start":
+                self._spawn_began(_call_id(event))
+            elif event.type == "content_end":
+                self._spawn_ended(_call_id(event))
+        if event.parent_agent_id and event.agent_id:
+            return self._lanes.get(event.agent_id, event.agent_id)
+        return next(reversed(self._lanes.values())) if self._lanes else None
+
+    def _read_agent_event(self, event: Inner) -> Sequence[Update]:
+        lane = self._lane_of(event)
+        match event.type:
+            case "content_start":
+                return _content_start(event, lane)
+            case "content_update":
+                return _content_update(event, lane)
+            case "content_end":
+                return _content_end(event, lane)
+            case "usage":
+                return (ModelUsage(_usage(event), lane=lane),)
+            case "iteration_start":
+                return (MessageStart(lane=lane),)
+            case "iteration_end":
+                return (MessageEnd(lane=lane),)
+            case "notice":
+                return (_notice(event, lane),)
+            case "error":
+                return self._read_error(event, lane)
+            case "done":
+                return ()  # all of it comes again in `run_result`
+        return (Unknown(f"agent_event/{event.type}", text_of(event.text) or text_of(event.message) or None, lane),)
+
+    def _read_error(self, event: Inner, lane: str | None) -> Sequence[Update]:
+        message = inner_message(text_of(event.error) or text_of(event.message)) or "cline gave no message"
+        if event.recoverable is True:
+            return (Notice("error", message, "warning", lane),)
+        if lane is None:
+            return (Notice("error", message, "error"), Failure(message))
+        self._lanes = {agent: at for agent, at in self._lanes.items() if at != lane}
+        return (Notice("error", message, "error", lane),)
+
+
+def _content_start(event: Inner, lane: str | None) -> Sequence[Update]:
+    match event.content_type:
+        case "text":
+            text = text_of(event.text)
+            return (Text("text", "delta", text, "text", lane=lane),) if text else ()
+        case "reasoning":
+            thought = text_of(event.reasoning)
+            if thought:
+                return (Text("thinking", "delta", thought, "reasoning", lane=lane),)
+            return (Notice("redacted", "thinking that the provider hides", lane=lane),) if event.redacted else ()
+        case "tool":
+            return (ToolCall(_call_id(event), event.tool_name or "tool", event.input, lane=lane),)
+    return (_unknown_content(event, lane),)
+
+
+def _content_update(event: Inner, lane: str | None) -> Sequence[Update]:
+    if event.content_type != "tool":
+        return (_unknown_content(event, lane),)
+    update = event.update
+    chunk = text_of(update.get("chunk") or update.get("text")) if isinstance(update, dict) else text_of(update)
+    return (Text("tool_output", "delta", chunk, lane=lane, call_id=_call_id(event)),) if chunk else ()
+
+
+def _content_end(event: Inner, lane: str | None) -> Sequence[Update]:
+    match event.content_type:
+        case "text":
+            text = text_of(event.text)
+            return (Text("text", "final", text, "text", lane=lane),) if text else ()
+        case "reasoning":
+            thought = text_of(event.reasoning)
+            return (Text("thinking", "final", thought, "reasoning", lane=lane),) if thought else ()
+        case "tool":
+            return (_tool_return(event, lane),)
+    return (_unknown_content(event, lane),)
+
+
+def _unknown_content(event: Inner, lane: str | None) -> Unknown:
+    return Unknown(f"agent_event/{event.type}/{event.content_type}", text_of(event.text) or None, lane)
+
+
+def _call_id(event: Inner) -> str:
+    return event.tool_call_id or event.tool_name or "call"
+
+
+def _tool_return(event: Inner, lane: str | None) -> ToolReturn:
+    """`output` is one `{query, result, success, error}`, a list of them (one for each command), or anything."""
+    failed = bool(event.error)
+    exit_code = None
+    texts = []
+    for entry in event.output if isinstance(event.output, list) else [event.output]:
+        if not isinstance(entry, dict) or not ("result" in entry or "error" in entry):
+            texts.append(text_of(entry))
+            continue
+        error = text_of(entry.get("error"))
+        texts.append(text_of(entry.get("result")) or error)
+        failed = failed or bool(error) or entry.get("success") is False
+        if exit_code is None and (found := _EXIT_CODE.search(error)):
+            exit_code = int(found[1])
+    text = "\n".join(text for text in texts if text) or text_of(event.error)
+    return ToolReturn(_call_id(event), text, failed, exit_code, event.tool_name, lane)
+
+
+def _notice(event: Inner, lane: str | None) -> Notice:
+    text = text_of(event.message) or text_of(event.text)
+    reason = text_of(event.reason)
+    if "compaction" in reason:
+        return Notice("compaction", text, lane=lane)
+    if event.notice_type == "recovery":
+        return Notice("retry", text, "warning", lane)
+    return Notice("status", text, "warning" if event.notice_type == "stop" else "info", lane)
+
+
+def _read_team_event(event: dict[str, Any]) -> Sequence[Update]:
+    kind = text_or(event.get("type"), "team event")
+    if kind == "agent_event" or event.get("message") == "heartbeat":
+        return ()
+    who = next((found for key in ("agentId", "run", "task", "outcome") if (found := _name_of(event.get(key)))), "")
+    what = _name_of(event.get("message"))
+    return (Notice("background", ": ".join(part for part in (f"{kind} {who}".rstrip(), what) if part)),)
+
+
+def _name_of(value: Any) -> str:
+    fields = as_dict(value)
+    if not fields:
+        return text_of(value)
+    return next((found for key in ("subject", "title", "agentId", "id") if (found := text_of(fields.get(key)))), "")
+
+
+def _usage(figures: Inner) -> Usage:
+    return Usage(
+        input_tokens=as_int(figures.input_tokens),
+        output_tokens=as_int(figures.output_tokens),
+        cached_tokens=as_int(figures.cache_read_tokens),
+        cache_write_tokens=as_int(figures.cache_write_tokens),
+        cost_usd=as_float(figures.cost),
+    )
+
+
+def _total(value: Any) -> Usage | None:
+    if not isinstance(value, dict):
+        return None
+    return Usage(
+        input_tokens=as_int(value.get("inputTokens")),
+        output_tokens=as_int(value.get("outputTokens")),
+        cached_tokens=as_int(value.get("cacheReadTokens")),
+        cache_write_tokens=as_int(value.get("cacheWriteTokens")),
+    )
+
+
+def _read_run_result(event: RunResult) -> Sequence[Update]:
+    totals = event.aggregate_usage if isinstance(event.aggregate_usage, dict) else event.usage
+    text = text_of(event.text)
+    finish = event.finish_reason or "completed"
+    reply = reason = None
+    if finish == "completed":
+        reply = text
+    elif finish == "error":
+        reason = inner_message(text) or "cline ended with an error and gave no message"
+    else:
+        reason = f"cline stopped: {finish}"
+    result = Result(
+        reply=reply,
+        is_error=finish != "completed",
+        reason=reason,
+        usage=_total(totals),
+        cost_usd=as_float(as_dict(totals).get("totalCost")),
+        duration_ms=as_int(event.duration_ms),
+        cancelled=finish == "aborted",
+    )
+    # A run that failed leaves its iteration open, and the model is named only now.
+    end = MessageEnd(status="cut" if result.is_error else None)
+    model = text_of(as_dict(event.model).get("id"))
+    return (end, RunStart(model=model), result) if model else (end, result)

@@ -1,0 +1,234 @@
+"""Copilot: `copilot -p … --output-format json`.
+
+A model call (`model.call_start`) is a message; called again in the same turn, it is begun again. Deltas get
+lost under load: the whole `assistant.message` is the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from penstock.agents._values import as_dict, as_float, as_int, as_list, plan_items, text_of, text_or
+from penstock.events import Level, NoticeCode
+from penstock.updates import (
+    BlockStart,
+    Failure,
+    Hint,
+    HintAnswer,
+    MessageEnd,
+    MessageStart,
+    ModelUsage,
+    Notice,
+    Plan,
+    Result,
+    RunStart,
+    Text,
+    ToolCall,
+    ToolReturn,
+    Traits,
+    Unknown,
+    Update,
+    Usage,
+)
+
+
+class Piece(msgspec.Struct):
+    """The new part of something."""
+
+    messageId: str | None = None
+    reasoningId: str | None = None
+    toolCallId: str | None = None
+    toolName: str | None = None
+    deltaContent: str = ""
+    inputDelta: str = ""
+    text: str = ""
+
+
+class MessageDelta(msgspec.Struct, tag="assistant.message_delta"):
+    """New text."""
+
+    data: Piece | None = None
+    agentId: str | None = None
+
+
+class ReasoningDelta(msgspec.Struct, tag="assistant.reasoning_delta"):
+    """New thinking."""
+
+    data: Piece | None = None
+    agentId: str | None = None
+
+
+class CallDelta(msgspec.Struct, tag="assistant.tool_call_delta"):
+    """New input of a call."""
+
+    data: Piece | None = None
+    agentId: str | None = None
+
+
+class ShellOutput(msgspec.Struct, tag="tool.shell_output"):
+    """New output of a shell command."""
+
+    data: Piece | None = None
+    agentId: str | None = None
+
+
+_SILENT = frozenset(
+    """
+    session.skills_loaded session.mcp_servers_loaded session.background_tasks_changed session.usage_info
+    session.title_changed session.mode_changed session.start session.resume session.shutdown session.idle
+    session.context_changed session.snapshot_rewind session.task_complete session.custom_agents_updated
+    session.mcp_server_status_changed session.extensions_loaded session.workspace_file_changed session.handoff
+    user.message assistant.turn_start assistant.turn_retry assistant.idle assistant.message_start
+    assistant.streaming_delta
+    assistant.fusion_start assistant.fusion_end assistant.fusion_delta
+    model.call_finished model.call_failure model.call_final_result
+    tool.execution_partial_result tool.execution_progress tool.user_requested
+    hook.start hook.progress skill.invoked system.message external_tool.requested external_tool.completed
+    subagent.configured subagent.selected subagent.deselected mcp.oauth_required mcp.oauth_completed
+    command.queued command.execute command.completed commands.changed capabilities.changed
+    pending_messages.modified agent.interrupted
+    """.split()
+)
+# Lines that say something in words: their code and level, and where the words are.
+_NOTICES: dict[str, tuple[NoticeCode, Level]] = {
+    "session.warning": ("status", "warning"),
+    "session.truncation": ("compaction", "info"),
+    "session.compaction_start": ("compaction", "info"),
+    "session.compaction_complete": ("compaction", "info"),
+    "session.model_change": ("model", "info"),
+    "assistant.intent": ("status", "info"),
+    "system.notification": ("status", "info"),
+    "subagent.started": ("background", "info"),
+    "subagent.completed": ("background", "info"),
+    "subagent.failed": ("background", "warning"),
+    "exit_plan_mode.requested": ("permission", "info"),
+    "exit_plan_mode.completed": ("permission", "info"),
+}
+_WORDS = ("message", "content", "intent", "error", "agentDisplayName", "agentName", "newModel", "summary", "planContent")
+
+
+class Copilot:
+    """Remembers which call started which sub-agent, and nothing else."""
+
+    name: ClassVar[str] = "copilot"
+    traits: ClassVar[Traits] = Traits(block_ends=True)
+    wire: ClassVar[Any] = MessageDelta | ReasoningDelta | CallDelta | ShellOutput
+
+    def __init__(self) -> None:
+        self._started_by: dict[str, str] = {}
+
+    def read(self, event: Any) -> Sequence[Update]:
+        kind = type(event)
+        if kind is dict:
+            return tuple(self._line(event))
+        piece = event.data if kind in (MessageDelta, ReasoningDelta, CallDelta, ShellOutput) else None
+        if piece is None:
+            return (Unknown(),) if not isinstance(event, msgspec.Struct) else ()
+        lane = self._lane(event.agentId)
+        if kind is MessageDelta:
+            return (Text("text", "delta", piece.deltaContent, piece.messageId, None, lane),)
+        if kind is ReasoningDelta:
+            return (Text("thinking", "delta", piece.deltaContent, piece.reasoningId, None, lane),)
+        call_id = piece.toolCallId or ""
+        if kind is CallDelta:
+            return (
+                BlockStart("tool_input", call_id, None, lane, call_id, piece.toolName),
+                Text("tool_input", "delta", piece.inputDelta, call_id, None, lane, call_id),
+            )
+        return (Text("tool_output", "delta", piece.text, lane=lane, call_id=call_id),)
+
+    def _lane(self, agent_id: str | None) -> str | None:
+        return self._started_by.get(agent_id, agent_id) if agent_id else None
+
+    def _line(self, event: dict[str, Any]) -> Iterator[Update]:
+        kind, data = text_or(event.get("type"), ""), as_dict(event.get("data"))
+        agent_id = text_or(event.get("agentId"), "")
+        if kind == "subagent.started" and agent_id and data.get("toolCallId"):
+            self._started_by[agent_id] = text_of(data["toolCallId"])
+        lane = self._lane(agent_id)
+        if kind == "result":
+            yield _result(event)
+        elif kind.startswith(("assistant.", "model.", "tool.")) and kind not in _SILENT | _NOTICES.keys():
+            yield from _work(kind, data, lane)
+        elif kind == "session.info":
+            code: NoticeCode = "retry" if data.get("infoType") == "model_retry" else "status"
+            yield Notice(code, text_of(data.get("message")), "warning" if code == "retry" else "info", lane)
+        elif kind == "session.error":
+            yield Notice("error", text_of(data.get("message")), "error", lane)
+            yield Failure(text_of(data.get("message")) or "the session failed")
+        elif kind == "session.tools_updated":
+            yield RunStart(model=text_of(data.get("model")) or None)
+        elif kind in ("session.todos_changed", "session.plan_changed"):
+            if items := plan_items(data.get("todos") or data.get("items")):
+                yield Plan(items, lane)
+        elif kind == "abort":
+            yield Result(cancelled=True, reason=text_of(data.get("reason")) or "interrupted")
+        elif kind == "hook.end":
+            if data.get("success") is False:
+                yield Notice("hook", f"hook failed: {text_of(data.get('error'))}", "warning", lane)
+        elif kind in ("permission.requested", "user_input.requested", "elicitation.requested"):
+            yield _question(data, lane)
+        elif kind in ("permission.completed", "user_input.completed", "elicitation.completed"):
+            said = data.get("answer") or as_dict(data.get("result")).get("kind") or data.get("action")
+            yield HintAnswer(text_of(data.get("requestId")), text_of(said), lane)
+        elif kind in _NOTICES:
+            words = next((text for key in _WORDS if (text := text_of(data.get(key)))), "")
+            what = kind.split(".", 1)[1].replace("_", " ") if not kind.startswith("subagent") else kind.replace(".", " ")
+            yield Notice(_NOTICES[kind][0], f"{what}: {words}" if words else what, _NOTICES[kind][1], lane)
+        elif kind not in _SILENT:
+            yield Unknown(kind or None, text_of(data.get("content")) or None, lane)
+
+
+def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]:
+    if kind == "model.call_start":
+        yield MessageStart(text_of(data.get("turnId")) or None, lane)
+        if lane is None:
+            yield RunStart(model=text_of(data.get("model")) or None)
+    elif kind == "assistant.message":
+        yield Text("text", "final", text_of(data.get("content")), text_of(data.get("messageId")) or None, lane=lane)
+        for request in map(as_dict, as_list(data.get("toolRequests"))):
+            name, value = text_or(request.get("name"), "tool"), request.get("arguments")
+            yield ToolCall(text_of(request.get("toolCallId")), name, value, lane=lane)
+    elif kind == "assistant.reasoning":
+        place = text_of(data.get("reasoningId")) or None
+        yield Text("thinking", "final", text_of(data.get("content")), place, lane=lane)
+    elif kind == "assistant.turn_end":
+        yield MessageEnd(lane=lane)
+    elif kind == "assistant.usage":
+        yield ModelUsage(_figures(data), text_of(data.get("model")) or None, lane=lane, whole=True)
+    elif kind == "tool.execution_start":
+        name = text_or(data.get("toolName"), "tool")
+        yield ToolCall(text_of(data.get("toolCallId")), name, data.get("arguments"), lane=lane)
+    elif kind == "tool.execution_complete":
+        exit_code = as_int(as_dict(data.get("shellExecution")).get("exitCode"))
+        failed = data.get("success") is False or bool(exit_code)
+        text = text_of(as_dict(data.get("result")).get("content")) or text_of(data.get("error"))
+        yield ToolReturn(text_of(data.get("toolCallId")), text, failed, exit_code, lane=lane)
+    else:
+        yield Unknown(kind, text_of(data.get("content")) or None, lane)
+
+
+def _figures(data: dict[str, Any]) -> Usage:
+    counts = [as_int(data.get(key)) for key in ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")]
+    return Usage(*counts)
+
+
+def _question(data: dict[str, Any], lane: str | None) -> Hint:
+    request = as_dict(data.get("permissionRequest"))
+    asked = data.get("question") or data.get("message") or request.get("intention") or request.get("fullCommandText")
+    options = [text_of(choice) for choice in as_list(data.get("choices"))]
+    return Hint(text_of(data.get("requestId")), text_of(asked or request), options or None, lane=lane)
+
+
+def _result(event: dict[str, Any]) -> Result:
+    code = as_int(event.get("exitCode"))
+    usage = as_dict(event.get("usage"))
+    milliseconds = as_float(usage.get("sessionDurationMs"))
+    return Result(
+        is_error=bool(code),
+        session_id=text_of(event.get("sessionId")) or None,
+        duration_ms=None if milliseconds is None else int(milliseconds),
+    )

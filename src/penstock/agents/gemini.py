@@ -1,0 +1,152 @@
+"""gemini: `gemini -p … --output-format stream-json`.
+
+Text comes only as deltas without message ids; a message is known to be over by what stands between it and the
+next. See `docs/agents/gemini.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from penstock.agents._values import as_dict, as_int, inner_message, plan_items, text_of, text_or
+from penstock.events import Level
+from penstock.updates import (
+    Notice,
+    Plan,
+    Result,
+    RunStart,
+    Text,
+    ToolCall,
+    ToolReturn,
+    Traits,
+    Unknown,
+    Update,
+    Usage,
+)
+
+
+class Init(msgspec.Struct, tag_field="type", tag="init"):
+    """The first line."""
+
+    session_id: str | None = None
+    model: str | None = None
+
+
+class Message(msgspec.Struct, tag_field="type", tag="message"):
+    """A delta of the model's text (`role` assistant), or the echoed prompt (`role` user)."""
+
+    role: str | None = None
+    content: Any = None
+    delta: Any = None
+
+
+class ToolUse(msgspec.Struct, tag_field="type", tag="tool_use"):
+    """A call with its whole input."""
+
+    tool_name: str | None = None
+    tool_id: str | None = None
+    parameters: Any = None
+
+
+class ToolResult(msgspec.Struct, tag_field="type", tag="tool_result"):
+    """The result of a call. `output` is absent where it is no text."""
+
+    tool_id: str | None = None
+    status: str | None = None
+    output: Any = None
+    error: Any = None
+
+
+class ErrorLine(msgspec.Struct, tag_field="type", tag="error"):
+    """A note on trouble, not the end."""
+
+    severity: str | None = None
+    message: Any = None
+
+
+class Outcome(msgspec.Struct, tag_field="type", tag="result"):
+    """The end; `status` is `success` or `error`, and `error` may be absent even then."""
+
+    status: str | None = None
+    error: Any = None
+    stats: Any = None
+
+
+class Gemini:
+    """Reads `gemini --output-format stream-json`."""
+
+    name: ClassVar[str] = "gemini"
+    traits: ClassVar[Traits] = Traits()
+    wire: ClassVar[Any] = Init | Message | ToolUse | ToolResult | ErrorLine | Outcome
+
+    def read(self, event: Any) -> Sequence[Update]:
+        """The updates that one wire event means."""
+        if isinstance(event, Message):
+            return _read_message(event)
+        if isinstance(event, ToolUse):
+            return _read_tool_use(event)
+        if isinstance(event, ToolResult):
+            failed = event.status == "error" or bool(event.error)
+            text = (text_of(event.error) if failed else "") or text_of(event.output)
+            return (ToolReturn(event.tool_id or "call", text, failed),)
+        if isinstance(event, ErrorLine):
+            level: Level = "warning" if event.severity == "warning" else "error"
+            return (Notice("error", inner_message(text_of(event.message)), level),)
+        if isinstance(event, Outcome):
+            return (_read_result(event),)
+        if isinstance(event, Init):
+            return (RunStart(session_id=event.session_id, model=event.model),)
+        fields = as_dict(event)
+        text = text_of(fields.get("content")) or text_of(fields.get("message"))
+        return (Unknown(wire_type=text_or(fields.get("type"), "") or None, text=text or None),)
+
+
+def _read_message(event: Message) -> Sequence[Update]:
+    if event.role == "user":
+        return ()
+    text = text_of(event.content, "")
+    if not text:
+        return ()
+    if event.role not in ("assistant", "model", None):
+        return (Notice("status", text),)
+    # Only an explicit false says that the message is whole: a delta taken for a whole would throw text away.
+    return (Text("text", "final" if event.delta is False else "delta", text),)
+
+
+def _read_tool_use(event: ToolUse) -> Sequence[Update]:
+    name = event.tool_name or "tool"
+    call = ToolCall(event.tool_id or "call", name, event.parameters)
+    if name == "write_todos" and isinstance(event.parameters, dict) and "todos" in event.parameters:
+        return (call, Plan(plan_items(event.parameters["todos"])))
+    return (call,)
+
+
+def _read_result(event: Outcome) -> Result:
+    stats = as_dict(event.stats)
+    usage = Usage(
+        input_tokens=as_int(stats.get("input_tokens")),
+        output_tokens=as_int(stats.get("output_tokens")),
+        cached_tokens=as_int(stats.get("cached")),
+    )
+    reason = None
+    if failed := event.status != "success":
+        reason = _api_message(text_of(event.error)) or "gemini ended with an error and gave no message"
+    return Result(
+        is_error=failed,
+        reason=reason,
+        usage=usage if stats else None,
+        duration_ms=as_int(stats.get("duration_ms")),
+    )
+
+
+def _api_message(text: str) -> str:
+    """The server's own words out of `[API Error: {…}]`."""
+    prefix = "[API Error: "
+    if not (text.startswith(prefix) and text.endswith("]")):
+        return inner_message(text)
+    inside = text[len(prefix) : -1]
+    message = inner_message(inside)
+    return text if message == inside else f"API Error: {message}"

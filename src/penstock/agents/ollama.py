@@ -1,0 +1,256 @@
+"""Ollama: the NDJSON of `POST /api/chat` and `POST /api/generate` with `stream: true`.
+
+One object a line, all of one shape; `done: true` ends a response. There is no agent behind it, so several
+responses may stand one after the other, as a caller's tool loop made them.
+
+Thoughts come in their own field, or as `<think>…</think>` at the very beginning of the content, which is
+how models write that the server does not parse. The tag is framing like a line end is, and may be split
+over chunks: `_Content` takes it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from penstock.agents._values import text_of, text_or
+from penstock.events import Kind
+from penstock.updates import (
+    MessageEnd,
+    ModelUsage,
+    Notice,
+    Result,
+    RunStart,
+    Text,
+    ToolCall,
+    ToolReturn,
+    Traits,
+    TurnMark,
+    Unknown,
+    Update,
+    Usage,
+)
+
+OPEN_TAG = "<think>"
+CLOSE_TAG = "</think>"
+
+MAX_LEAD_CHARS = 64
+"""White space before an opening tag is waited through for so long; more of it is text."""
+
+MAX_PENDING_CALLS = 1024
+"""Calls whose results may still come. A tool loop that never tells results would let them grow."""
+
+NS_PER_MS = 1_000_000
+
+
+class Message(msgspec.Struct):
+    """`message` of /api/chat: one piece of the answer, or a whole message of another role."""
+
+    role: str = "assistant"
+    content: str = ""
+    thinking: str = ""
+    tool_calls: list[dict[str, Any]] = []
+    tool_name: str = ""
+    tool_call_id: str = ""
+    images: list[Any] = []
+
+
+class Chunk(msgspec.Struct):
+    """One line. `total_duration` is nanoseconds, the counts are tokens."""
+
+    model: str = ""
+    message: Message | None = None
+    response: str | None = None
+    thinking: str = ""
+    image: str = ""
+    done: bool = False
+    done_reason: str = ""
+    total_duration: int | None = None
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
+    error: Any = None
+    status: str = ""
+
+
+class _Content:
+    """Where the content of one response is: before, in or behind its thoughts.
+
+    What is held is never more than an unfinished tag and the white space before it.
+    """
+
+    __slots__ = ("held", "where")
+
+    def __init__(self) -> None:
+        self.where = "start"
+        self.held = ""
+
+    def feed(self, text: str) -> list[tuple[Kind, str]]:
+        """The pieces that `text` completes, in order."""
+        if self.where == "text":
+            return [("text", text)]
+        text = self.held + text
+        self.held = ""
+        pieces: list[tuple[Kind, str]] = []
+        while text and self.where != "text":
+            text = self._step(text, pieces)
+        if text:
+            pieces.append(("text", text))
+        return pieces
+
+    def flush(self) -> list[tuple[Kind, str]]:
+        """What was held, at the end of the response, which is ready for another one then."""
+        held, where = self.held, self.where
+        self.held, self.where = "", "start"
+        if not held:
+            return []
+        return [("thinking" if where == "thinking" else "text", held)]
+
+    def _step(self, text: str, pieces: list[tuple[Kind, str]]) -> str:
+        """One step on: what is left of `text` for the next one."""
+        if self.where == "start":
+            return self._start(text)
+        if self.where == "thinking":
+            return self._thinking(text, pieces)
+        # Behind either tag: models put line ends around them that belong to neither side.
+        bare = text.lstrip()
+        if bare:
+            self.where = "thinking" if self.where == "opened" else "text"
+        return bare
+
+    def _start(self, text: str) -> str:
+        bare = text.lstrip()
+        if bare.startswith(OPEN_TAG):
+            self.where = "opened"
+            return bare[len(OPEN_TAG) :]
+        if OPEN_TAG.startswith(bare) and len(text) - len(bare) <= MAX_LEAD_CHARS:
+            self.held = text
+            return ""
+        self.where = "text"
+        return text
+
+    def _thinking(self, text: str, pieces: list[tuple[Kind, str]]) -> str:
+        thought, tag, rest = text.partition(CLOSE_TAG)
+        if tag:
+            self.where = "closed"
+        else:
+            cut = _unfinished(thought)
+            thought, self.held = thought[:cut], thought[cut:]
+        if thought:
+            pieces.append(("thinking", thought))
+        return rest
+
+
+def _unfinished(text: str) -> int:
+    """Where the beginning of a closing tag stands at the end of `text`; its length if there is none."""
+    at = text.rfind("<", max(0, len(text) - len(CLOSE_TAG) + 1))
+    return at if at >= 0 and CLOSE_TAG.startswith(text[at:]) else len(text)
+
+
+class Ollama:
+    """Reads what an Ollama server streams."""
+
+    name: ClassVar[str] = "ollama"
+    traits: ClassVar[Traits] = Traits()
+    wire: ClassVar[Any] = Chunk
+
+    def __init__(self) -> None:
+        self._content = _Content()
+        self._model = ""
+        self._calls = 0
+        self._pending: dict[str, str] = {}  # calls without a result: id to name, oldest first
+
+    def read(self, event: Any) -> Sequence[Update]:
+        """The updates that one line means."""
+        if not isinstance(event, Chunk):
+            return (Unknown(wire_type=type(event).__name__),)
+        updates: list[Update] = []
+        if event.model and event.model != self._model:
+            self._model = event.model
+            updates.append(RunStart(model=event.model))
+        if event.message is not None:
+            self._message(event.message, updates)
+        if event.response is not None or event.thinking:
+            self._say(event.thinking, event.response or "", updates)
+        if event.image:
+            updates.append(Notice("media", "an image"))
+        if event.error is not None:
+            self._error(event.error, updates)
+        elif event.done:
+            self._done(event, updates)
+        elif event.status:
+            updates.append(Notice("status", event.status))
+        elif event.message is None and event.response is None and not event.model:
+            updates.append(Unknown())
+        return updates
+
+    def _say(self, thinking: str, content: str, updates: list[Update]) -> None:
+        if thinking:
+            updates.append(Text("thinking", "delta", thinking))
+        if content:
+            updates.extend(Text(kind, "delta", text) for kind, text in self._content.feed(content))
+
+    def _flush(self, updates: list[Update]) -> None:
+        updates.extend(Text(kind, "delta", text) for kind, text in self._content.flush())
+
+    def _message(self, message: Message, updates: list[Update]) -> None:
+        if message.role == "tool":
+            self._returned(message, updates)
+        elif message.role != "assistant":
+            if message.content:
+                updates.append(Notice("user", message.content))
+        else:
+            self._say(message.thinking, message.content, updates)
+            for call in message.tool_calls:
+                self._called(call, updates)
+        if message.images:
+            count = len(message.images)
+            updates.append(Notice("media", "an image" if count == 1 else f"{count} images"))
+
+    def _called(self, call: dict[str, Any], updates: list[Update]) -> None:
+        function = call.get("function")
+        if not isinstance(function, dict):
+            function = call
+        name = text_or(function.get("name"), "tool")
+        self._calls += 1
+        call_id = text_or(call.get("id"), f"call_{self._calls}")
+        self._pending[call_id] = name
+        if len(self._pending) > MAX_PENDING_CALLS:
+            del self._pending[next(iter(self._pending))]
+        updates.append(ToolCall(call_id, name, _arguments(function.get("arguments"))))
+
+    def _returned(self, message: Message, updates: list[Update]) -> None:
+        call_id = message.tool_call_id
+        if not call_id:
+            named = (key for key, name in self._pending.items() if not message.tool_name or name == message.tool_name)
+            call_id = next(named, "")
+        name = self._pending.pop(call_id, None) or message.tool_name or None
+        if not call_id:  # a result whose call was not seen
+            self._calls += 1
+            call_id = f"call_{self._calls}"
+        updates.append(ToolReturn(call_id, message.content, name=name))
+
+    def _error(self, error: Any, updates: list[Update]) -> None:
+        self._flush(updates)
+        updates.append(Result(is_error=True, reason=text_of(error) or None))
+
+    def _done(self, event: Chunk, updates: list[Update]) -> None:
+        self._flush(updates)
+        updates.append(MessageEnd(stop_reason=event.done_reason or None))
+        if event.prompt_eval_count is not None or event.eval_count is not None:
+            usage = Usage(input_tokens=event.prompt_eval_count, output_tokens=event.eval_count)
+            updates.append(ModelUsage(usage, model=event.model or None, whole=True))
+        updates.append(TurnMark())
+        duration = event.total_duration
+        updates.append(Result(duration_ms=None if duration is None else duration // NS_PER_MS))
+
+
+def _arguments(value: Any) -> Any:
+    """Arguments are an object; some models' templates leave them as JSON text."""
+    if isinstance(value, str):
+        try:
+            return msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeDecodeError, UnicodeEncodeError, RecursionError):
+            return value
+    return {} if value is None else value

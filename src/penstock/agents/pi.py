@@ -1,0 +1,341 @@
+"""Pi: `pi --mode json`.
+
+Each update carries the new text and, twice, the whole message so far, which runs ahead of the text: only
+the new text is read. The whole message is repeated when it ends, when its turn ends and when the agent
+ends: only the first is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from penstock.agents._values import as_dict, as_float, as_int, as_list, media_label, text_of, text_or
+from penstock.updates import (
+    BlockStart,
+    Failure,
+    MessageEnd,
+    MessageStart,
+    Mode,
+    ModelUsage,
+    Notice,
+    Result,
+    RunStart,
+    Text,
+    ToolCall,
+    ToolReturn,
+    Traits,
+    Unknown,
+    Update,
+    Usage,
+)
+
+
+class Call(msgspec.Struct):
+    """A tool call inside a message."""
+
+    id: str = ""
+    name: str = ""
+    arguments: Any = None
+
+
+class MessageEvent(msgspec.Struct):
+    """What is new in a message. `partial`, the whole so far, is read for a call's name only."""
+
+    type: str = ""
+    contentIndex: int | None = None
+    delta: str = ""
+    content: str | None = None
+    toolCall: Call | None = None
+    partial: msgspec.Raw = msgspec.Raw()
+
+
+class Partial(msgspec.Struct):
+    """The whole message so far, as it matters here."""
+
+    content: list[dict[str, Any]] = []
+
+
+class Message(msgspec.Struct):
+    """A message of any role."""
+
+    role: str = ""
+    content: Any = None
+    model: str | None = None
+    stopReason: str | None = None
+    errorMessage: str | None = None
+    usage: Any = None
+    toolCallId: str = ""
+    toolName: str | None = None
+    isError: bool = False
+
+
+class SessionLine(msgspec.Struct, tag="session"):
+    """The first line."""
+
+    id: str | None = None
+    cwd: str | None = None
+
+
+class MessageUpdate(msgspec.Struct, tag="message_update"):
+    """A piece of the message that is being written."""
+
+    assistantMessageEvent: MessageEvent | None = None
+
+
+class MessageStarted(msgspec.Struct, tag="message_start"):
+    """A message of any role begins."""
+
+    message: Message | None = None
+
+
+class MessageEnded(msgspec.Struct, tag="message_end"):
+    """A message of any role is whole."""
+
+    message: Message | None = None
+
+
+class ToolStarted(msgspec.Struct, tag="tool_execution_start"):
+    """A tool runs."""
+
+    toolCallId: str = ""
+    toolName: str = ""
+    args: Any = None
+
+
+class ToolEnded(msgspec.Struct, tag="tool_execution_end"):
+    """A tool has run."""
+
+    toolCallId: str = ""
+    toolName: str = ""
+    result: Any = None
+    isError: bool = False
+
+
+class AgentEnded(msgspec.Struct, tag="agent_end"):
+    """The agent stops, perhaps to try again."""
+
+    messages: list[Message] | None = None
+
+
+class RetryStarted(msgspec.Struct, tag="auto_retry_start"):
+    """The last message was given up."""
+
+    attempt: int | None = None
+    maxAttempts: int | None = None
+    delayMs: float | None = None
+    errorMessage: str = ""
+
+
+class RetryEnded(msgspec.Struct, tag="auto_retry_end"):
+    """A retry went well, or there will be no other."""
+
+    success: bool = True
+    attempt: int | None = None
+    finalError: str | None = None
+
+
+class CompactionStarted(msgspec.Struct, tag="compaction_start"):
+    """The conversation is shortened."""
+
+    reason: str = ""
+
+
+class CompactionEnded(msgspec.Struct, tag="compaction_end"):
+    """The conversation was shortened."""
+
+    errorMessage: str | None = None
+    aborted: bool = False
+
+
+_SILENT = frozenset(
+    {
+        "agent_start",
+        "turn_start",
+        "turn_end",
+        "tool_execution_update",  # a moving window of the output, not a text that grows
+        "queue_update",
+        "session_info_changed",
+        "thinking_level_changed",
+    }
+)
+
+
+class Pi:
+    """Blocks are told apart by their index in the message, and may end after later ones have begun."""
+
+    name: ClassVar[str] = "pi"
+    traits: ClassVar[Traits] = Traits(block_ends=True)
+    wire: ClassVar[Any] = (
+        SessionLine
+        | MessageUpdate
+        | MessageStarted
+        | MessageEnded
+        | ToolStarted
+        | ToolEnded
+        | AgentEnded
+        | RetryStarted
+        | RetryEnded
+        | CompactionStarted
+        | CompactionEnded
+    )
+
+    def read(self, event: Any) -> Sequence[Update]:
+        if type(event) is MessageUpdate:
+            return _piece(event.assistantMessageEvent)
+        reader = _READERS.get(type(event))
+        if reader is not None:
+            return tuple(reader(event))
+        kind = text_or(as_dict(event).get("type"), "")
+        return () if kind in _SILENT else (Unknown(kind or None, text_of(as_dict(event).get("text")) or None),)
+
+
+def _piece(event: MessageEvent | None) -> Sequence[Update]:
+    if event is None:
+        return ()
+    kind, index = event.type, event.contentIndex
+    if kind == "text_delta":
+        return (Text("text", "delta", event.delta, index),)
+    if kind == "thinking_delta":
+        return (Text("thinking", "delta", event.delta, index),)
+    if kind == "toolcall_delta":
+        return (Text("tool_input", "delta", event.delta, index),)
+    if kind in ("text_end", "thinking_end") and event.content is not None:
+        return (Text("text" if kind == "text_end" else "thinking", "final", event.content, index),)
+    if kind in ("text_start", "thinking_start"):
+        return (BlockStart("text" if kind == "text_start" else "thinking", index),)
+    if kind == "toolcall_start":
+        return (_call_start(event),)
+    if kind == "toolcall_end" and event.toolCall is not None:
+        return (_call(event.toolCall, index),)
+    if kind in ("start", "done", "error", "text_end", "thinking_end", "toolcall_end"):
+        return ()
+    return (Unknown(f"message_update/{kind}", event.delta or event.content),)
+
+
+def _call_start(event: MessageEvent) -> BlockStart:
+    """The call's id and name stand in the whole message only."""
+    index = event.contentIndex or 0
+    try:
+        block = msgspec.json.decode(event.partial, type=Partial).content[index]
+    except (msgspec.DecodeError, IndexError):
+        block = {}
+    call_id, name = text_of(block.get("id")) or None, text_of(block.get("name")) or None
+    return BlockStart("tool_input", index, call_id=call_id, name=name)
+
+
+def _call(call: Call, index: int | None) -> ToolCall:
+    return ToolCall(call.id, call.name or "tool", call.arguments, place=index)
+
+
+def _session(event: SessionLine) -> Iterator[Update]:
+    yield RunStart(event.id, cwd=event.cwd)
+
+
+def _started(event: MessageStarted) -> Iterator[Update]:
+    if event.message is not None and event.message.role == "assistant":
+        yield RunStart(model=event.message.model)
+        yield MessageStart()
+
+
+def _ended(event: MessageEnded) -> Iterator[Update]:
+    message = event.message or Message()
+    if message.role == "toolResult":
+        yield ToolReturn(message.toolCallId, text_of(message.content), message.isError, name=message.toolName)
+    elif message.role == "assistant":
+        yield from _whole(message)
+    elif message.role != "user" and (text := text_of(message.content)):
+        yield Notice("status", text)  # what an extension says: the roles `custom`, `bashExecution`, …
+
+
+def _whole(message: Message) -> Iterator[Update]:
+    failed = message.stopReason in ("error", "aborted")
+    mode: Mode = "snapshot" if failed else "final"
+    for index, block in enumerate(map(as_dict, as_list(message.content))):
+        kind = block.get("type")
+        if kind == "text":
+            yield Text("text", mode, text_of(block.get("text")), index)
+        elif kind == "thinking":
+            yield Text("thinking", mode, text_of(block.get("thinking")), index)
+            if block.get("redacted") is True:
+                yield Notice("redacted", "thinking that the provider hides")
+        elif kind == "toolCall" and failed:
+            pass  # it is never made
+        elif kind == "toolCall":
+            call = Call(text_of(block.get("id")), text_of(block.get("name")), block.get("arguments"))
+            yield _call(call, index)
+        elif kind == "image":
+            yield Notice("media", media_label(block))
+        else:
+            yield Unknown(f"message/{text_of(kind)}", text_of(block.get("text")) or None)
+    if (usage := _figures(message.usage)) is not None:
+        yield ModelUsage(usage, message.model)
+    # A message that failed stays open: whether it is given up or stands is known when a retry begins or none.
+    if not failed:
+        yield MessageEnd(stop_reason=message.stopReason)
+
+
+def _figures(usage: Any) -> Usage | None:
+    data = as_dict(usage)
+    fresh, cached, written = (as_int(data.get(key)) for key in ("input", "cacheRead", "cacheWrite"))
+    if not fresh and not data.get("output"):
+        return None
+    cost = as_float(as_dict(data.get("cost")).get("total"))
+    whole = (fresh or 0) + (cached or 0) + (written or 0)
+    return Usage(whole, as_int(data.get("output")), cached, written, cost_usd=cost)
+
+
+def _tool_started(event: ToolStarted) -> Iterator[Update]:
+    yield ToolCall(event.toolCallId, event.toolName or "tool", event.args)
+
+
+def _tool_ended(event: ToolEnded) -> Iterator[Update]:
+    result = as_dict(event.result)
+    yield ToolReturn(event.toolCallId, text_of(result.get("content")), event.isError, name=event.toolName or None)
+
+
+def _agent_ended(event: AgentEnded) -> Iterator[Update]:
+    answers = [message for message in event.messages or [] if message.role == "assistant"]
+    last = answers[-1] if answers else Message()
+    if last.stopReason == "error":
+        yield Failure(last.errorMessage or "the model call failed")
+    else:
+        yield Result(cancelled=last.stopReason == "aborted", reason=last.errorMessage)
+
+
+def _retry(event: RetryStarted) -> Iterator[Update]:
+    yield MessageEnd(status="superseded")
+    wait = f" in {event.delayMs / 1000:.1f} s" if event.delayMs is not None else ""
+    yield Notice("retry", f"{event.errorMessage}: attempt {event.attempt} of {event.maxAttempts}{wait}", "warning")
+
+
+def _retry_ended(event: RetryEnded) -> Iterator[Update]:
+    if not event.success:
+        yield Failure(event.finalError or "the retries are used up")
+
+
+def _compaction(event: CompactionStarted) -> Iterator[Update]:
+    yield Notice("compaction", f"compacting the conversation ({event.reason or 'no reason given'})")
+
+
+def _compaction_ended(event: CompactionEnded) -> Iterator[Update]:
+    if event.errorMessage:
+        yield Notice("compaction", f"the conversation could not be compacted: {event.errorMessage}", "warning")
+    else:
+        yield Notice("compaction", "compaction given up" if event.aborted else "conversation compacted")
+
+
+_READERS: dict[type, Callable[[Any], Iterator[Update]]] = {
+    SessionLine: _session,
+    MessageStarted: _started,
+    MessageEnded: _ended,
+    ToolStarted: _tool_started,
+    ToolEnded: _tool_ended,
+    AgentEnded: _agent_ended,
+    RetryStarted: _retry,
+    RetryEnded: _retry_ended,
+    CompactionStarted: _compaction,
+    CompactionEnded: _compaction_ended,
+}

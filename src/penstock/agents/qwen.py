@@ -1,0 +1,36 @@
+"""Qwen Code: `qwen -p … --output-format stream-json [--include-partial-messages]`.
+
+Claude Code's shapes with two differences. Each change of block kind makes a whole line under a new message
+id, so ids name nothing: a whole line belongs to the message that is open. And the model's text ends with
+`[API Error: …]` where a call failed, which older versions then report as a success.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+import msgspec
+
+from penstock.agents._claude_like import ApiMessage, ClaudeLike, ResultLine
+from penstock.updates import Result, Update
+
+_API_ERROR = re.compile(r"\[API Error: .*\]\s*\Z", re.DOTALL)
+
+
+class Qwen(ClaudeLike):
+    """Messages end with `message_stop`; without partial messages, with the tool results."""
+
+    name: ClassVar[str] = "qwen"
+    cached_inside: ClassVar[bool] = True
+
+    def _key(self, message: ApiMessage) -> str | None:
+        return None
+
+    def _result(self, event: ResultLine) -> Iterator[Update]:
+        for update in super()._result(event):
+            found = _API_ERROR.search(event.result) if isinstance(event.result, str) else None
+            if found is not None and isinstance(update, Result) and not update.is_error:
+                update = msgspec.structs.replace(update, reply=None, is_error=True, reason=found[0].strip())
+            yield update

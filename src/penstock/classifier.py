@@ -1,0 +1,235 @@
+"""What kind of event a line is, when nobody knows its format.
+
+Three witnesses, heard in this order: what a user said (`overrides`), the event's name, its content beside
+what came before under the same key. Where they say nothing, counts decide: of lines, never of time, so
+that a recording is always judged alike. Nothing is ever dropped here; a wrong verdict costs a line break
+or a marked revision, never text.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from functools import lru_cache
+
+MAX_KEYS = 256
+"""Streams of content that are followed at once; the one that was silent longest is forgotten."""
+
+MAX_HISTORY = 512
+"""Lines that the counts look back over."""
+
+MAX_HEAD_CHARS = 4096
+"""How much of the last content is kept to see whether the next one begins with it."""
+
+MIN_PREFIX_CHARS = 4
+"""A shorter beginning in common ("a", "an") is chance."""
+
+MIN_RUN = 4
+"""So many short contents under one name, one after the other, are a stream of pieces."""
+
+SHORT_CHARS = 48
+"""Models' tokens, and the chunks that agents make of them, are shorter than this; messages rarely are."""
+
+
+class StreamEventType(enum.Enum):
+    """What an event's content is."""
+
+    COMPLETE = "complete"
+    """Whole: a message, a result, or the end of what was streamed."""
+    DELTA = "delta"
+    """Only the new piece."""
+    SNAPSHOT = "snapshot"
+    """All so far, longer each time."""
+    CONTROL = "control"
+    """About the stream, not content."""
+    UNKNOWN = "unknown"
+    """None of the witnesses says anything."""
+
+
+_DELTA = frozenset({
+    "delta", "deltas", "partial", "chunk", "chunks", "progress", "fragment", "token", "tokens", "incremental",
+    "piece", "append"
+})  # fmt: skip
+_SNAPSHOT = frozenset({"snapshot", "accumulated", "cumulative"})
+_UPDATE = frozenset({"update", "updated", "updating", "changed"})
+_COMPLETE = frozenset({
+    "complete", "completed", "done", "final", "finish", "finished", "result", "stop", "stopped", "end",
+    "ended", "full", "whole"
+})  # fmt: skip
+_CONTROL = frozenset({
+    "start", "started", "begin", "began", "init", "initialized", "initialised", "open", "opened", "close",
+    "closed", "ping", "pong", "heartbeat", "keepalive", "alive", "connected", "connecting", "reconnecting",
+    "ready", "queued", "created", "ack", "noop", "status", "session", "config", "usage", "metrics", "stats",
+    "telemetry", "hook"
+})  # fmt: skip
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+@lru_cache(maxsize=1024)
+def words(name: str) -> frozenset[str]:
+    """The words of an event's name, lower case: `contentBlock_delta` has content, block and delta."""
+    return frozenset(word.lower() for word in _WORD.findall(name))
+
+
+class _Track:
+    """What came under one key."""
+
+    __slots__ = ("accumulating", "grown", "head", "size")
+
+    def __init__(self) -> None:
+        self.head = ""  # the beginning of the last content
+        self.size = 0  # its length
+        self.grown = 0  # how often a content began with the one before it
+        self.accumulating = False
+
+
+class StreamEventClassifier:
+    """Judges one stream's events, one by one, in their order.
+
+    Args:
+        overrides: event name to the name or value of a `StreamEventType` ("delta", "COMPLETE"), over all
+            other witnesses.
+
+    Raises:
+        ValueError: an override names no such type.
+    """
+
+    def __init__(self, overrides: Mapping[str, str | StreamEventType] | None = None) -> None:
+        self._overrides = {name: _type(kind) for name, kind in (overrides or {}).items()}
+        self._tracks: OrderedDict[str, _Track] = OrderedDict()
+        self._history: deque[tuple[str, bool]] = deque(maxlen=MAX_HISTORY)
+        self.reason = ""
+        """Why the last event was judged as it was, in a few words."""
+
+    def classify(self, event_type: str, content: str | None = None, key: str = "") -> StreamEventType:
+        """The kind of one event.
+
+        Args:
+            event_type: its name as the wire has it, "" if it has none.
+            content: its text, if it has some.
+            key: tells streams of content apart (a block's id); the same one for all where none is known.
+        """
+        track = self._track(key)
+        kind, self.reason = self._judge(event_type, content, track)
+        if content:
+            self._history.append((event_type, len(content) <= SHORT_CHARS))
+            track.head, track.size = content[:MAX_HEAD_CHARS], len(content)
+        if kind is StreamEventType.COMPLETE:
+            track.accumulating = False
+            track.head, track.size, track.grown = "", 0, 0
+        elif kind in (StreamEventType.DELTA, StreamEventType.SNAPSHOT) and content:
+            track.accumulating = True
+        return kind
+
+    def is_accumulating(self, key: str = "") -> bool:
+        """Whether content under `key` was begun and is not complete."""
+        track = self._tracks.get(key)
+        return track is not None and track.accumulating
+
+    def _track(self, key: str) -> _Track:
+        track = self._tracks.get(key)
+        if track is None:
+            track = self._tracks[key] = _Track()
+            if len(self._tracks) > MAX_KEYS:
+                self._tracks.popitem(last=False)
+        else:
+            self._tracks.move_to_end(key)
+        return track
+
+    def _judge(self, name: str, content: str | None, track: _Track) -> tuple[StreamEventType, str]:
+        override = self._overrides.get(name)
+        if override is not None:
+            return override, f"the configuration says so of {name!r}"
+        named = _by_name(name, content)
+        if named is not None:
+            return named
+        if content is None:
+            return StreamEventType.UNKNOWN, "it has neither content nor a telling name"
+        if not content:
+            return StreamEventType.CONTROL, "its content is empty"
+        return self._by_content(name, content, track) or self._by_counts(name, content, track)
+
+    def _by_content(self, name: str, content: str, track: _Track) -> tuple[StreamEventType, str] | None:
+        if track.size >= MIN_PREFIX_CHARS and len(content) >= track.size and content.startswith(track.head):
+            if len(content) > track.size:
+                track.grown += 1
+                return StreamEventType.SNAPSHOT, "it begins with the content before it and goes on"
+            if track.grown:
+                return StreamEventType.SNAPSHOT, "it is the growing content before it again"
+        if words(name) & _UPDATE:
+            return StreamEventType.DELTA, "an update that does not repeat what came before"
+        if _unclosed(content):
+            return StreamEventType.DELTA, "its content is JSON that is not closed yet"
+        return None
+
+    def _by_counts(self, name: str, content: str, track: _Track) -> tuple[StreamEventType, str]:
+        run = 0
+        for earlier, short in reversed(self._history):
+            if earlier != name or not short:
+                break
+            run += 1
+            if run >= MIN_RUN:
+                break
+        if run >= MIN_RUN and len(content) <= SHORT_CHARS:
+            return StreamEventType.DELTA, f"{run} short contents of the same name came right before it"
+        if track.accumulating and run and len(content) <= SHORT_CHARS:
+            return StreamEventType.DELTA, "it goes on what was begun"
+        if len(content) <= SHORT_CHARS and _cut_off(content):
+            return StreamEventType.DELTA, "it is short and ends in the middle of a sentence"
+        return StreamEventType.COMPLETE, "nothing says that more of it follows"
+
+
+def _type(kind: str | StreamEventType) -> StreamEventType:
+    if isinstance(kind, StreamEventType):
+        return kind
+    try:
+        return StreamEventType(kind.lower())
+    except ValueError:
+        known = ", ".join(each.value for each in StreamEventType)
+        raise ValueError(f"{kind!r} is no type of event; there are: {known}") from None
+
+
+def _by_name(name: str, content: str | None) -> tuple[StreamEventType, str] | None:
+    said = words(name)
+    for kind, telling in (
+        (StreamEventType.DELTA, _DELTA),
+        (StreamEventType.SNAPSHOT, _SNAPSHOT),
+        (StreamEventType.COMPLETE, _COMPLETE),
+    ):
+        if found := said & telling:
+            if kind is not StreamEventType.COMPLETE and content is None:
+                return StreamEventType.CONTROL, f"its name says {min(found)!r}, but it has no content"
+            return kind, f"its name says {min(found)!r}"
+    if content is None and (found := said & (_CONTROL | _UPDATE)):
+        return StreamEventType.CONTROL, f"its name says {min(found)!r} and it has no content"
+    return None
+
+
+def _cut_off(content: str) -> bool:
+    """Whether a text ends where no message would."""
+    return content[-1] == " " or content[-1].isalnum() or content[-1] in ",;-–(/'\"" or content[0] == " "
+
+
+def _unclosed(content: str) -> bool:
+    """Whether a text begins as JSON and its brackets do not all close. Looks at its first characters only."""
+    if content[0] not in "{[":
+        return False
+    depth, quoted, escaped = 0, False, False
+    for char in content[:MAX_HEAD_CHARS]:
+        if escaped:
+            escaped = False
+        elif quoted:
+            escaped = char == "\\"
+            quoted = char != '"'
+        elif char == '"':
+            quoted = True
+        elif char in "{[":
+            depth += 1
+        elif char in "}]":
+            depth -= 1
+            if not depth:
+                return False
+    return len(content) <= MAX_HEAD_CHARS

@@ -1,0 +1,350 @@
+"""The command line. What a program reads goes to stdout, what only people read goes to stderr.
+
+Thin: it turns words into calls. Nothing slow is imported before it is needed, and `--version` imports nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # `typing` itself takes longer to import than `--version` takes to answer
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import Any
+
+    from penstock.config import Config
+    from penstock.inputs import Chunk
+    from penstock.reading import Options, Reading
+
+OK, USAGE, INTERRUPTED, CLOSED_PIPE = 0, 2, 130, 141
+"""Exit statuses; `docs/exit-status.md` says when. The last two are what a shell shows for SIGINT and SIGPIPE."""
+
+SINKS = ("text", "ndjson", "chunks", "reply", "health")
+
+HELP = """\
+Penstock takes the stream of any AI coding agent in, and lets one clean stream out.
+
+usage:
+  AGENT … | penstock [options]        read what an agent prints, live
+  penstock COMMAND [options]
+
+commands:
+  read [FILE…]     read streams from files or stdin (what `penstock` alone does with a pipe)
+  demo             replay a real recording, at its real pace
+  replay FILE      replay a recording of your own
+  agents           the agents that are known, and what each can do
+  config           where the configuration is read from, and what is in force
+
+  penstock COMMAND --help tells more; penstock --version tells the version.
+
+examples:
+  claude -p "…" --output-format stream-json --verbose --include-partial-messages | penstock
+  codex exec --json "…" | penstock --detail minimal
+  gemini -p "…" --output-format stream-json | penstock --to ndjson > events.ndjson
+  answer=$(claude -p "…" --output-format stream-json --verbose | penstock --to reply)
+  penstock read a.ndjson b.ndjson --follow
+"""
+
+READ_EXAMPLES = """\
+examples:
+  penstock read run.ndjson                       show a run that was saved
+  penstock read *.ndjson --to ndjson             the events of many runs, numbered by `run`
+  penstock read a.ndjson b.ndjson --follow       two agents that are at work now, each line with its label
+  ccs glm -p "…" --output-format stream-json --verbose | penstock --agent ccs --label ccs/glm
+
+exit status:
+  0 the run ended well · 1 the agent reported an error, or said nothing · 2 wrong usage
+  3 the stream was cut off · 130 interrupted · of several inputs, the highest
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; the exit status."""
+    args = sys.argv[1:] if argv is None else argv
+    if args and args[0] in ("--version", "-V"):
+        from penstock import __version__
+
+        return _guarded(lambda: _say(f"penstock {__version__}\n"))
+    return _guarded(lambda: _command(args))
+
+
+def _command(args: list[str]) -> int:
+    first = args[0] if args else ""
+    if first in ("help", "--help", "-h"):
+        return _say(HELP)
+    if not args and os.isatty(0):
+        return _say(HELP)
+    if first in _COMMANDS:
+        return _COMMANDS[first](args[1:])
+    if first and not first.startswith("-") and not os.path.exists(first):
+        from penstock.errors import UsageError, nearest
+
+        guess = nearest(first, _COMMANDS)
+        raise UsageError(
+            f"{first!r} is neither a command nor a file",
+            expected="a command: " + ", ".join(_COMMANDS),
+            way_out=f"did you mean {guess!r}?" if guess else "see penstock --help",
+        )
+    return _read(args)
+
+
+def _guarded(work: Callable[[], int]) -> int:
+    """Every way out of the program: no traceback but for a bug, nothing left to fail at the interpreter's end."""
+    try:
+        try:
+            return work()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # argparse's help; everything else is written at once
+    except BrokenPipeError:
+        # As cat and grep end when nobody reads any more: without a word.
+        _discard_stdout()
+        return CLOSED_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        from penstock.errors import PenstockError
+
+        if not isinstance(error, PenstockError):
+            raise
+        _tell(f"penstock: {error}\n")
+        return USAGE
+
+
+def _say(text: str) -> int:
+    from penstock.output import Output
+
+    Output(1, _encoding()).write(text)
+    return OK
+
+
+def _tell(text: str) -> None:
+    try:
+        os.write(2, text.encode(errors="replace"))
+    except OSError:
+        pass  # nobody can be told
+
+
+def _encoding() -> str:
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def _discard_stdout() -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+
+
+def _parser(command: str, text: str, examples: str = "") -> ArgumentParser:
+    import argparse
+
+    return argparse.ArgumentParser(
+        prog=f"penstock {command}",
+        description=text,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _display_flags(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--agent", default="auto", metavar="NAME", help="whose stream it is; auto: told by its first lines (default)")
+    add("--label", metavar="L", help="what the agent is called in the output")
+    add("--to", default="text", choices=SINKS, help="text: for people (default) · ndjson: all events · chunks: text as "
+        "it comes, for programs · reply: only the final reply · health: only the report on the stream")  # fmt: skip
+    add("--mode", choices=("auto", "full", "basic", "none"), help="when text leaves: full: each piece at once · basic: "
+        "whole stretches · none: the same, for logs · auto: full in a terminal (default)")  # fmt: skip
+    add("--detail", choices=("quiet", "minimal", "normal", "verbose"), help="how much is shown")
+    add("--color", choices=("auto", "always", "never"), help="over NO_COLOR and FORCE_COLOR, which auto heeds")
+    add("--prefix", choices=("agent", "kind", "both", "none"), help="what each line begins with")
+    add("--health", action="store_true", help="tell on stderr at the end how the stream was")
+
+
+def _read(args: list[str]) -> int:
+    options = _read_options(args)
+    from penstock import inputs
+
+    config = _config()
+    readings = _readings(options, config, inputs.labels(options.files))
+    sources = inputs.open_sources(options.files, follow=options.follow)
+
+    def replied(number: int) -> None:
+        sources[number].replied = True
+
+    return _run(options, readings, inputs.chunks(sources), replied)
+
+
+def _read_options(args: list[str]) -> Options:
+    text = "Read what agents print, from files or from stdin (-), and show it."
+    parser = _parser("read", text, READ_EXAMPLES)
+    parser.add_argument("files", nargs="*", metavar="FILE", help="a file with what an agent printed; - is stdin")
+    _display_flags(parser)
+    parser.add_argument("--follow", action="store_true", help="go on as the files grow, until their runs have replied")
+    options = _parsed(parser, args)
+    if not options.files and os.isatty(0):
+        parser.error("there is nothing to read: pipe an agent in, or name a file (- for what you type)")
+    options.files = options.files or ["-"]
+    if len(options.files) > 1:
+        if options.label:
+            parser.error("--label names one input; several are called after their files")
+        if options.to == "chunks":
+            parser.error("--to chunks reads one input, as chunks do not say whose they are; --to ndjson does")
+    return options
+
+
+def _replay(args: list[str]) -> int:
+    from pathlib import Path
+
+    text = "Replay a recording at its recorded pace, where its times are known (FILE.times: seconds, one a line)."
+    parser = _parser("replay", text)
+    parser.add_argument("files", nargs=1, metavar="FILE", help="a file with what an agent printed")
+    parser.add_argument("--speed", type=float, default=1.0, metavar="N", help="2 is twice as fast (default 1)")
+    _display_flags(parser)
+    options = _parsed(parser, args)
+    if not 0 < options.speed < float("inf"):
+        parser.error("argument --speed: expected a number above 0")
+    return _replay_file(options, Path(options.files[0]))
+
+
+def _demo(args: list[str]) -> int:
+    from pathlib import Path
+
+    text = "Replay a real recording of an agent at its real pace."
+    parser = _parser("demo", text)
+    parser.add_argument("--speed", type=float, default=1.0, metavar="N", help="2 is twice as fast (default 1)")
+    _display_flags(parser)
+    options = _parsed(parser, args)
+    _tell(DEMO_INTRO)
+    status = _replay_file(options, Path(__file__).parent / "demo" / "claude.ndjson")
+    _tell(DEMO_OUTRO)
+    return status
+
+
+def _replay_file(options: Options, path: Path) -> int:
+    from penstock.replay import replay
+
+    def feed() -> Iterator[Chunk]:
+        at: int | None = None
+        for data, at in replay(path, options.speed):
+            yield 0, data, at
+        yield 0, None, at
+
+    return _run(options, _readings(options, _config(), ["-"]), feed(), lambda number: None)
+
+
+def _parsed(parser: ArgumentParser, args: list[str]) -> Options:
+    from penstock.reading import Options
+
+    return parser.parse_intermixed_args(args, namespace=Options())  # type: ignore[call-overload]  # any object will do
+
+
+def _config() -> Config:
+    from penstock import config
+
+    found = config.load()
+    for problem in found.problems:
+        _tell(f"penstock: warning: {problem}\n")
+    return found
+
+
+def _readings(options: Options, config: Config, labels: list[str]) -> list[Reading]:
+    from penstock.reading import make_readings
+
+    return make_readings(options, config, labels)
+
+
+def _run(options: Options, readings: list[Reading], feed: Iterator[Chunk], replied: Callable[[int], None]) -> int:
+    from penstock import reading
+    from penstock.output import Output
+
+    # Programs get UTF-8, as JSON asks; a person's terminal gets what it can show.
+    output = Output(1, _encoding() if options.to == "text" else "utf-8")
+    interrupted = reading.run(readings, feed, output, replied)
+    reading.report(readings, options, output, Output(2, _encoding()))
+    return reading.status_of(readings, interrupted=interrupted)
+
+
+def _agents(args: list[str]) -> int:
+    from penstock import registry
+
+    parser = _parser("agents", "Show the agents that are known, and what each can do.", AGENTS_LEGEND)
+    parser.add_argument("--json", action="store_true", help="as one JSON object a line")
+    as_json = parser.parse_args(args).json
+    rows: list[dict[str, Any]] = []
+    for name in registry.names():
+        entry = registry.AGENTS.get(name)
+        facts = (
+            {"proven": entry.proven, "live": entry.live, "resume": entry.resume, "fork": entry.fork} if entry else {}
+        )
+        rows.append({"name": name, "built_in": entry is not None, **facts})
+    if as_json:
+        import json
+
+        return _say("".join(json.dumps(row) + "\n" for row in rows))
+    lines = [f"{'name':<12}{'state':<13}{'text comes':<12}{'resume':<8}fork"]
+    for row in rows:
+        if row["built_in"]:
+            state, text = ("proven" if row["proven"] else "unproven"), ("in pieces" if row["live"] else "whole")
+            more = f"{_yes(row['resume']):<8}{_yes(row['fork'])}"
+            lines.append(f"{row['name']:<12}{state:<13}{text:<12}{more}".rstrip())
+        else:
+            lines.append(f"{row['name']:<12}third party")
+    return _say("\n".join(lines) + "\n")
+
+
+def _yes(fact: bool) -> str:
+    return "yes" if fact else "–"
+
+
+def _show_config(args: list[str]) -> int:
+    from penstock import config as configuration
+
+    parser = _parser("config", "Show where the configuration is read from, and every setting in force.")
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    as_json = parser.parse_args(args).json
+    config = configuration.load()
+    settings = {configuration.dotted(path): setting for path, setting in config.settings.items()}
+    if as_json:
+        import msgspec
+
+        shown = {name: {"value": setting.value, "origin": setting.origin} for name, setting in settings.items()}
+        whole = {"files": config.files, "settings": shown, "problems": config.problems}
+        return _say(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode() + "\n")
+    lines = ["files, the strongest first:", *(f"  {file}" for file in config.files)]
+    if not config.files:
+        lines.append(f"  none ({configuration.FILE_NAME} here or above, or penstock/config.toml in ~/.config)")
+    lines.append("in force:")
+    width = max(map(len, settings))
+    for name, setting in settings.items():
+        value = configuration.shown(setting.value)
+        lines.append(f"  {name:<{width}}  {value:<12}  {setting.origin}")
+    if config.problems:
+        lines += ["problems:", *(f"  {problem}" for problem in config.problems)]
+    return _say("\n".join(lines) + "\n")
+
+
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "read": _read,
+    "demo": _demo,
+    "replay": _replay,
+    "agents": _agents,
+    "config": _show_config,
+}
+
+AGENTS_LEGEND = """\
+state: proven: tested with recordings of the real agent. Text comes in pieces as the model writes it, or whole.
+resume, fork: a conversation can be gone on with, or branched, by its session id.
+"""
+
+DEMO_INTRO = """\
+A recording of a real agent, at its real pace:
+  claude -p "…" --output-format stream-json --verbose --include-partial-messages | penstock
+
+"""
+DEMO_OUTRO = """
+The same with an agent of yours: pipe it into penstock. See penstock --help, and penstock agents.
+"""

@@ -1,0 +1,370 @@
+"""What is configured, where it was said, and what was said wrongly.
+
+From the weakest to the strongest: built in, the user's file, the project's `penstock.toml`, the environment;
+flags of the command line are over all of them. A mistake costs its own key and nothing else: it is named with
+file and line in `Config.problems`, and the rest is in force. `docs/configuration.md` lists every key.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, cast
+
+import msgspec
+
+from penstock.errors import ConfigError, nearest
+
+FILE_NAME = "penstock.toml"
+MAX_CONFIG_BYTES = 1 << 20
+"""A configuration is written by hand; what is larger was named by mistake."""
+
+Detail = Literal["quiet", "minimal", "normal", "verbose"]
+KeyPath = tuple[str, ...]
+Check = Callable[[Any], bool]
+Rule = tuple[Check, str]
+"""Whether a value is right, and what is expected, in words."""
+
+
+def _one_of(*words: str) -> Rule:
+    return (lambda value: value in words), "one of " + ", ".join(f'"{word}"' for word in words)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)
+
+
+_switch: Rule = (lambda value: isinstance(value, bool)), "true or false"
+_text: Rule = (lambda value: isinstance(value, str) and value != ""), "a text that is not empty"
+_words: Rule = _texts, 'a list of texts, e.g. ["claude", "-p"]'
+_word: Rule = (lambda value: isinstance(value, str)), "a text"
+
+STREAMING: dict[str, Rule] = {
+    "delta_display": _one_of("quiet", "minimal", "normal", "verbose"),
+    "show_delta_in_realtime": _switch,
+    "mark_partial_content": _switch,
+    "show_unknown_events": _switch,
+}
+OUTPUT: dict[str, Rule] = {
+    "color": _one_of("auto", "always", "never"),
+    "mode": _one_of("auto", "full", "basic", "none"),
+    "prefix": _one_of("agent", "kind", "both", "none"),
+    "detail": _one_of("quiet", "minimal", "normal", "verbose"),
+}
+AGENT: dict[str, Rule] = {
+    "adapter": _text,
+    "label": _text,
+    "command": _words,
+    "prompt": _one_of("stdin", "argument"),
+    "protocol": _text,
+}
+EVENT: Rule = _one_of("delta", "snapshot", "complete", "control")
+
+DEFAULTS: dict[KeyPath, Any] = {
+    ("json_streaming", "delta_display"): "normal",
+    ("json_streaming", "show_delta_in_realtime"): True,
+    ("json_streaming", "mark_partial_content"): True,
+    ("json_streaming", "show_unknown_events"): True,
+    ("output", "color"): "auto",
+    ("output", "mode"): "auto",
+    ("output", "prefix"): "agent",
+}
+
+VARIABLES: dict[str, KeyPath] = {
+    "PENSTOCK_COLOR": ("output", "color"),
+    "PENSTOCK_MODE": ("output", "mode"),
+    "PENSTOCK_PREFIX": ("output", "prefix"),
+    "PENSTOCK_DETAIL": ("output", "detail"),
+    "PENSTOCK_DELTA_DISPLAY": ("json_streaming", "delta_display"),
+    "PENSTOCK_SHOW_DELTA_IN_REALTIME": ("json_streaming", "show_delta_in_realtime"),
+    "PENSTOCK_MARK_PARTIAL_CONTENT": ("json_streaming", "mark_partial_content"),
+    "PENSTOCK_SHOW_UNKNOWN_EVENTS": ("json_streaming", "show_unknown_events"),
+}
+"""Environment variables and the keys that they set. `PENSTOCK_CONFIG` names a file besides."""
+
+_SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A value in force, and where it was said: `penstock.toml:12`, `PENSTOCK_COLOR`, `built in`."""
+
+    value: Any
+    origin: str
+    rank: int
+    """0 built in, 1 a file, 2 the environment. A stronger one beats one that is only closer to the agent."""
+
+
+class AgentConfig(msgspec.Struct):
+    """`[agents.NAME]`. Absent keys are None or empty."""
+
+    adapter: str | None = None
+    label: str | None = None
+    command: list[str] | None = None
+    env: dict[str, str] = {}
+    prompt: Literal["stdin", "argument"] | None = None
+    protocol: str | None = None
+    events: dict[str, Literal["delta", "snapshot", "complete", "control"]] = {}
+    """For the generic reader: how events of this name are taken."""
+
+
+class Streaming(msgspec.Struct, frozen=True):
+    """How a stream is shown: `[json_streaming]` with an agent's own over it."""
+
+    detail: Detail
+    realtime: bool
+    mark_partial: bool
+    show_unknown: bool
+
+
+class Config(msgspec.Struct):
+    """All settings in force."""
+
+    settings: dict[KeyPath, Setting] = {}
+    files: list[str] = []
+    """The files that were read, the strongest first."""
+    problems: list[str] = []
+    """What was said wrongly, one line each."""
+
+    def output(self, key: str) -> Any:
+        """A value of `[output]`."""
+        return self.settings[("output", key)].value
+
+    def agent(self, name: str) -> AgentConfig:
+        """What is configured for one agent; nothing, where nothing is."""
+        found: dict[str, Any] = {}
+        for path, setting in self.settings.items():
+            if path[:2] == ("agents", name):
+                if len(path) == 3:
+                    found[path[2]] = setting.value
+                elif path[2] in ("env", "events"):
+                    found.setdefault(path[2], {})[path[3]] = setting.value
+        return AgentConfig(**found)
+
+    def agents(self) -> list[str]:
+        """The names of all agents with a configuration of their own."""
+        return sorted({path[1] for path in self.settings if path[0] == "agents"})
+
+    def streaming(self, agent: str | None = None) -> Streaming:
+        """How the stream of this agent is shown."""
+
+        def best(key: str, *more: KeyPath) -> Any:
+            paths = (("agents", agent or "", "json_streaming", key), *more, ("json_streaming", key))
+            found = [self.settings[path] for path in paths if path in self.settings]
+            # max() keeps the first of equals, so among files the closest one to the agent wins.
+            return max(found, key=lambda setting: setting.rank).value
+
+        return Streaming(
+            detail=cast(Detail, best("delta_display", ("output", "detail"))),
+            realtime=best("show_delta_in_realtime"),
+            mark_partial=best("mark_partial_content"),
+            show_unknown=best("show_unknown_events"),
+        )
+
+
+def load(env: Mapping[str, str] | None = None, cwd: str | None = None) -> Config:
+    """Read the configuration that holds in this directory and environment.
+
+    Raises:
+        ConfigError: `PENSTOCK_CONFIG` names a file that cannot be read.
+    """
+    env = os.environ if env is None else env
+    config = Config({path: Setting(value, "built in", 0) for path, value in DEFAULTS.items()}, [], [])
+    for file in find_files(env, cwd or _here()):
+        text = _read(file, config, named=bool(env.get("PENSTOCK_CONFIG")))
+        if text is not None:
+            config.files.insert(0, file)
+            _apply_file(config, file, text)
+    _apply_environment(config, env)
+    return config
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # the folder was deleted under our feet
+        return os.sep
+
+
+def find_files(env: Mapping[str, str], cwd: str) -> list[str]:
+    """The files that are read, the weakest first: the user's, then the nearest `penstock.toml` upwards."""
+    # os.path, as pathlib costs more to import than all of this takes.
+    if named := env.get("PENSTOCK_CONFIG"):
+        return [named]
+    home = env.get("XDG_CONFIG_HOME") or (os.path.join(env["HOME"], ".config") if env.get("HOME") else "")
+    users = os.path.join(home, "penstock", "config.toml")
+    found = [users] if home and os.path.isfile(users) else []
+    folder = os.path.abspath(cwd)
+    while not os.path.isfile(os.path.join(folder, FILE_NAME)):
+        if folder == os.path.dirname(folder):
+            return found
+        folder = os.path.dirname(folder)
+    return [*found, os.path.join(folder, FILE_NAME)]
+
+
+def _read(file: str, config: Config, *, named: bool) -> str | None:
+    try:
+        with open(file, "rb") as handle:
+            data = handle.read(MAX_CONFIG_BYTES + 1)
+    except OSError as error:
+        if named:
+            what = f"the configuration {file} cannot be read: {error.strerror}"
+            raise ConfigError(what, way_out="correct or unset PENSTOCK_CONFIG") from error
+        config.problems.append(f"{file}: cannot be read ({error.strerror}); it is ignored")
+        return None
+    if len(data) > MAX_CONFIG_BYTES:
+        config.problems.append(f"{file}: is larger than {MAX_CONFIG_BYTES:,} bytes; it is ignored")
+        return None
+    return data.decode("utf-8-sig", "replace")
+
+
+def _apply_file(config: Config, file: str, text: str) -> None:
+    import tomllib
+
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        config.problems.append(f"{file}:{_error_line(str(error), text)}: no valid TOML ({error}); the file is ignored")
+        return
+    lines: dict[KeyPath, int] | None = None
+    for path, value in _leaves(data):
+        problem, kept = judge(path, value)
+        lines = key_lines(text) if lines is None else lines
+        where = f"{file}:{_line_of(path, lines)}"
+        if problem:
+            config.problems.append(f"{where}: {problem}")
+        if kept:
+            config.settings[path] = Setting(value, where, 1)
+
+
+def _error_line(message: str, text: str) -> str:
+    # tomllib tells the line in its message only: "… (at line 3, column 7)", or "(at end of document)".
+    _, found, rest = message.partition("at line ")
+    return rest.split(",")[0] if found else str(text.count("\n") + 1)
+
+
+def _leaves(data: dict[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    for key, value in data.items():
+        path = (*above, key)
+        # A table where none belongs is judged as a value.
+        if isinstance(value, dict) and _is_table(path):
+            yield from _leaves(value, path)
+        else:
+            yield path, value
+
+
+def _is_table(path: KeyPath) -> bool:
+    match path:
+        case ("json_streaming" | "output" | "agents",) | ("agents", _):
+            return True
+        case ("agents", _, "json_streaming" | "env" | "events"):
+            return True
+    return False
+
+
+def judge(path: KeyPath, value: Any) -> tuple[str, bool]:
+    """What is wrong with a key or its value ("" for nothing), and whether it can be used."""
+    rule: Rule
+    match path:
+        case ("agents", _, "events", _):
+            rule = EVENT
+        case ("agents", _, "env", _):
+            rule = _word
+        case ("json_streaming", key) | ("agents", _, "json_streaming", key):
+            if key not in STREAMING:
+                return _unknown(path, STREAMING), False
+            rule = STREAMING[key]
+        case ("output", key):
+            if key not in OUTPUT:
+                return _unknown(path, OUTPUT), False
+            rule = OUTPUT[key]
+        case (
+            ("json_streaming" | "output" | "agents",)
+            | ("agents", _)
+            | ("agents", _, "json_streaming" | "env" | "events")
+        ):
+            return f"{dotted(path)} is {shown(value)}; expected a table: [{dotted(path)}]", False
+        case ("agents", _, key):
+            if key not in AGENT:
+                return _unknown(path, [*AGENT, "env", "events", "json_streaming"]), False
+            rule = AGENT[key]
+        case _:
+            return _unknown(path, ["json_streaming", "output", "agents"]), False
+    if not rule[0](value):
+        return f"{dotted(path)} is {shown(value)}; expected {rule[1]}", False
+    return "", True
+
+
+def _unknown(path: KeyPath, known: Mapping[str, Rule] | list[str]) -> str:
+    guess = nearest(path[-1], known)
+    hint = f"did you mean {guess}?" if guess else "expected one of " + ", ".join(known)
+    return f"there is no key {dotted(path)}; {hint}"
+
+
+def shown(value: Any) -> str:
+    """A value as TOML would write it, roughly."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a table"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def dotted(path: KeyPath) -> str:
+    """A key as TOML writes it, with quotes only where they are needed."""
+    return ".".join(part if part.replace("-", "").replace("_", "").isalnum() else f'"{part}"' for part in path)
+
+
+def _apply_environment(config: Config, env: Mapping[str, str]) -> None:
+    for name, text in env.items():
+        if not name.startswith("PENSTOCK_") or text == "":
+            continue
+        if name not in VARIABLES:
+            # Other programs may have names of their own here; only what looks like a slip is told.
+            guess = nearest(name[9:], [known[9:].lower() for known in VARIABLES])
+            if guess and name != "PENSTOCK_CONFIG":
+                config.problems.append(f"{name}: there is no such variable; did you mean PENSTOCK_{guess.upper()}?")
+            continue
+        path = VARIABLES[name]
+        value = _SWITCHES.get(text.lower(), text) if path[-1] in STREAMING and STREAMING[path[-1]] is _switch else text
+        problem, kept = judge(path, value)
+        if problem:
+            config.problems.append(f"{name}: {problem}")
+        if kept:
+            config.settings[path] = Setting(value, name, 2)
+
+
+def key_lines(text: str) -> dict[KeyPath, int]:
+    """The line (from 1) of each table and key, by a small scan: tomllib gives no lines.
+
+    Good for a message, no parser: keys inside of inline tables have the line of their table.
+    """
+    found: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    quotes = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if quotes:  # inside a text of several lines
+            quotes = "" if quotes in line else quotes
+            continue
+        stripped = line.strip()
+        if stripped.startswith("["):
+            table = _parts(stripped.strip("[").partition("]")[0])
+            found.setdefault(table, number)
+        elif "=" in stripped and not stripped.startswith("#"):
+            key, _, value = stripped.partition("=")
+            found.setdefault(table + _parts(key), number)
+            quotes = next((mark for mark in ('"""', "'" * 3) if value.count(mark) % 2), "")
+    return found
+
+
+def _parts(key: str) -> KeyPath:
+    import re
+
+    return tuple(
+        bare or double or single for double, single, bare in re.findall(r'"([^"]*)"|\'([^\']*)\'|([\w-]+)', key)
+    )
+
+
+def _line_of(path: KeyPath, lines: dict[KeyPath, int]) -> int:
+    while path and path not in lines:
+        path = path[:-1]
+    return lines.get(path, 1)

@@ -1,0 +1,88 @@
+"""How healthy a stream was: counters of what passed, and what is worth a warning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+MAX_UNKNOWN_KINDS = 64
+"""How many unknown kinds are counted by name; the rest are counted together."""
+
+OTHER_KINDS = "(other kinds)"
+
+
+class Health(msgspec.Struct):
+    """Counters of one stream.
+
+    `delta_events`, `complete_events` and `control_events` count what the lines said: new text, whole things
+    (texts, calls, results, answers), and all that only steers. Unknown kinds and many deltas are no reason
+    to warn; malformed lines and discontinuities are.
+    """
+
+    lines: int = 0
+    bytes: int = 0
+    delta_events: int = 0
+    complete_events: int = 0
+    control_events: int = 0
+    unknown_events: int = 0
+    parse_errors: int = 0
+    noise_lines: int = 0
+    lenient_lines: int = 0
+    repaired_snapshots: int = 0
+    suppressed_duplicates: int = 0
+    discontinuities: int = 0
+    superseded_attempts: int = 0
+    adapter_errors: int = 0
+    first_parse_error: int | None = None
+    """The number of the first malformed line."""
+    unknown_kinds: dict[str, int] = {}
+
+    def count_unknown(self, kind: str) -> None:
+        """One more event of a kind that is not handled."""
+        self.unknown_events += 1
+        if kind not in self.unknown_kinds and len(self.unknown_kinds) >= MAX_UNKNOWN_KINDS:
+            kind = OTHER_KINDS
+        self.unknown_kinds[kind] = self.unknown_kinds.get(kind, 0) + 1
+
+    def count_parse_error(self, line: int) -> None:
+        """One more malformed line."""
+        self.parse_errors += 1
+        if self.first_parse_error is None:
+            self.first_parse_error = line
+
+    @property
+    def warnings(self) -> list[str]:
+        """What should be looked at, a sentence each; empty for a healthy stream."""
+        found = []
+        if self.parse_errors:
+            found.append(f"{_many(self.parse_errors, 'line')} could not be parsed (first: line {self.first_parse_error})")
+        if self.discontinuities:
+            found.append(f"{_many(self.discontinuities, 'text')} changed after being streamed and had to be revised")
+        if self.adapter_errors:
+            found.append(f"{_many(self.adapter_errors, 'event')} broke the adapter: please report it")
+        return found
+
+    def summary(self, label: str) -> str:
+        """The report in one sentence or a few, for people."""
+        parts = [
+            f"{_many(self.delta_events, 'delta event')} (streaming content) and "
+            f"{_many(self.complete_events, 'complete event')}"
+        ]
+        if self.unknown_events:
+            kinds = _many(len(self.unknown_kinds), "kind")
+            parts.append(f"{_many(self.unknown_events, 'unknown event')} of {kinds} (valid JSON that is not handled)")
+        if self.repaired_snapshots:
+            parts.append(f"{_many(self.repaired_snapshots, 'snapshot')} among the deltas repaired")
+        if self.superseded_attempts:
+            parts.append(f"{_many(self.superseded_attempts, 'attempt')} given up by the agent")
+        parts.extend(self.warnings)
+        return f"{label}: " + "; ".join(parts) + "."
+
+    def report(self) -> dict[str, Any]:
+        """The report as plain data, counters and `warnings`."""
+        return {**msgspec.structs.asdict(self), "warnings": self.warnings}
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,258 @@
+"""What the session remembers: blocks, messages, lanes, calls. All of it bounded."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import msgspec
+
+from penstock.events import Kind, MessageStatus
+from penstock.updates import Place
+from penstock.updates import Usage as Figures
+
+MAX_BLOCK_CHARS = 16 * 1024 * 1024
+"""How much text of one block is kept for its recap. Its deltas flow on; the recap says `truncated`."""
+
+MAX_REPLY_CHARS = 2 * MAX_BLOCK_CHARS
+"""How much text of one round is kept for the reply."""
+
+MAX_MESSAGES = 64
+"""Ended messages of a lane that a late final can still be matched with."""
+
+MAX_BLOCKS = 4096
+"""Ended blocks of one message that a late final can still be matched with."""
+
+JOIN_CHARS = 32 * 1024
+"""Parts of a block are joined whenever so much new text has come, so that memory is that of the text."""
+
+PlaceKey = int | str | tuple[str, str]
+
+
+class Block:
+    """One block. `number` is 0 until it starts; its text is kept in parts."""
+
+    __slots__ = (
+        "call_id",
+        "candidate",
+        "check_at",
+        "echo",
+        "ended",
+        "final",
+        "half",
+        "kind",
+        "message",
+        "name",
+        "number",
+        "open",
+        "parts",
+        "raw_crc",
+        "raw_size",
+        "repaired",
+        "size",
+        "snapshots",
+        "superseded",
+        "truncated",
+        "whole",
+    )
+
+    def __init__(self, kind: Kind, message: Message | None, call_id: str | None = None, name: str | None = None) -> None:
+        self.kind: Kind = kind
+        self.message = message
+        self.call_id = call_id
+        self.name = name
+        self.number = 0
+        self.open = False  # its start was told, its end was not
+        self.ended = False
+        self.whole = False  # the wire said that it is over
+        self.final = False  # the wire repeated it whole
+        self.superseded = False
+        self.half = ""  # the first half of a surrogate pair, held back
+        self.parts: list[str] = []
+        self.size = 0  # characters put out, kept or not
+        self.check_at = JOIN_CHARS
+        self.truncated = False
+        # Only for armed wires:
+        self.candidate: str | None = ""  # the last delta, while each so far began with the one before it
+        self.snapshots = False  # its deltas were found to be snapshots
+        self.repaired = False
+        self.raw_crc = 0  # of the deltas as they came: what the agent itself joined
+        self.raw_size = 0
+        self.echo: int | None = None  # its final came before its deltas, of which so many characters followed
+
+    def count_raw(self, text: str) -> None:
+        """Remember a would-be delta as it came."""
+        self.raw_crc = zlib.crc32(text.encode("utf-8", "surrogatepass"), self.raw_crc)
+        self.raw_size += len(text)
+
+    def is_raw(self, text: str) -> bool:
+        """Whether `text` is nothing but the would-be deltas, joined."""
+        return len(text) == self.raw_size and zlib.crc32(text.encode("utf-8", "surrogatepass")) == self.raw_crc
+
+    def add(self, text: str) -> None:
+        """Keep text that was put out."""
+        self.parts.append(text)
+        self.size += len(text)
+        if self.size > self.check_at:
+            self.compact()
+
+    def compact(self) -> None:
+        """Join the parts, and drop what is over the bound."""
+        text = "".join(self.parts)
+        if len(text) > MAX_BLOCK_CHARS or self.truncated:
+            self.truncated = True
+            text = text[:MAX_BLOCK_CHARS]
+        self.parts = [text]
+        # Twice as far each time: joining costs each character a constant number of copies.
+        self.check_at = self.size + max(JOIN_CHARS, len(text) if len(text) < MAX_BLOCK_CHARS else 0)
+
+    @property
+    def text(self) -> str:
+        """The text that was put out, as far as it is kept."""
+        if len(self.parts) != 1 or self.size > MAX_BLOCK_CHARS:
+            self.compact()
+        return self.parts[0]
+
+    def set_text(self, text: str) -> None:
+        """Replace what was put out."""
+        self.size = len(text)
+        self.truncated = False
+        self.parts = [text]
+        self.compact()
+
+
+class Message:
+    """One model message. `number` is 0 while it is only known by name."""
+
+    __slots__ = ("blocks", "ended", "key", "number", "places", "restarting", "status", "usage", "usage_model", "explicit")
+
+    def __init__(self, key: str | None, number: int, explicit: bool) -> None:
+        self.key = key
+        self.number = number
+        self.explicit = explicit  # the wire said that it begins, so it says where it ends
+        self.ended = False
+        self.status: MessageStatus = "ok"
+        self.restarting = False  # its start came again; what follows tells whether it begins anew
+        self.blocks: list[Block] = []
+        self.places: dict[PlaceKey, Block] = {}
+        self.usage: Figures | None = None
+        self.usage_model: str | None = None
+
+    def add(self, block: Block, place: PlaceKey) -> None:
+        """Take a new block in at `place`."""
+        self.blocks.append(block)
+        self.places[place] = block
+        if len(self.blocks) > MAX_BLOCKS:
+            kept = self.blocks[-MAX_BLOCKS // 2 :]
+            self.blocks = [old for old in self.blocks[: -len(kept)] if not old.ended] + kept
+            self.places = {at: old for at, old in self.places.items() if not old.ended or old in kept}
+
+    def unfinished(self, kind: Kind) -> Block | None:
+        """The oldest block of this kind that was not repeated whole."""
+        for block in self.blocks:
+            if block.kind == kind and not block.final:
+                return block
+        return None
+
+    @property
+    def reply(self) -> str:
+        """The text of its text blocks, joined as they are."""
+        if self.status == "superseded":
+            return ""
+        return "".join(block.text for block in self.blocks if block.kind == "text" and not block.superseded and block.parts)
+
+
+class Lane:
+    """The top agent (`parent` None) or one sub-agent."""
+
+    __slots__ = ("message", "messages", "parent", "results_seen", "round", "round_chars", "rounds", "spoke")
+
+    def __init__(self, parent: str | None) -> None:
+        self.parent = parent
+        self.message: Message | None = None  # the current one; it may have ended
+        self.messages: dict[str, Message] = {}  # by id, the recent ones
+        self.round: list[Message] = []  # those of the open round
+        self.round_chars = 0
+        self.rounds = 0
+        self.spoke = False  # the open round has content
+        self.results_seen = False  # the next message opens a new round
+
+    def remember(self, message: Message) -> None:
+        """Make `message` the current one."""
+        self.message = message
+        if message.key is not None:
+            self.messages.pop(message.key, None)
+            self.messages[message.key] = message
+            if len(self.messages) > MAX_MESSAGES:
+                del self.messages[next(iter(self.messages))]
+        if self.results_seen and not self._continues(message):
+            self.new_round()
+        self.results_seen = False
+        self.round.append(message)
+
+    def _continues(self, message: Message) -> bool:
+        """Whether it is a message of this round, opened again."""
+        return message.key is not None and any(message.key == other.key for other in self.round)
+
+    def new_round(self) -> None:
+        """What came so far belongs to rounds that are over."""
+        self.round = []
+        self.round_chars = 0
+        self.spoke = False
+
+    def said(self) -> None:
+        """The open round has content: it counts."""
+        if not self.spoke:
+            self.spoke = True
+            self.rounds += 1
+
+    def trim(self, message: Message) -> None:
+        """An ended message joins the round's text, which is bounded."""
+        self.round_chars += sum(block.size for block in message.blocks if block.kind == "text")
+        while len(self.round) > 1 and (self.round_chars > MAX_REPLY_CHARS or len(self.round) > MAX_BLOCKS):
+            gone = self.round.pop(0)
+            self.round_chars -= sum(block.size for block in gone.blocks if block.kind == "text")
+
+    @property
+    def reply(self) -> str:
+        """The text of the open round: messages apart by a blank line."""
+        return "\n\n".join(text for message in self.round if (text := message.reply))
+
+
+class Call:
+    """One tool call."""
+
+    __slots__ = ("block", "call_id", "called", "lane", "name", "output", "returned")
+
+    def __init__(self, call_id: str, name: str | None, lane: str | None) -> None:
+        self.call_id = call_id
+        self.name = name
+        self.lane = lane
+        self.called = False
+        self.returned = False
+        self.block: Block | None = None  # its input
+        self.output: Block | None = None
+
+
+def place_key(place: Place, kind: Kind) -> PlaceKey:
+    """Where a block stands in its message. Wires without places count by kind."""
+    return ("kind", kind) if place is None else place
+
+
+def merged(old: Figures | None, new: Figures) -> Figures:
+    """Later figures replace earlier ones, each on its own."""
+    if old is None:
+        return new
+    given = {name: value for name, value in msgspec.structs.asdict(new).items() if value is not None}
+    return msgspec.structs.replace(old, **given)
+
+
+def summed(total: Figures | None, new: Figures) -> Figures:
+    """Figures of several calls together."""
+    if total is None:
+        return new
+    figures: dict[str, Any] = {}
+    for name in new.__struct_fields__:
+        values = [value for value in (getattr(total, name), getattr(new, name)) if value is not None]
+        figures[name] = sum(values) if values else None
+    return Figures(**figures)

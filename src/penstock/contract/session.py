@@ -1,0 +1,810 @@
+"""Updates to events: the one place where text is accumulated, compared, repaired and closed.
+
+    run      = run_started* (message | loose)* run_ended
+    message  = message_started (block_started | delta | block_revised | block_ended | tool_called | loose)* message_ended
+
+Each lane has at most one open message. A block is *registered* when it is first spoken of, *started* (told)
+with its first text or, for a call's input, its name, and *ended* when its final comes, when its message
+ends, or, on wires without end marks, when another block starts. A final or a snapshot goes through
+`repair`; nothing else compares text, but the guess that armed wires need (`is_snapshot`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from penstock import events as ev
+from penstock import titles
+from penstock import updates as up
+from penstock.contract.health import Health
+from penstock.contract.records import Block, Call, Lane, Message, PlaceKey, merged, place_key, summed
+from penstock.contract.repair import MIN_PREFIX_CHARS, is_snapshot, repair
+from penstock.decoding import compact, excerpt, well_formed
+
+MAX_LANES = 256
+"""Sub-agents that are followed at once; the oldest one's open things are ended for a new one."""
+
+MAX_CALLS = 4096
+"""Calls that are remembered after they returned, so that a repeated result is silent."""
+
+MAX_RAW_CHARS = 4000
+"""What is shown of an event that is not known."""
+
+Events = list[ev.Event]
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """How the process ended, where there was one. `signal` is the number that killed it."""
+
+    code: int | None = None
+    signal: int | None = None
+    cancelled: bool = False
+    timed_out: bool = False
+    stderr: str = ""
+
+
+class Session:
+    """The contract of one run. `apply` and `close` append the events they make to `out`.
+
+    `at` and `line` are set by the stream: the time stamp for the events to come, the line they come from.
+    """
+
+    def __init__(self, agent: str, traits: up.Traits, run: int | None = None, health: Health | None = None) -> None:
+        self.agent = agent
+        self.traits = traits
+        self.run = run
+        self.at: int | None = None
+        self.line: bytes = b""
+        self.health = health or Health()
+        self._top = Lane(None)
+        self._lanes: dict[str | None, Lane] = {None: self._top}
+        self._calls: dict[str, Call] = {}
+        self._blocks = 0
+        self._messages = 0
+        self._info = up.RunStart()
+        self._plan: list[ev.PlanItem] | None = None
+        self._used: ev.Usage | None = None
+        self._result: up.Result | None = None
+        self._reply = ""  # as the last result told it
+        self._failure: str | None = None
+        self._spoke = False  # something was said since the last result
+        self._anything = False  # the agent printed an event at all
+        self._closed = False
+        self._handlers: dict[type, Callable[[Any, Events], None]] = {
+            up.RunStart: self._run_start,
+            up.MessageStart: self._message_start,
+            up.MessageEnd: self._message_end,
+            up.BlockStart: self._block_start,
+            up.BlockEnd: self._block_end,
+            up.ToolCall: self._tool_call,
+            up.ToolReturn: self._tool_return,
+            up.TurnMark: self._turn_mark,
+            up.Plan: self._plan_changed,
+            up.ModelUsage: self._usage,
+            up.Notice: self._notice,
+            up.Hint: self._hint,
+            up.HintAnswer: self._hint_answer,
+            up.Failure: self._failed,
+            up.Result: self._replied,
+            up.Unknown: self._unknown,
+        }
+
+    # --- what comes in -----------------------------------------------------------------------------
+
+    def apply(self, update: up.Update, out: Events) -> None:
+        """The events that an update means. After the end there are none."""
+        if type(update) is up.Text:
+            self._text(update, out)
+        elif not self._closed:
+            self._anything = True
+            if type(update) in _COMPLETE:
+                self.health.complete_events += 1
+            elif type(update) is not up.Unknown:
+                self.health.control_events += 1
+            self._handlers[type(update)](update, out)
+
+    def control(self) -> None:
+        """A line that means nothing to readers."""
+        self._anything = True
+        self.health.control_events += 1
+
+    def noise(self, text: str, out: Events) -> None:
+        """A line that is no JSON."""
+        self.health.noise_lines += 1
+        self._notice(up.Notice("noise", text), out)
+
+    def malformed(self, line: int, reason: str, shown: str, out: Events) -> None:
+        """A line that no reader can take."""
+        self._anything = True
+        self.health.count_parse_error(line)
+        out.append(ev.Malformed(line, reason, shown, agent=self.agent, run=self.run, at=self.at))
+
+    def _text(self, update: up.Text, out: Events) -> None:
+        text = update.text
+        if update.mode == "delta":
+            armed = self.traits.armed
+            self.health.delta_events += 1
+            lane = self._lanes.get(update.lane)
+            message = lane.message if lane is not None else None
+            # The common case, in few steps: more text for a block that is open.
+            if message is not None and (update.message is None or update.message == message.key):
+                block = message.places.get(update.place)  # type: ignore[arg-type]  # None finds nothing
+                if (
+                    block is not None
+                    and block.open
+                    and block.kind == update.kind
+                    and not armed
+                    and not block.half
+                    and text.isascii()
+                ):
+                    if text:
+                        block.add(text)
+                        out.append(
+                            ev.Delta(
+                                block.number,
+                                block.kind,
+                                text,
+                                agent=self.agent,
+                                run=self.run,
+                                parent=update.lane,
+                                at=self.at,
+                            )
+                        )
+                    return
+        else:
+            if update.mode == "final":
+                self.health.complete_events += 1
+            else:
+                self.health.delta_events += 1
+            text = well_formed(text)
+        if self._closed:
+            return
+        self._anything = True
+        lane = self._lane(update.lane, out)
+        block = self._output_of(update) if update.kind == "tool_output" else self._block_of(lane, update, out)
+        if block is None:
+            self.health.suppressed_duplicates += 1
+        elif update.mode == "delta":
+            self._delta(lane, block, text, out)
+        else:
+            self._snapshot(lane, block, text, update.mode == "final", out)
+
+    # --- which block -------------------------------------------------------------------------------
+
+    def _output_of(self, update: up.Text) -> Block | None:
+        """The block of a call's output; None once the call has returned."""
+        call = self._call(update.call_id or "", None, update.lane)
+        if call.returned:
+            return None
+        if call.output is None:
+            call.output = Block("tool_output", None, call.call_id, call.name)
+        return call.output
+
+    def _block_of(self, lane: Lane, update: up.Text, out: Events) -> Block | None:
+        """The block that a text belongs to, registered if it is new; None if the text is known already."""
+        if update.call_id is not None:
+            call = self._calls.get(update.call_id)
+            if call is not None and call.block is not None:
+                return None if call.block.ended else call.block
+        message = self._message_of(lane, update, out)
+        key = place_key(update.place, update.kind)
+        if update.mode == "final" and update.place is None:
+            block = message.unfinished(update.kind)
+            if block is None and self.traits.armed:
+                block = self._frame_again(message, update)
+        else:
+            block = message.places.get(key)
+            if block is not None and block.kind != update.kind:
+                block = None
+        if block is not None and block.ended and update.mode != "final":
+            block = self._echo_of(block, update)
+            if block is not None and block.ended:
+                return None
+        if block is None and self.traits.armed and update.mode == "delta":
+            block = self._claim_early(message, key, update.kind)
+            if block is not None:
+                return self._block_of(lane, update, out)
+        if block is None:
+            block = self._register(lane, message, key, Block(update.kind, message, update.call_id), out)
+            if self.traits.armed and update.mode == "final":
+                block.echo = 0
+            if update.kind == "tool_input" and update.call_id is not None:
+                self._call(update.call_id, None, update.lane).block = block
+        return block
+
+    def _register(self, lane: Lane, message: Message, key: PlaceKey, block: Block, out: Events) -> Block:
+        if message.ended:
+            message = self._open(lane, message.key, False, out)
+            block.message = message
+        message.add(block, key)
+        return block
+
+    # What only armed wires need: a proxy sends the full frame early, again, or under another id.
+
+    def _frame_again(self, message: Message, update: up.Text) -> Block | None:
+        """The finished block that a full frame repeats."""
+        for block in message.blocks:
+            same = block.kind == update.kind and len(update.text) >= MIN_PREFIX_CHARS
+            if same and (block.text == update.text or block.is_raw(update.text)):
+                return block
+        return None
+
+    def _claim_early(self, message: Message, key: PlaceKey, kind: ev.Kind) -> Block | None:
+        """The block whose full frame came before its first delta."""
+        for block in message.blocks:
+            if block.kind == kind and block.echo == 0 and key not in message.places:
+                message.places[key] = block
+                return block
+        return None
+
+    def _echo_of(self, block: Block, update: up.Text) -> Block | None:
+        """The ended block if the text is in it already, else None: it belongs to a new block.
+
+        An old snapshot is in it; on armed wires also the deltas that follow an early full frame.
+        """
+        text = update.text
+        if update.mode == "snapshot":
+            return block if block.text.startswith(well_formed(text)) else None
+        if block.echo is None:
+            return None
+        start = block.echo
+        if text and block.text.startswith(text, start):
+            block.echo += len(text)
+            return block
+        block.echo = None
+        return None
+
+    # --- what happens to a block -------------------------------------------------------------------
+
+    def _delta(self, lane: Lane, block: Block, text: str, out: Events) -> None:
+        if self.traits.armed and block.message is not None:
+            block.count_raw(text)
+            guessed = self._guess(lane, block, text, out)
+            if guessed is None:
+                return
+            text = guessed
+        if not text.isascii() or block.half:
+            text = _join_halves(block, text)
+        self._put(lane, block, text, out)
+
+    def _put(self, lane: Lane, block: Block, text: str, out: Events) -> None:
+        """Put out new text."""
+        if not text:
+            return
+        if not block.open:
+            self._start(lane, block, out)
+        block.add(text)
+        out.append(
+            ev.Delta(block.number, block.kind, text, agent=self.agent, run=self.run, parent=lane.parent, at=self.at)
+        )
+
+    def _guess(self, lane: Lane, block: Block, text: str, out: Events) -> str | None:
+        """The new part of a would-be delta of an armed wire; None where the block had to be revised."""
+        if len(text) >= block.size and is_snapshot(block.text, text, block.snapshots):
+            block.snapshots = block.repaired = True
+            self.health.repaired_snapshots += 1
+            return text[block.size :]
+        before = block.candidate
+        if before is None or not text:
+            return text
+        if len(text) <= len(before) or not text.startswith(before):
+            block.candidate = None  # so these are deltas, and stay deltas
+            return text
+        block.candidate = text
+        if len(before) < MIN_PREFIX_CHARS:
+            return text
+        block.snapshots = block.repaired = True
+        self.health.repaired_snapshots += 1
+        self._revise(lane, block, text, out)
+        return None
+
+    def _snapshot(self, lane: Lane, block: Block, text: str, final: bool, out: Events) -> None:
+        block.half = ""  # the snapshot has the character whole
+        late = block.ended
+        if block.superseded or (block.repaired and block.is_raw(text)) or block.truncated:
+            self.health.suppressed_duplicates += 1
+        else:
+            action, new = repair(block.text, text, final)
+            if action == "nothing":
+                self.health.suppressed_duplicates += bool(text)
+            elif action == "suffix" and not late:
+                self._put(lane, block, new, out)
+            else:
+                self._revise(lane, block, text, out)
+        if final:
+            block.final = True
+            if not late:
+                self._end_block(lane, block, True, out)
+
+    def _revise(self, lane: Lane, block: Block, text: str, out: Events) -> None:
+        if not block.number:
+            self._start(lane, block, out)
+        self.health.discontinuities += 1
+        block.set_text(text)
+        out.append(ev.BlockRevised(block.number, block.kind, text, **self._marks(lane.parent)))
+
+    def _start(self, lane: Lane, block: Block, out: Events) -> None:
+        message = block.message
+        if message is not None:
+            for other in message.blocks:
+                if other.open and (other.whole or not self.traits.block_ends):
+                    self._end_block(lane, other, True, out)
+            lane.said()
+            self._spoke = True
+        self._blocks += 1
+        block.number = self._blocks
+        block.open = True
+        number = message.number if message is not None else None
+        out.append(
+            ev.BlockStarted(block.number, block.kind, number, block.name, block.call_id, **self._marks(lane.parent))
+        )
+
+    def _end_block(self, lane: Lane, block: Block, complete: bool, out: Events) -> None:
+        if block.ended:
+            return
+        if block.half:
+            block.half = ""
+            self._put(lane, block, "\ufffd", out)
+        block.ended = True
+        if block.open:
+            block.open = False
+            text = block.text
+            out.append(
+                ev.BlockEnded(block.number, block.kind, text, complete, block.truncated, **self._marks(lane.parent))
+            )
+
+    def _block_start(self, update: up.BlockStart, out: Events) -> None:
+        lane = self._lane(update.lane, out)
+        if update.call_id is not None:
+            call = self._call(update.call_id, update.name, update.lane)
+            if call.block is not None or call.called:
+                return  # a call's input is one block, however often it is announced
+        message = self._message_of(lane, update, out)
+        key = place_key(update.place, update.kind)
+        old = message.places.get(key)
+        if message.restarting and old is not None:
+            self._end_message(lane, message, "superseded", False, out)
+            message = self._open(lane, message.key, True, out)
+        elif old is not None:
+            self._end_block(lane, old, True, out)
+        message.restarting = False
+        if self.traits.armed and self._claim_early(message, key, update.kind) is not None:
+            return
+        block = Block(update.kind, message, update.call_id, update.name)
+        block = self._register(lane, message, key, block, out)
+        if update.call_id is not None:
+            self._call(update.call_id, update.name, update.lane).block = block
+            if update.name:
+                self._start(lane, block, out)
+
+    def _block_end(self, update: up.BlockEnd, out: Events) -> None:
+        lane = self._lane(update.lane, out)
+        call = self._calls.get(update.call_id) if update.call_id is not None else None
+        block = call.block if call is not None else None
+        message = lane.message
+        if block is None and message is not None:
+            if update.place is not None:
+                block = message.places.get(update.place)
+            elif update.kind is not None:
+                block = message.unfinished(update.kind)
+        if block is None or block.ended:
+            return
+        block.whole = True
+        if not self.traits.finals:  # else its final comes, or shows by its absence that it was given up
+            self._end_block(lane, block, True, out)
+
+    # --- messages ----------------------------------------------------------------------------------
+
+    def _message_of(self, lane: Lane, update: up.Text | up.BlockStart | up.ToolCall, out: Events) -> Message:
+        """The message that an update belongs to: the one named, else the current one, else a new one."""
+        current = lane.message
+        if update.message is None:
+            if current is not None and not current.ended:
+                return current
+            return self._open(lane, None, False, out)
+        if current is not None and current.key == update.message:
+            return current
+        known = lane.messages.get(update.message)
+        if known is not None:
+            return known
+        if current is not None and not current.ended and self._other_id(current, update):
+            return current
+        return self._open(lane, update.message, False, out)
+
+    def _other_id(self, current: Message, update: up.Text | up.BlockStart | up.ToolCall) -> bool:
+        """Whether an armed wire's full frame is that of the current message, under another id."""
+        if not self.traits.armed or not isinstance(update, up.Text) or update.mode != "final":
+            return False
+        block = current.unfinished(update.kind)
+        return block is not None and (
+            (block.size >= MIN_PREFIX_CHARS and update.text.startswith(block.text)) or block.is_raw(update.text)
+        )
+
+    def _open(self, lane: Lane, key: str | None, explicit: bool, out: Events) -> Message:
+        self._overtake(lane, out)
+        self._messages += 1
+        message = Message(key, self._messages, explicit)
+        lane.remember(message)
+        out.append(ev.MessageStarted(message.number, key, **self._marks(lane.parent)))
+        return message
+
+    def _overtake(self, lane: Lane, out: Events) -> None:
+        """End the message that is open because something else begins."""
+        message = lane.message
+        if message is None or message.ended:
+            return
+        if not message.explicit:
+            self._end_message(lane, message, "ok", True, out)
+        elif self.traits.finals and not any(block.final for block in message.blocks):
+            self._end_message(lane, message, "superseded", False, out)
+        else:
+            cut = any(block.open and not block.whole for block in message.blocks)
+            self._end_message(lane, message, "cut" if cut and self.traits.block_ends else "ok", not cut, out)
+
+    def _message_start(self, update: up.MessageStart, out: Events) -> None:
+        lane = self._lane(update.lane, out)
+        current = lane.message
+        if current is not None and not current.ended and current.key is not None and current.key == update.message:
+            if self.traits.finals:
+                current.restarting = True  # begun again, or going on: the next block tells
+                return
+            self._end_message(lane, current, "superseded", False, out)
+        self._open(lane, update.message, True, out)
+
+    def _message_end(self, update: up.MessageEnd, out: Events) -> None:
+        lane = self._lane(update.lane, out)
+        message = lane.message
+        if message is None or message.ended or (update.message is not None and update.message != message.key):
+            return
+        status = update.status
+        if update.abandoned_from is not None:
+            for place, block in message.places.items():
+                if isinstance(place, int) and place >= update.abandoned_from and not block.final:
+                    block.superseded = True
+            if update.abandoned_from <= 0 and not any(block.final for block in message.blocks):
+                status = "superseded"
+        self._end_message(lane, message, status or "ok", status in (None, "ok"), out, update.stop_reason)
+
+    def _end_message(
+        self,
+        lane: Lane,
+        message: Message,
+        status: ev.MessageStatus,
+        complete: bool,
+        out: Events,
+        stop_reason: str | None = None,
+    ) -> None:
+        message.ended = True
+        message.status = status
+        for block in message.blocks:
+            if not block.ended:
+                whole = (complete and not block.superseded) or (block.whole and status == "cut")
+                self._end_block(lane, block, whole, out)
+                if block.kind == "tool_input" and whole:
+                    self._settle(lane, block, message, out)
+            block.superseded = block.superseded or status == "superseded"
+        if status == "superseded":
+            self.health.superseded_attempts += 1
+        elif message.usage is not None:
+            self._tell_usage(message.usage, message.usage_model, lane, out)
+        out.append(ev.MessageEnded(message.number, status, message.key, stop_reason, **self._marks(lane.parent)))
+        lane.trim(message)
+
+    # --- calls -------------------------------------------------------------------------------------
+
+    def _call(self, call_id: str, name: str | None, lane: str | None) -> Call:
+        call = self._calls.get(call_id)
+        if call is None:
+            call = self._calls[call_id] = Call(call_id, name, lane)
+        if call.name is None:
+            call.name = name
+        return call
+
+    def _tool_call(self, update: up.ToolCall, out: Events) -> None:
+        call = self._call(update.call_id, update.name, update.lane)
+        if call.called:
+            self.health.suppressed_duplicates += 1
+            return
+        lane = self._lane(update.lane, out)
+        block = call.block
+        if block is None or block.ended:
+            message = self._message_of(lane, update, out)
+            block = message.places.get(place_key(update.place, "tool_input"))  # streamed before it had an id
+            if block is None or block.ended or block.kind != "tool_input" or block.call_id is not None:
+                block = Block("tool_input", message, update.call_id, update.name)
+                block = self._register(lane, message, place_key(update.call_id, "tool_input"), block, out)
+            block.call_id = update.call_id
+            call.block = block
+        if not block.number:
+            block.name = call.name = update.name
+            self._start(lane, block, out)
+        self._settle_text(lane, block, update.input, out)
+        block.final = True
+        self._end_block(lane, block, True, out)
+        self._tell_call(lane, call, update, block.message, out)
+
+    def _settle_text(self, lane: Lane, block: Block, value: Any, out: Events) -> None:
+        """Compare streamed input with the final one by what it means, not by how it is spelled."""
+        sent = block.text
+        if block.truncated or (not sent and value in (None, {})):
+            return
+        if sent:
+            try:
+                if msgspec.json.decode(sent) == value:
+                    return
+            except (msgspec.DecodeError, RecursionError):
+                pass
+        action, new = repair(sent, compact(value), True)
+        if action == "suffix":
+            self._put(lane, block, new, out)
+        elif action == "diverged":
+            self._revise(lane, block, new, out)
+
+    def _settle(self, lane: Lane, block: Block, message: Message, out: Events) -> None:
+        """Tell the call of an input that ended whole without being repeated."""
+        call = self._calls.get(block.call_id or "")
+        if call is None or call.called or not call.name:
+            return
+        try:
+            value = msgspec.json.decode(block.text or "{}")
+        except (msgspec.DecodeError, RecursionError):
+            value = block.text
+        self._tell_call(lane, call, up.ToolCall(call.call_id, call.name, value), message, out)
+
+    def _tell_call(
+        self, lane: Lane, call: Call, update: up.ToolCall, message: Message | None, out: Events
+    ) -> None:
+        call.called = True
+        self._spoke = True
+        title = update.title if update.title is not None else titles.title(update.name, update.input)
+        kind = update.tool_kind or titles.tool_kind(update.name)
+        number = message.number if message is not None else None
+        out.append(
+            ev.ToolCalled(call.call_id, update.name, update.input, title, kind, number, **self._marks(lane.parent))
+        )
+        if len(self._calls) > MAX_CALLS:
+            self._forget_call(out)
+
+    def _tool_return(self, update: up.ToolReturn, out: Events) -> None:
+        lane = self._lane(update.lane, out)
+        call = self._call(update.call_id, update.name, update.lane)
+        if call.returned:
+            self.health.suppressed_duplicates += 1
+            return
+        if call.block is not None and not call.block.ended:
+            self._end_block(lane, call.block, True, out)
+            if call.block.message is not None:
+                self._settle(lane, call.block, call.block.message, out)
+        self._return(call, update, lane.parent, True, out)
+        if call.call_id in self._lanes:
+            self._end_lane(self._lanes[call.call_id], out)
+        lane.results_seen = True
+        message = lane.message
+        if message is not None and not message.ended and not message.explicit:
+            waiting = any(other.called and not other.returned for other in self._calls.values())
+            if not waiting:
+                self._end_message(lane, message, "ok", True, out)
+
+    def _return(self, call: Call, update: up.ToolReturn, parent: str | None, complete: bool, out: Events) -> None:
+        call.returned = True
+        if call.output is not None:
+            self._end_block(self._lanes.get(parent, self._top), call.output, complete, out)
+            call.output = None
+        call.block = None
+        out.append(
+            ev.ToolReturned(
+                call.call_id, update.text, update.is_error, complete, call.name, update.exit_code, **self._marks(parent)
+            )
+        )
+
+    def _forget_call(self, out: Events) -> None:
+        for call in self._calls.values():
+            if call.returned:
+                break
+        else:
+            call = next(iter(self._calls.values()))
+            if call.called:
+                self._return(call, up.ToolReturn(call.call_id), call.lane, False, out)
+        del self._calls[call.call_id]
+
+    # --- lanes and rounds --------------------------------------------------------------------------
+
+    def _lane(self, parent: str | None, out: Events) -> Lane:
+        lane = self._lanes.get(parent)
+        if lane is None:
+            if len(self._lanes) > MAX_LANES:
+                self._end_lane(self._lanes[list(self._lanes)[1]], out)
+            lane = self._lanes[parent] = Lane(parent)
+        return lane
+
+    def _end_lane(self, lane: Lane, out: Events) -> None:
+        message = lane.message
+        if message is not None and not message.ended:
+            whole = not self.traits.block_ends
+            self._end_message(lane, message, "ok" if whole else "cut", whole, out)
+        self._lanes.pop(lane.parent, None)
+
+    def _turn_mark(self, update: up.TurnMark, out: Events) -> None:
+        lane = self._lane(update.lane, out)
+        lane.results_seen = True
+        if lane.message is not None and not lane.message.ended and not lane.message.explicit:
+            self._end_message(lane, lane.message, "ok", True, out)
+
+    # --- all the rest ------------------------------------------------------------------------------
+
+    def _marks(self, parent: str | None) -> dict[str, Any]:
+        return {"agent": self.agent, "run": self.run, "parent": parent, "at": self.at}
+
+    def _run_start(self, update: up.RunStart, out: Events) -> None:
+        given = {name: value for name, value in msgspec.structs.asdict(update).items() if value is not None}
+        info = msgspec.structs.replace(self._info, **given)
+        if info != self._info:
+            self._info = info
+            out.append(ev.RunStarted(**msgspec.structs.asdict(info), **self._marks(None)))
+
+    def _plan_changed(self, update: up.Plan, out: Events) -> None:
+        if update.items != self._plan:
+            self._plan = update.items
+            out.append(ev.PlanChanged(update.items, **self._marks(update.lane)))
+
+    def _usage(self, update: up.ModelUsage, out: Events) -> None:
+        lane = self._lane(update.lane, out)
+        message = lane.message
+        if update.message is not None and (message is None or message.key != update.message):
+            message = lane.messages.get(update.message)
+        if update.whole or message is None or message.ended:
+            if update.whole:
+                self._tell_usage(update.usage, update.model, lane, out)
+            return
+        message.usage = merged(message.usage, update.usage)
+        message.usage_model = update.model or message.usage_model
+
+    def _tell_usage(self, usage: ev.Usage, model: str | None, lane: Lane, out: Events) -> None:
+        self._used = summed(self._used, usage)
+        out.append(ev.UsageReported(model, **msgspec.structs.asdict(usage), **self._marks(lane.parent)))
+
+    def _notice(self, update: up.Notice, out: Events) -> None:
+        out.append(ev.Notice(update.level, update.code, update.text, **self._marks(update.lane)))
+
+    def _hint(self, update: up.Hint, out: Events) -> None:
+        out.append(
+            ev.HintRequested(update.id, update.text, update.blocking, update.options, **self._marks(update.lane))
+        )
+
+    def _hint_answer(self, update: up.HintAnswer, out: Events) -> None:
+        out.append(ev.HintAnswered(update.id, update.text, **self._marks(update.lane)))
+
+    def _unknown(self, update: up.Unknown, out: Events) -> None:
+        self.health.count_unknown(update.wire_type or "?")
+        raw = excerpt(self.line, MAX_RAW_CHARS)
+        out.append(ev.Unknown(raw, update.wire_type, update.text, **self._marks(update.lane)))
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def _failed(self, update: up.Failure, out: Events) -> None:
+        self._failure = update.reason
+
+    def _replied(self, update: up.Result, out: Events) -> None:
+        if self._result is not None and not self._spoke:
+            text = update.reason or ("the agent ended again, with an error" if update.is_error else "the agent ended again")
+            self._notice(up.Notice("result", text, "warning" if update.is_error else "info"), out)
+            return
+        good = not update.is_error and not update.cancelled
+        message = self._top.message
+        if message is not None and not message.ended:
+            whole = all(block.ended or block.whole for block in message.blocks) or not self.traits.block_ends
+            complete = good and whole
+            self._end_message(self._top, message, "ok" if complete else "cut", complete, out)
+        self._result = update
+        self._spoke = False
+        self._reply = self._chosen_reply(update)
+        if update.session_id is not None:
+            self._info = msgspec.structs.replace(self._info, session_id=update.session_id)
+        usage, cost = self._totals(update)
+        out.append(
+            ev.Replied(
+                self._reply,
+                update.is_error,
+                self._info.session_id,
+                usage,
+                cost,
+                update.duration_ms,
+                **self._marks(None),
+            )
+        )
+
+    def _chosen_reply(self, result: up.Result | None) -> str:
+        """The last round's text, unless the agent's explicit final says more."""
+        said = self._top.reply
+        if result is None or result.is_error or result.reply is None:
+            return said
+        repaired = any(block.repaired for message in self._top.round for block in message.blocks)
+        explicit = well_formed(result.reply)
+        return explicit if said in explicit and not repaired else said
+
+    def _totals(self, result: up.Result | None) -> tuple[ev.Usage | None, float | None]:
+        usage = (result.usage if result is not None else None) or self._used
+        cost = result.cost_usd if result is not None else None
+        if cost is None and usage is not None:
+            cost = usage.cost_usd
+        return usage, cost
+
+    def close(self, exit: Exit | None, out: Events) -> None:
+        """End what is open, inner to outer, then the run. A second call does nothing."""
+        if self._closed:
+            return
+        good = self._outcome(exit)[0] in ("ok", "empty")
+        for lane in [lane for lane in self._lanes.values() if lane is not self._top] + [self._top]:
+            message = lane.message
+            if message is not None and not message.ended:
+                whole = all(block.ended or block.whole for block in message.blocks)
+                complete = whole or (good and not self.traits.block_ends)
+                self._end_message(lane, message, "ok" if complete and good else "cut", complete, out)
+        for call in self._calls.values():
+            if call.called and not call.returned:
+                self._return(call, up.ToolReturn(call.call_id), call.lane, False, out)
+            elif call.output is not None:
+                self._end_block(self._top, call.output, False, out)
+        if self._spoke or self._result is None:
+            self._reply = self._chosen_reply(None if self._spoke else self._result)
+        outcome, reason = self._outcome(exit)
+        usage, cost = self._totals(self._result)
+        duration = self._result.duration_ms if self._result is not None else None
+        out.append(
+            ev.RunEnded(
+                outcome,
+                self._reply,
+                self._top.rounds,
+                self._info.session_id,
+                reason,
+                usage,
+                cost,
+                duration,
+                **self._marks(None),
+            )
+        )
+        self._closed = True
+
+    def _outcome(self, exit: Exit | None) -> tuple[ev.Outcome, str | None]:
+        """What became of the run, and why where it is not plain."""
+        result, died = self._result, _death(exit)
+        if exit is not None and exit.timed_out:
+            return "timed_out", died
+        if (exit is not None and exit.cancelled) or (result is not None and result.cancelled):
+            return "cancelled", (result.reason if result is not None else None) or died
+        if result is not None and result.is_error:
+            return "error", result.reason or self._failure or died
+        if self._failure is not None and (result is None or died):
+            return "error", self._failure
+        if result is not None or (self.traits.regular_end and self._spoke):
+            reply = self._reply if result is not None and not self._spoke else self._top.reply
+            return ("ok", died) if reply else ("empty", died or "the agent ended without saying anything")
+        if exit is not None and exit.code:
+            return "error", died
+        if not self._anything:
+            return "empty", died or "the agent printed nothing"
+        return "cut_off", died or "the stream ended before the agent did"
+
+
+_COMPLETE = frozenset({up.ToolCall, up.ToolReturn, up.Plan, up.Result, up.Failure})
+
+
+def _join_halves(block: Block, text: str) -> str:
+    """Surrogate halves joined over deltas; a first half at the end is held back for the next."""
+    text = block.half + text
+    block.half = ""
+    if text and "\ud800" <= text[-1] <= "\udbff":
+        block.half = text[-1]
+        text = text[:-1]
+    return well_formed(text)
+
+
+def _death(exit: Exit | None) -> str | None:
+    """How the process ended, in words, where that needs words."""
+    if exit is None or not (exit.code or exit.signal):
+        return None
+    how = f"killed by signal {exit.signal}" if exit.signal else f"exit status {exit.code}"
+    return f"{how}: {exit.stderr.strip()}" if exit.stderr.strip() else how

@@ -1,0 +1,200 @@
+"""Lines to wire events.
+
+Two readings. The fast one is a `msgspec` decoder made once from an adapter's wire model. What it refuses
+is read again here, leniently: other types than expected, kinds that the model does not name, lone
+surrogates, raw control characters, NaN, a BOM, bad UTF-8. Only what no reader can take is malformed.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Any
+
+import msgspec
+
+from penstock.framing import Oversized
+
+EXCERPT_CHARS = 200
+"""What is shown of a line that could not be read."""
+
+MAX_NOISE_CHARS = 2000
+"""What is shown of a line that is no JSON."""
+
+
+class Noise(msgspec.Struct, frozen=True):
+    """A line, or the part before its JSON, that is no JSON at all: a banner, a package manager's remark."""
+
+    text: str
+
+
+class Malformed(msgspec.Struct, frozen=True):
+    """A line that wanted to be an event and cannot be read."""
+
+    reason: str
+    excerpt: str
+
+
+class Decoded(msgspec.Struct, frozen=True):
+    """A wire event of the second reading. `lenient`: it was no clean JSON."""
+
+    event: Any
+    lenient: bool
+
+
+class Decoder:
+    """Reads the lines of one agent.
+
+    `fast` raises for all that `slow` is there for: call it first.
+    """
+
+    def __init__(self, wire: Any) -> None:
+        self._wire = wire
+        self.fast = msgspec.json.Decoder(wire).decode
+
+    def slow(self, line: bytes | Oversized) -> list[Decoded | Noise | Malformed]:
+        """What a line is that `fast` refused; nothing for a blank one. Never raises."""
+        if isinstance(line, Oversized):
+            return [Malformed(f"the line is too long: {line.size:,} bytes", excerpt(line.head))]
+        try:
+            value = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._lenient(line)
+        if isinstance(value, dict | list):
+            return [Decoded(fit(value, self._wire), lenient=False)]
+        return self._lenient(line)  # a bare number or word is no event
+
+    def _lenient(self, line: bytes) -> list[Decoded | Noise | Malformed]:
+        text = line.decode("utf-8", "replace").replace("\ufeff", "").strip(" \t\r\n\0")
+        if not text:
+            return []
+        found: list[Decoded | Noise | Malformed] = []
+        start = text.find("{")
+        if start and (start < 0 or text[start : start + 2] != '{"'):
+            return [Noise(text[:MAX_NOISE_CHARS])]
+        if start > 0:
+            values, reason = _objects(text[start:])
+            if reason:
+                return [Noise(text[:MAX_NOISE_CHARS])]
+            found.append(Noise(text[:start].strip()[:MAX_NOISE_CHARS]))
+        else:
+            values, reason = _objects(text)
+        found.extend(Decoded(fit(value, self._wire), lenient=True) for value in values)
+        if reason:
+            found.append(Malformed(reason, excerpt(line)))
+        return found
+
+
+def excerpt(line: bytes, limit: int = EXCERPT_CHARS) -> str:
+    """The first `limit` characters of a line, as text that can be shown and encoded."""
+    text = line[: limit * 4].decode("utf-8", "replace")
+    return text[:limit] + ("…" if len(text) > limit or len(line) > limit * 4 else "")
+
+
+def well_formed(text: str) -> str:
+    """Surrogate pairs joined, lone halves replaced by U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def well_formed_values(value: Any) -> Any:
+    """`well_formed` for every string in plain data or in a struct."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, list):
+        return [well_formed_values(item) for item in value]
+    if isinstance(value, dict):
+        return {well_formed_values(key): well_formed_values(item) for key, item in value.items()}
+    if isinstance(value, msgspec.Struct):
+        fields = {name: well_formed_values(getattr(value, name)) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **fields)
+    if isinstance(value, float) and value != value:
+        return None  # NaN has no place in JSON
+    return value
+
+
+def _objects(text: str) -> tuple[list[Any], str]:
+    """The JSON objects that stand in `text` one after the other, and why reading stopped before its end."""
+    import json  # only lines that the fast reading refuses need it
+
+    reader = json.JSONDecoder(strict=False)
+    values: list[Any] = []
+    at = 0
+    while at < len(text):
+        try:
+            value, at = reader.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            what = "JSON nested too deeply" if isinstance(error, RecursionError) else f"no valid JSON: {error}"
+            return values, what
+        if not isinstance(value, dict | list):
+            return values, f"no JSON object at column {at}"
+        values.append(value)
+        while at < len(text) and text[at] in " \t\r\0":
+            at += 1
+    return values, ""
+
+
+_MISFIT = object()
+
+
+def fit(value: Any, kind: Any) -> Any:
+    """Plain data as the wire model `kind`; what does not fit becomes its default.
+
+    Data whose tag the model does not name, or that is no object, is given back as it is.
+    """
+    fitted = _fit(value, kind)
+    return value if fitted is _MISFIT else fitted
+
+
+def _fit(value: Any, kind: Any) -> Any:
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except (msgspec.ValidationError, RecursionError, OverflowError):
+        pass
+    origin = typing.get_origin(kind)
+    if origin in (types.UnionType, typing.Union):
+        for option in typing.get_args(kind):
+            fitted = _fit(value, option) if _could_be(value, option) else _MISFIT
+            if fitted is not _MISFIT:
+                return fitted
+        return _MISFIT
+    if origin is list and isinstance(value, list):
+        items = [_fit(item, typing.get_args(kind)[0]) for item in value]
+        return [item for item in items if item is not _MISFIT]
+    if kind is str and isinstance(value, int | float):
+        return str(value)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and _could_be(value, kind):
+        return _fit_struct(value, kind)
+    return _MISFIT
+
+
+def _could_be(value: Any, kind: Any) -> bool:
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        return True
+    if not isinstance(value, dict):
+        return False
+    config = kind.__struct_config__
+    return config.tag is None or value.get(config.tag_field) == config.tag
+
+
+def _fit_struct(value: dict[str, Any], kind: type[msgspec.Struct]) -> msgspec.Struct:
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        if field.encode_name in value:
+            fitted = _fit(value[field.encode_name], field.type)
+            if fitted is not _MISFIT:
+                fields[field.name] = fitted
+    return kind(**fields)
+
+
+def compact(value: Any) -> str:
+    """Plain data as JSON text without spaces."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return repr(value)  # numbers of more than 64 bits, nesting without end

@@ -1,0 +1,169 @@
+"""Bytes out of pipes and files.
+
+Reading never waits for writing. Most agents exit without draining their pipe, so a terminal that blocks would
+cost the end of the stream: pipes are read eagerly by a thread of their own into memory, up to `MAX_WAITING_BYTES`,
+and rendered at the reader's pace. Only then reading waits as well, and with it the agent.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from penstock.errors import UsageError
+
+READ_BYTES = 64 * 1024
+"""What one read asks for: what a pipe holds on Linux."""
+MAX_WAITING_BYTES = 256 * 1024 * 1024
+"""What waits in memory for a slow output, over all inputs. The largest recorded runs are a few megabytes, so this is
+hours of work of many agents; past it the agents wait, which is better than being killed for memory."""
+FOLLOW_POLL_SECONDS = 0.1
+"""How often a followed file is looked at: below what a person notices."""
+FOLLOW_QUIET_SECONDS = 2.0
+"""A followed file whose run has replied is over when so long nothing more was written."""
+
+Chunk = tuple[int, "bytes | None", "int | None"]
+"""The number of the input, its bytes (None: that was all), and milliseconds since the start, for live inputs."""
+
+
+class Source(msgspec.Struct):
+    """One input: a file, or a pipe. `fd` is open."""
+
+    name: str
+    fd: int
+    is_file: bool
+    follow: bool = False
+    replied: bool = False
+    """Set by the reader of the events: the run of this input has given its answer."""
+
+
+def open_sources(names: list[str], *, follow: bool = False) -> list[Source]:
+    """Open all inputs; `-` is standard input.
+
+    Raises:
+        UsageError: one of them cannot be opened, or is a folder. None is read then.
+    """
+    return [_open(name, follow) for name in names]
+
+
+def _open(name: str, follow: bool) -> Source:
+    try:
+        fd = 0 if name == "-" else os.open(name, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        mode = os.fstat(fd).st_mode
+    except OSError as error:
+        raise UsageError(
+            f"cannot open {name!r}: {error.strerror}", expected="a file with what an agent printed, or - for stdin"
+        ) from error
+    if stat.S_ISDIR(mode):
+        raise UsageError(
+            f"cannot read {name!r}: it is a folder", way_out=f"name its files: {name.rstrip('/')}/*.ndjson"
+        )
+    is_file = stat.S_ISREG(mode)
+    return Source(name, fd, is_file, follow and is_file)
+
+
+def chunks(sources: list[Source]) -> Iterator[Chunk]:
+    """What the inputs hold: files one after another, pipes and followed files as their bytes come."""
+    if all(source.is_file and not source.follow for source in sources):
+        for number, source in enumerate(sources):
+            while data := os.read(source.fd, READ_BYTES):
+                yield number, data, None
+            yield number, None, None
+    else:
+        yield from _live(sources)
+
+
+def _live(sources: list[Source]) -> Iterator[Chunk]:
+    import threading
+
+    inbox = Inbox()
+    for number, source in enumerate(sources):
+        pump = _follow if source.follow else _drain
+        # Daemons: a thread that waits for an agent must not keep a finished program alive.
+        threading.Thread(target=pump, args=(number, source, inbox), daemon=True).start()
+    open_inputs = len(sources)
+    while open_inputs:
+        chunk = inbox.take()
+        open_inputs -= chunk[1] is None
+        yield chunk
+
+
+class Inbox:
+    """Chunks that were read and not yet rendered, bounded by their bytes."""
+
+    def __init__(self, limit: int = MAX_WAITING_BYTES) -> None:
+        import threading
+        from collections import deque
+
+        self._limit = limit
+        self._chunks: deque[Chunk] = deque()
+        self._bytes = 0
+        self._changed = threading.Condition()
+        self._start = time.monotonic()
+
+    def put(self, number: int, data: bytes | None, *, stamped: bool) -> None:
+        """Add a chunk; waits while the inbox is full."""
+        at = int((time.monotonic() - self._start) * 1000) if stamped else None
+        with self._changed:
+            while self._bytes >= self._limit:
+                self._changed.wait()
+            self._chunks.append((number, data, at))
+            self._bytes += len(data or b"")
+            self._changed.notify_all()
+
+    def take(self) -> Chunk:
+        """The oldest chunk; waits for one."""
+        with self._changed:
+            while not self._chunks:
+                self._changed.wait()
+            chunk = self._chunks.popleft()
+            self._bytes -= len(chunk[1] or b"")
+            self._changed.notify_all()
+        return chunk
+
+
+def _drain(number: int, source: Source, inbox: Inbox) -> None:
+    while data := _read(source.fd):
+        inbox.put(number, data, stamped=not source.is_file)
+    inbox.put(number, None, stamped=not source.is_file)
+
+
+def _read(fd: int) -> bytes:
+    while True:
+        try:
+            return os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            # Another program that shares the pipe's other settings may have made it non-blocking.
+            import select
+
+            select.select([fd], [], [])
+        except OSError:
+            return b""  # a terminal that is gone, a dead mount: the stream is cut off, and says so
+
+
+def _follow(number: int, source: Source, inbox: Inbox) -> None:
+    quiet = 0.0
+    while not (source.replied and quiet >= FOLLOW_QUIET_SECONDS):
+        if data := _read(source.fd):
+            inbox.put(number, data, stamped=False)
+            quiet = 0.0
+            continue
+        if os.fstat(source.fd).st_size < os.lseek(source.fd, 0, os.SEEK_CUR):
+            os.lseek(source.fd, 0, os.SEEK_SET)  # the file was begun again
+        time.sleep(FOLLOW_POLL_SECONDS)
+        quiet += FOLLOW_POLL_SECONDS
+    inbox.put(number, None, stamped=False)
+
+
+def labels(names: list[str]) -> list[str]:
+    """Short labels for several inputs: a file's stem; its folder too where stems are equal; else the name."""
+    paths = [os.path.splitext(name)[0] if name != "-" else "stdin" for name in names]
+    for depth in (1, 2):
+        short = ["/".join(path.split("/")[-depth:]) for path in paths]
+        if len(set(short)) == len(short):
+            return short
+    return names

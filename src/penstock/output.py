@@ -1,0 +1,107 @@
+"""How output leaves: the decision about its look, and the one place that writes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from penstock.errors import TransportError
+
+Mode = Literal["full", "basic", "none"]
+Color = Literal["auto", "always", "never"]
+Ci = Literal["github", "gitlab"]
+
+
+class Look(msgspec.Struct, frozen=True):
+    """When bytes leave (`mode`), whether they are coloured, and whose rules for log lines hold."""
+
+    mode: Mode
+    color: bool
+    ci: Ci | None = None
+
+
+def look(
+    env: Mapping[str, str],
+    *,
+    is_tty: bool,
+    mode: Literal["auto", "full", "basic", "none"] = "auto",
+    color: Color = "auto",
+    several: bool = False,
+) -> Look:
+    """The look of the output, from what was asked for and what is there. Pure.
+
+    Colour: the flag or setting, then `NO_COLOR`, then `FORCE_COLOR`, then whether a terminal is there that
+    can show it. Mode: what was asked for; `full` in a terminal, `basic` where colour is wanted elsewhere, else
+    `none`. Where `several` runs share an output, lines are whole, so `full` is never.
+    """
+    colored = _colored(env, is_tty, color)
+    chosen: Mode
+    if mode != "auto":
+        chosen = mode
+    elif is_tty:
+        chosen = "full"
+    else:
+        chosen = "basic" if colored else "none"
+    if several and chosen == "full":
+        chosen = "basic" if colored else "none"
+    return Look(chosen, colored, _ci(env))
+
+
+def _colored(env: Mapping[str, str], is_tty: bool, color: Color) -> bool:
+    if color != "auto":
+        return color == "always"
+    if env.get("NO_COLOR"):
+        return False
+    if env.get("FORCE_COLOR", "0").lower() not in ("", "0", "false"):
+        return True
+    return is_tty and env.get("TERM") != "dumb"
+
+
+def _ci(env: Mapping[str, str]) -> Ci | None:
+    if env.get("GITHUB_ACTIONS") == "true":
+        return "github"
+    if env.get("GITLAB_CI") == "true":
+        return "gitlab"
+    return None
+
+
+class Output:
+    """Writes to a file descriptor, unbuffered: what is written is on its way when `write` returns.
+
+    Raises:
+        BrokenPipeError: nobody reads any more.
+        TransportError: anything else that keeps the output from being written.
+    """
+
+    def __init__(self, fd: int, encoding: str = "utf-8") -> None:
+        self._fd = fd
+        self._encoding = encoding
+        self._left = b""
+
+    def write(self, text: str | bytes) -> None:
+        """Write it all; what an interrupted write left over goes out before it."""
+        data = text.encode(self._encoding, "replace") if isinstance(text, str) else text
+        waiting = memoryview(self._left + data if self._left else data)
+        self._left = b""
+        try:
+            while waiting:
+                try:
+                    waiting = waiting[os.write(self._fd, waiting) :]
+                except BlockingIOError:
+                    self._wait()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            what = f"the output cannot be written: {error.strerror}"
+            raise TransportError(what, way_out="look at where stdout goes") from error
+        finally:
+            self._left = bytes(waiting)
+
+    def _wait(self) -> None:
+        # Another program that shares the terminal (node does it) may have made it non-blocking.
+        import select
+
+        select.select([], [self._fd], [])

@@ -1,0 +1,239 @@
+"""The reading shell: each input to its own stream, its events to a sink, what the sink says to the output."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from penstock.events import Event, Replied, RunEnded
+from penstock.output import Look, Output, look
+from penstock.stream import Stream
+
+if TYPE_CHECKING:
+    from penstock.config import Config
+    from penstock.contract.session import Exit
+    from penstock.inputs import Chunk
+
+OK, FAILED, USAGE, CUT_OFF, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit statuses; `docs/exit-status.md` says when."""
+
+STATUS_OF = {
+    "ok": OK,
+    "error": FAILED,
+    "empty": FAILED,
+    "timed_out": FAILED,
+    "cut_off": CUT_OFF,
+    "cancelled": INTERRUPTED,
+}
+
+
+class Options(msgspec.Struct):
+    """What the command line asked for; None: what is configured."""
+
+    files: list[str] = []
+    agent: str = "auto"
+    label: str | None = None
+    to: str = "text"
+    mode: str | None = None
+    detail: str | None = None
+    color: str | None = None
+    prefix: str | None = None
+    follow: bool = False
+    health: bool = False
+    speed: float = 1.0
+
+
+class Sink(Protocol):
+    """What turns events into output."""
+
+    def render(self, events: Iterable[Event]) -> str | bytes:
+        """What these events put out now."""
+        ...
+
+    def close(self) -> str | bytes:
+        """What was held back."""
+        ...
+
+
+class SilentSink:
+    """Puts nothing out: the report on the stream is what is wanted."""
+
+    def render(self, events: Iterable[Event]) -> str:
+        """Nothing."""
+        return ""
+
+    def close(self) -> str:
+        """Nothing."""
+        return ""
+
+
+class Reading:
+    """One input on its way to the output: its stream, its sink, and how it ended."""
+
+    def __init__(self, stream: Stream, make_sink: Callable[[str | None], Sink]) -> None:
+        """`make_sink` gets the agent's name when the first events are there, since its look may depend on it."""
+        self.stream = stream
+        self.ended: RunEnded | None = None
+        self.replied = False
+        self._make_sink = make_sink
+        self._sink: Sink | None = None
+
+    @property
+    def name(self) -> str:
+        """What people call this input."""
+        return self.stream.label or self.stream.agent or "stream"
+
+    def feed(self, data: bytes, at: int | None) -> str | bytes:
+        """What these bytes put out."""
+        return self._render(self.stream.feed(data, at))
+
+    def close(self, exit: Exit | None = None, at: int | None = None) -> Iterator[str | bytes]:
+        """What the end puts out. Again: nothing."""
+        if self.ended is None:
+            yield self._render(self.stream.close(exit, at))
+            if self._sink is not None:
+                yield self._sink.close()
+
+    def _render(self, events: list[Event]) -> str | bytes:
+        if not events:
+            return b""
+        if self._sink is None:
+            self._sink = self._make_sink(self.stream.agent)
+        if type(events[-1]) is RunEnded:
+            self.ended = events[-1]
+        self.replied = self.replied or any(type(event) is Replied for event in events)
+        return self._sink.render(events)
+
+
+def make_readings(options: Options, config: Config, labels: list[str]) -> list[Reading]:
+    """A reading for each input. `labels` are used where there are several.
+
+    Raises:
+        UnknownAgent: there is none of that name.
+    """
+    several = len(labels) > 1
+    readings = []
+    for number, label in enumerate(labels, 1):
+        agent, own_label = resolve_agent(options.agent, config)
+        chosen = label if several else options.label or own_label
+        stream = Stream(agent, label=chosen, run=number if several else None)
+        readings.append(Reading(stream, lambda name: make_sink(options, config, name, several=several)))
+    return readings
+
+
+def resolve_agent(name: str, config: Config) -> tuple[Any, str | None]:
+    """What reads an agent of this name (an adapter, or "auto"), and the label it is configured to have.
+
+    Raises:
+        UnknownAgent: there is none of that name.
+    """
+    if name == "auto":
+        return name, None
+    from penstock import registry
+
+    own = config.agent(name)
+    adapter = registry.make(own.adapter or name)
+    return adapter, own.label or (name if own.adapter else None)
+
+
+def make_sink(options: Options, config: Config, agent: str | None, *, several: bool) -> Sink:
+    """The sink that was asked for. Each is imported only where it is used."""
+    match options.to:
+        case "ndjson":
+            from penstock.sinks.ndjson import NdjsonSink
+
+            return NdjsonSink()
+        case "chunks":
+            from penstock.sinks.chunks import ChunksSink
+
+            return ChunksSink()
+        case "reply":
+            from penstock.sinks.reply import ReplySink
+
+            return ReplySink()
+        case "health":
+            return SilentSink()
+    from penstock.sinks.text import TextSink
+
+    streaming = config.streaming(agent if options.agent == "auto" else options.agent)
+    seen = decide(options, config, several=several)
+    return TextSink(
+        seen.mode,
+        detail=options.detail or streaming.detail,
+        color=seen.color,
+        prefix=options.prefix or config.output("prefix"),
+        ci=seen.ci,
+        realtime=streaming.realtime,
+        mark_partial=streaming.mark_partial,
+        show_unknown=streaming.show_unknown,
+    )
+
+
+def decide(options: Options, config: Config, *, several: bool) -> Look:
+    """The look of the output, of flags, configuration and what stdout is."""
+    mode = options.mode or config.output("mode")
+    color = options.color or config.output("color")
+    return look(os.environ, is_tty=os.isatty(1), mode=mode, color=color, several=several)
+
+
+def run(readings: list[Reading], feed: Iterator[Chunk], output: Output, replied: Callable[[int], None]) -> bool:
+    """Bring the whole feed to the output; whether it was interrupted by Ctrl-C.
+
+    `replied` is told the number of an input whose agent has given its answer.
+
+    Raises:
+        BrokenPipeError: nobody reads the output any more.
+        TransportError: the output cannot be written.
+    """
+    try:
+        for number, data, at in feed:
+            reading = readings[number]
+            if data is None:
+                for piece in reading.close(None, at):
+                    output.write(piece)
+            elif piece := reading.feed(data, at):
+                output.write(piece)
+                if reading.replied:
+                    replied(number)
+    except KeyboardInterrupt:
+        _end_cleanly(readings, output)
+        return True
+    return False
+
+
+def _end_cleanly(readings: list[Reading], output: Output) -> None:
+    import signal
+
+    from penstock.contract.session import Exit
+
+    # Who presses again wants out at once, also where the output is stuck.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for reading in readings:
+        for piece in reading.close(Exit(cancelled=True)):
+            output.write(piece)
+
+
+def report(readings: list[Reading], options: Options, output: Output, errors: Output) -> None:
+    """What is told after the end: failures that the sink does not show, warnings, and the report if asked for."""
+    for reading in readings:
+        health, ended = reading.stream.health, reading.ended
+        if options.to == "health":
+            line = {"agent": reading.name, "outcome": ended.outcome if ended else "cancelled", **health.report()}
+            output.write(msgspec.json.encode(line) + b"\n")
+        elif options.to == "reply" and ended is not None and ended.outcome != "ok":
+            reason = f": {ended.reason}" if ended.reason else ""
+            errors.write(f"penstock: {reading.name}: {ended.outcome.replace('_', ' ')}{reason}\n")
+        if options.health:
+            errors.write(health.summary(reading.name) + "\n")
+        elif health.warnings and options.to != "health":
+            errors.write(f"penstock: {reading.name}: {'; '.join(health.warnings)}\n")
+
+
+def status_of(readings: list[Reading], *, interrupted: bool) -> int:
+    """The exit status: of several inputs the highest, which is the worst."""
+    if interrupted:
+        return INTERRUPTED
+    return max((STATUS_OF[reading.ended.outcome] for reading in readings if reading.ended), default=OK)

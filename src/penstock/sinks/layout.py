@@ -1,0 +1,468 @@
+"""One layout for every mode: which line a piece of text belongs to, and in which order lines come.
+
+A line belongs to one *stretch* of one block. Text and thinking of the top lane stream; so does the telling
+line of a tool call. While one of them is open, the rest waits:
+
+    open            another block's delta       anything that is no block of the top lane
+    text, thinking  ends it, begins its own     waits until it has ended (`_waiting`)
+    a call's line   waits (`_queue`)            waits (`_queue`)
+
+What comes out depends on the events alone. `live` only says whether an open stretch writes as it grows or
+once it has ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+from penstock import events as ev
+from penstock.sinks import styles
+from penstock.sinks.lines import DESCRIBED, LineKind, Look, Prefix, describe
+from penstock.sinks.sanitize import Guard, Sanitizer, clean, clean_line
+from penstock.sinks.stretches import Block, Stretch, Tool, shared
+from penstock.sinks.styles import Palette, Piece
+
+Service = Literal["github", "gitlab"]
+
+MAX_KEPT_BLOCKS = 64
+"""Ended blocks whose text is kept, so that a late revision can show what is new."""
+MAX_KEPT_NAMES = 4096
+"""Calls whose names are kept for their results and sub-agents."""
+MAX_UNFOLDED_LINES = 10
+"""A longer result is folded in a CI service."""
+
+
+class Layout:
+    """Events in, pieces of output out (`out`); see the head of this module.
+
+    `open_block` is the number of the block whose deltas may be given to `grow` directly.
+    """
+
+    def __init__(
+        self,
+        palette: Palette,
+        *,
+        live: bool,
+        look: Look,
+        prefix: Prefix = "agent",
+        ci: Service | None = None,
+        mark_partial: bool = True,
+    ) -> None:
+        self.out: list[str] = []
+        self.open_block: int | None = None
+        self.grow: Callable[[str], None] = self.out.append
+        self._palette = palette
+        self._live = live
+        self._look = look
+        self._prefix = prefix
+        self._ci = ci
+        self._marked = mark_partial
+        self._folds = 0
+        self._heads: dict[tuple[LineKind, str, str | None], str] = {}
+        self._reset()
+
+    def _reset(self) -> None:
+        self._blocks: dict[int, Block | None] = {}  # None: not shown
+        self._kept: dict[int, Block] = {}
+        self._tools: dict[int, Tool] = {}
+        self._calls: dict[str, Tool] = {}
+        self._names: dict[str, str] = {}
+        self._lanes: dict[str, str] = {}
+        self._spoken: set[int] = set()  # open messages that were seen
+        self._text: Block | None = None
+        self._stretch: Stretch | None = None
+        self._line: Tool | None = None
+        self._last_call: str | None = None  # the call whose line was the last one written
+        self._waiting: list[Callable[[], None]] = []
+        self._queue: deque[ev.Event] = deque()
+
+    # --- what comes in -----------------------------------------------------------------------------
+
+    def take(self, event: ev.Event) -> None:
+        """Lay out one event."""
+        if not self._of_tool(event):
+            if self._line is None:
+                self._handle(event)
+            else:
+                self._queue.append(event)
+        while self._queue and self._line is None:
+            self._handle(self._queue.popleft())
+
+    def close(self) -> None:
+        """End the open line and write what waits."""
+        self._give_up(None)
+        while self._queue:
+            self._handle(self._queue.popleft())
+        self._end_text()
+        self._reset()
+
+    def _handle(self, event: ev.Event) -> None:
+        handler = _HANDLERS.get(type(event))
+        if handler is not None:
+            handler(self, event)
+
+    def _loose(self, write: Callable[[], None]) -> None:
+        if self._text is None:
+            write()
+        else:
+            self._waiting.append(write)
+
+    # --- a call's growing line ---------------------------------------------------------------------
+
+    def _of_tool(self, event: ev.Event) -> bool:
+        """Bring what belongs to a streaming call to it, whatever waits; whether that was all of the event."""
+        if isinstance(event, (ev.Delta, ev.BlockRevised, ev.BlockEnded)):
+            if event.kind != "tool_input" or event.parent is not None:
+                return False
+            if (tool := self._tools.get(event.block)) is not None:
+                self._feed_tool(tool, event)
+            return True
+        if isinstance(event, ev.BlockStarted):
+            if event.kind == "tool_input" and event.parent is None and "tool" in self._look.shown:
+                self._tools[event.block] = tool = Tool(event)
+                if event.call_id is not None:
+                    self._calls[event.call_id] = tool
+        elif isinstance(event, ev.ToolCalled):
+            self._learn(event)
+            if event.parent is None and (called := self._tool_of(event)) is not None:
+                called.called = event
+                self._finish_if_open(called)
+                return True
+        elif isinstance(event, ev.MessageEnded) and event.parent is None:
+            self._give_up(event.message)
+        elif isinstance(event, ev.RunEnded):
+            self._give_up(None)
+        return False
+
+    def _feed_tool(self, tool: Tool, event: ev.Delta | ev.BlockRevised | ev.BlockEnded) -> None:
+        if isinstance(event, ev.Delta):
+            if self._live:
+                tool.tell(event.text)
+            else:
+                tool.parts.append(event.text)
+        elif isinstance(event, ev.BlockEnded) and not event.complete:
+            tool.cut = True
+            self._finish_if_open(tool)
+
+    def _tool_of(self, event: ev.ToolCalled) -> Tool | None:
+        if (tool := self._calls.get(event.call_id)) is not None:
+            return tool
+        nameless = (tool for tool in self._tools.values() if tool.event.call_id is None and not tool.finished)
+        return next((tool for tool in nameless if tool.event.name == event.name), None)
+
+    def _give_up(self, message: int | None) -> None:
+        """No call will come any more for the streaming inputs of this message, or of all."""
+        for tool in list(self._tools.values()):
+            if not tool.finished and message in (None, tool.event.message):
+                tool.whole = True
+                self._finish_if_open(tool)
+
+    def _finish_if_open(self, tool: Tool) -> None:
+        if tool is self._line:
+            self._finish_tool(tool)
+
+    def _open_tool(self, event: ev.BlockStarted) -> None:
+        tool = self._tools.get(event.block)
+        if tool is None or tool.stretch is not None:
+            return
+        self._end_text()
+        told, tool.told = tool.told, ""
+        stretch = self._begin("tool", event.agent, None, self._live and not tool.finished)
+        for style, text in _call_pieces(event.name or ""):
+            stretch.put(text, style)
+        tool.stretch = stretch
+        if told:
+            tool.say(told)
+        if tool.finished:
+            self._finish_tool(tool)
+            return
+        self._line = tool
+        self.open_block = event.block
+        self.grow = tool.tell if self._live else tool.parts.append
+
+    def _finish_tool(self, tool: Tool) -> None:
+        self._line = self.open_block = None
+        self._tools.pop(tool.event.block, None)
+        if tool.event.call_id is not None:
+            self._calls.pop(tool.event.call_id, None)
+        stretch, event = tool.stretch, tool.called
+        if stretch is None:
+            return
+        if tool.parts:
+            tool.tell(tool.parts[0])
+            if rest := "".join(tool.parts[1:]):
+                tool.tell(rest)
+        grew = event is not None and event.name == tool.event.name and event.title.startswith(tool.told)
+        if event is not None and grew and len(event.title) > len(tool.told):
+            tool.say(event.title[len(tool.told) :])
+        tool.flush(cut=event is None)
+        if event is None:
+            if tool.cut and self._marked:
+                stretch.put(f" {styles.CUT_OFF}", "dim")
+        elif not grew:
+            # What was told is not the title: the line cannot be taken back, in no mode.
+            stretch.put("…")
+            stretch.end()
+            self._write_call(event)
+            return
+        self._end_call(stretch, event)
+
+    def _write_call(self, event: ev.ToolCalled) -> None:
+        stretch = self._begin("tool", event.agent, event.parent)
+        for style, text in _call_pieces(event.name):
+            stretch.put(text, style)
+        if event.title:
+            stretch.put(f": {clean(event.title)}")
+        self._end_call(stretch, event)
+
+    def _end_call(self, stretch: Stretch, event: ev.ToolCalled | None) -> None:
+        if event is not None and self._look.verbose and (whole := styles.input_lines(event.input, event.title)):
+            stretch.put("\n" + whole, "dim")
+        stretch.end()
+        self._last_call = event.call_id if event is not None else None
+
+    def _learn(self, event: ev.ToolCalled) -> None:
+        for known in (self._names, self._lanes):
+            if len(known) >= MAX_KEPT_NAMES:
+                del known[next(iter(known))]
+        self._names[event.call_id] = event.name
+        kind = event.input.get("subagent_type") if isinstance(event.input, dict) else None
+        outer = f"{self._lanes.get(event.parent, 'agent')}>" if event.parent is not None else ""
+        self._lanes[event.call_id] = outer + (kind if isinstance(kind, str) and kind else event.name)
+
+    # --- text and thinking -------------------------------------------------------------------------
+
+    def _started(self, event: ev.BlockStarted) -> None:
+        if event.kind == "tool_input":
+            if event.parent is None:
+                self._open_tool(event)
+        elif event.parent is None:
+            self._block(event, event.message)
+
+    def _block(self, event: ev.BlockStarted | ev.Delta | ev.BlockRevised, message: int | None) -> Block | None:
+        if event.block not in self._blocks:
+            self._blocks[event.block] = Block(event, message) if event.kind in self._look.shown else None
+        return self._blocks[event.block]
+
+    def _delta(self, event: ev.Delta) -> None:
+        if event.parent is None and (block := self._block(event, None)) is not None:
+            if self._text is not block:
+                self._begin_text(block)
+            self.grow(event.text)
+
+    def _begin_text(self, block: Block, mark: str = "") -> None:
+        self._end_text()
+        self._stretch = self._begin(
+            block.kind, block.agent, None, self._live, mark + (styles.THOUGHT if block.kind == "thinking" else "")
+        )
+        self._text = block
+        self.open_block = block.number
+        self.grow = partial(self._grow, block) if self._live else block.parts.append
+        if block.message is not None:
+            self._spoken.add(block.message)
+
+    def _grow(self, block: Block, text: str) -> None:
+        block.parts.append(text)
+        block.start += 1
+        self._put_text(block, block.sanitizer.feed(text))
+
+    def _put_text(self, block: Block, text: str) -> None:
+        if text and self._stretch is not None:
+            self._stretch.put(text, "dim" if block.kind == "thinking" else "text")
+
+    def _catch_up(self, block: Block) -> None:
+        """Write what an open stretch has only collected."""
+        if block.start < len(block.parts):
+            text = "".join(block.parts[block.start :])
+            block.parts[block.start :] = [text]
+            block.start += 1
+            self._put_text(block, block.sanitizer.feed(text))
+
+    def _end_text(self) -> None:
+        """End the open stretch of text; what waited for it follows."""
+        block, stretch = self._text, self._stretch
+        if block is None or stretch is None:
+            return
+        self._catch_up(block)
+        stretch.end()
+        self._text = self._stretch = self.open_block = None
+        waiting, self._waiting = self._waiting, []
+        for write in waiting:
+            write()
+
+    def _ended(self, event: ev.BlockEnded) -> None:
+        if event.parent is not None:
+            self._whole_block(event)
+            return
+        block = self._blocks.pop(event.block, None)
+        if block is None:
+            return
+        marked = self._marked and not event.complete
+        if block is self._text and self._stretch is not None:
+            self._catch_up(block)
+            self._put_text(block, block.sanitizer.flush())
+            if marked:
+                self._stretch.put((" " if self._stretch.begun else "") + styles.CUT_OFF, "dim")
+            self._end_text()
+        elif rest := block.sanitizer.flush() + (styles.CUT_OFF if marked else ""):
+            self._loose(partial(self._line_of, block.kind, event, [("dim", rest)]))
+        block.parts = [] if event.truncated else [event.text]
+        self._kept[block.number] = block
+        if len(self._kept) > MAX_KEPT_BLOCKS:
+            del self._kept[next(iter(self._kept))]
+
+    def _whole_block(self, event: ev.BlockEnded) -> None:
+        """A block of a sub-agent."""
+        if event.kind == "tool_output" or (event.kind == "tool_input" and event.complete):
+            return
+        if event.kind == "tool_input":
+            if "tool" in self._look.shown and self._marked:
+                self._loose(partial(self._line_of, "tool", event, [("mark", styles.CALL), ("dim", styles.CUT_OFF)]))
+            return
+        if event.kind not in self._look.shown or not event.text:
+            return
+        pieces: list[Piece] = [("dim" if event.kind == "thinking" else "text", clean(event.text))]
+        if event.truncated:
+            pieces.append(("dim", f" {styles.CUT_SHORT}"))
+        if self._marked and not event.complete:
+            pieces.append(("dim", f" {styles.CUT_OFF}"))
+        mark = styles.THOUGHT if event.kind == "thinking" else ""
+        self._loose(partial(self._line_of, event.kind, event, pieces, mark))
+
+    def _revised(self, event: ev.BlockRevised) -> None:
+        if event.parent is not None or event.kind not in ("text", "thinking"):
+            return
+        if (kept := self._kept.get(event.block)) is not None and event.block not in self._blocks:
+            self._loose(partial(self._revise_ended, kept, event.text))
+            return
+        block = self._block(event, None)
+        if block is not None:
+            self._revise(block, event.text)
+
+    def _revise_ended(self, block: Block, text: str) -> None:
+        self._revise(block, text)
+        self._put_text(block, block.sanitizer.flush())
+        self._end_text()
+
+    def _revise(self, block: Block, text: str) -> None:
+        """Show what is new in `text`. What is written stays: the first difference begins a marked line."""
+        del block.parts[block.start :]
+        written = "".join(block.parts)
+        if text.startswith(written):
+            rest, mark = text[len(written) :], ""
+        else:
+            kept = shared(written, text)
+            block.parts, block.start, block.sanitizer = [text[:kept]], 1, Sanitizer()
+            rest, mark = text[kept:], styles.REVISED
+        if mark or self._text is not block:
+            if not (rest or mark):
+                return
+            self._begin_text(block, mark)
+        if rest:
+            self.grow(rest)
+        elif mark and self._stretch is not None:
+            self._stretch.put(f"(the last {len(written) - len(text)} characters were taken back)", "dim")
+
+    def _message_ended(self, event: ev.MessageEnded) -> None:
+        if event.parent is None and event.message in self._spoken:
+            self._spoken.discard(event.message)
+            if event.status == "superseded" and self._marked:
+                self._loose(partial(self._line_of, "text", event, [("dim", styles.REVISED + styles.GIVEN_UP)]))
+
+    # --- lines that are no block -------------------------------------------------------------------
+
+    def _begin(self, kind: LineKind, agent: str, parent: str | None, streams: bool = False, mark: str = "") -> Stretch:
+        self._last_call = None
+        dim = streams and self._marked
+        return Stretch(self.out, self._palette, self._head(kind, agent, parent) + mark, "live" if dim else "head")
+
+    def _head(self, kind: LineKind, agent: str, parent: str | None) -> str:
+        key = (kind, agent, parent)
+        head = self._heads.get(key)
+        if head is None:
+            lane = "" if parent is None else f">{self._lanes.get(parent, 'agent')}"
+            label = "" if self._prefix == "kind" else agent + lane
+            word = kind if self._prefix in ("kind", "both") else ""
+            words = clean_line(" ".join(part for part in (label, word) if part))
+            head = "" if self._prefix == "none" else f"[{words}] "
+            if parent is None:
+                self._heads[key] = head
+        return head
+
+    def _line_of(self, kind: LineKind, event: ev.Event, pieces: list[Piece], mark: str = "") -> None:
+        stretch = self._begin(kind, event.agent, event.parent, mark=mark)
+        for style, text in pieces:
+            stretch.put(text, style)
+        stretch.end()
+
+    def _write_result(self, event: ev.ToolReturned) -> None:
+        name = "" if self._last_call == event.call_id else event.name or self._names.get(event.call_id, "")
+        name = clean_line(name)
+        if self._look.verbose and "\n" in (text := event.text.strip("\n")):
+            self._whole_result(event, name, clean(text))
+        elif pieces := styles.result(event, name, marked=self._marked):
+            self._line_of("result", event, pieces)
+
+    def _whole_result(self, event: ev.ToolReturned, name: str, text: str) -> None:
+        pieces = styles.result_header(event, name, marked=self._marked)
+        fold = self._ci if text.count("\n") >= MAX_UNFOLDED_LINES else None
+        if fold is None:
+            self._line_of("result", event, [*pieces, ("dim", "\n" + text)])
+            return
+        self._folds += 1
+        title = Guard().feed(self._head("result", event.agent, event.parent) + "".join(text for _, text in pieces))
+        begin, end = _FOLDS[fold]
+        if fold == "github":
+            title = title.replace("%", "%25")  # GitHub decodes it
+        self.out.append(begin.format(number=self._folds, title=title))
+        stretch = Stretch(self.out, self._palette, "", "head")
+        stretch.put(styles.indented(text), "dim")
+        stretch.end()
+        self.out.append(end.format(number=self._folds))
+        self._last_call = None
+
+    def _take_called(self, event: ev.ToolCalled) -> None:
+        if "tool" in self._look.shown:
+            self._loose(partial(self._write_call, event))
+
+    def _take_returned(self, event: ev.ToolReturned) -> None:
+        if self._look.shows_result(event):
+            self._loose(partial(self._write_result, event))
+
+    def _take_line(self, event: ev.Event) -> None:
+        if line := describe(event, self._look):
+            self._loose(partial(self._line_of, line[0], event, line[1]))
+
+    def _run_ended(self, event: ev.RunEnded) -> None:
+        self._end_text()
+        self._take_line(event)
+        self._reset()
+
+
+_FOLDS: dict[Service, tuple[str, str]] = {
+    "github": ("::group::{title}\n", "::endgroup::\n"),
+    # GitLab knows a section by these very bytes; they are for its log viewer and for nothing else.
+    "gitlab": (
+        "\x1b[0Ksection_start:0:penstock_{number}[collapsed=true]\r\x1b[0K{title}\n",
+        "\x1b[0Ksection_end:0:penstock_{number}\r\x1b[0K\n",
+    ),
+}
+
+_HANDLERS: dict[type, Callable[[Layout, Any], None]] = {
+    ev.BlockStarted: Layout._started,
+    ev.Delta: Layout._delta,
+    ev.BlockRevised: Layout._revised,
+    ev.BlockEnded: Layout._ended,
+    ev.MessageEnded: Layout._message_ended,
+    ev.ToolCalled: Layout._take_called,
+    ev.ToolReturned: Layout._take_returned,
+    ev.RunEnded: Layout._run_ended,
+    **dict.fromkeys(DESCRIBED, Layout._take_line),
+}
+
+
+def _call_pieces(name: str) -> list[Piece]:
+    return [("mark", styles.CALL), ("name", clean_line(name))]

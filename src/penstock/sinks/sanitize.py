@@ -1,0 +1,120 @@
+"""Text from an agent is data: nothing in it may act on a terminal, an editor or a CI service.
+
+`Sanitizer` drops escape sequences and makes control and direction characters visible. `Guard` takes the
+meaning out of what a CI service would read as a command. Both are fed text in pieces, keep what they need
+from one piece to the next, and say the same however the text was cut.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_SEQUENCE_CHARS = 4096
+"""The longest escape string (a link, a title, a clipboard) that is dropped; a longer one is no sequence but
+text behind a stray introducer, and is shown."""
+
+_CSI = r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}"
+_STRING = rf"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x18\x1a\x1b\x80-\x9f\n]{{0,{MAX_SEQUENCE_CHARS}}}"
+_ESCAPE = r"\x1b[ -/]{0,4}"
+
+# A string ends with BEL or ST. One that a line break, another introducer or the limit interrupts is no sequence.
+_SEQUENCE = re.compile(rf"{_CSI}[@-~]|{_STRING}(?:\x07|\x1b\\|\x9c)|\x1b(?:[ -/]{{1,4}}[0-~]|[0-OQ-WYZ\\`-~])")
+_UNFINISHED = re.compile(rf"(?:{_CSI}|{_STRING}\x1b?|{_ESCAPE}|\r)\Z")
+
+_BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_SUSPECT = re.compile(f"[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}\ud800-\udfff\ufffe\uffff\U000e0000-\U000e007f]")
+
+
+def _visible() -> dict[int, str]:
+    named = [*range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+    named += [0xFFFE, 0xFFFF, *range(0xE0000, 0xE0080)]
+    table = {code: f"<U+{code:04X}>" for code in named}
+    table |= {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
+    table |= {0x7F: "␡", 0x85: "⏎", 0x2028: "⏎", 0x2029: "⏎"}
+    table |= dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+    return table
+
+
+_VISIBLE = _visible()
+
+
+class Sanitizer:
+    r"""Makes the text of one block harmless, piece by piece.
+
+    Escape sequences are dropped, also those split over pieces; `\r\n` becomes a line break; other controls
+    become their pictures (`␍`, `␛`), direction overrides and tag characters their names (`<U+202E>`), halves
+    of surrogates U+FFFD. Tabs and line breaks stay. No other text is lost.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        """The harmless form of `text`, but for an end that may be the start of a sequence: that waits."""
+        if self._held:
+            text = self._held + text
+        elif text.isprintable() or not _SUSPECT.search(text):
+            return text
+        unfinished = _UNFINISHED.search(text)
+        self._held = unfinished[0] if unfinished else ""
+        return _show(text[: unfinished.start()] if unfinished else text)
+
+    def flush(self) -> str:
+        """What still waits, made visible: no more text of the block comes."""
+        held, self._held = self._held, ""
+        return _show(held)
+
+
+def clean(text: str) -> str:
+    """The harmless form of a whole text; it may have line breaks."""
+    if text.isprintable() or not _SUSPECT.search(text):
+        return text
+    return _show(text)
+
+
+def clean_line(text: str) -> str:
+    """The harmless form of a whole text, in one line, with nothing of a CI command."""
+    return Guard().feed(clean(text).replace("\n", "⏎"))
+
+
+def _show(text: str) -> str:
+    # Line ends first: a sequence dropped between `\r` and `\n` must not make them one.
+    return _SEQUENCE.sub("", text.replace("\r\n", "\n")).translate(_VISIBLE)
+
+
+# GitHub and its like read `::name` at the start of a line, and `##[name]` anywhere; Azure `##vso[`, TeamCity
+# `##teamcity[`. GitLab's marks need `\r` and ESC, which no sanitized text has.
+_COMMAND = re.compile(r"^([^\S\n]*:):|(##[A-Za-z]{0,32})\[", re.MULTILINE)
+_BEGUN_COMMAND = re.compile(r"##[A-Za-z]{0,32}\Z|#\Z")
+
+
+class Guard:
+    """Puts a space into what a CI service would take for a command: `: :set-env`, `##vso [`.
+
+    It reads what is written on one line after another; a new one begins in the middle of a line
+    (after a prefix), unless `at_start`.
+    """
+
+    __slots__ = ("_tail",)
+
+    def __init__(self, *, at_start: bool = False) -> None:
+        # The end of the line so far, as far as it matters: "" for only space, "x" for anything harmless.
+        self._tail = "" if at_start else "x"
+
+    def feed(self, text: str) -> str:
+        """`text` with nothing left that is a command after what was fed before."""
+        if self._tail == "x" and "\n" not in text and "#" not in text:
+            return text
+        whole = self._tail + text
+        guarded = _COMMAND.sub(_break, whole)[len(self._tail) :]
+        line = whole[whole.rfind("\n") + 1 :]
+        begun = _BEGUN_COMMAND.search(line)
+        bare = line.lstrip()
+        self._tail = bare if bare in ("", ":") else begun[0] if begun else "x"
+        return guarded
+
+
+def _break(found: re.Match[str]) -> str:
+    return f"{found[1]} :" if found[1] else f"{found[2]} ["

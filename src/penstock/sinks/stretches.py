@@ -1,0 +1,143 @@
+"""What is written line by line: a stretch, and the blocks whose text comes in stretches."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from penstock import events as ev
+from penstock.sinks.sanitize import Guard, Sanitizer
+from penstock.sinks.styles import Palette, Style, painted
+from penstock.titles import Telling
+
+
+class Stretch:
+    """Writes one line and what hangs under it, piece by piece, as it would be written at once.
+
+    Line breaks at its beginning and end leave no blank lines. Nothing is written before there is something to show.
+    """
+
+    __slots__ = ("_blank", "_fresh", "_guard", "_head", "_head_style", "_indent", "_out", "_palette", "begun")
+
+    def __init__(self, out: list[str], palette: Palette, head: str, head_style: Style) -> None:
+        self._out = out
+        self._palette = palette
+        self._head = head
+        self._head_style = head_style
+        self._indent = " " * len(head)
+        self._guard = Guard(at_start=not head)
+        self._blank = 0  # line breaks that are written if something follows them
+        self._fresh = False  # at the start of a line
+        self.begun = False
+
+    def put(self, text: str, style: Style = "text") -> None:
+        """Add harmless text."""
+        if not self.begun:
+            text = text.lstrip("\n")
+            if not text:
+                return
+            self.begun = True
+            if self._head:
+                self._out.append(painted(self._palette, self._head_style, self._head))
+        text = self._guard.feed(text)
+        if not self._fresh and "\n" not in text:
+            self._out.append(painted(self._palette, style, text))
+            return
+        for number, line in enumerate(text.split("\n")):
+            if number:
+                self._break()
+            if line:
+                self._write(line, style)
+
+    def _break(self) -> None:
+        if self._fresh:
+            self._blank += 1
+        else:
+            self._out.append("\n")
+            self._fresh = True
+
+    def _write(self, line: str, style: Style) -> None:
+        if self._fresh:
+            self._out.append("\n" * self._blank + self._indent)
+            self._blank = 0
+            self._fresh = False
+        self._out.append(painted(self._palette, style, line))
+
+    def end(self) -> None:
+        """End the line."""
+        if self.begun and not self._fresh:
+            self._out.append("\n")
+            self._fresh = True
+
+
+class Block:
+    """A block of text or thinking in the top lane."""
+
+    __slots__ = ("agent", "kind", "message", "number", "parts", "sanitizer", "start")
+
+    def __init__(self, event: ev.BlockStarted | ev.Delta | ev.BlockRevised, message: int | None) -> None:
+        self.number = event.block
+        self.kind: Literal["text", "thinking"] = "thinking" if event.kind == "thinking" else "text"
+        self.agent = event.agent
+        self.message = message
+        self.parts: list[str] = []  # the text so far, raw
+        self.start = 0  # the first part of the open stretch
+        self.sanitizer = Sanitizer()
+
+
+class Tool:
+    """A call whose input streams in the top lane. It collects what its line will tell before the line is its own."""
+
+    __slots__ = ("_first", "_sanitizer", "_telling", "called", "cut", "event", "parts", "stretch", "told", "whole")
+
+    def __init__(self, event: ev.BlockStarted) -> None:
+        self.event = event
+        self.parts: list[str] = []
+        self.stretch: Stretch | None = None
+        self.called: ev.ToolCalled | None = None
+        self.cut = False
+        self.whole = False  # nothing more is told of it
+        self.told = ""
+        self._telling = Telling(event.name or "")
+        self._first: str | None = None
+        self._sanitizer = Sanitizer()
+
+    @property
+    def finished(self) -> bool:
+        return self.called is not None or self.cut or self.whole
+
+    def tell(self, text: str) -> None:
+        """Let the line grow by what `text`, more of the input, tells."""
+        if self._first is None and text.startswith("{") and text.endswith("}"):
+            # An input that comes at once did not stream: the call with its own title is right behind it.
+            self._first = text
+            return
+        if self._first:
+            text = self._first + text
+        self._first = ""
+        if told := self._telling.feed(text):
+            self.say(told)
+
+    def say(self, text: str) -> None:
+        """More of the title, as it came."""
+        if self.stretch is not None:
+            self.stretch.put((": " if not self.told else "") + self._sanitizer.feed(text))
+        self.told += text
+
+    def flush(self, *, cut: bool) -> None:
+        """What still waits: an input that came whole and was not called, the start of a sequence."""
+        if cut and self._first and (told := self._telling.feed(self._first)):
+            self.say(told)
+        if self.stretch is not None and (rest := self._sanitizer.flush()):
+            self.stretch.put(rest)
+
+
+def shared(one: str, other: str) -> int:
+    """The length of the beginning that both share, by halving."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one.startswith(other[:middle]):
+            low = middle
+        else:
+            high = middle - 1
+    return low

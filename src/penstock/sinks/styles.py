@@ -1,0 +1,262 @@
+"""The look of the text sink: marks, colours and words. Pure functions; `layout` decides where they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from penstock.events import (
+    HintAnswered,
+    HintRequested,
+    Malformed,
+    Notice,
+    PlanChanged,
+    RunEnded,
+    RunStarted,
+    ToolReturned,
+    Unknown,
+    Usage,
+    UsageReported,
+)
+from penstock.sinks.sanitize import clean, clean_line
+from penstock.titles import compact
+
+Style = Literal["text", "head", "live", "dim", "name", "good", "bad", "warn", "mark"]
+"""What a piece of text is: `head` the prefix of a line, `live` the same while its block still streams."""
+
+Palette = Mapping[Style, str]
+"""The SGR parameters of each style; a style that is not there is plain."""
+
+COLOURS: Palette = {
+    "head": "36",
+    "live": "2;36",
+    "dim": "2",
+    "name": "1",
+    "good": "32",
+    "bad": "31",
+    "warn": "33",
+    "mark": "36",
+}
+PLAIN: Palette = {}
+
+Piece = tuple[Style, str]
+"""A styled piece of a line. Line breaks in it hang."""
+
+MAX_RESULT_CHARS = 160
+"""How much of a result's first line is shown: about two lines of a terminal."""
+MAX_REASON_CHARS = 400
+"""How much of the reason of a failure stands in the closing line; `replied` and health have the rest."""
+MAX_NOTICE_CHARS = 2000
+"""How much of a notice is shown below `verbose`: a line of noise can be megabytes."""
+
+THOUGHT = "∴ "  # "therefore": without colour, what tells thinking from text
+CALL = "▸ "
+REVISED = "↻ "
+CUT_OFF = "(cut off)"
+GIVEN_UP = "(attempt given up)"
+CUT_SHORT = "(cut short here, the block was too large)"
+
+
+def painted(palette: Palette, style: Style, text: str) -> str:
+    """`text` (one line) between the codes of its style."""
+    codes = palette.get(style)
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes else text
+
+
+def result(event: ToolReturned, name: str, *, marked: bool) -> list[Piece]:
+    """The short line of a result: the first line that says something, how many there are, the exit status.
+
+    `name` is put before it, unless "". Empty when there is nothing to say: a result that is not complete and,
+    by `marked`, shall not say so.
+    """
+    said = _first_said(event.text)
+    notes = [] if event.complete or not marked else ["no result: the run ended first"]
+    if event.exit_code:
+        notes.append(f"exit {event.exit_code}")
+    if not (event.complete or notes or said):
+        return []
+    words = ": ".join([*([name] if name else []), *notes, *([said] if said else [])])
+    lines = event.text.rstrip("\n").count("\n") + 1
+    count = f" ({lines} lines)" if lines > 1 else ""
+    return [result_mark(event), ("dim", (words or "(no output)") + count)]
+
+
+def result_header(event: ToolReturned, name: str, *, marked: bool) -> list[Piece]:
+    """The line over a result that is shown whole."""
+    count = event.text.rstrip("\n").count("\n") + 1
+    words = [name] if name else []
+    if marked and not event.complete:
+        words.append("cut off, the run ended first")
+    if event.exit_code:
+        words.append(f"exit {event.exit_code}")
+    return [result_mark(event), ("dim", ": ".join([*words, f"{count} lines"]))]
+
+
+def result_mark(event: ToolReturned) -> Piece:
+    """`✓`, `✗`, or for a result that never came whole `◌`."""
+    if event.is_error or event.exit_code:
+        return ("bad", "✗ ")
+    return ("good", "✓ ") if event.complete else ("warn", "◌ ")
+
+
+def _first_said(text: str) -> str:
+    at = 0
+    for _ in range(100):  # a result that begins with more blank lines says nothing in one line
+        end = text.find("\n", at)
+        line = text[at : end if end >= 0 else len(text)]
+        if said := clean(line[: 8 * MAX_RESULT_CHARS].rstrip("\r")).strip():
+            return shortened(said, MAX_RESULT_CHARS)
+        if end < 0:
+            return ""
+        at = end + 1
+    return "…"
+
+
+def shortened(text: str, limit: int) -> str:
+    """`text`, or its first `limit` characters and `…`."""
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+def input_lines(value: Any, title: str) -> str:
+    """A whole tool input to be read: `key: value` lines; "" where the title has said it all."""
+    if not isinstance(value, dict):
+        text = value if isinstance(value, str) else compact(value)
+        return "" if value is None or text == title else clean(text)
+    if len(value) <= 1 and all(item == title for item in value.values()):
+        return ""
+    return "\n".join(_entry(str(key), item) for key, item in value.items())
+
+
+def _entry(key: str, value: Any) -> str:
+    text = clean(value if isinstance(value, str) else compact(value)).rstrip("\n")
+    return f"{clean_line(key)}: {text}" if "\n" not in text else f"{clean_line(key)}:\n" + indented(text)
+
+
+def indented(text: str, by: str = "  ") -> str:
+    """`text` with its lines that are not blank moved in."""
+    return "\n".join(by + line if line else "" for line in text.split("\n"))
+
+
+_BOXES = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
+
+
+def plan(event: PlanChanged) -> list[Piece]:
+    """A header line, then an item a line."""
+    done = sum(item.status == "completed" for item in event.items)
+    pieces: list[Piece] = [("mark", "☰ "), ("name", "plan"), ("dim", f" ({done} of {len(event.items)} done)")]
+    for item in event.items:
+        style: Style = "dim" if item.status == "completed" else "text"
+        pieces.append((style, f"\n{_BOXES[item.status]} {clean_line(item.text)}"))
+    return pieces
+
+
+_LEVELS: dict[str, Piece] = {"info": ("dim", "· "), "warning": ("warn", "! "), "error": ("bad", "✗ ")}
+
+
+def notice(event: Notice, *, whole: bool) -> list[Piece]:
+    """A notice behind its level's mark."""
+    text = clean(event.text if whole else shortened(event.text, MAX_NOTICE_CHARS)).strip()
+    return [_LEVELS[event.level], ("dim" if event.level != "error" else "bad", text or event.code)]
+
+
+def malformed(event: Malformed) -> list[Piece]:
+    """What could not be read, and why."""
+    excerpt = shortened(clean_line(event.excerpt), MAX_RESULT_CHARS)
+    return [("warn", "! "), ("dim", f"line {event.line} could not be read ({clean_line(event.reason)}): {excerpt}")]
+
+
+def unknown(event: Unknown) -> list[Piece]:
+    """An event of a kind that Penstock does not know, as it came."""
+    return [("dim", f"· unknown event {clean_line(event.wire_type or '')}".rstrip() + f": {clean_line(event.raw)}")]
+
+
+def hint(event: HintRequested | HintAnswered) -> list[Piece]:
+    """A question with its options, or its answer."""
+    if isinstance(event, HintAnswered):
+        return [("mark", "→ "), ("text", clean(event.text))]
+    pieces: list[Piece] = [("warn", "? "), ("text", clean(event.text))]
+    pieces += [("text", f"\n{n}. {clean_line(option)}") for n, option in enumerate(event.options or (), 1)]
+    return pieces
+
+
+def started(event: RunStarted) -> list[Piece]:
+    """Who the agent said it is."""
+    facts = [("session", event.session_id), ("model", event.model), ("version", event.version), ("in", event.cwd)]
+    words = " · ".join(f"{name} {clean_line(value)}" for name, value in facts if value)
+    return [("dim", f"· {words}")] if words else []
+
+
+def usage_line(event: UsageReported) -> list[Piece]:
+    """What one model call used."""
+    facts = [clean_line(event.model)] if event.model else []
+    cached = f" ({tokens(event.cached_tokens)} cached)" if event.cached_tokens else ""
+    counts = _in_out(event.input_tokens, event.output_tokens, cached)
+    facts += [*counts, *money(event.cost_usd)]
+    return [("dim", "· " + " · ".join(facts))] if facts else []
+
+
+_ENDS: dict[str, tuple[Piece, str]] = {
+    "ok": (("good", "● "), "done"),
+    "error": (("bad", "✗ "), "failed"),
+    "cancelled": (("warn", "■ "), "cancelled"),
+    "timed_out": (("bad", "✗ "), "timed out"),
+    "cut_off": (("bad", "✗ "), "cut off: the stream broke before the agent had finished"),
+    "empty": (("bad", "✗ "), "empty: the agent said nothing"),
+}
+
+
+def closing(event: RunEnded) -> list[Piece]:
+    """The last line of a run: how it ended, how long it took, what it used."""
+    mark, words = _ENDS[event.outcome]
+    if event.reason and event.outcome != "ok":
+        reason = clean_line(shortened(" ".join(event.reason.split()), MAX_REASON_CHARS))
+        words = f"failed: {reason}" if event.outcome == "error" else f"{words} ({reason})"
+    milliseconds = event.duration_ms if event.duration_ms is not None else event.at
+    facts = list(_facts(event))
+    if milliseconds is not None:
+        if event.outcome == "ok":
+            words += f" in {duration(milliseconds)}"
+        else:
+            facts.insert(0, duration(milliseconds))
+    style: Style = "text" if event.outcome == "ok" else mark[0]
+    return [mark, (style, words), ("dim", "".join(f" · {fact}" for fact in facts))]
+
+
+def _facts(event: RunEnded) -> Iterator[str]:
+    if event.rounds:
+        yield "1 round" if event.rounds == 1 else f"{event.rounds} rounds"
+    usage = event.usage or Usage()
+    yield from _in_out(usage.input_tokens, usage.output_tokens)
+    yield from money(event.cost_usd if event.cost_usd is not None else usage.cost_usd)
+
+
+def _in_out(given: int | None, made: int | None, cached: str = "") -> list[str]:
+    sides = [f"{tokens(given)} in{cached}"] if given else []
+    sides += [f"{tokens(made)} out"] if made else []
+    return [", ".join(sides)] if sides else []
+
+
+def duration(milliseconds: int) -> str:
+    """A time for people: `0.3 s`, `47 s`, `3 min 5 s`, `1 h 2 min`."""
+    seconds = milliseconds / 1000
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def tokens(count: int) -> str:
+    """A count for people: `64`, `3.2k`, `1.5M`."""
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1_000_000:.1f}M"
+
+
+def money(usd: float | None) -> list[str]:
+    """US dollars with as many digits as say something; nothing for nothing."""
+    if not usd:
+        return []
+    return [f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}" if usd >= 0.00005 else "under $0.0001"]

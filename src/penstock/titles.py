@@ -1,0 +1,364 @@
+"""The telling line of a tool call: the command, the path, the pattern.
+
+Two readers of the same thing. `title` takes the whole input; `Telling` takes the input's JSON text while it
+streams. What `Telling` says is always a beginning of what `title` says in the end, so a line can grow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from penstock.events import ToolKind
+
+MAX_TITLE_CHARS = 200
+"""A title is one line of a terminal, or a few when it wraps; a command can be a whole script."""
+
+COMMANDS = frozenset({"command", "cmd", "commands", "argv"})
+STRONG = COMMANDS | {
+    "file_path", "filePath", "filepath", "absolute_path", "notebook_path", "target_file", "path", "paths",
+    "file", "files", "file_paths", "pattern", "regex", "query", "queries", "search_query", "url", "urls", "uri",
+    "skill",
+}  # fmt: skip
+"""Keys whose value says by itself what the call does; the first one in the document wins."""
+
+WEAK = frozenset({
+    "description", "prompt", "task", "subject", "question", "message", "text", "title", "name", "plan", "content",
+    "input", "patch", "dir_path", "directory", "explanation", "intent", "task_id", "id", "shell_id", "bash_id",
+})  # fmt: skip
+"""Keys that help when no strong one is there."""
+
+_ARGV = frozenset({"command", "cmd", "argv"})  # a list under these is one command, in words
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def title(name: str, input: Any) -> str:
+    """The telling line of a call of the tool `name` with the whole `input`; "" where there is nothing to tell.
+
+    It has no line break, and at most `MAX_TITLE_CHARS` characters and the mark of what was left out.
+    """
+    if isinstance(input, str):
+        return _first_line(_patched(input))
+    if not isinstance(input, dict):
+        return "" if input is None else _first_line(compact(input))
+    for keys in (_strong_keys(name), WEAK):
+        for key, value in input.items():
+            if key in keys and (line := _tell(key, value)):
+                return line
+    return _first_line(compact(input)) if input else ""
+
+
+def compact(value: Any) -> str:
+    """`value` as JSON in one line. What has no JSON is shown as Python writes it."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return repr(value)
+
+
+def _strong_keys(name: str) -> frozenset[str]:
+    # An editor's `command` is "create" or "insert", which tells less than its path.
+    return STRONG - COMMANDS if tool_kind(name) == "edit" else STRONG
+
+
+def _tell(key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return _first_line(_patched(value) if key in WEAK else value)
+    if not isinstance(value, list):
+        return ""
+    if key in _ARGV:
+        return _first_line(" ".join(_leading_strings(value)))
+    return _first_line(value[0], len(value) > 1) if value and isinstance(value[0], str) else ""
+
+
+def _leading_strings(values: list[Any]) -> Iterator[str]:
+    for value in values:
+        if not isinstance(value, str):
+            return
+        yield value
+
+
+def _patched(text: str) -> str:
+    found = _PATCHED.search(text, 0, 4000) if text.startswith("*** Begin Patch") else None
+    return found[1] if found else text
+
+
+def _first_line(text: str, more: bool = False) -> str:
+    line, _, rest = text.lstrip().partition("\n")
+    line = line.rstrip()
+    if len(line) > MAX_TITLE_CHARS:
+        return _SURROGATES.sub("\ufffd", line[:MAX_TITLE_CHARS]) + "…"
+    line = _SURROGATES.sub("\ufffd", line)
+    more = more or bool(rest and not rest.isspace())
+    return f"{line} …" if line and more else line
+
+
+_RUN = re.compile(r'[^"\\]+')
+_NESTED = re.compile(r'["\[\]{}]')
+_STOP = re.compile(r'["\\]')
+_SPACE = re.compile(r"[ \t\r\n]*")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
+
+_Step = Callable[["Telling", str, int], int]
+
+
+class Telling:
+    """Reads the JSON text of a tool's input as it streams, and says the telling argument as it grows.
+
+    What `feed` returns, joined, begins the `title` of the parsed input, however the text was cut, for
+    every JSON object without repeated keys. Text that is no JSON object says nothing. Each call costs
+    what its own delta costs.
+    """
+
+    __slots__ = (
+        "_count", "_depth", "_escape", "_held", "_high", "_key", "_keys", "_out", "_step", "_then", "_word",
+    )  # fmt: skip
+
+    def __init__(self, name: str = "") -> None:
+        self._keys = _strong_keys(name)
+        self._step: _Step | None = Telling._start
+        self._then: _Step = Telling._before_key  # after a skipped string
+        self._out: list[str] = []
+        self._key: list[str] = []
+        self._word = ""  # the key whose value is read
+        self._depth = 0
+        self._escape = ""  # an escape that is not whole yet
+        self._high = 0  # the first half of a surrogate pair
+        self._held = ""  # space that is told once something follows it
+        self._count = 0  # characters told
+
+    @property
+    def done(self) -> bool:
+        """True when nothing more will be told."""
+        return self._step is None
+
+    def feed(self, delta: str) -> str:
+        """What `delta` adds to the telling line; "" for nothing."""
+        if self._step is None:
+            return ""
+        at, end = 0, len(delta)
+        while at < end and self._step is not None:
+            at = self._step(self, delta, at)
+        told = "".join(self._out)
+        self._out.clear()
+        return told
+
+    # Each step reads some of the text and returns where it stopped; what it does not know ends the telling.
+
+    def _start(self, text: str, at: int) -> int:
+        at = _skip_space(text, at)
+        if at < len(text):
+            self._step = Telling._before_key if text[at] == "{" else None
+        return at + 1
+
+    def _before_key(self, text: str, at: int) -> int:
+        at = _skip_space(text, at)
+        if at < len(text) and text[at] != ",":
+            self._key.clear()
+            self._step = Telling._in_key if text[at] == '"' else None
+        return at + 1
+
+    def _in_key(self, text: str, at: int) -> int:
+        at, said, closed = self._read(text, at)
+        self._key.append(said)
+        if closed:
+            self._word = "".join(self._key)
+            self._step = Telling._before_value
+        return at
+
+    def _before_value(self, text: str, at: int) -> int:
+        at = _skip_space(text, at)
+        if at >= len(text) or text[at] == ":":
+            return at + 1
+        told = self._word in self._keys
+        match text[at]:
+            case '"':
+                self._then = Telling._before_key
+                self._step = Telling._in_value if told else Telling._in_skipped
+            case "[" if told:
+                self._step = Telling._in_list
+            case "[" | "{":
+                self._skip(1)
+            case _:
+                self._step = Telling._in_scalar
+        return at + 1
+
+    def _in_scalar(self, text: str, at: int) -> int:
+        while at < len(text) and text[at] not in ",}":
+            at += 1
+        if at < len(text):
+            self._step = Telling._before_key
+        return at
+
+    def _skip(self, depth: int) -> None:
+        self._depth = depth
+        self._step = self._then = Telling._in_nested
+
+    def _in_nested(self, text: str, at: int) -> int:
+        found = _NESTED.search(text, at)
+        if found is None:
+            return len(text)
+        if found[0] == '"':
+            self._step = Telling._in_skipped
+        else:
+            self._depth += 1 if found[0] in "[{" else -1
+            if not self._depth:
+                self._step = Telling._before_key
+        return found.end()
+
+    def _in_skipped(self, text: str, at: int) -> int:
+        if self._escape:
+            self._escape = ""
+            return at + 1
+        found = _STOP.search(text, at)
+        if found is None:
+            return len(text)
+        if found[0] == '"':
+            self._step = self._then
+        else:
+            self._escape = "\\"
+        return found.end()
+
+    def _in_value(self, text: str, at: int) -> int:
+        at, said, closed = self._read(text, at)
+        self._tell(said)
+        if closed and self._step is not None:
+            self._end_value()
+        return at
+
+    def _end_value(self) -> None:
+        self._held = ""
+        self._step = None if self._count else Telling._before_key
+
+    def _in_list(self, text: str, at: int) -> int:
+        at = _skip_space(text, at)
+        if at >= len(text):
+            return at
+        if text[at] == "]":
+            self._end_value()
+        elif text[at] == '"':
+            self._step = Telling._in_element
+        else:
+            self._leave_list()
+            return at
+        return at + 1
+
+    def _in_element(self, text: str, at: int) -> int:
+        at, said, closed = self._read(text, at)
+        self._tell(said)
+        if closed and self._step is not None:
+            self._step = Telling._after_element
+        return at
+
+    def _after_element(self, text: str, at: int) -> int:
+        at = _skip_space(text, at)
+        if at < len(text):
+            if text[at] == "," and self._word in _ARGV:
+                self._tell(" ")
+                self._step = Telling._in_list
+            elif text[at] == "]":
+                self._end_value()
+            else:
+                self._leave_list()
+        return at + 1
+
+    def _leave_list(self) -> None:
+        if self._count:
+            self._step = None
+        else:
+            self._held = ""
+            self._skip(1)
+
+    def _read(self, text: str, at: int) -> tuple[int, str, bool]:
+        """Some characters of a string: where they end, what they say, whether the string does."""
+        if self._escape:
+            self._escape += text[at]
+            whole = self._escape[1] != "u" or len(self._escape) == 6
+            return at + 1, self._unescape() if whole else "", False
+        if run := _RUN.match(text, at):
+            return run.end(), self._lone() + _SURROGATES.sub("\ufffd", run[0]), False
+        if text[at] == '"':
+            return at + 1, self._lone(), True
+        self._escape = "\\"
+        return at + 1, "", False
+
+    def _unescape(self) -> str:
+        escape, self._escape = self._escape, ""
+        if escape[1] != "u":
+            return self._lone() + _ESCAPES.get(escape[1], "\ufffd")
+        try:
+            unit = int(escape[2:], 16)
+        except ValueError:
+            unit = 0xFFFD
+        if self._high and 0xDC00 <= unit <= 0xDFFF:
+            high, self._high = self._high, 0
+            return chr(0x10000 + ((high - 0xD800) << 10) + unit - 0xDC00)
+        said = self._lone()
+        if 0xD800 <= unit <= 0xDBFF:
+            self._high = unit
+            return said
+        return said + ("\ufffd" if 0xDC00 <= unit <= 0xDFFF else chr(unit))
+
+    def _lone(self) -> str:
+        lone, self._high = self._high, 0
+        return "\ufffd" if lone else ""
+
+    def _tell(self, said: str) -> None:
+        if not self._count:
+            said = said.lstrip()
+        head, newline, _ = said.partition("\n")
+        head = self._held + head
+        line = head.rstrip()
+        if line:
+            line = line[: MAX_TITLE_CHARS - self._count]
+            self._out.append(line)
+            self._count += len(line)
+        # Bounded: more space than fits in the line is never told.
+        self._held = head[len(head.rstrip()) :][:MAX_TITLE_CHARS] if self._count else ""
+        if newline or self._count >= MAX_TITLE_CHARS:
+            self._step = None
+
+
+def _skip_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+_KINDS: dict[ToolKind, str] = {
+    "execute": """bash shell localshell runshellcommand runcommand runcommands executecommand execcommand
+        commandexecution unifiedexec exec terminal powershell python runterminalcmd runinterminal bashoutput killshell killbash
+        writestdin readbash writebash stopbash listbash monitor runpython codeexecution bashcodeexecution""",
+    "read": """read readfile readfiles readmanyfiles view viewfile viewimage cat openfile notebookread getfile
+        listcodedefinitionnames readnotebook taskoutput""",
+    "edit": """write writefile edit editfile multiedit multiedits notebookedit applypatch patch create createfile
+        writetofile replaceinfile replace strreplace strreplaceeditor strreplacebasededit
+        strreplacebasededittool searchreplace insert filechange editor texteditorcodeexecution editnotebook""",
+    "delete": "delete deletefile remove removefile rm",
+    "move": "move movefile rename renamefile mv",
+    "search": """grep glob ls list listdir listdirectory listfiles find findfiles search searchfiles searchcodebase
+        searchfilecontent grepsearch filesearch codebasesearch codesearch semsearch rg ripgrep websearch
+        googlewebsearch toolsearch lsp toolsearchtoolregex toolsearchtoolbm25""",
+    "fetch": "webfetch fetch fetchurl fetchwebcontent urlfetch browseraction httprequest download",
+    "think": """think task agent todo todowrite todoread writetodos updatetodos updatetodo todolist updateplan plan
+        exitplanmode enterplanmode spawnagent savememory reportintent sequentialthinking""",
+}
+_KIND_OF = {name: kind for kind, names in _KINDS.items() for name in (*names.split(), kind)}
+_LAST_PART = re.compile(r".*(?:__|[./:])(?=.)")  # `mcp__server__tool`, `server.tool`
+_JOINTS = re.compile(r"[_\-\s]+|tool_?call$", re.IGNORECASE)
+
+
+def tool_kind(name: str) -> ToolKind:
+    """The kind of tool that `name` most likely is, `other` where the name says nothing."""
+    if kind := _KIND_CACHE.get(name):
+        return kind
+    found = _KIND_OF.get(_JOINTS.sub("", _LAST_PART.sub("", name[:200])).lower(), "other")
+    if len(_KIND_CACHE) < 1000:
+        _KIND_CACHE[name] = found
+    return found
+
+
+_KIND_CACHE: dict[str, ToolKind] = {}

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock import updates as up
+from penstock.agents.codex import Codex, Item, unwrapped
+from penstock.events import PlanItem
+
+
+def read(*lines: dict[str, Any]) -> list[up.Update]:
+    """The updates of lines, read by one adapter."""
+    adapter = Codex()
+    found: list[up.Update] = []
+    for line in lines:
+        found.extend(adapter.read(msgspec.convert(line, Codex.wire)))
+    return found
+
+
+def item(event: str = "completed", **fields: Any) -> dict[str, Any]:
+    """An item event."""
+    return {"type": f"item.{event}", "item": {"id": "item_1", **fields}}
+
+
+def test_a_message_is_a_final_text_under_its_item_id() -> None:
+    """An agent message is whole and a message of its own."""
+    assert read(item(type="agent_message", text="Hi")) == [up.Text("text", "final", "Hi", message="item_1")]
+    assert read(item(type="reasoning", text="Hm")) == [up.Text("thinking", "final", "Hm", message="item_1")]
+
+
+def test_text_in_another_shape_still_comes_out() -> None:
+    """A message whose text has become a list of blocks keeps its text."""
+    [text] = read(item(type="agent_message", text=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]))
+    assert isinstance(text, up.Text)
+    assert text.text == "a\nb"
+
+
+def test_a_command_is_called_when_it_starts_and_returns_when_it_completes() -> None:
+    """The call carries the wire's command, its title what the shell is told to do."""
+    command = "/bin/bash -lc 'echo err >&2; exit 3'"
+    running: dict[str, Any] = {
+        "type": "command_execution",
+        "command": command,
+        "exit_code": None,
+        "status": "in_progress",
+    }
+    ended = {**running, "aggregated_output": "err\n", "exit_code": 3, "status": "failed"}
+    call = up.ToolCall("item_1", "command_execution", {"command": command}, "echo err >&2; exit 3", "execute")
+    assert read(item("started", **running)) == [call]
+    assert read(item(**ended)) == [call, up.ToolReturn("item_1", "err\n", True, 3, "command_execution")]
+
+
+@pytest.mark.parametrize(
+    ("status", "exit_code", "failed"),
+    [("completed", 0, False), ("declined", None, True), ("failed", None, True), ("completed", 1, True)],
+)
+def test_what_counts_as_a_failed_command(status: str, exit_code: int | None, failed: bool) -> None:
+    """A status that says so, or an exit code other than zero."""
+    found = read(item(type="command_execution", command="ls", exit_code=exit_code, status=status))
+    assert found[-1] == up.ToolReturn("item_1", "", failed, exit_code, "command_execution")
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("/bin/bash -lc 'echo hi && ls'", "echo hi && ls"),
+        ("bash -lc 'echo '\\''a'\\'''", "echo 'a'"),
+        ("powershell.exe -NoProfile -Command 'dir'", "dir"),
+        ("bash -lc 'never ended", "bash -lc 'never ended"),
+        ("grep -c x", "grep -c x"),
+        ("ls", "ls"),
+        ("", ""),
+    ],
+)
+def test_the_shell_is_taken_off_a_command(command: str, told: str) -> None:
+    """Only a real wrapper goes; what cannot be taken apart stays as it is."""
+    assert unwrapped(command) == told
+
+
+def test_a_file_change_names_its_paths() -> None:
+    """The title has the paths, the result what was done to each."""
+    changes = [{"path": "a.txt", "kind": "add"}, {"path": "b.txt", "kind": "update"}]
+    call, done = read(item(type="file_change", changes=changes, status="completed"))
+    assert call == up.ToolCall("item_1", "file_change", {"changes": changes}, "a.txt, b.txt", "edit")
+    assert done == up.ToolReturn("item_1", "add a.txt\nupdate b.txt", False, None, "file_change")
+
+
+def test_a_web_search_is_called_when_its_query_is_known() -> None:
+    """At the start there is only a name; the key `id` occurs twice and the last one holds for all of its lines."""
+    lines = [
+        b'{"type":"item.started","item":{"id":"item_1","type":"web_search","id":"ws_1","query":"","action":{"type":"other"}}}',
+        b'{"type":"item.completed","item":{"id":"item_1","type":"web_search","id":"ws_1","query":"penstock",'
+        b'"action":{"type":"search","query":"penstock","queries":["penstock"]}}}',
+    ]
+    adapter = Codex()
+    started, (call, done) = (list(adapter.read(msgspec.json.decode(line, type=Codex.wire))) for line in lines)
+    assert started == [up.BlockStart("tool_input", call_id="ws_1", name="web_search")]
+    action = {"type": "search", "query": "penstock", "queries": ["penstock"]}
+    asked = {"query": "penstock", "action": action}
+    assert call == up.ToolCall("ws_1", "web_search", asked, "penstock", "search")
+    assert done == up.ToolReturn("ws_1", name="web_search")
+
+
+def test_an_mcp_tool_that_says_it_failed_is_an_error_without_an_error_field() -> None:
+    """`isError` of MCP arrives only as the status."""
+    result = {"content": [{"type": "text", "text": "no"}, {"type": "image", "mimeType": "image/png"}]}
+    call, done = read(
+        item(type="mcp_tool_call", server="s", tool="t", arguments={"a": 1}, result=result, error=None, status="failed")
+    )
+    assert call == up.ToolCall("item_1", "s.t", {"a": 1})
+    assert done == up.ToolReturn("item_1", "no\n[image image/png]", True, None, "s.t")
+
+
+def test_a_collab_call_returns_what_its_agents_said() -> None:
+    """The sub-agent's own events never appear: its report is the result."""
+    states = {"t2": {"status": "completed", "message": "found it"}, "t3": {"status": "running", "message": None}}
+    call, done = read(
+        item(type="collab_tool_call", tool="spawn_agent", prompt="look", agents_states=states, status="completed")
+    )
+    assert call == up.ToolCall("item_1", "spawn_agent", {"prompt": "look"}, "look", "think")
+    assert done == up.ToolReturn("item_1", "found it\nrunning", False, None, "spawn_agent")
+
+
+def test_a_todo_list_is_a_plan_whenever_it_comes() -> None:
+    """Started, updated and completed lists all tell the whole plan."""
+    todo = [{"text": "one", "completed": True}, {"text": "two", "completed": False}]
+    plan = up.Plan([PlanItem("one", "completed"), PlanItem("two", "pending")])
+    assert read(*(item(event, type="todo_list", items=todo) for event in ("started", "updated", "completed"))) == [
+        plan,
+        plan,
+        plan,
+    ]
+
+
+def test_errors_are_told_apart() -> None:
+    """A warning item, a retry and an error are notices; only `turn.failed` is the end."""
+    assert read(item(type="error", message="unknown model")) == [up.Notice("error", "unknown model", "warning")]
+    assert read({"type": "error", "message": "Reconnecting... 1/1 (x)"}) == [
+        up.MessageEnd(status="superseded"),
+        up.Notice("retry", "Reconnecting... 1/1 (x)", "warning"),
+    ]
+    assert read({"type": "error", "message": "busy"}) == [up.Notice("error", "busy", "error")]
+    failed = {"type": "turn.failed", "error": {"message": '{"type":"error","error":{"message":"bad request"}}'}}
+    assert read(failed) == [up.Result(is_error=True, reason="bad request")]
+    assert read({"type": "turn.failed"}) == [up.Result(is_error=True, reason="the turn failed")]
+
+
+def test_the_frame_of_a_turn() -> None:
+    """The thread is the session, and the turn's usage is the total."""
+    figures = {"input_tokens": 10, "cached_input_tokens": 5, "output_tokens": 3, "reasoning_output_tokens": 1}
+    assert read({"type": "thread.started", "thread_id": "t"}, {"type": "turn.started"}) == [up.RunStart(session_id="t")]
+    assert read({"type": "turn.completed", "usage": figures}) == [up.Result(usage=up.Usage(10, 3, 5, None, 1))]
+    assert read({"type": "turn.completed", "usage": None}) == [up.Result()]
+
+
+def test_what_is_unknown_is_said_to_be() -> None:
+    """A new kind of item or line keeps its text."""
+    assert read(item(type="hologram", text="hi")) == [up.Unknown("item.completed/hologram", "hi")]
+    assert list(Codex().read({"type": "item.plan.delta", "delta": "x"})) == [up.Unknown("item.plan.delta", "x")]
+    assert list(Codex().read([1])) == [up.Unknown()]
+
+
+@pytest.mark.parametrize("value", [None, 7, True, "x", [], [None], {}, {"a": {"b": None}}])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "agent_message", "reasoning", "command_execution", "file_change", "mcp_tool_call", "collab_tool_call",
+        "web_search", "todo_list", "error", "plan",
+    ],
+)  # fmt: skip
+def test_no_value_is_fatal(kind: str, value: Any) -> None:
+    """Any item is read whatever its fields hold, and every update can be encoded."""
+    fields = dict.fromkeys((name for name in Item.__struct_fields__ if name not in ("id", "type")), value)
+    msgspec.json.encode(read(item(type=kind, **fields), item("started", type=kind, **fields)))
