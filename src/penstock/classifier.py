@@ -129,6 +129,10 @@ class StreamEventClassifier:
         track = self._tracks.get(key)
         return track is not None and track.accumulating
 
+    def settle(self) -> None:
+        """All that was begun is complete: the wire said so of the message, not of its content."""
+        self._tracks.clear()
+
     def _track(self, key: str) -> _Track:
         track = self._tracks.get(key)
         if track is None:

@@ -11,7 +11,7 @@ import sys
 TYPE_CHECKING = False  # `typing` itself takes longer to import than `--version` takes to answer
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -138,11 +138,12 @@ def _discard_stdout() -> None:
     os.close(null)
 
 
-def _parser(command: str, text: str, examples: str = "") -> ArgumentParser:
+def _parser(command: str, text: str, examples: str = "", arguments: str = "[options]") -> ArgumentParser:
     import argparse
 
     return argparse.ArgumentParser(
         prog=f"penstock {command}",
+        usage=f"penstock {command} {arguments}",
         description=text,
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -179,8 +180,12 @@ def _read(args: list[str]) -> int:
 
 
 def _read_options(args: list[str]) -> Options:
+    if not args and not os.isatty(0):  # the usual way, `… | penstock`: no words to read
+        from penstock.reading import Options
+
+        return Options(files=["-"])
     text = "Read what agents print, from files or from stdin (-), and show it."
-    parser = _parser("read", text, READ_EXAMPLES)
+    parser = _parser("read", text, READ_EXAMPLES, "[FILE …] [options]")
     parser.add_argument("files", nargs="*", metavar="FILE", help="a file with what an agent printed; - is stdin")
     _display_flags(parser)
     parser.add_argument("--follow", action="store_true", help="go on as the files grow, until their runs have replied")
@@ -200,7 +205,7 @@ def _replay(args: list[str]) -> int:
     from pathlib import Path
 
     text = "Replay a recording at its recorded pace, where its times are known (FILE.times: seconds, one a line)."
-    parser = _parser("replay", text)
+    parser = _parser("replay", text, arguments="FILE [options]")
     parser.add_argument("files", nargs=1, metavar="FILE", help="a file with what an agent printed")
     parser.add_argument("--speed", type=float, default=1.0, metavar="N", help="2 is twice as fast (default 1)")
     _display_flags(parser)
@@ -233,13 +238,13 @@ def _replay_file(options: Options, path: Path) -> int:
             yield 0, data, at
         yield 0, None, at
 
-    return _run(options, _readings(options, _config(), ["-"]), feed(), lambda number: None)
+    return _run(options, _readings(options, _config(), [None]), feed(), lambda number: None)
 
 
 def _parsed(parser: ArgumentParser, args: list[str]) -> Options:
     from penstock.reading import Options
 
-    return parser.parse_intermixed_args(args, namespace=Options())  # type: ignore[call-overload]  # any object will do
+    return Options(**vars(parser.parse_intermixed_args(args)))
 
 
 def _config() -> Config:
@@ -251,7 +256,7 @@ def _config() -> Config:
     return found
 
 
-def _readings(options: Options, config: Config, labels: list[str]) -> list[Reading]:
+def _readings(options: Options, config: Config, labels: Sequence[str | None]) -> list[Reading]:
     from penstock.reading import make_readings
 
     return make_readings(options, config, labels)

@@ -102,6 +102,13 @@ def well_formed(text: str) -> str:
     return text
 
 
+def half_formed(text: str) -> str:
+    """`well_formed`, but halves at the two ends stay: the text beside them may have the other half."""
+    head = text[:1] if "\udc00" <= text[:1] <= "\udfff" else ""
+    tail = text[-1:] if len(text) > len(head) and "\ud800" <= text[-1:] <= "\udbff" else ""
+    return head + well_formed(text[len(head) : len(text) - len(tail)]) + tail
+
+
 def well_formed_values(value: Any) -> Any:
     """`well_formed` for every string in plain data or in a struct."""
     if isinstance(value, str):
@@ -154,8 +161,8 @@ def fit(value: Any, kind: Any) -> Any:
 def _fit(value: Any, kind: Any) -> Any:
     try:
         return msgspec.convert(value, kind, strict=False)
-    except (msgspec.ValidationError, RecursionError, OverflowError):
-        pass
+    except (ValueError, RecursionError, OverflowError):
+        pass  # another type somewhere, or a key that is no text
     origin = typing.get_origin(kind)
     if origin in (types.UnionType, typing.Union):
         for option in typing.get_args(kind):

@@ -33,17 +33,14 @@ class Framer:
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
         """The lines that `data` completes."""
-        first, newline, rest = data.partition(b"\n")
-        if not newline:
-            self._hold(data)
-            return []
-        lines: list[bytes | Oversized] = [self._complete(first)]
-        more = rest.split(b"\n")
-        self._hold(more.pop())
-        if len(rest) > self._limit:
-            lines.extend(self._measured(line) for line in more)
-        else:
-            lines.extend(more)
+        pieces = data.split(b"\n")
+        tail = pieces.pop()
+        lines: list[bytes | Oversized] = []
+        if pieces:
+            first = self._complete(pieces[0])
+            lines = pieces if len(data) <= self._limit else [self._measured(piece) for piece in pieces]  # type: ignore[assignment]
+            lines[0] = first
+        self._hold(tail)
         return lines
 
     def close(self) -> list[bytes | Oversized]:

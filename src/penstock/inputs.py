@@ -70,7 +70,7 @@ def chunks(sources: list[Source]) -> Iterator[Chunk]:
     """What the inputs hold: files one after another, pipes and followed files as their bytes come."""
     if all(source.is_file and not source.follow for source in sources):
         for number, source in enumerate(sources):
-            while data := os.read(source.fd, READ_BYTES):
+            while data := _read(source.fd):
                 yield number, data, None
             yield number, None, None
     else:
@@ -147,23 +147,35 @@ def _read(fd: int) -> bytes:
 
 def _follow(number: int, source: Source, inbox: Inbox) -> None:
     quiet = 0.0
-    while not (source.replied and quiet >= FOLLOW_QUIET_SECONDS):
+    while True:
         if data := _read(source.fd):
             inbox.put(number, data, stamped=False)
             quiet = 0.0
             continue
+        if source.replied and quiet >= FOLLOW_QUIET_SECONDS:
+            break
         if os.fstat(source.fd).st_size < os.lseek(source.fd, 0, os.SEEK_CUR):
             os.lseek(source.fd, 0, os.SEEK_SET)  # the file was begun again
+            continue
         time.sleep(FOLLOW_POLL_SECONDS)
         quiet += FOLLOW_POLL_SECONDS
     inbox.put(number, None, stamped=False)
 
 
-def labels(names: list[str]) -> list[str]:
-    """Short labels for several inputs: a file's stem; its folder too where stems are equal; else the name."""
-    paths = [os.path.splitext(name)[0] if name != "-" else "stdin" for name in names]
-    for depth in (1, 2):
-        short = ["/".join(path.split("/")[-depth:]) for path in paths]
-        if len(set(short)) == len(short):
-            return short
-    return names
+def labels(names: list[str]) -> list[str | None]:
+    """Short labels for several inputs: a file's stem, with its folder where stems are equal, else its whole name.
+
+    None for what has no telling name (stdin, `/dev/fd/63`): it is called after its agent.
+    """
+    paths = [os.path.splitext(name)[0] for name in names if not _nameless(name)]
+    short = paths
+    for depth in (2, 1):
+        tails = ["/".join(path.split("/")[-depth:]) for path in paths]
+        if len(set(tails)) == len(tails):
+            short = tails
+    told = iter(short)
+    return [None if _nameless(name) else next(told) for name in names]
+
+
+def _nameless(name: str) -> bool:
+    return name == "-" or name.startswith(("/dev/", "/proc/"))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
 from penstock.events import Event, Replied, RunEnded
-from penstock.output import Look, Output, look
+from penstock.output import Color, Look, Output, look
 from penstock.stream import Stream
 
 if TYPE_CHECKING:
-    from penstock.config import Config
+    from penstock.agents.base import Adapter
+    from penstock.config import Config, Detail
     from penstock.contract.session import Exit
     from penstock.inputs import Chunk
 
@@ -37,10 +38,10 @@ class Options(msgspec.Struct):
     agent: str = "auto"
     label: str | None = None
     to: str = "text"
-    mode: str | None = None
-    detail: str | None = None
-    color: str | None = None
-    prefix: str | None = None
+    mode: Literal["auto", "full", "basic", "none"] | None = None
+    detail: Detail | None = None
+    color: Color | None = None
+    prefix: Literal["agent", "kind", "both", "none"] | None = None
     follow: bool = False
     health: bool = False
     speed: float = 1.0
@@ -108,7 +109,7 @@ class Reading:
         return self._sink.render(events)
 
 
-def make_readings(options: Options, config: Config, labels: list[str]) -> list[Reading]:
+def make_readings(options: Options, config: Config, labels: Sequence[str | None]) -> list[Reading]:
     """A reading for each input. `labels` are used where there are several.
 
     Raises:
@@ -124,7 +125,7 @@ def make_readings(options: Options, config: Config, labels: list[str]) -> list[R
     return readings
 
 
-def resolve_agent(name: str, config: Config) -> tuple[Any, str | None]:
+def resolve_agent(name: str, config: Config) -> tuple[str | Adapter, str | None]:
     """What reads an agent of this name (an adapter, or "auto"), and the label it is configured to have.
 
     Raises:
@@ -135,8 +136,16 @@ def resolve_agent(name: str, config: Config) -> tuple[Any, str | None]:
     from penstock import registry
 
     own = config.agent(name)
-    adapter = registry.make(own.adapter or name)
-    return adapter, own.label or (name if own.adapter else None)
+    reader = own.adapter or name
+    if name in config.agents() and reader == name and name not in registry.names():
+        reader = "generic"  # configured under a name of its own, and nobody else's
+    if own.events and reader == "generic":
+        from penstock.agents.generic import Generic
+
+        adapter: Adapter = Generic(own.events)
+    else:
+        adapter = registry.make(reader)
+    return adapter, own.label or (name if reader != name else None)
 
 
 def make_sink(options: Options, config: Config, agent: str | None, *, several: bool) -> Sink:

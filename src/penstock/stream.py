@@ -11,7 +11,7 @@ from penstock import registry
 from penstock.agents.base import Adapter
 from penstock.contract.health import Health
 from penstock.contract.session import Exit, Session
-from penstock.decoding import Decoded, Decoder, Malformed, Noise, well_formed_values
+from penstock.decoding import Decoded, Decoder, Malformed, Noise, half_formed, well_formed_values
 from penstock.events import Event
 from penstock.framing import Framer, Oversized
 from penstock.updates import Text, Traits, Unknown, Update
@@ -177,7 +177,7 @@ def _cleaned(update: Update) -> Update:
     """No lone surrogates, but in the text of deltas: there halves are joined over updates."""
     cleaned: Update = well_formed_values(update)
     if isinstance(update, Text) and isinstance(cleaned, Text):
-        return msgspec.structs.replace(cleaned, text=update.text)
+        return msgspec.structs.replace(cleaned, text=half_formed(update.text))
     return cleaned
 
 

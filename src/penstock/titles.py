@@ -330,8 +330,9 @@ def _skip_space(text: str, at: int) -> int:
 
 _KINDS: dict[ToolKind, str] = {
     "execute": """bash shell localshell runshellcommand runcommand runcommands executecommand execcommand
-        commandexecution unifiedexec exec terminal powershell python runterminalcmd runinterminal bashoutput killshell killbash
-        writestdin readbash writebash stopbash listbash monitor runpython codeexecution bashcodeexecution""",
+        commandexecution unifiedexec exec terminal powershell python runterminalcmd runinterminal bashoutput
+        killshell killbash writestdin readbash writebash stopbash listbash monitor runpython
+        codeexecution bashcodeexecution""",
     "read": """read readfile readfiles readmanyfiles view viewfile viewimage cat openfile notebookread getfile
         listcodedefinitionnames readnotebook taskoutput""",
     "edit": """write writefile edit editfile multiedit multiedits notebookedit applypatch patch create createfile

@@ -45,26 +45,26 @@ def test_content_in_another_shape_still_comes_out() -> None:
 
 
 def test_a_call_and_its_result() -> None:
-    """Name, id and input of the call; output of the result."""
+    """Name, id and input of the call; output of the result, after which the model speaks anew."""
     assert read(
         {"type": "tool_use", "tool_name": "ls", "tool_id": "c1", "parameters": {"dir": "."}},
         {"type": "tool_result", "tool_id": "c1", "status": "success", "output": "a\nb"},
-    ) == [up.ToolCall("c1", "ls", {"dir": "."}), up.ToolReturn("c1", "a\nb")]
+    ) == [up.ToolCall("c1", "ls", {"dir": "."}), up.ToolReturn("c1", "a\nb"), up.TurnMark()]
 
 
 def test_a_result_without_output_is_empty_and_one_with_an_error_is_an_error() -> None:
     """`output` is absent where the display is no text; the error's words are its text."""
-    assert read({"type": "tool_result", "tool_id": "c1", "status": "success"}) == [up.ToolReturn("c1")]
+    assert read({"type": "tool_result", "tool_id": "c1", "status": "success"})[0] == up.ToolReturn("c1")
     failed = {
         "type": "tool_result",
         "tool_id": "c1",
         "status": "error",
         "error": {"type": "x", "message": "no such tool"},
     }
-    assert read(failed) == [up.ToolReturn("c1", "no such tool", True)]
-    assert read({"type": "tool_result", "tool_id": "c1", "status": "error", "output": "why"}) == [
-        up.ToolReturn("c1", "why", True)
-    ]
+    assert read(failed)[0] == up.ToolReturn("c1", "no such tool", True)
+    assert read({"type": "tool_result", "tool_id": "c1", "status": "error", "output": "why"})[0] == up.ToolReturn(
+        "c1", "why", True
+    )
 
 
 def test_todos_are_a_plan() -> None:

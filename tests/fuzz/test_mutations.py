@@ -27,7 +27,7 @@ from penstock.testing.conformance import mutate
 if TYPE_CHECKING:
     from conftest import Recording
 
-LINES = int(os.environ.get("PENSTOCK_FUZZ_LINES", "24000"))
+LINES = int(os.environ.get("PENSTOCK_FUZZ_LINES", "400000"))
 """Lines over all tests of this file."""
 
 SEED = int(os.environ.get("PENSTOCK_FUZZ_SEED", "0"))

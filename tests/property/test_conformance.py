@@ -67,7 +67,7 @@ class Nameless(Toy):
 class Traitless(Toy):
     """Traits of another kind."""
 
-    traits: Any = None
+    traits: ClassVar[Any] = None
 
 
 class Needy(msgspec.Struct, tag="said", tag_field="type"):

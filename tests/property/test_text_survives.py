@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -181,43 +182,13 @@ WIRES: dict[str, Wire] = {
     "qwen": qwen,
 }
 KINDS = [(agent, kind) for agent in WIRES for kind in ("text", "thinking") if (agent, kind) != ("gemini", "thinking")]
+WITHOUT_DELTAS = ["codex", "opencode"]
 WITH_FINALS = ["claude", "cline", "copilot", "pi", "qwen"]
 
-PIECES = st.one_of(
-    st.sampled_from(
-        [
-            "!",
-            "!!",
-            "ha",
-            "haha",
-            "a",
-            "ab",
-            "abc",
-            "|---|---|\n",
-            "| a | b |\n",
-            "- the same line\n",
-            "- the same line\n",
-        ]
-        + [
-            "```\n",
-            "\n",
-            "\n\n",
-            " ",
-            "😀",
-            "👩‍👩‍👧",
-            "日本語",
-            "e\u0301",
-            "\ud83d",
-            "\ude00",
-            "\u2028",
-            "\x85",
-            "\x00",
-            "\x1b[31m",
-        ]
-        + ["\r\n", "\t", '"', "\\", "{", "<", "</", "The same sentence, said twice. "]
-    ),
-    st.text(max_size=5),
-)
+WORDS = ["!", "!!", "ha", "haha", "a", "ab", "abc", " ", "\n", "\n\n", "\t", "\r\n", '"', "\\", "{", "<", "</", "```\n"]
+LINES = ["|---|---|\n", "| a | b |\n", "- the same line\n", "- the same line\n", "The same sentence, said twice. "]
+STRANGE = ["😀", "👩\u200d👧", "日本語", "e\u0301", "\ud83d", "\ude00", "\u2028", "\x85", "\x00", "\x1b[31m", "\ufeff"]
+PIECES = st.sampled_from([*WORDS, *LINES, *STRANGE]) | st.text(max_size=5)
 TEXTS = st.lists(PIECES, min_size=1, max_size=16).map("".join).filter(bool)
 
 
@@ -247,7 +218,7 @@ def cut_texts(draw: st.DrawFn) -> tuple[str, list[str]]:
     pieces = units(text)
     cuts = sorted(draw(st.lists(st.integers(0, len(pieces)), max_size=12)))
     edges = [0, *cuts, len(pieces)]
-    return text, ["".join(pieces[start:end]) for start, end in zip(edges, edges[1:], strict=False)]
+    return text, ["".join(pieces[start:end]) for start, end in itertools.pairwise(edges)]
 
 
 def encoded(lines: Lines, ascii_only: bool = True) -> bytes:
@@ -304,6 +275,18 @@ def test_any_cut_of_any_text(agent: str, kind: str, cut: tuple[str, list[str]]) 
     """For every agent but `ccs` and `generic`, however the text is cut."""
     text, deltas = cut
     check_unchanged(agent, kind, text, deltas)
+
+
+@pytest.mark.parametrize(("agent", "kind"), [pair for pair in KINDS if pair[0] not in WITHOUT_DELTAS])
+@given(
+    deltas=st.lists(st.sampled_from(["!", "ha", "haha", "a", "ab", "- x\n", "Ünï", "😀", " "]), min_size=1, max_size=12)
+)
+@example(deltas=["!"] * 1000)
+@FEW
+def test_each_delta_comes_at_once(agent: str, kind: str, deltas: list[str]) -> None:
+    """What the agent streams is streamed on, piece by piece; its final message has nothing left to add."""
+    events, _ = read(agent, WIRES[agent](kind, deltas, "".join(deltas)))
+    assert [event.text for event in events if isinstance(event, Delta) and event.kind == kind] == deltas
 
 
 @pytest.mark.parametrize("agent", WIRES)
@@ -365,3 +348,10 @@ def test_ccs_still_shows_a_truth_that_differs() -> None:
     events, _ = read("ccs", claude("text", ["Some text ", "lost here"], "Some text that was not lost here"))
     revised = [event.text for event in events if isinstance(event, BlockRevised)]
     assert revised == ["Some text that was not lost here"]
+
+
+@pytest.mark.parametrize("deltas", [["a", "ab", "abc"], ["ha", "haha"], ["no ", "no no ", "no no no"], ["| ", "| | |"]])
+def test_ccs_keeps_short_chances(deltas: list[str]) -> None:
+    """Short deltas that begin with all before them follow by chance, and stay."""
+    events, _ = read("ccs", claude("text", deltas, "".join(deltas)))
+    assert texts(events, "text") == ["".join(deltas)]

@@ -92,10 +92,16 @@ TOKEN_FILE = "/run/token"
     [
         ('[json_streaming]\ndelta_displai = "quiet"', ":2: there is no key json_streaming.delta_displai; did you mean"),
         ("[json_streming]\nx = 1", ":1: there is no key json_streming; did you mean json_streaming?"),
-        ('\n[output]\n# a comment\ncolor = "red"', ':4: output.color is "red"; expected one of "auto", "always", "never"'),
+        (
+            '\n[output]\n# a comment\ncolor = "red"',
+            ':4: output.color is "red"; expected one of "auto", "always", "never"',
+        ),
         ("[output]\ncolor = true", ":2: output.color is true; expected one of"),
         ('output.mode = "fast"', ':1: output.mode is "fast"; expected one of "auto", "full"'),
-        ('[json_streaming]\nmark_partial_content = "no"', ':2: json_streaming.mark_partial_content is "no"; expected true'),
+        (
+            '[json_streaming]\nmark_partial_content = "no"',
+            ':2: json_streaming.mark_partial_content is "no"; expected true',
+        ),
         ("[agents.pi]\ncommand = []", ":2: agents.pi.command is []; expected a list of texts"),
         ("[agents.pi]\nlabel = ''", ':2: agents.pi.label is ""; expected a text that is not empty'),
         ("[agents.pi]\nenv = 3", ":2: agents.pi.env is 3; expected a table: [agents.pi.env]"),
@@ -126,7 +132,11 @@ def test_nothing_but_the_mistake_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("PENSTOCK_COLOR", "blue", ['PENSTOCK_COLOR: output.color is "blue"; expected one of "auto", "always", "never"']),
+        (
+            "PENSTOCK_COLOR",
+            "blue",
+            ['PENSTOCK_COLOR: output.color is "blue"; expected one of "auto", "always", "never"'],
+        ),
         ("PENSTOCK_COLOUR", "never", ["PENSTOCK_COLOUR: there is no such variable; did you mean PENSTOCK_COLOR?"]),
         ("PENSTOCK_BUILD_NUMBER", "7", []),
         ("PENSTOCK_COLOR", "", []),

@@ -377,6 +377,17 @@ BAD: dict[str, tuple[int, int, list[Event]]] = {
     "output of an unknown call": (2, 2, in_message(called("a"), *output(1, "b", "out"), returned("a"))),
     "output after the result": (2, 3, in_message(called("a"), returned("a"), *output(1, "a", "out"))),
     "output that names a message": (2, 2, in_message(called("a"), *output(1, "a", "out", message=1), returned("a"))),
+    "output in another lane": (
+        2,
+        2,
+        in_message(
+            called("a"),
+            block_started(1, "tool_output", call_id="a", **SUB),
+            delta(1, "tool_output", "out", **SUB),
+            block_ended(1, "tool_output", "out", **SUB),
+            returned("a"),
+        ),
+    ),
     "result before the end of the output": (
         2,
         4,
@@ -445,7 +456,7 @@ BAD: dict[str, tuple[int, int, list[Event]]] = {
     "outcome outside of the table": (7, 0, [ended(outcome="success")]),
     "rounds below 0": (7, 0, [ended(rounds=-1)]),
     "outcome empty with a reply": (7, 0, [ended("hi", outcome="empty")]),
-    "rounds that are no number": (7, 0, [ended(rounds="many")]),  # type: ignore[arg-type]
+    "rounds that are no number": (7, 0, [ended(rounds="many")]),
     "reply that is no text": (7, 0, [replied(None, False), ended()]),
 }
 
@@ -492,6 +503,13 @@ def test_a_reply_that_was_said_again_is_accepted() -> None:
     given_up = message(1, *block(1, "Done.", complete=False), status="superseded")
     assert verify([*given_up, *message(2, *block(2, "Done.")), ended("Done.")]) == []
     assert verify([*given_up, ended("Done. All of it.")]) == []
+
+
+def test_the_reply_may_equal_what_a_sub_agent_gave_up() -> None:
+    """Only messages of the top lane make the reply, so only those can be passed over; blank ones say nothing."""
+    given_up = message(1, *block(1, "Done.", complete=False, **SUB), status="superseded", **SUB)
+    blank = message(2, *block(2, " ", complete=False), status="superseded")
+    assert verify([*given_up, *blank, ended("Done.\n\n \n\nAll.")]) == []
 
 
 CUTS: dict[str, tuple[int | None, list[Event]]] = {

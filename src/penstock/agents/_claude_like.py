@@ -56,7 +56,7 @@ class Abandoned(msgspec.Struct):
     from_block_index: int = 0
 
 
-class ApiEvent(msgspec.Struct):
+class ApiEvent(msgspec.Struct, gc=False):
     """An event of the model's API, passed on."""
 
     type: str = ""
@@ -68,7 +68,7 @@ class ApiEvent(msgspec.Struct):
     abandoned_blocks: Abandoned | None = None
 
 
-class StreamEvent(msgspec.Struct, tag="stream_event"):
+class StreamEvent(msgspec.Struct, tag="stream_event", gc=False):
     """One API event of a lane."""
 
     event: ApiEvent | None = None

@@ -30,7 +30,7 @@ TEXT_KEYS = (
 )  # fmt: skip
 NAMES_OF_TOOLS = ("name", "tool_name", "toolName", "tool", "function_name")
 INPUTS = ("input", "arguments", "args", "parameters")
-OUTPUTS = ("output", "result", "content", "text", "response", "message")
+OUTPUTS = ("aggregated_output", "output", "result", "content", "text", "response", "message")
 CALL_IDS = (
     "tool_call_id", "tool_use_id", "toolCallId", "toolUseId", "call_id", "callId", "callID", "tool_id", "toolId", "id",
 )  # fmt: skip
@@ -57,6 +57,8 @@ RUNS = frozenset(
     {"run", "turn", "session", "agent", "conversation", "chat", "stream", "task", "response", "success", "answer"}
 )
 TOOLS = frozenset({"tool", "tools", "function", "toolcall", "tooluse"})
+SHELLS = frozenset({"shell", "bash", "exec", "execution", "command"})
+OUTCOMES = frozenset({"success", "ok", "done", "completed", "failed", "failure", "error"})
 RETURNS = frozenset({"result", "results", "output", "response", "return", "returned"}) | ENDS
 
 
@@ -81,17 +83,23 @@ def layers_of(event: dict[str, Any]) -> list[dict[str, Any]]:
                 inner = parsed(inner)
             if isinstance(inner, dict):
                 layers.append(inner)
+        if isinstance(layer.get("state"), dict) and first(layer, NAMES_OF_TOOLS):
+            layers.append({**layer, **layer["state"], "state": None})
         for key in ("choices", "candidates"):
-            first = next(iter(as_list(layer.get(key))), None)
-            if isinstance(first, dict):
-                layers.append(first)
+            layers += [choice for choice in as_list(layer.get(key))[:1] if isinstance(choice, dict)]
     return layers
 
 
 def name_of(layers: list[dict[str, Any]]) -> str:
     """The names of an event and of what it envelopes."""
-    names = (first(layer, NAME_KEYS) for layer in layers)
+    names = (first(layer, keys) for layer in layers for keys in (NAME_KEYS, ("subtype",)))
     return "/".join(dict.fromkeys(name for name in names if name))
+
+
+def role_of(name: str, layers: list[dict[str, Any]]) -> str:
+    """Who speaks, lower case: told by a field, or by the event's name."""
+    role = next((role for layer in layers if (role := first(layer, ("role", "author", "sender")))), "").lower()
+    return role or ("user" if words(name) & {"user", "human", "prompt"} else "")
 
 
 def texts_in(name: str, layers: list[dict[str, Any]]) -> list[Found]:
@@ -115,6 +123,8 @@ def _own(layer: dict[str, Any], thought: bool, piece: bool) -> list[Found]:
         if isinstance(value, str) and value:
             return [*found, Found(kind, value, True)]
     for key in TEXT_KEYS:
+        if key == "result" and str(layer.get(key)).lower() in OUTCOMES:
+            continue  # how it went, not what was said
         parts = list(_parts(layer.get(key), kind, MAX_LAYERS))
         if parts:
             return [*found, *(Found(part_kind, text, piece) for part_kind, text in parts)]
@@ -151,6 +161,8 @@ def blocks_in(layer: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def is_call(said: frozenset[str], body: dict[str, Any]) -> bool:
     """Whether a body is a tool's call, told by the event's words and the body's fields."""
+    if said & SHELLS and isinstance(body.get("command"), str):
+        return True
     has_input = any(key in body for key in INPUTS)
     if first(body, ("tool", "tool_name", "toolName")) and has_input:
         return True
@@ -160,7 +172,7 @@ def is_call(said: frozenset[str], body: dict[str, Any]) -> bool:
 def is_return(said: frozenset[str], body: dict[str, Any]) -> bool:
     """Whether a body is a tool's result."""
     has_output = any(key in body for key in (*OUTPUTS, "error"))
-    if said & TOOLS and said & RETURNS and has_output:
+    if said & TOOLS and said & RETURNS and (has_output or first(body, CALL_IDS)):
         return True
     return has_output and bool(first(body, ("tool_call_id", "tool_use_id", "toolCallId", "call_id")))
 

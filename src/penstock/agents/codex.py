@@ -180,7 +180,7 @@ def _read_item(item: Item, event: str) -> Sequence[Update]:
 
 def _content(kind: Kind, item: Item, done: bool) -> Sequence[Update]:
     text = text_of(item.text)
-    return (Text(kind, "final" if done else "snapshot", text, message=item.id),) if text else ()
+    return (Text(kind, "final" if done else "snapshot", text, item.id, item.id),) if text else ()
 
 
 def _agent_message(item: Item, done: bool) -> Sequence[Update]:

@@ -184,9 +184,9 @@ class Copilot:
 
 def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]:
     if kind == "model.call_start":
-        yield MessageStart(text_of(data.get("turnId")) or None, lane)
         if lane is None:
             yield RunStart(model=text_of(data.get("model")) or None)
+        yield MessageStart(text_of(data.get("turnId")) or None, lane)
     elif kind == "assistant.message":
         yield Text("text", "final", text_of(data.get("content")), text_of(data.get("messageId")) or None, lane=lane)
         for request in map(as_dict, as_list(data.get("toolRequests"))):

@@ -143,7 +143,7 @@ class Cursor:
             case ToolCall():
                 return _tool(event)
             case Ended():
-                return (self._result(event),)
+                return self._result(event)
             case System():
                 return _system(event)
             case Interaction():
@@ -162,16 +162,23 @@ class Cursor:
         piece = event.timestamp_ms is not None and not event.model_call_id
         return (Text("text", "delta" if piece else "final", text),)
 
-    def _result(self, event: Ended) -> Result:
+    def _result(self, event: Ended) -> Sequence[Update]:
         failed = event.is_error or event.subtype.startswith("error")
-        return Result(
-            reply=None if failed or self._joined else event.result,
+        text = "" if failed or self._joined else event.result or ""
+        self._joined = False
+        result = Result(
+            reply=text or None,
             is_error=failed,
             reason=(event.result or event.subtype or None) if failed else None,
             session_id=event.session_id,
             usage=_usage(event.usage),
             duration_ms=event.duration_ms,
         )
+        if failed:
+            return (result,)
+        # A version without recaps leaves its last text open; a version without pieces told it here alone.
+        last = Text("text", "final", text) if text else BlockEnd(kind="text")
+        return (last, result)
 
 
 def _thinking(event: Thinking) -> Sequence[Update]:

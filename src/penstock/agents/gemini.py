@@ -22,6 +22,7 @@ from penstock.updates import (
     ToolCall,
     ToolReturn,
     Traits,
+    TurnMark,
     Unknown,
     Update,
     Usage,
@@ -91,7 +92,8 @@ class Gemini:
         if isinstance(event, ToolResult):
             failed = event.status == "error" or bool(event.error)
             text = (text_of(event.error) if failed else "") or text_of(event.output)
-            return (ToolReturn(event.tool_id or "call", text, failed),)
+            # No id tells messages apart: whatever call this answers, the model speaks anew after it.
+            return (ToolReturn(event.tool_id or "call", text, failed), TurnMark())
         if isinstance(event, ErrorLine):
             level: Level = "warning" if event.severity == "warning" else "error"
             return (Notice("error", inner_message(text_of(event.message)), level),)

@@ -35,6 +35,7 @@ from penstock.agents._fields import (
     parsed,
     place_of,
     result_of,
+    role_of,
     texts_in,
     usage_of,
 )
@@ -45,6 +46,7 @@ from penstock.updates import (
     BlockStart,
     Failure,
     MessageEnd,
+    MessageStart,
     Mode,
     ModelUsage,
     Notice,
@@ -84,6 +86,7 @@ class Generic:
         self._inputs: dict[Place, str] = {}  # where a call's input is streamed: place to call id
         self._calls = 0
         self._repeats = False  # text was read: a result's text says it again
+        self._worked = False  # tools were called: a result's text may join that of several rounds
 
     def read(self, event: Any) -> Sequence[Update]:
         """The updates that one line means."""
@@ -93,15 +96,19 @@ class Generic:
         name = name_of(layers)
         updates: list[Update] = []
         self._introduce(layers, updates)
-        role = next((role for layer in layers if (role := text_or(layer.get("role"), ""))), "").lower()
+        role = role_of(name, layers)
+        tools: list[Update] = []
+        only_tools = self._tools(name, role, layers, tools)
         if role not in MODEL_ROLES and role not in TOOL_ROLES:
-            updates.extend(Notice("user", found.text) for found in texts_in(name, layers))
-            return updates
-        told = len(updates)
-        if not self._tools(name, role, layers, updates) and not self._trouble(name, layers, updates):
-            self._content(name, layers, updates)
+            self._worked = self._worked or bool(tools)
+            return [*updates, *tools, *(Notice("user", found.text) for found in texts_in(name, layers))]
+        if not only_tools and not self._trouble(name, layers, updates):
+            self._start(name, layers, updates)
+            self._content(name, role, layers, updates)
+        updates += tools
+        self._worked = self._worked or bool(tools)
         self._end(name, layers, updates)
-        if len(updates) == told and self._judge(name) is StreamEventType.UNKNOWN and not self._who_only(event):
+        if not updates and self._judge(name) is StreamEventType.UNKNOWN:
             updates.append(Unknown(wire_type=name or None))
         return updates
 
@@ -117,42 +124,39 @@ class Generic:
         if said:
             updates.append(RunStart(**said))
 
-    def _who_only(self, event: dict[str, Any]) -> bool:
-        """Whether a line says nothing but who the agent is."""
-        known = {key for keys in WHO.values() for key in keys} | set(NAME_KEYS)
-        return set(event) <= known and not set(event) <= set(NAME_KEYS)
-
     # --- tools -------------------------------------------------------------------------------------
 
     def _tools(self, name: str, role: str, layers: list[dict[str, Any]], updates: list[Update]) -> bool:
         """Calls and results. True where the event is about nothing else."""
         said = words(name)
+        place = next((index for layer in layers if (index := index_of(layer)) is not None), None)
         for layer in reversed(layers):
             returned = bool(role in TOOL_ROLES or is_return(said, layer))
             called = is_call(said, layer)
             if called:
-                self._call(layer, updates)
-            if returned or (called and any(layer.get(key) is not None for key in ("output", "result"))):
+                self._call(layer, place, updates)
+            if returned or (called and any(layer.get(key) is not None for key in ("output", "result", "exit_code"))):
                 self._return(layer, updates)
             if called or returned:
                 return True
-        if self._input_piece(layers, updates):
+        if self._input_piece(layers, place, updates):
             return True
         count = len(updates)
         for layer in layers:
             for block in blocks_in(layer):
                 said = words(text_or(block.get("type"), ""))
                 if "function" in block or is_call(said, block):
-                    self._call(block, updates)
+                    self._call(block, index_of(block), updates)
                 elif is_return(said, block):
                     self._return(block, updates)
         return len(updates) > count and not texts_in(name, layers)
 
-    def _call(self, body: dict[str, Any], updates: list[Update]) -> None:
+    def _call(self, body: dict[str, Any], place: Place, updates: list[Update]) -> None:
         inner = as_dict(body.get("function")) or body
         name = first(inner, NAMES_OF_TOOLS)
         given = next((inner[key] for key in INPUTS if inner.get(key) is not None), None)
-        place = index_of(body)
+        if given is None and isinstance(body.get("command"), str):
+            name, given = name or first(body, NAME_KEYS), {"command": body["command"]}
         if not name:  # a piece of an input whose head came before
             self._more_input(place, given, updates)
             return
@@ -165,12 +169,11 @@ class Generic:
         else:
             updates.append(ToolCall(call_id, name, value))
 
-    def _input_piece(self, layers: list[dict[str, Any]], updates: list[Update]) -> bool:
+    def _input_piece(self, layers: list[dict[str, Any]], place: Place, updates: list[Update]) -> bool:
         """A piece of a call's input that stands alone."""
         piece = next((layer["partial_json"] for layer in layers if "partial_json" in layer), None)
         if piece is None:
             return False
-        place = next((index for layer in layers if (index := index_of(layer)) is not None), None)
         self._more_input(place, piece, updates)
         return True
 
@@ -219,13 +222,19 @@ class Generic:
 
     # --- text --------------------------------------------------------------------------------------
 
-    def _content(self, name: str, layers: list[dict[str, Any]], updates: list[Update]) -> None:
+    def _start(self, name: str, layers: list[dict[str, Any]], updates: list[Update]) -> None:
+        said = words(name)
+        if "message" in said and said & {"start", "started", "begin", "created"}:
+            updates.append(MessageStart(message_id_of(layers)))
+
+    def _content(self, name: str, role: str, layers: list[dict[str, Any]], updates: list[Update]) -> None:
         """Text and thoughts."""
         found = texts_in(name, layers)
-        pieces = any(each.piece for each in found)
-        if ends_run(name, layers) and not pieces and self._repeats:
-            return  # all of it over again: `_end` gives it to the result
+        if ends_run(name, layers) and self._repeats and not self._goes_on():
+            found = [each for each in found if each.piece]  # `_end` gives the whole to the result
         flagged = name + flag_of(layers)
+        message = message_id_of(layers)
+        whole = bool(role or words(name) & {"message", "assistant"}) and message is None
         for each in found:
             place = place_of(name, layers)
             verdict = self._judge(f"{flagged}.delta" if each.piece else flagged, name, layers, each, place)
@@ -235,7 +244,14 @@ class Generic:
                 updates.append(Notice("status", each.text))
                 continue
             self._repeats = self._repeats or each.kind == "text"
-            updates.append(Text(each.kind, mode, each.text, place=place, message=message_id_of(layers)))
+            updates.append(Text(each.kind, mode, each.text, place=place, message=message))
+            whole = whole and mode == "final" and place is None
+        if found and whole:
+            self._message_end(None, updates)  # not one block of several: the message itself
+
+    def _goes_on(self) -> bool:
+        """Whether a result's text can only be that of the block that is still being written."""
+        return self._classifier.is_accumulating("text:None") and not self._worked
 
     def _judge(
         self,
@@ -275,8 +291,12 @@ class Generic:
         reason = next((found for layer in layers if (found := first(layer, ("finish_reason", "stop_reason")))), "")
         said = words(name)
         if (reason and "start" not in said) or (said & {"message", "turn", "step"} and said & (ENDS | {"stop"})):
-            self._inputs.clear()
-            updates.append(MessageEnd(stop_reason=reason or None))
+            self._message_end(reason or None, updates)
+
+    def _message_end(self, reason: str | None, updates: list[Update]) -> None:
+        self._inputs.clear()
+        self._classifier.settle()
+        updates.append(MessageEnd(stop_reason=reason))
 
 
 _MODES: dict[StreamEventType, Mode] = {

@@ -45,10 +45,13 @@ class Block:
         "name",
         "number",
         "open",
+        "parent",
         "parts",
+        "plain",
         "raw_crc",
         "raw_size",
         "repaired",
+        "repeats",
         "size",
         "snapshots",
         "superseded",
@@ -56,9 +59,17 @@ class Block:
         "whole",
     )
 
-    def __init__(self, kind: Kind, message: Message | None, call_id: str | None = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        message: Message | None,
+        parent: str | None,
+        call_id: str | None = None,
+        name: str | None = None,
+    ) -> None:
         self.kind: Kind = kind
         self.message = message
+        self.parent = parent  # its lane
         self.call_id = call_id
         self.name = name
         self.number = 0
@@ -66,7 +77,9 @@ class Block:
         self.ended = False
         self.whole = False  # the wire said that it is over
         self.final = False  # the wire repeated it whole
+        self.plain = False  # nothing is held back and nothing guessed: a delta is new text as it is
         self.superseded = False
+        self.repeats = False  # the input of a call that was made already, said again
         self.half = ""  # the first half of a surrogate pair, held back
         self.parts: list[str] = []
         self.size = 0  # characters put out, kept or not
@@ -98,20 +111,21 @@ class Block:
 
     def compact(self) -> None:
         """Join the parts, and drop what is over the bound."""
-        text = "".join(self.parts)
-        if len(text) > MAX_BLOCK_CHARS or self.truncated:
-            self.truncated = True
-            text = text[:MAX_BLOCK_CHARS]
-        self.parts = [text]
+        if self.truncated:
+            del self.parts[1:]
+        elif len(self.parts) > 1 or self.size > MAX_BLOCK_CHARS:
+            text = "".join(self.parts)
+            self.truncated = len(text) > MAX_BLOCK_CHARS
+            self.parts = [text[:MAX_BLOCK_CHARS]]
         # Twice as far each time: joining costs each character a constant number of copies.
-        self.check_at = self.size + max(JOIN_CHARS, len(text) if len(text) < MAX_BLOCK_CHARS else 0)
+        self.check_at = self.size + (JOIN_CHARS if self.truncated else max(JOIN_CHARS, self.size))
 
     @property
     def text(self) -> str:
         """The text that was put out, as far as it is kept."""
-        if len(self.parts) != 1 or self.size > MAX_BLOCK_CHARS:
+        if len(self.parts) > 1 or self.size > MAX_BLOCK_CHARS:
             self.compact()
-        return self.parts[0]
+        return self.parts[0] if self.parts else ""
 
     def set_text(self, text: str) -> None:
         """Replace what was put out."""

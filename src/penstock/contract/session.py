@@ -65,6 +65,7 @@ class Session:
         self._blocks = 0
         self._messages = 0
         self._info = up.RunStart()
+        self._untold = False  # it has news that wait for the end of a message
         self._plan: list[ev.PlanItem] | None = None
         self._used: ev.Usage | None = None
         self._result: up.Result | None = None
@@ -96,15 +97,49 @@ class Session:
 
     def apply(self, update: up.Update, out: Events) -> None:
         """The events that an update means. After the end there are none."""
-        if type(update) is up.Text:
-            self._text(update, out)
+        kind = type(update)
+        if kind is up.Text:
+            if update.mode == "delta":  # type: ignore[union-attr]
+                self.health.delta_events += 1
+                lane = self._top if update.lane is None else self._lanes.get(update.lane)  # type: ignore[union-attr]
+                message = lane.message if lane is not None else None
+                # The common case, in few steps: more text for a block that is open.
+                if message is not None:
+                    block = message.places.get(update.place)  # type: ignore[union-attr, arg-type]
+                    text = update.text  # type: ignore[union-attr]
+                    if (
+                        block is not None
+                        and block.plain
+                        and block.kind == update.kind  # type: ignore[union-attr]
+                        and (update.message is None or update.message == message.key)  # type: ignore[union-attr]
+                        and text
+                        and (text.isascii() or (text[-1] < "\ud800" and text[0] < "\ud800"))
+                    ):
+                        block.parts.append(text)
+                        block.size += len(text)
+                        if block.size > block.check_at:
+                            block.compact()
+                        out.append(
+                            ev.Delta(
+                                block.number,
+                                block.kind,
+                                text,
+                                agent=self.agent,
+                                run=self.run,
+                                parent=block.parent,
+                                at=self.at,
+                            )
+                        )
+                        return
+            if not self._closed:
+                self._text(update, out)  # type: ignore[arg-type]
         elif not self._closed:
             self._anything = True
-            if type(update) in _COMPLETE:
+            if kind in _COMPLETE:
                 self.health.complete_events += 1
-            elif type(update) is not up.Unknown:
+            elif kind is not up.Unknown:
                 self.health.control_events += 1
-            self._handlers[type(update)](update, out)
+            self._handlers[kind](update, out)
 
     def control(self) -> None:
         """A line that means nothing to readers."""
@@ -123,72 +158,44 @@ class Session:
         out.append(ev.Malformed(line, reason, shown, agent=self.agent, run=self.run, at=self.at))
 
     def _text(self, update: up.Text, out: Events) -> None:
-        text = update.text
-        if update.mode == "delta":
-            armed = self.traits.armed
-            self.health.delta_events += 1
-            lane = self._lanes.get(update.lane)
-            message = lane.message if lane is not None else None
-            # The common case, in few steps: more text for a block that is open.
-            if message is not None and (update.message is None or update.message == message.key):
-                block = message.places.get(update.place)  # type: ignore[arg-type]  # None finds nothing
-                if (
-                    block is not None
-                    and block.open
-                    and block.kind == update.kind
-                    and not armed
-                    and not block.half
-                    and text.isascii()
-                ):
-                    if text:
-                        block.add(text)
-                        out.append(
-                            ev.Delta(
-                                block.number,
-                                block.kind,
-                                text,
-                                agent=self.agent,
-                                run=self.run,
-                                parent=update.lane,
-                                at=self.at,
-                            )
-                        )
-                    return
-        else:
-            if update.mode == "final":
-                self.health.complete_events += 1
-            else:
-                self.health.delta_events += 1
-            text = well_formed(text)
-        if self._closed:
-            return
         self._anything = True
+        text = update.text
+        if update.mode == "final":
+            self.health.complete_events += 1
+        elif update.mode == "snapshot":
+            self.health.delta_events += 1
         lane = self._lane(update.lane, out)
         block = self._output_of(update) if update.kind == "tool_output" else self._block_of(lane, update, out)
         if block is None:
             self.health.suppressed_duplicates += 1
-        elif update.mode == "delta":
+            return
+        lane = self._lane(block.parent, out)
+        if update.mode == "delta":
             self._delta(lane, block, text, out)
         else:
-            self._snapshot(lane, block, text, update.mode == "final", out)
+            self._snapshot(lane, block, well_formed(text), update.mode == "final", out)
 
     # --- which block -------------------------------------------------------------------------------
 
     def _output_of(self, update: up.Text) -> Block | None:
-        """The block of a call's output; None once the call has returned."""
-        call = self._call(update.call_id or "", None, update.lane)
-        if call.returned:
+        """The block of a call's output; None once the call has returned, or where no call is named."""
+        if not update.call_id:
+            return None
+        call = self._call(update.call_id, None, update.lane)
+        if call.returned or (call.output is not None and call.output.ended):
             return None
         if call.output is None:
-            call.output = Block("tool_output", None, call.call_id, call.name)
+            call.output = Block("tool_output", None, call.lane, call.call_id, call.name)
         return call.output
 
     def _block_of(self, lane: Lane, update: up.Text, out: Events) -> Block | None:
         """The block that a text belongs to, registered if it is new; None if the text is known already."""
-        if update.call_id is not None:
-            call = self._calls.get(update.call_id)
-            if call is not None and call.block is not None:
-                return None if call.block.ended else call.block
+        call_id = update.call_id if update.kind == "tool_input" else None
+        if call_id is not None and (call := self._calls.get(call_id)) is not None:
+            if call.called or call.returned or (call.block is not None and call.block.ended):
+                return None
+            if call.block is not None:
+                return call.block
         message = self._message_of(lane, update, out)
         key = place_key(update.place, update.kind)
         if update.mode == "final" and update.place is None:
@@ -197,8 +204,10 @@ class Session:
                 block = self._frame_again(message, update)
         else:
             block = message.places.get(key)
-            if block is not None and block.kind != update.kind:
+            if block is not None and (block.kind != update.kind or (call_id and block.call_id not in (None, call_id))):
                 block = None
+        if block is not None and block.repeats:
+            return None
         if block is not None and block.ended and update.mode != "final":
             block = self._echo_of(block, update)
             if block is not None and block.ended:
@@ -208,11 +217,11 @@ class Session:
             if block is not None:
                 return self._block_of(lane, update, out)
         if block is None:
-            block = self._register(lane, message, key, Block(update.kind, message, update.call_id), out)
+            block = self._register(lane, message, key, Block(update.kind, message, lane.parent, call_id), out)
             if self.traits.armed and update.mode == "final":
                 block.echo = 0
-            if update.kind == "tool_input" and update.call_id is not None:
-                self._call(update.call_id, None, update.lane).block = block
+            if call_id is not None:
+                self._call(call_id, None, lane.parent).block = block
         return block
 
     def _register(self, lane: Lane, message: Message, key: PlaceKey, block: Block, out: Events) -> Block:
@@ -268,6 +277,7 @@ class Session:
             text = guessed
         if not text.isascii() or block.half:
             text = _join_halves(block, text)
+            block.plain = block.open and not block.half and not self.traits.armed
         self._put(lane, block, text, out)
 
     def _put(self, lane: Lane, block: Block, text: str, out: Events) -> None:
@@ -275,11 +285,20 @@ class Session:
         if not text:
             return
         if not block.open:
+            if self._waits(block):
+                block.add(text)
+                return
             self._start(lane, block, out)
         block.add(text)
         out.append(
             ev.Delta(block.number, block.kind, text, agent=self.agent, run=self.run, parent=lane.parent, at=self.at)
         )
+
+    def _waits(self, block: Block) -> bool:
+        """Whether a block cannot start yet: input before its tool's name, output before its call is told."""
+        if block.kind == "tool_input":
+            return not block.name
+        return block.kind == "tool_output" and not self._calls[block.call_id or ""].called
 
     def _guess(self, lane: Lane, block: Block, text: str, out: Events) -> str | None:
         """The new part of a would-be delta of an armed wire; None where the block had to be revised."""
@@ -303,6 +322,8 @@ class Session:
 
     def _snapshot(self, lane: Lane, block: Block, text: str, final: bool, out: Events) -> None:
         block.half = ""  # the snapshot has the character whole
+        if not block.number:
+            block.ended = False  # nothing of it was told yet
         late = block.ended
         if block.superseded or (block.repaired and block.is_raw(text)) or block.truncated:
             self.health.suppressed_duplicates += 1
@@ -320,8 +341,10 @@ class Session:
                 self._end_block(lane, block, True, out)
 
     def _revise(self, lane: Lane, block: Block, text: str, out: Events) -> None:
-        if not block.number:
-            self._start(lane, block, out)
+        if not block.number:  # nobody saw what it said before
+            block.set_text("")
+            self._put(lane, block, text, out)
+            return
         self.health.discontinuities += 1
         block.set_text(text)
         out.append(ev.BlockRevised(block.number, block.kind, text, **self._marks(lane.parent)))
@@ -329,6 +352,10 @@ class Session:
     def _start(self, lane: Lane, block: Block, out: Events) -> None:
         message = block.message
         if message is not None:
+            if message.ended:
+                message = self._open(lane, message.key, False, out)
+                block.message = message
+                message.add(block, ("late", str(self._blocks)))
             for other in message.blocks:
                 if other.open and (other.whole or not self.traits.block_ends):
                     self._end_block(lane, other, True, out)
@@ -337,10 +364,13 @@ class Session:
         self._blocks += 1
         block.number = self._blocks
         block.open = True
+        block.plain = not block.half and not self.traits.armed
         number = message.number if message is not None else None
         out.append(
             ev.BlockStarted(block.number, block.kind, number, block.name, block.call_id, **self._marks(lane.parent))
         )
+        if block.size:  # what had to wait
+            out.append(ev.Delta(block.number, block.kind, block.text, **self._marks(lane.parent)))
 
     def _end_block(self, lane: Lane, block: Block, complete: bool, out: Events) -> None:
         if block.ended:
@@ -348,9 +378,12 @@ class Session:
         if block.half:
             block.half = ""
             self._put(lane, block, "\ufffd", out)
+        if block.size and not block.open and block.kind == "tool_input":
+            block.name = block.name or "tool"  # its name never came
+            self._start(lane, block, out)
         block.ended = True
         if block.open:
-            block.open = False
+            block.open = block.plain = False
             text = block.text
             out.append(
                 ev.BlockEnded(block.number, block.kind, text, complete, block.truncated, **self._marks(lane.parent))
@@ -358,14 +391,18 @@ class Session:
 
     def _block_start(self, update: up.BlockStart, out: Events) -> None:
         lane = self._lane(update.lane, out)
-        if update.call_id is not None:
+        if update.kind == "tool_output":
+            return  # starts with its text
+        call = None
+        if update.kind == "tool_input" and update.call_id is not None:
             call = self._call(update.call_id, update.name, update.lane)
-            if call.block is not None or call.called:
-                return  # a call's input is one block, however often it is announced
+            if call.block is not None and not call.called:
+                self._name(call.block, update.name, out)  # one block, however often it is announced
+                return
         message = self._message_of(lane, update, out)
         key = place_key(update.place, update.kind)
         old = message.places.get(key)
-        if message.restarting and old is not None:
+        if message.restarting and old is not None and not message.ended:
             self._end_message(lane, message, "superseded", False, out)
             message = self._open(lane, message.key, True, out)
         elif old is not None:
@@ -373,12 +410,23 @@ class Session:
         message.restarting = False
         if self.traits.armed and self._claim_early(message, key, update.kind) is not None:
             return
-        block = Block(update.kind, message, update.call_id, update.name)
-        block = self._register(lane, message, key, block, out)
-        if update.call_id is not None:
-            self._call(update.call_id, update.name, update.lane).block = block
-            if update.name:
-                self._start(lane, block, out)
+        call_id = call.call_id if call is not None else None
+        name = update.name if update.kind == "tool_input" else None
+        block = self._register(lane, message, key, Block(update.kind, message, lane.parent, call_id), out)
+        if call is None:
+            block.name = name
+        elif call.called or call.returned or call.lane != lane.parent:
+            block.repeats = block.ended = True
+        else:
+            call.block = block
+            self._name(block, name, out)
+
+    def _name(self, block: Block, name: str | None, out: Events) -> None:
+        """A call's input starts once the tool's name is known."""
+        if name and not block.name:
+            block.name = name
+            if not block.ended:
+                self._start(self._lane(block.parent, out), block, out)
 
     def _block_end(self, update: up.BlockEnd, out: Events) -> None:
         lane = self._lane(update.lane, out)
@@ -394,7 +442,7 @@ class Session:
             return
         block.whole = True
         if not self.traits.finals:  # else its final comes, or shows by its absence that it was given up
-            self._end_block(lane, block, True, out)
+            self._end_block(self._lane(block.parent, out), block, True, out)
 
     # --- messages ----------------------------------------------------------------------------------
 
@@ -477,21 +525,23 @@ class Session:
         out: Events,
         stop_reason: str | None = None,
     ) -> None:
-        message.ended = True
         message.status = status
-        for block in message.blocks:
+        for block in list(message.blocks):
             if not block.ended:
                 whole = (complete and not block.superseded) or (block.whole and status == "cut")
                 self._end_block(lane, block, whole, out)
                 if block.kind == "tool_input" and whole:
                     self._settle(lane, block, message, out)
             block.superseded = block.superseded or status == "superseded"
+        message.ended = True
         if status == "superseded":
             self.health.superseded_attempts += 1
         elif message.usage is not None:
             self._tell_usage(message.usage, message.usage_model, lane, out)
         out.append(ev.MessageEnded(message.number, status, message.key, stop_reason, **self._marks(lane.parent)))
         lane.trim(message)
+        if lane is self._top:
+            self._tell_start(out)
 
     # --- calls -------------------------------------------------------------------------------------
 
@@ -505,21 +555,22 @@ class Session:
 
     def _tool_call(self, update: up.ToolCall, out: Events) -> None:
         call = self._call(update.call_id, update.name, update.lane)
-        if call.called:
+        if call.called or call.returned:
             self.health.suppressed_duplicates += 1
             return
-        lane = self._lane(update.lane, out)
+        lane = self._lane(call.lane, out)
         block = call.block
         if block is None or block.ended:
             message = self._message_of(lane, update, out)
             block = message.places.get(place_key(update.place, "tool_input"))  # streamed before it had an id
             if block is None or block.ended or block.kind != "tool_input" or block.call_id is not None:
-                block = Block("tool_input", message, update.call_id, update.name)
+                block = Block("tool_input", message, lane.parent, update.call_id)
                 block = self._register(lane, message, place_key(update.call_id, "tool_input"), block, out)
             block.call_id = update.call_id
             call.block = block
+        lane = self._lane(block.parent, out)
         if not block.number:
-            block.name = call.name = update.name
+            block.name = call.name = update.name or "tool"
             self._start(lane, block, out)
         self._settle_text(lane, block, update.input, out)
         block.final = True
@@ -546,7 +597,7 @@ class Session:
     def _settle(self, lane: Lane, block: Block, message: Message, out: Events) -> None:
         """Tell the call of an input that ended whole without being repeated."""
         call = self._calls.get(block.call_id or "")
-        if call is None or call.called or not call.name:
+        if call is None or call.called or call.returned or not call.name:
             return
         try:
             value = msgspec.json.decode(block.text or "{}")
@@ -558,26 +609,37 @@ class Session:
         self, lane: Lane, call: Call, update: up.ToolCall, message: Message | None, out: Events
     ) -> None:
         call.called = True
+        call.lane = lane.parent
         self._spoke = True
         title = update.title if update.title is not None else titles.title(update.name, update.input)
         kind = update.tool_kind or titles.tool_kind(update.name)
         number = message.number if message is not None else None
         out.append(
-            ev.ToolCalled(call.call_id, update.name, update.input, title, kind, number, **self._marks(lane.parent))
+            ev.ToolCalled(
+                call.call_id, call.name or "tool", update.input, title, kind, number, **self._marks(lane.parent)
+            )
         )
+        output = call.output
+        if output is not None and output.size and not output.number:  # it had to wait for its call
+            ended, output.ended, output.parent = output.ended, False, lane.parent
+            self._start(lane, output, out)
+            if ended:
+                self._end_block(lane, output, True, out)
         if len(self._calls) > MAX_CALLS:
             self._forget_call(out)
 
     def _tool_return(self, update: up.ToolReturn, out: Events) -> None:
-        lane = self._lane(update.lane, out)
         call = self._call(update.call_id, update.name, update.lane)
+        lane = self._lane(call.lane, out)
         if call.returned:
             self.health.suppressed_duplicates += 1
             return
-        if call.block is not None and not call.block.ended:
-            self._end_block(lane, call.block, True, out)
-            if call.block.message is not None:
-                self._settle(lane, call.block, call.block.message, out)
+        block = call.block
+        if block is not None and not block.ended:
+            self._end_block(self._lane(block.parent, out), block, True, out)
+            if block.message is not None:
+                self._settle(self._lane(block.parent, out), block, block.message, out)
+            lane = self._lane(call.lane, out)
         self._return(call, update, lane.parent, True, out)
         if call.call_id in self._lanes:
             self._end_lane(self._lanes[call.call_id], out)
@@ -589,10 +651,10 @@ class Session:
                 self._end_message(lane, message, "ok", True, out)
 
     def _return(self, call: Call, update: up.ToolReturn, parent: str | None, complete: bool, out: Events) -> None:
-        call.returned = True
         if call.output is not None:
-            self._end_block(self._lanes.get(parent, self._top), call.output, complete, out)
+            self._end_block(self._lane(call.output.parent, out), call.output, complete, out)
             call.output = None
+        call.returned = True
         call.block = None
         out.append(
             ev.ToolReturned(
@@ -643,7 +705,15 @@ class Session:
         info = msgspec.structs.replace(self._info, **given)
         if info != self._info:
             self._info = info
-            out.append(ev.RunStarted(**msgspec.structs.asdict(info), **self._marks(None)))
+            self._untold = True
+            self._tell_start(out)
+
+    def _tell_start(self, out: Events) -> None:
+        """What is new about the run, between two messages."""
+        message = self._top.message
+        if self._untold and (message is None or message.ended):
+            self._untold = False
+            out.append(ev.RunStarted(**msgspec.structs.asdict(self._info), **self._marks(None)))
 
     def _plan_changed(self, update: up.Plan, out: Events) -> None:
         if update.items != self._plan:
@@ -747,7 +817,7 @@ class Session:
             if call.called and not call.returned:
                 self._return(call, up.ToolReturn(call.call_id), call.lane, False, out)
             elif call.output is not None:
-                self._end_block(self._top, call.output, False, out)
+                self._end_block(self._lane(call.output.parent, out), call.output, False, out)
         if self._spoke or self._result is None:
             self._reply = self._chosen_reply(None if self._spoke else self._result)
         outcome, reason = self._outcome(exit)

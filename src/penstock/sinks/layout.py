@@ -16,21 +16,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
+
+import msgspec
 
 from penstock import events as ev
 from penstock.sinks import styles
-from penstock.sinks.lines import DESCRIBED, LineKind, Look, Prefix, describe
+from penstock.sinks.lines import DESCRIBED, Heads, LineKind, Look, Prefix, Service, describe, fold
 from penstock.sinks.sanitize import Guard, Sanitizer, clean, clean_line
 from penstock.sinks.stretches import Block, Stretch, Tool, shared
 from penstock.sinks.styles import Palette, Piece
 
-Service = Literal["github", "gitlab"]
-
 MAX_KEPT_BLOCKS = 64
 """Ended blocks whose text is kept, so that a late revision can show what is new."""
-MAX_KEPT_NAMES = 4096
-"""Calls whose names are kept for their results and sub-agents."""
 MAX_UNFOLDED_LINES = 10
 """A longer result is folded in a CI service."""
 
@@ -49,7 +47,6 @@ class Layout:
         look: Look,
         prefix: Prefix = "agent",
         ci: Service | None = None,
-        mark_partial: bool = True,
     ) -> None:
         self.out: list[str] = []
         self.open_block: int | None = None
@@ -57,11 +54,9 @@ class Layout:
         self._palette = palette
         self._live = live
         self._look = look
-        self._prefix = prefix
         self._ci = ci
-        self._marked = mark_partial
         self._folds = 0
-        self._heads: dict[tuple[LineKind, str, str | None], str] = {}
+        self._heads = Heads(prefix)
         self._reset()
 
     def _reset(self) -> None:
@@ -69,11 +64,10 @@ class Layout:
         self._kept: dict[int, Block] = {}
         self._tools: dict[int, Tool] = {}
         self._calls: dict[str, Tool] = {}
-        self._names: dict[str, str] = {}
-        self._lanes: dict[str, str] = {}
+        self._heads.reset()
+        self._told_error: str | None = None
         self._spoken: set[int] = set()  # open messages that were seen
         self._text: Block | None = None
-        self._stretch: Stretch | None = None
         self._line: Tool | None = None
         self._last_call: str | None = None  # the call whose line was the last one written
         self._waiting: list[Callable[[], None]] = []
@@ -122,11 +116,9 @@ class Layout:
             return True
         if isinstance(event, ev.BlockStarted):
             if event.kind == "tool_input" and event.parent is None and "tool" in self._look.shown:
-                self._tools[event.block] = tool = Tool(event)
-                if event.call_id is not None:
-                    self._calls[event.call_id] = tool
+                self._add_tool(Tool(event))
         elif isinstance(event, ev.ToolCalled):
-            self._learn(event)
+            self._heads.learn(event)
             if event.parent is None and (called := self._tool_of(event)) is not None:
                 called.called = event
                 self._finish_if_open(called)
@@ -136,6 +128,14 @@ class Layout:
         elif isinstance(event, ev.RunEnded):
             self._give_up(None)
         return False
+
+    def _add_tool(self, tool: Tool) -> None:
+        self._tools[tool.event.block] = tool
+        if (call_id := tool.event.call_id) is not None:
+            if (older := self._calls.get(call_id)) is not None:
+                older.whole = True  # a call has one input: the wire began again
+                self._finish_if_open(older)
+            self._calls[call_id] = tool
 
     def _feed_tool(self, tool: Tool, event: ev.Delta | ev.BlockRevised | ev.BlockEnded) -> None:
         if isinstance(event, ev.Delta):
@@ -171,7 +171,7 @@ class Layout:
         self._end_text()
         told, tool.told = tool.told, ""
         stretch = self._begin("tool", event.agent, None, self._live and not tool.finished)
-        for style, text in _call_pieces(event.name or ""):
+        for style, text in styles.call(event.name or ""):
             stretch.put(text, style)
         tool.stretch = stretch
         if told:
@@ -191,16 +191,9 @@ class Layout:
         stretch, event = tool.stretch, tool.called
         if stretch is None:
             return
-        if tool.parts:
-            tool.tell(tool.parts[0])
-            if rest := "".join(tool.parts[1:]):
-                tool.tell(rest)
-        grew = event is not None and event.name == tool.event.name and event.title.startswith(tool.told)
-        if event is not None and grew and len(event.title) > len(tool.told):
-            tool.say(event.title[len(tool.told) :])
-        tool.flush(cut=event is None)
+        grew = tool.finish()
         if event is None:
-            if tool.cut and self._marked:
+            if tool.cut and self._look.marked:
                 stretch.put(f" {styles.CUT_OFF}", "dim")
         elif not grew:
             # What was told is not the title: the line cannot be taken back, in no mode.
@@ -212,7 +205,7 @@ class Layout:
 
     def _write_call(self, event: ev.ToolCalled) -> None:
         stretch = self._begin("tool", event.agent, event.parent)
-        for style, text in _call_pieces(event.name):
+        for style, text in styles.call(event.name):
             stretch.put(text, style)
         if event.title:
             stretch.put(f": {clean(event.title)}")
@@ -224,15 +217,6 @@ class Layout:
         stretch.end()
         self._last_call = event.call_id if event is not None else None
 
-    def _learn(self, event: ev.ToolCalled) -> None:
-        for known in (self._names, self._lanes):
-            if len(known) >= MAX_KEPT_NAMES:
-                del known[next(iter(known))]
-        self._names[event.call_id] = event.name
-        kind = event.input.get("subagent_type") if isinstance(event.input, dict) else None
-        outer = f"{self._lanes.get(event.parent, 'agent')}>" if event.parent is not None else ""
-        self._lanes[event.call_id] = outer + (kind if isinstance(kind, str) and kind else event.name)
-
     # --- text and thinking -------------------------------------------------------------------------
 
     def _started(self, event: ev.BlockStarted) -> None:
@@ -242,7 +226,7 @@ class Layout:
         elif event.parent is None:
             self._block(event, event.message)
 
-    def _block(self, event: ev.BlockStarted | ev.Delta | ev.BlockRevised, message: int | None) -> Block | None:
+    def _block(self, event: ev.BlockStarted | ev.Delta, message: int | None) -> Block | None:
         if event.block not in self._blocks:
             self._blocks[event.block] = Block(event, message) if event.kind in self._look.shown else None
         return self._blocks[event.block]
@@ -255,40 +239,20 @@ class Layout:
 
     def _begin_text(self, block: Block, mark: str = "") -> None:
         self._end_text()
-        self._stretch = self._begin(
-            block.kind, block.agent, None, self._live, mark + (styles.THOUGHT if block.kind == "thinking" else "")
-        )
+        block.stretch = self._begin(block.kind, block.agent, None, self._live, mark)
         self._text = block
         self.open_block = block.number
-        self.grow = partial(self._grow, block) if self._live else block.parts.append
+        self.grow = block.grow if self._live else block.parts.append
         if block.message is not None:
             self._spoken.add(block.message)
 
-    def _grow(self, block: Block, text: str) -> None:
-        block.parts.append(text)
-        block.start += 1
-        self._put_text(block, block.sanitizer.feed(text))
-
-    def _put_text(self, block: Block, text: str) -> None:
-        if text and self._stretch is not None:
-            self._stretch.put(text, "dim" if block.kind == "thinking" else "text")
-
-    def _catch_up(self, block: Block) -> None:
-        """Write what an open stretch has only collected."""
-        if block.start < len(block.parts):
-            text = "".join(block.parts[block.start :])
-            block.parts[block.start :] = [text]
-            block.start += 1
-            self._put_text(block, block.sanitizer.feed(text))
-
     def _end_text(self) -> None:
         """End the open stretch of text; what waited for it follows."""
-        block, stretch = self._text, self._stretch
-        if block is None or stretch is None:
+        block = self._text
+        if block is None:
             return
-        self._catch_up(block)
-        stretch.end()
-        self._text = self._stretch = self.open_block = None
+        block.end_stretch()
+        self._text = self.open_block = None
         waiting, self._waiting = self._waiting, []
         for write in waiting:
             write()
@@ -300,128 +264,103 @@ class Layout:
         block = self._blocks.pop(event.block, None)
         if block is None:
             return
-        marked = self._marked and not event.complete
-        if block is self._text and self._stretch is not None:
-            self._catch_up(block)
-            self._put_text(block, block.sanitizer.flush())
-            if marked:
-                self._stretch.put((" " if self._stretch.begun else "") + styles.CUT_OFF, "dim")
+        marked = self._look.marked and not event.complete
+        if block is self._text:
+            block.finish(styles.CUT_OFF if marked else "")
             self._end_text()
         elif rest := block.sanitizer.flush() + (styles.CUT_OFF if marked else ""):
             self._loose(partial(self._line_of, block.kind, event, [("dim", rest)]))
         block.parts = [] if event.truncated else [event.text]
+        block.start = len(block.parts)
         self._kept[block.number] = block
         if len(self._kept) > MAX_KEPT_BLOCKS:
             del self._kept[next(iter(self._kept))]
 
     def _whole_block(self, event: ev.BlockEnded) -> None:
         """A block of a sub-agent."""
-        if event.kind == "tool_output" or (event.kind == "tool_input" and event.complete):
-            return
         if event.kind == "tool_input":
-            if "tool" in self._look.shown and self._marked:
+            if not event.complete and "tool" in self._look.shown and self._look.marked:
                 self._loose(partial(self._line_of, "tool", event, [("mark", styles.CALL), ("dim", styles.CUT_OFF)]))
-            return
-        if event.kind not in self._look.shown or not event.text:
-            return
-        pieces: list[Piece] = [("dim" if event.kind == "thinking" else "text", clean(event.text))]
-        if event.truncated:
-            pieces.append(("dim", f" {styles.CUT_SHORT}"))
-        if self._marked and not event.complete:
-            pieces.append(("dim", f" {styles.CUT_OFF}"))
-        mark = styles.THOUGHT if event.kind == "thinking" else ""
-        self._loose(partial(self._line_of, event.kind, event, pieces, mark))
+        elif event.kind in self._look.shown and event.text:
+            pieces = styles.whole_block(event, marked=self._look.marked)
+            self._loose(partial(self._line_of, event.kind, event, pieces))
 
     def _revised(self, event: ev.BlockRevised) -> None:
         if event.parent is not None or event.kind not in ("text", "thinking"):
             return
-        if (kept := self._kept.get(event.block)) is not None and event.block not in self._blocks:
-            self._loose(partial(self._revise_ended, kept, event.text))
-            return
-        block = self._block(event, None)
-        if block is not None:
-            self._revise(block, event.text)
+        if event.block not in self._blocks:  # ended
+            late = self._kept.get(event.block) or Block(event, None)
+            if late.kind in self._look.shown:
+                self._loose(partial(self._revise_ended, late, event.text))
+        elif (block := self._blocks[event.block]) is not None:
+            self._revise(block, event.text, "")
 
     def _revise_ended(self, block: Block, text: str) -> None:
-        self._revise(block, text)
-        self._put_text(block, block.sanitizer.flush())
+        self._revise(block, text, styles.REVISED)
+        block.finish("")
         self._end_text()
 
-    def _revise(self, block: Block, text: str) -> None:
+    def _revise(self, block: Block, text: str, mark: str) -> None:
         """Show what is new in `text`. What is written stays: the first difference begins a marked line."""
         del block.parts[block.start :]
         written = "".join(block.parts)
         if text.startswith(written):
-            rest, mark = text[len(written) :], ""
+            rest = text[len(written) :]
         else:
             kept = shared(written, text)
             block.parts, block.start, block.sanitizer = [text[:kept]], 1, Sanitizer()
             rest, mark = text[kept:], styles.REVISED
+        if text == written:
+            return
         if mark or self._text is not block:
-            if not (rest or mark):
-                return
             self._begin_text(block, mark)
         if rest:
             self.grow(rest)
-        elif mark and self._stretch is not None:
-            self._stretch.put(f"(the last {len(written) - len(text)} characters were taken back)", "dim")
+        elif mark and block.stretch is not None:
+            block.stretch.put(styles.taken_back(len(written) - len(text)), "dim")
 
     def _message_ended(self, event: ev.MessageEnded) -> None:
         if event.parent is None and event.message in self._spoken:
             self._spoken.discard(event.message)
-            if event.status == "superseded" and self._marked:
+            if event.status == "superseded" and self._look.marked:
                 self._loose(partial(self._line_of, "text", event, [("dim", styles.REVISED + styles.GIVEN_UP)]))
 
     # --- lines that are no block -------------------------------------------------------------------
 
     def _begin(self, kind: LineKind, agent: str, parent: str | None, streams: bool = False, mark: str = "") -> Stretch:
         self._last_call = None
-        dim = streams and self._marked
-        return Stretch(self.out, self._palette, self._head(kind, agent, parent) + mark, "live" if dim else "head")
+        head = self._heads.head(kind, agent, parent) + mark + (styles.THOUGHT if kind == "thinking" else "")
+        return Stretch(self.out, self._palette, head, "live" if streams and self._look.marked else "head")
 
-    def _head(self, kind: LineKind, agent: str, parent: str | None) -> str:
-        key = (kind, agent, parent)
-        head = self._heads.get(key)
-        if head is None:
-            lane = "" if parent is None else f">{self._lanes.get(parent, 'agent')}"
-            label = "" if self._prefix == "kind" else agent + lane
-            word = kind if self._prefix in ("kind", "both") else ""
-            words = clean_line(" ".join(part for part in (label, word) if part))
-            head = "" if self._prefix == "none" else f"[{words}] "
-            if parent is None:
-                self._heads[key] = head
-        return head
-
-    def _line_of(self, kind: LineKind, event: ev.Event, pieces: list[Piece], mark: str = "") -> None:
-        stretch = self._begin(kind, event.agent, event.parent, mark=mark)
+    def _line_of(self, kind: LineKind, event: ev.Event, pieces: list[Piece]) -> None:
+        stretch = self._begin(kind, event.agent, event.parent)
         for style, text in pieces:
             stretch.put(text, style)
         stretch.end()
 
     def _write_result(self, event: ev.ToolReturned) -> None:
-        name = "" if self._last_call == event.call_id else event.name or self._names.get(event.call_id, "")
-        name = clean_line(name)
+        own = self._last_call == event.call_id
+        name = "" if own else clean_line(event.name or self._heads.name(event.call_id))
         if self._look.verbose and "\n" in (text := event.text.strip("\n")):
             self._whole_result(event, name, clean(text))
-        elif pieces := styles.result(event, name, marked=self._marked):
+        elif pieces := styles.result(event, name, marked=self._look.marked):
             self._line_of("result", event, pieces)
 
     def _whole_result(self, event: ev.ToolReturned, name: str, text: str) -> None:
-        pieces = styles.result_header(event, name, marked=self._marked)
-        fold = self._ci if text.count("\n") >= MAX_UNFOLDED_LINES else None
-        if fold is None:
+        pieces = styles.result_header(event, name, marked=self._look.marked)
+        service = self._ci if text.count("\n") >= MAX_UNFOLDED_LINES else None
+        if service is None:
             self._line_of("result", event, [*pieces, ("dim", "\n" + text)])
             return
         self._folds += 1
-        title = Guard().feed(self._head("result", event.agent, event.parent) + "".join(text for _, text in pieces))
-        begin, end = _FOLDS[fold]
-        if fold == "github":
-            title = title.replace("%", "%25")  # GitHub decodes it
-        self.out.append(begin.format(number=self._folds, title=title))
+        words = "".join(words for _, words in pieces)
+        title = Guard().feed(self._heads.head("result", event.agent, event.parent) + words)
+        begin, end = fold(service, self._folds, title)
+        self.out.append(begin)
         stretch = Stretch(self.out, self._palette, "", "head")
         stretch.put(styles.indented(text), "dim")
         stretch.end()
-        self.out.append(end.format(number=self._folds))
+        self.out.append(end)
         self._last_call = None
 
     def _take_called(self, event: ev.ToolCalled) -> None:
@@ -433,23 +372,18 @@ class Layout:
             self._loose(partial(self._write_result, event))
 
     def _take_line(self, event: ev.Event) -> None:
+        if isinstance(event, ev.Notice) and event.level == "error":
+            self._told_error = event.text
         if line := describe(event, self._look):
             self._loose(partial(self._line_of, line[0], event, line[1]))
 
     def _run_ended(self, event: ev.RunEnded) -> None:
         self._end_text()
+        if event.reason is not None and event.reason == self._told_error:
+            event = msgspec.structs.replace(event, reason=None)
         self._take_line(event)
         self._reset()
 
-
-_FOLDS: dict[Service, tuple[str, str]] = {
-    "github": ("::group::{title}\n", "::endgroup::\n"),
-    # GitLab knows a section by these very bytes; they are for its log viewer and for nothing else.
-    "gitlab": (
-        "\x1b[0Ksection_start:0:penstock_{number}[collapsed=true]\r\x1b[0K{title}\n",
-        "\x1b[0Ksection_end:0:penstock_{number}\r\x1b[0K\n",
-    ),
-}
 
 _HANDLERS: dict[type, Callable[[Layout, Any], None]] = {
     ev.BlockStarted: Layout._started,
@@ -462,7 +396,3 @@ _HANDLERS: dict[type, Callable[[Layout, Any], None]] = {
     ev.RunEnded: Layout._run_ended,
     **dict.fromkeys(DESCRIBED, Layout._take_line),
 }
-
-
-def _call_pieces(name: str) -> list[Piece]:
-    return [("mark", styles.CALL), ("name", clean_line(name))]

@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 from penstock import events as ev
 from penstock.sinks import styles
+from penstock.sinks.sanitize import clean_line
 from penstock.sinks.styles import Piece
 
+Service = Literal["github", "gitlab"]
 Detail = Literal["quiet", "minimal", "normal", "verbose"]
 Prefix = Literal["agent", "kind", "both", "none"]
 LineKind = Literal["text", "thinking", "tool", "result", "plan", "notice", "hint", "usage", "unknown", "run", "done"]
@@ -29,12 +31,73 @@ _BACKGROUND_CODES = frozenset({"user", "decision", "hook", "status", "session", 
 """Notices of level `info` that only `verbose` shows: they tell what goes on inside, or what the reader said."""
 
 
+MAX_KEPT_NAMES = 4096
+"""Calls whose names are kept for their results and sub-agents."""
+MAX_LABEL = 80
+"""Characters of a sub-agent's name, its callers' included."""
+
+
+class Heads:
+    """The prefixes of lines: who speaks, and what the line is.
+
+    A sub-agent is called after the call that started it, so calls are learned as they come.
+    """
+
+    def __init__(self, prefix: Prefix) -> None:
+        self._prefix = prefix
+        self._known: dict[tuple[LineKind, str], str] = {}
+        self._names: dict[str, str] = {}
+        self._lanes: dict[str, str] = {}
+
+    def reset(self) -> None:
+        """Forget the calls of a run."""
+        self._names.clear()
+        self._lanes.clear()
+
+    def learn(self, event: ev.ToolCalled) -> None:
+        """A call and its name."""
+        for known in (self._names, self._lanes):
+            if len(known) >= MAX_KEPT_NAMES:
+                del known[next(iter(known))]
+        self._names[event.call_id] = event.name
+        kind = event.input.get("subagent_type") if isinstance(event.input, dict) else None
+        outer = f"{self._lanes.get(event.parent, 'agent')}>" if event.parent is not None else ""
+        self._lanes[event.call_id] = (outer + (kind if isinstance(kind, str) and kind else event.name))[-MAX_LABEL:]
+
+    def name(self, call_id: str) -> str:
+        """The name of the tool that was called, "" if that was never told."""
+        return self._names.get(call_id, "")
+
+    def head(self, kind: LineKind, agent: str, parent: str | None) -> str:
+        """What a line begins with, in brackets and with a space behind."""
+        if parent is not None:
+            return self._worded(kind, f"{agent}>{self._lanes.get(parent, 'agent')}")
+        head = self._known.get((kind, agent))
+        if head is None:
+            head = self._known[kind, agent] = self._worded(kind, agent)
+        return head
+
+    def _worded(self, kind: LineKind, label: str) -> str:
+        match self._prefix:
+            case "none":
+                return ""
+            case "kind":
+                return f"[{kind}] "
+            case "both":
+                return clean_line(f"[{label} {kind}] ")
+        return clean_line(f"[{label}] ")
+
+
 class Look:
-    """What a reader wants to see. Errors are seen at every detail."""
+    """What a reader wants to see. Errors are seen at every detail.
 
-    __slots__ = ("quiet", "shown", "verbose")
+    `marked`: words say what was cut off, and a prefix is dim while its block streams.
+    """
 
-    def __init__(self, detail: Detail = "normal", *, show_unknown: bool = True) -> None:
+    __slots__ = ("marked", "quiet", "shown", "verbose")
+
+    def __init__(self, detail: Detail = "normal", *, show_unknown: bool = True, mark_partial: bool = True) -> None:
+        self.marked = mark_partial
         self.shown = _SHOWN[detail] - (frozenset() if show_unknown else {"unknown"})
         self.quiet = detail == "quiet"
         self.verbose = detail == "verbose"
@@ -79,3 +142,12 @@ _LINES: dict[type, tuple[LineKind, Callable[[Any], list[Piece]]]] = {
 
 DESCRIBED: tuple[type, ...] = (*_LINES, ev.Notice)
 """The events that are told by `describe` alone."""
+
+
+def fold(service: Service, number: int, title: str) -> tuple[str, str]:
+    """The lines before and after what the service's log shall show folded, under `title`."""
+    if service == "github":
+        return f"::group::{title.replace('%', '%25')}\n", "::endgroup::\n"  # GitHub decodes `%`
+    # GitLab knows a section by these very bytes; they are for its log viewer, which shows none of them.
+    begin = f"\x1b[0Ksection_start:0:penstock_{number}[collapsed=true]\r\x1b[0K{title}\n"
+    return begin, f"\x1b[0Ksection_end:0:penstock_{number}\r\x1b[0K\n"

@@ -72,7 +72,7 @@ class Stretch:
 class Block:
     """A block of text or thinking in the top lane."""
 
-    __slots__ = ("agent", "kind", "message", "number", "parts", "sanitizer", "start")
+    __slots__ = ("_style", "agent", "kind", "message", "number", "parts", "sanitizer", "start", "stretch")
 
     def __init__(self, event: ev.BlockStarted | ev.Delta | ev.BlockRevised, message: int | None) -> None:
         self.number = event.block
@@ -80,8 +80,39 @@ class Block:
         self.agent = event.agent
         self.message = message
         self.parts: list[str] = []  # the text so far, raw
-        self.start = 0  # the first part of the open stretch
+        self.start = 0  # the first part that is not written
         self.sanitizer = Sanitizer()
+        self.stretch: Stretch | None = None  # the last one
+        self._style: Style = "dim" if event.kind == "thinking" else "text"
+
+    def grow(self, text: str) -> None:
+        """Write more text."""
+        self.parts.append(text)
+        self.start += 1
+        self._put(self.sanitizer.feed(text))
+
+    def _put(self, text: str) -> None:
+        if text and self.stretch is not None:
+            self.stretch.put(text, self._style)
+
+    def _catch_up(self) -> None:
+        if self.start < len(self.parts):
+            text = "".join(self.parts[self.start :])
+            del self.parts[self.start :]
+            self.grow(text)
+
+    def end_stretch(self) -> None:
+        """Write what was only collected, and end the line."""
+        self._catch_up()
+        if self.stretch is not None:
+            self.stretch.end()
+
+    def finish(self, words: str) -> None:
+        """Write what waits, as no more text comes, and `words` on what became of the block."""
+        self._catch_up()
+        self._put(self.sanitizer.flush())
+        if words and self.stretch is not None:
+            self.stretch.put(f" {words}" if self.stretch.begun else words, "dim")
 
 
 class Tool:
@@ -103,6 +134,7 @@ class Tool:
 
     @property
     def finished(self) -> bool:
+        """Whether all that its line will say is known."""
         return self.called is not None or self.cut or self.whole
 
     def tell(self, text: str) -> None:
@@ -123,12 +155,22 @@ class Tool:
             self.stretch.put((": " if not self.told else "") + self._sanitizer.feed(text))
         self.told += text
 
-    def flush(self, *, cut: bool) -> None:
-        """What still waits: an input that came whole and was not called, the start of a sequence."""
-        if cut and self._first and (told := self._telling.feed(self._first)):
+    def finish(self) -> bool:
+        """Tell what was only collected, then the rest of the title; whether the call fits what was told before."""
+        if self.parts:
+            self.tell(self.parts[0])
+            if rest := "".join(self.parts[1:]):
+                self.tell(rest)
+        call, fits = self.called, True
+        if call is not None:
+            fits = call.name == self.event.name and call.title.startswith(self.told)
+            if fits and len(call.title) > len(self.told):
+                self.say(call.title[len(self.told) :])
+        elif self._first and (told := self._telling.feed(self._first)):
             self.say(told)
-        if self.stretch is not None and (rest := self._sanitizer.flush()):
-            self.stretch.put(rest)
+        if self.stretch is not None and (last := self._sanitizer.flush()):
+            self.stretch.put(last)
+        return fits
 
 
 def shared(one: str, other: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from penstock.events import (
+    BlockEnded,
     HintAnswered,
     HintRequested,
     Malformed,
@@ -55,6 +56,11 @@ REVISED = "↻ "
 CUT_OFF = "(cut off)"
 GIVEN_UP = "(attempt given up)"
 CUT_SHORT = "(cut short here, the block was too large)"
+
+
+def taken_back(count: int) -> str:
+    """Words for text that was shown and is no more."""
+    return f"(the last {count:,} characters were taken back)" if count > 1 else "(the last character was taken back)"
 
 
 def painted(palette: Palette, style: Style, text: str) -> str:
@@ -137,6 +143,21 @@ def indented(text: str, by: str = "  ") -> str:
     return "\n".join(by + line if line else "" for line in text.split("\n"))
 
 
+def whole_block(event: BlockEnded, *, marked: bool) -> list[Piece]:
+    """A block of text or thinking that is shown once it has ended."""
+    pieces: list[Piece] = [("dim" if event.kind == "thinking" else "text", clean(event.text))]
+    if event.truncated:
+        pieces.append(("dim", f" {CUT_SHORT}"))
+    if marked and not event.complete:
+        pieces.append(("dim", f" {CUT_OFF}"))
+    return pieces
+
+
+def call(name: str) -> list[Piece]:
+    """What the line of a call begins with."""
+    return [("mark", CALL), ("name", clean_line(name))]
+
+
 _BOXES = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 
 
@@ -195,22 +216,22 @@ def usage_line(event: UsageReported) -> list[Piece]:
     return [("dim", "· " + " · ".join(facts))] if facts else []
 
 
+_PLAINLY = {"cut_off": "the stream broke before the agent had finished", "empty": "the agent said nothing"}
 _ENDS: dict[str, tuple[Piece, str]] = {
     "ok": (("good", "● "), "done"),
     "error": (("bad", "✗ "), "failed"),
     "cancelled": (("warn", "■ "), "cancelled"),
     "timed_out": (("bad", "✗ "), "timed out"),
-    "cut_off": (("bad", "✗ "), "cut off: the stream broke before the agent had finished"),
-    "empty": (("bad", "✗ "), "empty: the agent said nothing"),
+    "cut_off": (("bad", "✗ "), "cut off"),
+    "empty": (("bad", "✗ "), "empty"),
 }
 
 
 def closing(event: RunEnded) -> list[Piece]:
     """The last line of a run: how it ended, how long it took, what it used."""
     mark, words = _ENDS[event.outcome]
-    if event.reason and event.outcome != "ok":
-        reason = clean_line(shortened(" ".join(event.reason.split()), MAX_REASON_CHARS))
-        words = f"failed: {reason}" if event.outcome == "error" else f"{words} ({reason})"
+    if event.outcome != "ok" and (reason := event.reason or _PLAINLY.get(event.outcome)):
+        words += ": " + clean_line(shortened(" ".join(reason.split()), MAX_REASON_CHARS))
     milliseconds = event.duration_ms if event.duration_ms is not None else event.at
     facts = list(_facts(event))
     if milliseconds is not None:

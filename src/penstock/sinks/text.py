@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 from penstock.events import Delta, Event
-from penstock.sinks.layout import Layout, Service
-from penstock.sinks.lines import Detail, Look, Prefix
+from penstock.sinks.layout import Layout
+from penstock.sinks.lines import Detail, Look, Prefix, Service
 from penstock.sinks.styles import COLOURS, PLAIN
 
 Mode = Literal["full", "basic", "none"]
@@ -50,10 +50,9 @@ class TextSink:
         self._layout = Layout(
             COLOURS if color and mode != "none" else PLAIN,
             live=mode == "full" and realtime,
-            look=Look(detail, show_unknown=show_unknown),
+            look=Look(detail, show_unknown=show_unknown, mark_partial=mark_partial),
             prefix=prefix,
             ci=ci,
-            mark_partial=mark_partial,
         )
 
     def render(self, events: Iterable[Event]) -> str:

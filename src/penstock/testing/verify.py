@@ -52,9 +52,8 @@ def verify(events: Iterable[Event]) -> list[Violation]:
 def verify_cut(whole: Iterable[Event], cut: Iterable[Event]) -> list[Violation]:
     """Every breach in `cut`, the events of the first part of the bytes that gave `whole`.
 
-    Besides `verify(cut)`: what was streamed is the beginning of what the whole run streams, and no call is
-    made that the whole run does not make. Half a character that waited for its other half may come as
-    U+FFFD in closing.
+    Besides `verify(cut)`: what it streams is the beginning of what the whole streams, and it makes no call that the
+    whole does not make. Half a character that waited for its other half may come as U+FFFD in closing.
     """
     whole, cut = list(whole), list(cut)
     found = verify(cut)

@@ -1,0 +1,412 @@
+"""Measures Penstock beside other readers, as ratios taken in one run. Prints a markdown report.
+
+    python bench/run.py [--quick] [--write]
+
+`--write` puts the report into docs/performance.md. Nothing here fails for being slow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+import synthetic
+
+from penstock import registry
+from penstock.sinks.text import TextSink
+from penstock.stream import Stream
+
+try:
+    from claude_agent_sdk._internal.message_parser import parse_message
+    from claude_agent_sdk._internal.transport.subprocess_cli import _parse_stdout_line
+except ImportError:
+    parse_message = _parse_stdout_line = None
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORDINGS = ROOT / "tests" / "recordings"
+PAGE = ROOT / "docs" / "performance.md"
+BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+
+Work = Callable[[], object]
+
+
+# --- the contenders ---------------------------------------------------------------------------------
+
+
+def penstock(agent: str, chunks: Iterable[bytes]) -> Stream:
+    """The whole core and the plain text sink, fed as from a pipe. The rendered text is dropped."""
+    stream, sink = Stream(agent), TextSink("none")
+    for chunk in chunks:
+        sink.render(stream.feed(chunk))
+    sink.render(stream.close())
+    sink.close()
+    return stream
+
+
+def core(agent: str, chunks: Iterable[bytes]) -> None:
+    """The same without a sink."""
+    stream = Stream(agent)
+    for chunk in chunks:
+        stream.feed(chunk)
+    stream.close()
+
+
+def loads(lines: Iterable[bytes]) -> None:
+    for line in lines:
+        json.loads(line)
+
+
+def typed(agent: str, lines: Iterable[bytes]) -> None:
+    """Penstock's own wire model, decoded and thrown away."""
+    decode = msgspec.json.Decoder(registry.make(agent).wire).decode
+    for line in lines:
+        try:
+            decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+
+
+def sdk(lines: Iterable[bytes]) -> None:
+    """claude-agent-sdk's reader of lines, as it reads a process: text, JSON, its message classes."""
+    for line in lines:
+        data = _parse_stdout_line(line.decode())
+        if data is not None:
+            parse_message(data)
+
+
+def measured(works: dict[str, Work], rounds: int) -> dict[str, float]:
+    """The best time of each in seconds. They take turns, so that a slow moment of the machine hits all."""
+    best = dict.fromkeys(works, float("inf"))
+    for _ in range(rounds):
+        for name, work in works.items():
+            gc.collect()
+            start = time.perf_counter()
+            work()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+# --- what is measured -------------------------------------------------------------------------------
+
+
+def recordings(quick: bool) -> Iterator[str]:
+    yield from section(
+        "Real recordings: a long reply",
+        "Cost per line, `json.loads` alone on the same lines = 1. Wanted: Penstock at most 0.5.",
+        [
+            "recording",
+            "lines",
+            "`json.loads`",
+            "typed decoding alone",
+            "core",
+            "**core + plain text**",
+            "claude-agent-sdk",
+        ],
+    )
+    found = sorted(RECORDINGS.glob("*/long/input.ndjson"))
+    for path in found:
+        agent = agent_of(path)
+        data = path.read_bytes()
+        lines = data.split(b"\n")[:-1]
+        if agent is None or len(lines) < 1000:
+            continue  # a few lines, each a whole message, measure the start and not the stream
+        yield contest(
+            path.parts[-3], agent, lambda data=data: synthetic.chunked(data), lambda lines=lines: lines, quick
+        )
+    if not found:
+        yield row("(no recordings here)", *[""] * 6)
+
+
+def contest(
+    title: str,
+    agent: str,
+    chunks: Callable[[], Iterable[bytes]],
+    lines: Callable[[], Iterable[bytes]],
+    quick: bool,
+    rounds: int = 25,
+) -> str:
+    count = sum(1 for _ in lines())
+    works: dict[str, Work] = {
+        "loads": lambda: loads(lines()),
+        "typed": lambda: typed(agent, lines()),
+        "core": lambda: core(agent, chunks()),
+        "penstock": lambda: penstock(agent, chunks()),
+    }
+    if parse_message is not None and agent == "claude":
+        works["sdk"] = lambda: sdk(lines())
+    best = measured(works, max(1, rounds // 5) if quick else rounds)
+    ratio = {name: f"{took / best['loads']:.2f}" for name, took in best.items()}
+    return row(
+        title,
+        f"{count:,}",
+        f"1 ({best['loads'] / count * 1e6:.1f} µs)",
+        ratio["typed"],
+        ratio["core"],
+        f"**{ratio['penstock']}**",
+        ratio.get("sdk", "–"),
+    )
+
+
+def growth(quick: bool) -> Iterator[str]:
+    sizes = [10**3, 10**4, 10**5] + ([] if quick else [10**6])
+    streams = {size: synthetic.ClaudeDeltas(size) for size in sizes}
+    yield from section(
+        "Synthetic claude streams: one block of ever more deltas",
+        "As above; the last column is the cost per event of core + plain text beside that of the shortest stream "
+        "(wanted: at most 1.2). The whole text comes twice more at the end, as claude sends it.",
+        [
+            "deltas",
+            "lines",
+            "`json.loads`",
+            "typed decoding alone",
+            "core",
+            "**core + plain text**",
+            "claude-agent-sdk",
+            "growth",
+        ],
+    )
+    # Growth compares runs that took turns too: the short stream many times, the long one once.
+    reading: dict[int, list[float]] = {size: [] for size in sizes}
+    for _ in range(2 if quick else 3):
+        for size, stream in streams.items():
+            repeats = max(1, 10**5 // size)
+            gc.collect()
+            took = []
+            for _ in range(repeats):
+                start = time.perf_counter()
+                penstock("claude", stream.chunks())
+                took.append(time.perf_counter() - start)
+            reading[size].append(min(took) / stream.lines)
+    first = min(reading[sizes[0]])
+    for size, stream in streams.items():
+        rounds = {10**3: 50, 10**4: 15, 10**5: 5, 10**6: 2}[size]
+        line = contest(f"{size:,}", "claude", stream.chunks, stream.split, quick, rounds)
+        yield f"{line} {min(reading[size]) / first:.2f} |"
+
+
+def long_lines(quick: bool) -> Iterator[str]:
+    total = (5 if quick else 50) * 10**6
+    sizes = [size for size in (10**3, 10**5, 10**6, 10**7, 5 * 10**7) if size <= total]
+    yield from section(
+        "From short lines to one of 50 MB",
+        f"Tool results, {total // 10**6} MB in each stream. Cost per byte, `json.loads` on the same bytes = 1.",
+        ["bytes in a line", "core + plain text", "cost per byte beside 1 kB lines"],
+    )
+    yield from per_byte({f"{size:,}": ("claude", synthetic.claude_tool_results(size, total)) for size in sizes}, quick)
+
+
+def snapshots(quick: bool) -> Iterator[str]:
+    sizes = (100, 200, 400) if quick else (200, 400, 800, 1600)
+    for title, agent, make in (
+        ("Snapshot streams: Pi", "pi", synthetic.pi_snapshots),
+        ("Snapshot streams: a proxy that sends snapshots for deltas (`ccs`)", "ccs", synthetic.ccs_snapshots),
+    ):
+        yield from section(
+            title,
+            "Every update carries all text so far, so the bytes grow with the square of the updates. Cost per byte, "
+            "`json.loads` on the same bytes = 1; it should not grow.",
+            ["updates (bytes)", "core + plain text", "cost per byte beside the shortest"],
+        )
+        made = {size: make(size) for size in sizes}
+        yield from per_byte({f"{n:,} ({synthetic.size(data):,})": (agent, data) for n, data in made.items()}, quick)
+
+
+def per_byte(streams: dict[str, tuple[str, list[bytes]]], quick: bool) -> Iterator[str]:
+    works: dict[str, Work] = {}
+    for title, (agent, chunks) in streams.items():
+        lines = b"".join(chunks).split(b"\n")[:-1]
+        works[title] = lambda agent=agent, chunks=chunks: penstock(agent, chunks)
+        works[f"loads {title}"] = lambda lines=lines: loads(lines)
+    best = measured(works, 2 if quick else 3)
+    first = None
+    for title, (_, chunks) in streams.items():
+        cost = best[title] / synthetic.size(chunks)
+        first = first or cost
+        yield row(title, f"{best[title] / best[f'loads {title}']:.2f}", f"{cost / first:.2f}")
+
+
+def memory(quick: bool) -> Iterator[str]:
+    yield from section(
+        "Memory",
+        "Python's own count of live bytes (`tracemalloc`, each in a process of its own), beside the UTF-8 text of the "
+        "stream. At the end of a block its text is joined, repeated by the agent in one line, and rendered in one piece: "
+        "that is the peak.",
+        ["stream", "text", "while it streams", "of that without the sink", "at the peak"],
+    )
+    for count in (10**4, 10**5) if quick else (10**4, 10**5, 10**6):
+        text = synthetic.ClaudeDeltas(count).text_bytes
+        whole, bare = worker("deltas", count, "sink"), worker("deltas", count, "bare")
+        times = [f"{bytes_ / text:.1f} ×" for bytes_ in (whole["streaming"], bare["streaming"], whole["peak"])]
+        yield row(f"one block of {count:,} deltas", megabytes(text), *times)
+    for count in (100, 1000) if quick else (100, 1000, 10000):
+        whole, bare = worker("rounds", count, "sink"), worker("rounds", count, "bare")
+        sizes = [megabytes(bytes_) for bytes_ in (whole["streaming"], bare["streaming"], whole["peak"])]
+        yield row(f"{count:,} rounds of 100 deltas and a tool call", megabytes(count * 950), *sizes)
+
+
+def worker(shape: str, count: int, sink: str) -> dict[str, int]:
+    command = [sys.executable, __file__, "--worker", shape, str(count), sink]
+    done = subprocess.run(command, check=True, capture_output=True)
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
+
+
+def work(shape: str, count: int, with_sink: bool) -> None:
+    """What a worker process does: live bytes after the last delta, and the highest of all."""
+    source = synthetic.ClaudeDeltas(count) if shape == "deltas" else None
+    # The million's bytes are not the reader's: they are there before counting begins.
+    chunks = source.chunks() if source is not None else synthetic.claude_rounds(count)
+    last_delta = (
+        len(list(source.chunks())) - source.text_bytes * 2 // synthetic.CHUNK - 2 if source is not None else None
+    )
+    stream, sink = Stream("claude"), TextSink("none")
+    tracemalloc.start()
+    before = streaming = tracemalloc.get_traced_memory()[0]
+    for number, chunk in enumerate(chunks):
+        events = stream.feed(chunk)
+        if with_sink:
+            sink.render(events)
+        del events
+        if last_delta is None or number <= last_delta:
+            streaming = tracemalloc.get_traced_memory()[0]
+    sink.render(stream.close())
+    peak = tracemalloc.get_traced_memory()[1]
+    print(json.dumps({"streaming": streaming - before, "peak": peak - before}))
+
+
+def start_up(quick: bool) -> Iterator[str]:
+    yield from section(
+        "Start-up",
+        "Medians of many runs of whole processes, with the same interpreter.",
+        ["what", "takes", "beside", "ratio", "wanted"],
+    )
+    script = Path(sys.executable).parent / "penstock"
+    command = [str(script)] if script.exists() else [sys.executable, "-m", "penstock"]
+    one = synthetic.line({"type": "result", "subtype": "success", "is_error": False, "result": "hi", "session_id": "s"})
+    runs = {
+        "`penstock --version`": ([*command, "--version"], b""),
+        "`python -c pass`": ([sys.executable, "-c", "pass"], b""),
+        "a pipe of one line": (command, one),
+        "`python -c 'import msgspec, argparse'`": ([sys.executable, "-c", "import msgspec, argparse"], b""),
+    }
+    took: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(10 if quick else 40):
+        for name, (argv, data) in runs.items():
+            start = time.perf_counter()
+            subprocess.run(argv, input=data, capture_output=True, check=True)
+            took[name].append(time.perf_counter() - start)
+    median = {name: statistics.median(times) for name, times in took.items()}
+    names = list(runs)
+    for ours, theirs, wanted in ((names[0], names[1], "2.5"), (names[2], names[3], "1.6")):
+        ratio = median[ours] / median[theirs]
+        yield row(
+            ours, milliseconds(median[ours]), f"{theirs} ({milliseconds(median[theirs])})", f"{ratio:.2f}", wanted
+        )
+
+
+def lenient(_: bool) -> Iterator[str]:
+    yield from section(
+        "Lines that the typed decoder does not take",
+        "Over all recordings in the repository. Read leniently: no clean JSON (wanted: 0). Read twice: clean JSON that "
+        "fits no type of the wire model, such as kinds that are passed over, and what is no JSON at all.",
+        ["recordings", "lines", "read leniently", "read twice"],
+    )
+    files = lines = leniently = twice = 0
+    for path in sorted(RECORDINGS.glob("*/*/input.ndjson")):
+        agent = agent_of(path)
+        if agent is None:
+            continue
+        data = path.read_bytes()
+        decode = msgspec.json.Decoder(registry.make(agent).wire).decode
+        for text in data.split(b"\n")[:-1]:
+            try:
+                decode(text)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                twice += 1
+        health = penstock(agent, synthetic.chunked(data)).health
+        files, lines, leniently = files + 1, lines + health.lines, leniently + health.lenient_lines
+    yield row(f"{files}", f"{lines:,}", share(leniently, lines), share(twice, lines))
+
+
+# --- the report -------------------------------------------------------------------------------------
+
+
+def agent_of(path: Path) -> str | None:
+    """The agent of a recording, as its expectations name it; None where Penstock has no such agent."""
+    expected = path.with_name("expected.json")
+    name = json.loads(expected.read_bytes()).get("agent") if expected.exists() else path.parts[-3]
+    return name if name in registry.AGENTS else None
+
+
+def section(title: str, about: str, columns: list[str]) -> Iterator[str]:
+    yield from ("", f"### {title}", "", about, "", row(*columns), row(*["---"] + ["---:"] * (len(columns) - 1)))
+
+
+def row(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f} ms"
+
+
+def share(part: int, whole: int) -> str:
+    return f"{part} ({part / whole:.2%})" if whole else "0"
+
+
+def write(report: str) -> None:
+    page = PAGE.read_text()
+    head, _, rest = page.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    PAGE.write_text(f"{head}{BEGIN}\n{report}\n\n{END}{tail}")
+
+
+SECTIONS = {
+    "recordings": recordings,
+    "growth": growth,
+    "lines": long_lines,
+    "snapshots": snapshots,
+    "memory": memory,
+    "start": start_up,
+    "lenient": lenient,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure Penstock beside other readers.")
+    parser.add_argument("--quick", action="store_true", help="smaller streams, fewer rounds")
+    parser.add_argument("--write", action="store_true", help="put the report into docs/performance.md")
+    parser.add_argument("--only", choices=SECTIONS, action="append", help="only this section (may be repeated)")
+    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        work(args.worker[0], int(args.worker[1]), args.worker[2] == "sink")
+        return
+    if args.write and (args.only or args.quick):
+        parser.error("--write is for the whole report")
+    report = [f"Python {sys.version.split()[0]}, msgspec {msgspec.__version__}."]
+    print(report[0], flush=True)
+    for name, measure in SECTIONS.items():
+        if not args.only or name in args.only:
+            for text in measure(args.quick):
+                report.append(text)
+                print(text, flush=True)
+    if args.write:
+        write("\n".join(report))
+
+
+if __name__ == "__main__":
+    main()

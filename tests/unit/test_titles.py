@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.titles import MAX_TITLE_CHARS, STRONG, WEAK, Telling, title, tool_kind
+
+TITLES = [
+    ("Bash", {"command": "npm test", "description": "Run the tests"}, "npm test"),
+    ("Bash", {"description": "Run the tests", "command": "npm test"}, "npm test"),
+    ("Bash", {"command": "cat <<EOF\nhello\nEOF"}, "cat <<EOF …"),
+    ("Bash", {"command": "\n  ls -l  \n"}, "ls -l"),
+    ("shell", {"command": ["bash", "-lc", "echo hi"]}, "bash -lc echo hi"),
+    ("run_commands", {"commands": ["echo hi", "ls"]}, "echo hi …"),
+    ("Write", {"file_path": "/tmp/notes.txt", "content": "x" * 9999}, "/tmp/notes.txt"),
+    ("write", {"content": "x", "filePath": "/tmp/notes.txt"}, "/tmp/notes.txt"),
+    ("Grep", {"pattern": "TODO", "path": "src"}, "TODO"),
+    ("Read", {"path": "", "file_path": "/a"}, "/a"),
+    ("Bash", {"command": None, "path": 3, "query": "q"}, "q"),
+    ("editor", {"command": "str_replace", "path": "a.py"}, "a.py"),
+    ("Task", {"subagent_type": "Explore", "description": "Look around"}, "Look around"),
+    ("apply_patch", {"input": "*** Begin Patch\n*** Update File: a.py\n-x\n+y"}, "a.py"),
+    ("apply_patch", "*** Begin Patch\n*** Add File: b.py\n+y", "b.py"),
+    ("odd", {"n": 3, "deep": {"command": "no"}}, '{"n":3,"deep":{"command":"no"}}'),
+    ("odd", [1, 2], "[1,2]"),
+    ("odd", "just text\nmore", "just text …"),
+    ("odd", {}, ""),
+    ("odd", None, ""),
+    ("Bash", {"command": "a" * 300}, "a" * MAX_TITLE_CHARS + "…"),
+    ("Bash", {"command": "a\ud800b"}, "a\ufffdb"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), TITLES)
+def test_title_is_the_telling_argument(name: str, value: Any, expected: str) -> None:
+    """The strongest argument speaks, in one line."""
+    assert title(name, value) == expected
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), TITLES)
+def test_telling_begins_the_title(name: str, value: Any, expected: str) -> None:
+    """What is told of streamed input begins the title, character by character."""
+    telling = Telling(name)
+    told = "".join(map(telling.feed, json.dumps(value)))
+    assert expected.startswith(told)
+    if isinstance(value, dict) and STRONG & value.keys() and expected[:1] != "{":
+        assert told, "a strong key is told while it streams"
+
+
+def test_telling_grows_with_the_input() -> None:
+    """The line grows with each delta and is quiet after its argument."""
+    telling = Telling("Bash")
+    deltas = [
+        '{"descr',
+        'iption": "x", "com',
+        'mand": "npm te',
+        "st \\",
+        "u00e",
+        "9 \\ud83d",
+        '\\ude00"',
+        ', "path": "/a"}',
+    ]
+    assert [telling.feed(delta) for delta in deltas] == ["", "", "npm te", "st", "", " é", " 😀", ""]
+    assert telling.done
+
+
+def test_space_is_told_once_something_follows() -> None:
+    """A space at the end may be the title's end, so it waits."""
+    telling = Telling()
+    assert [telling.feed(delta) for delta in ('{"command":"a ', " ", 'b "')] == ["a", "", "  b"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[", "nonsense", '"command"', '{"a" 1}', '{command: "x"}', "null", '{"command":"\\uZZZZ"}']
+)
+def test_what_is_no_object_is_harmless(text: str) -> None:
+    """Broken JSON tells little or nothing, and never raises."""
+    told = "".join(map(Telling("Bash").feed, text))
+    assert told in ("", "\ufffd")
+
+
+words = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
+    ["a\nb", " x ", "\r\n", '"', "\\", "😀", "\x85y", "long " * 60, "[", "}", ""]
+)
+keys = st.sampled_from(sorted(STRONG | WEAK)) | words
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(keys, values, max_size=5),
+    st.sampled_from(["Bash", "Edit", "other"]),
+    st.booleans(),
+    st.sampled_from([None, 1]),
+    st.lists(st.integers(0, 400), max_size=12),
+)
+def test_any_cut_of_any_object_begins_its_title(
+    value: dict[str, Any], name: str, ascii_only: bool, indent: int | None, cuts: list[int]
+) -> None:
+    """However the JSON is spelled and cut, what is told is the same beginning of the title."""
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
+    whole = Telling(name).feed(text)
+    assert title(name, value).startswith(whole)
+    assert "\n" not in title(name, value)
+    edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    telling = Telling(name)
+    assert "".join(telling.feed(text[a:b]) for a, b in zip(edges, edges[1:], strict=False)) == whole
+    telling = Telling(name)
+    assert "".join(map(telling.feed, text)) == whole
+
+
+@given(words, st.sampled_from(sorted(STRONG - {"command", "cmd", "commands", "argv"})))
+def test_a_strong_key_is_told_whole(value: str, key: str) -> None:
+    """The whole first line is told while it streams; only the mark of what was left out is missing."""
+    told = Telling("Read").feed(json.dumps({"n": 1, key: value, "z": 2}))
+    if value.strip():
+        assert title("Read", {"n": 1, key: value, "z": 2}) in (told, told + " …", told + "…")
+    else:
+        assert told == ""
+
+
+KINDS = [
+    ("Bash", "execute"), ("run_shell_command", "execute"), ("shell", "execute"), ("run_commands", "execute"),
+    ("command_execution", "execute"), ("execute_command", "execute"), ("Read", "read"), ("read_file", "read"),
+    ("view", "read"), ("Write", "edit"), ("write_file", "edit"), ("apply_patch", "edit"), ("replace", "edit"),
+    ("str_replace_based_edit_tool", "edit"), ("create", "edit"), ("file_change", "edit"), ("Grep", "search"),
+    ("Glob", "search"), ("LS", "search"), ("web_search", "search"), ("ToolSearch", "search"),
+    ("google_web_search", "search"), ("WebFetch", "fetch"), ("web_fetch", "fetch"), ("TodoWrite", "think"),
+    ("update_plan", "think"), ("Task", "think"), ("shellToolCall", "execute"), ("mcp__files__read_file", "read"),
+    ("delete", "delete"), ("move_file", "move"), ("mcp__x__frobnicate", "other"), ("", "other"), ("__", "other"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kind"), KINDS)
+def test_kinds_of_well_known_tools(name: str, kind: str) -> None:
+    """Tools of all agents are known by name, however it is written."""
+    assert tool_kind(name) == kind
