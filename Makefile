@@ -27,7 +27,7 @@ format: $(VENV)/.dev ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.bench ## measure speed and memory beside other tools
-	$(BIN)/python bench/bench.py $(ARGS)
+	$(BIN)/python bench/run.py $(ARGS)
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

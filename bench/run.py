@@ -16,83 +16,22 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
-import synthetic
 
+import synthetic
+from contenders import HAS_SDK, Work, core, loads, measured, penstock, sdk, typed
 from penstock import registry
 from penstock.sinks.text import TextSink
 from penstock.stream import Stream
 
-try:
-    from claude_agent_sdk._internal.message_parser import parse_message
-    from claude_agent_sdk._internal.transport.subprocess_cli import _parse_stdout_line
-except ImportError:
-    parse_message = _parse_stdout_line = None
-
 ROOT = Path(__file__).resolve().parent.parent
 RECORDINGS = ROOT / "tests" / "recordings"
 PAGE = ROOT / "docs" / "performance.md"
+CONTEST = ["lines", "`json.loads`", "typed decoding", "core", "**core + plain text**", "claude-agent-sdk"]
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
-
-Work = Callable[[], object]
-
-
-# --- the contenders ---------------------------------------------------------------------------------
-
-
-def penstock(agent: str, chunks: Iterable[bytes]) -> Stream:
-    """The whole core and the plain text sink, fed as from a pipe. The rendered text is dropped."""
-    stream, sink = Stream(agent), TextSink("none")
-    for chunk in chunks:
-        sink.render(stream.feed(chunk))
-    sink.render(stream.close())
-    sink.close()
-    return stream
-
-
-def core(agent: str, chunks: Iterable[bytes]) -> None:
-    """The same without a sink."""
-    stream = Stream(agent)
-    for chunk in chunks:
-        stream.feed(chunk)
-    stream.close()
-
-
-def loads(lines: Iterable[bytes]) -> None:
-    for line in lines:
-        json.loads(line)
-
-
-def typed(agent: str, lines: Iterable[bytes]) -> None:
-    """Penstock's own wire model, decoded and thrown away."""
-    decode = msgspec.json.Decoder(registry.make(agent).wire).decode
-    for line in lines:
-        try:
-            decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            pass
-
-
-def sdk(lines: Iterable[bytes]) -> None:
-    """claude-agent-sdk's reader of lines, as it reads a process: text, JSON, its message classes."""
-    for line in lines:
-        data = _parse_stdout_line(line.decode())
-        if data is not None:
-            parse_message(data)
-
-
-def measured(works: dict[str, Work], rounds: int) -> dict[str, float]:
-    """The best time of each in seconds. They take turns, so that a slow moment of the machine hits all."""
-    best = dict.fromkeys(works, float("inf"))
-    for _ in range(rounds):
-        for name, work in works.items():
-            gc.collect()
-            start = time.perf_counter()
-            work()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return best
 
 
 # --- what is measured -------------------------------------------------------------------------------
@@ -102,15 +41,7 @@ def recordings(quick: bool) -> Iterator[str]:
     yield from section(
         "Real recordings: a long reply",
         "Cost per line, `json.loads` alone on the same lines = 1. Wanted: Penstock at most 0.5.",
-        [
-            "recording",
-            "lines",
-            "`json.loads`",
-            "typed decoding alone",
-            "core",
-            "**core + plain text**",
-            "claude-agent-sdk",
-        ],
+        ["recording", *CONTEST],
     )
     found = sorted(RECORDINGS.glob("*/long/input.ndjson"))
     for path in found:
@@ -119,9 +50,7 @@ def recordings(quick: bool) -> Iterator[str]:
         lines = data.split(b"\n")[:-1]
         if agent is None or len(lines) < 1000:
             continue  # a few lines, each a whole message, measure the start and not the stream
-        yield contest(
-            path.parts[-3], agent, lambda data=data: synthetic.chunked(data), lambda lines=lines: lines, quick
-        )
+        yield contest(path.parts[-3], agent, partial(synthetic.chunked, data), partial(iter, lines), quick)
     if not found:
         yield row("(no recordings here)", *[""] * 6)
 
@@ -141,7 +70,7 @@ def contest(
         "core": lambda: core(agent, chunks()),
         "penstock": lambda: penstock(agent, chunks()),
     }
-    if parse_message is not None and agent == "claude":
+    if HAS_SDK and agent == "claude":
         works["sdk"] = lambda: sdk(lines())
     best = measured(works, max(1, rounds // 5) if quick else rounds)
     ratio = {name: f"{took / best['loads']:.2f}" for name, took in best.items()}
@@ -163,16 +92,7 @@ def growth(quick: bool) -> Iterator[str]:
         "Synthetic claude streams: one block of ever more deltas",
         "As above; the last column is the cost per event of core + plain text beside that of the shortest stream "
         "(wanted: at most 1.2). The whole text comes twice more at the end, as claude sends it.",
-        [
-            "deltas",
-            "lines",
-            "`json.loads`",
-            "typed decoding alone",
-            "core",
-            "**core + plain text**",
-            "claude-agent-sdk",
-            "growth",
-        ],
+        ["deltas", *CONTEST, "growth"],
     )
     # Growth compares runs that took turns too: the short stream many times, the long one once.
     reading: dict[int, list[float]] = {size: [] for size in sizes}
@@ -238,7 +158,7 @@ def memory(quick: bool) -> Iterator[str]:
     yield from section(
         "Memory",
         "Python's own count of live bytes (`tracemalloc`, each in a process of its own), beside the UTF-8 text of the "
-        "stream. At the end of a block its text is joined, repeated by the agent in one line, and rendered in one piece: "
+        "stream. At the end of a block its text is joined, repeated whole by the agent, and rendered in one piece: "
         "that is the peak.",
         ["stream", "text", "while it streams", "of that without the sink", "at the peak"],
     )
@@ -265,9 +185,7 @@ def work(shape: str, count: int, with_sink: bool) -> None:
     source = synthetic.ClaudeDeltas(count) if shape == "deltas" else None
     # The million's bytes are not the reader's: they are there before counting begins.
     chunks = source.chunks() if source is not None else synthetic.claude_rounds(count)
-    last_delta = (
-        len(list(source.chunks())) - source.text_bytes * 2 // synthetic.CHUNK - 2 if source is not None else None
-    )
+    last_delta = source.delta_chunks if source is not None else sys.maxsize
     stream, sink = Stream("claude"), TextSink("none")
     tracemalloc.start()
     before = streaming = tracemalloc.get_traced_memory()[0]
@@ -276,7 +194,7 @@ def work(shape: str, count: int, with_sink: bool) -> None:
         if with_sink:
             sink.render(events)
         del events
-        if last_delta is None or number <= last_delta:
+        if number <= last_delta:
             streaming = tracemalloc.get_traced_memory()[0]
     sink.render(stream.close())
     peak = tracemalloc.get_traced_memory()[1]
@@ -308,9 +226,8 @@ def start_up(quick: bool) -> Iterator[str]:
     names = list(runs)
     for ours, theirs, wanted in ((names[0], names[1], "2.5"), (names[2], names[3], "1.6")):
         ratio = median[ours] / median[theirs]
-        yield row(
-            ours, milliseconds(median[ours]), f"{theirs} ({milliseconds(median[theirs])})", f"{ratio:.2f}", wanted
-        )
+        beside = f"{theirs} ({milliseconds(median[theirs])})"
+        yield row(ours, milliseconds(median[ours]), beside, f"{ratio:.2f}", wanted)
 
 
 def lenient(_: bool) -> Iterator[str]:

@@ -76,7 +76,8 @@ def _init() -> bytes:
 
 
 def _result(text: str) -> bytes:
-    return line({"type": "result", "subtype": "success", "is_error": False, "result": text, **LANE})
+    facts = {"duration_ms": 1, "duration_api_ms": 1, "num_turns": 1}
+    return line({"type": "result", "subtype": "success", "is_error": False, "result": text, **facts, **LANE})
 
 
 class ClaudeDeltas:
@@ -94,6 +95,7 @@ class ClaudeDeltas:
         self.text_chars, self.text_bytes = len(text), len(text.encode())
         self._head = _init() + _opening("msg_1")
         self._body = b"".join(_delta("text_delta", "text", piece) for piece in pieces)
+        self.delta_chunks = self.repeats * len(chunked(self._body))
         self._tail = _whole("msg_1", [{"type": "text", "text": text}]) + _closing("end_turn") + _result(text)
 
     def chunks(self) -> Iterator[bytes]:

@@ -115,7 +115,7 @@ def _guarded(work: Callable[[], int]) -> int:
 
 
 def _say(text: str) -> int:
-    from penstock.output import Output
+    from penstock.writing import Output
 
     Output(1, _encoding()).write(text)
     return OK
@@ -264,7 +264,7 @@ def _readings(options: Options, config: Config, labels: Sequence[str | None]) ->
 
 def _run(options: Options, readings: list[Reading], feed: Iterator[Chunk], replied: Callable[[int], None]) -> int:
     from penstock import reading
-    from penstock.output import Output
+    from penstock.writing import Output
 
     # Programs get UTF-8, as JSON asks; a person's terminal gets what it can show.
     output = Output(1, _encoding() if options.to == "text" else "utf-8")

@@ -1,14 +1,11 @@
-"""How output leaves: the decision about its look, and the one place that writes it."""
+"""The decision about the look of the output: when bytes leave, and whether they are coloured."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
-
-from penstock.errors import TransportError
 
 Mode = Literal["full", "basic", "none"]
 Color = Literal["auto", "always", "never"]
@@ -66,42 +63,3 @@ def _ci(env: Mapping[str, str]) -> Ci | None:
     if env.get("GITLAB_CI") == "true":
         return "gitlab"
     return None
-
-
-class Output:
-    """Writes to a file descriptor, unbuffered: what is written is on its way when `write` returns.
-
-    Raises:
-        BrokenPipeError: nobody reads any more.
-        TransportError: anything else that keeps the output from being written.
-    """
-
-    def __init__(self, fd: int, encoding: str = "utf-8") -> None:
-        self._fd = fd
-        self._encoding = encoding
-        self._left = b""
-
-    def write(self, text: str | bytes) -> None:
-        """Write it all; what an interrupted write left over goes out before it."""
-        data = text.encode(self._encoding, "replace") if isinstance(text, str) else text
-        waiting = memoryview(self._left + data if self._left else data)
-        self._left = b""
-        try:
-            while waiting:
-                try:
-                    waiting = waiting[os.write(self._fd, waiting) :]
-                except BlockingIOError:
-                    self._wait()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            what = f"the output cannot be written: {error.strerror}"
-            raise TransportError(what, way_out="look at where stdout goes") from error
-        finally:
-            self._left = bytes(waiting)
-
-    def _wait(self) -> None:
-        # Another program that shares the terminal (node does it) may have made it non-blocking.
-        import select
-
-        select.select([], [self._fd], [])

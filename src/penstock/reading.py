@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from penstock.events import Event, Replied, RunEnded
-from penstock.output import Color, Look, Output, look
+from penstock.output import Color, Look, look
 from penstock.stream import Stream
+from penstock.writing import Output
 
 if TYPE_CHECKING:
     from penstock.agents.base import Adapter

@@ -53,11 +53,13 @@ def title(name: str, input: Any) -> str:
 
 
 def compact(value: Any) -> str:
-    """`value` as JSON in one line. What has no JSON is shown as Python writes it."""
+    """`value` as JSON in one line. What has no JSON is shown as Python writes it, what is nested too deep as `…`."""
     try:
         return msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError):
+    except (TypeError, ValueError, OverflowError):
         return repr(value)
+    except RecursionError:
+        return "…"
 
 
 def _strong_keys(name: str) -> frozenset[str]:

@@ -104,7 +104,7 @@ def test_fields_tell_pieces_from_recaps() -> None:
         said("ab", model_call_id="m"),
         said("cd"),
     ) == [
-        up.Text("text", "delta", "a"),
+        up.Text("text", "delta", "a", "text"),
         up.Text("text", "final", "ab"),
         up.Text("text", "final", "ab"),
         up.Text("text", "final", "cd"),

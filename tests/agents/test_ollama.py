@@ -45,8 +45,8 @@ def texts(updates: list[up.Update]) -> list[tuple[str, str]]:
 def test_content_and_thinking_are_deltas() -> None:
     """Each field is a delta of its own kind; empty ones say nothing."""
     assert read(said(thinking="Hm"), said("Hi"), said()) == [
-        up.Text("thinking", "delta", "Hm"),
-        up.Text("text", "delta", "Hi"),
+        up.Text("thinking", "delta", "Hm", "thinking"),
+        up.Text("text", "delta", "Hi", "text"),
     ]
 
 
@@ -56,8 +56,8 @@ def test_the_model_is_told_once() -> None:
     lines = [msgspec.convert(line, Ollama.wire) for line in (said("a"), said("b"))]
     assert [update for line in lines for update in adapter.read(line)] == [
         up.RunStart(model="m"),
-        up.Text("text", "delta", "a"),
-        up.Text("text", "delta", "b"),
+        up.Text("text", "delta", "a", "text"),
+        up.Text("text", "delta", "b", "text"),
     ]
 
 
@@ -66,7 +66,7 @@ def test_generate_has_its_text_in_response() -> None:
     assert read(
         {"model": "m", "response": "", "thinking": "Hm", "done": False},
         {"model": "m", "response": "Hi", "done": False},
-    ) == [up.Text("thinking", "delta", "Hm"), up.Text("text", "delta", "Hi")]
+    ) == [up.Text("thinking", "delta", "Hm", "thinking"), up.Text("text", "delta", "Hi", "text")]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
@@ -141,7 +141,7 @@ def test_done_ends_the_message_and_tells_what_was_used() -> None:
 def test_an_error_ends_the_run_and_frees_what_was_held() -> None:
     """The bare error line of a server."""
     assert read(said("<thi"), {"error": "out of memory"}) == [
-        up.Text("text", "delta", "<thi"),
+        up.Text("text", "delta", "<thi", "text"),
         up.Result(is_error=True, reason="out of memory"),
     ]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -73,7 +74,7 @@ def test_cuts_do_not_show(text: str, cuts: list[int]) -> None:
     assert not ACTING.search(expected)
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     sanitizer = Sanitizer()
-    pieces = [sanitizer.feed(text[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [sanitizer.feed(text[a:b]) for a, b in pairwise(edges)]
     assert "".join(pieces) + sanitizer.flush() == expected
 
 
@@ -122,7 +123,7 @@ def test_commands_are_broken_however_they_are_cut(text: str, at_start: bool, cut
     expected = Guard(at_start=at_start).feed(text)
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     guard = Guard(at_start=at_start)
-    assert "".join(guard.feed(text[a:b]) for a, b in zip(edges, edges[1:], strict=False)) == expected
+    assert "".join(guard.feed(text[a:b]) for a, b in pairwise(edges)) == expected
     assert not re.search(r"##[A-Za-z]{0,32}\[", expected)
     lines = expected.split("\n")
     assert not any(line.lstrip().startswith("::") for line in (lines if at_start else lines[1:]))

@@ -7,7 +7,8 @@ import os
 import pytest
 
 from penstock.errors import TransportError
-from penstock.output import Look, Output, look
+from penstock.output import Look, look
+from penstock.writing import Output
 
 
 @pytest.mark.parametrize("forced", [None, "", "0", "1"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -49,6 +50,14 @@ def test_telling_begins_the_title(name: str, value: Any, expected: str) -> None:
     assert expected.startswith(told)
     if isinstance(value, dict) and STRONG & value.keys() and expected[:1] != "{":
         assert told, "a strong key is told while it streams"
+
+
+def test_an_input_nested_too_deep_has_a_title() -> None:
+    """No input raises."""
+    value: Any = 1
+    for _ in range(100_000):
+        value = [value]
+    assert title("odd", {"n": value}) == "…"
 
 
 def test_telling_grows_with_the_input() -> None:
@@ -111,7 +120,7 @@ def test_any_cut_of_any_object_begins_its_title(
     assert "\n" not in title(name, value)
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     telling = Telling(name)
-    assert "".join(telling.feed(text[a:b]) for a, b in zip(edges, edges[1:], strict=False)) == whole
+    assert "".join(telling.feed(text[a:b]) for a, b in pairwise(edges)) == whole
     telling = Telling(name)
     assert "".join(map(telling.feed, text)) == whole
 

@@ -207,6 +207,8 @@ def result_of(name: str, layers: list[dict[str, Any]], usage: Usage | None) -> R
 def usage_of(layer: dict[str, Any]) -> Usage | None:
     """Figures of `usage`, `stats` or `tokens`. Whether the cached ones are inside the input nobody knows here."""
     figures = next((as_dict(layer[key]) for key in ("usage", "stats", "tokens") if layer.get(key)), {})
+    if not figures:
+        return None
     counts = {
         field: next((count for key in keys if (count := as_int(figures.get(key))) is not None), None)
         for field, keys in USAGE.items()
@@ -254,7 +256,11 @@ def message_id_of(layers: list[dict[str, Any]]) -> str | None:
 
 def first(body: dict[str, Any], keys: Sequence[str]) -> str:
     """The first of these fields that is a string with something in it."""
-    return next((value for key in keys if isinstance(value := body.get(key), str) and value), "")
+    for key in keys:
+        value = body.get(key)
+        if value and isinstance(value, str):
+            return value
+    return ""
 
 
 def parsed(value: Any) -> Any:

@@ -160,7 +160,8 @@ class Cursor:
             return ()
         self._joined = True
         piece = event.timestamp_ms is not None and not event.model_call_id
-        return (Text("text", "delta" if piece else "final", text),)
+        # A piece names a place, its kind, so that the session finds its block at once; a recap finds it by kind.
+        return (Text("text", "delta", text, "text") if piece else Text("text", "final", text),)
 
     def _result(self, event: Ended) -> Sequence[Update]:
         failed = event.is_error or event.subtype.startswith("error")
@@ -177,14 +178,14 @@ class Cursor:
         if failed:
             return (result,)
         # A version without recaps leaves its last text open; a version without pieces told it here alone.
-        last = Text("text", "final", text) if text else BlockEnd(kind="text")
+        last = Text("text", "final", text) if text else BlockEnd("text", kind="text")
         return (last, result)
 
 
 def _thinking(event: Thinking) -> Sequence[Update]:
-    said = (Text("thinking", "delta", event.text),) if event.text else ()
+    said = (Text("thinking", "delta", event.text, "thinking"),) if event.text else ()
     if event.subtype == "completed":
-        return (*said, BlockEnd(kind="thinking"))
+        return (*said, BlockEnd("thinking", kind="thinking"))
     return said
 
 

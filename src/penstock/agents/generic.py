@@ -122,7 +122,7 @@ class Generic:
             if value and self._who.get(field) != value:
                 said[field] = self._who[field] = value
         if said:
-            updates.append(RunStart(**said))
+            updates.append(RunStart(session_id=said.get("session_id"), model=said.get("model"), cwd=said.get("cwd")))
 
     # --- tools -------------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ MAX_PENDING_CALLS = 1024
 NS_PER_MS = 1_000_000
 
 
-class Message(msgspec.Struct):
+class Message(msgspec.Struct, gc=False):
     """`message` of /api/chat: one piece of the answer, or a whole message of another role."""
 
     role: str = "assistant"
@@ -57,7 +57,7 @@ class Message(msgspec.Struct):
     images: list[Any] = []
 
 
-class Chunk(msgspec.Struct):
+class Chunk(msgspec.Struct, gc=False):
     """One line. `total_duration` is nanoseconds, the counts are tokens."""
 
     model: str = ""
@@ -165,6 +165,12 @@ class Ollama:
         """The updates that one line means."""
         if not isinstance(event, Chunk):
             return (Unknown(wire_type=type(event).__name__),)
+        message = event.message
+        # The common case, in few steps: one more piece of text and nothing else.
+        if message is not None and self._content.where == "text" and message.content and not event.done:
+            alone = not (message.thinking or message.tool_calls or message.images or event.response or event.error)
+            if alone and message.role == "assistant" and event.model == self._model:
+                return (Text("text", "delta", message.content, "text"),)
         updates: list[Update] = []
         if event.model and event.model != self._model:
             self._model = event.model
@@ -185,14 +191,16 @@ class Ollama:
             updates.append(Unknown())
         return updates
 
+    # A kind of text has one open block at a time; naming its place lets the session find it at once.
+
     def _say(self, thinking: str, content: str, updates: list[Update]) -> None:
         if thinking:
-            updates.append(Text("thinking", "delta", thinking))
+            updates.append(Text("thinking", "delta", thinking, "thinking"))
         if content:
-            updates.extend(Text(kind, "delta", text) for kind, text in self._content.feed(content))
+            updates.extend(Text(kind, "delta", text, kind) for kind, text in self._content.feed(content))
 
     def _flush(self, updates: list[Update]) -> None:
-        updates.extend(Text(kind, "delta", text) for kind, text in self._content.flush())
+        updates.extend(Text(kind, "delta", text, kind) for kind, text in self._content.flush())
 
     def _message(self, message: Message, updates: list[Update]) -> None:
         if message.role == "tool":

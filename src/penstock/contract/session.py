@@ -620,8 +620,10 @@ class Session:
             )
         )
         output = call.output
+        if output is not None and not output.number:
+            output.parent = lane.parent
         if output is not None and output.size and not output.number:  # it had to wait for its call
-            ended, output.ended, output.parent = output.ended, False, lane.parent
+            ended, output.ended = output.ended, False
             self._start(lane, output, out)
             if ended:
                 self._end_block(lane, output, True, out)

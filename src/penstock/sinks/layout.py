@@ -78,10 +78,7 @@ class Layout:
     def take(self, event: ev.Event) -> None:
         """Lay out one event."""
         if not self._of_tool(event):
-            if self._line is None:
-                self._handle(event)
-            else:
-                self._queue.append(event)
+            self._queue.append(event)
         while self._queue and self._line is None:
             self._handle(self._queue.popleft())
 
@@ -166,31 +163,27 @@ class Layout:
 
     def _open_tool(self, event: ev.BlockStarted) -> None:
         tool = self._tools.get(event.block)
-        if tool is None or tool.stretch is not None:
+        if tool is None:
             return
         self._end_text()
-        told, tool.told = tool.told, ""
-        stretch = self._begin("tool", event.agent, None, self._live and not tool.finished)
-        for style, text in styles.call(event.name or ""):
-            stretch.put(text, style)
-        tool.stretch = stretch
-        if told:
-            tool.say(told)
+        self._line = tool
         if tool.finished:
             self._finish_tool(tool)
             return
-        self._line = tool
         self.open_block = event.block
-        self.grow = tool.tell if self._live else tool.parts.append
+        self.grow = tool.parts.append
+        if self._live:
+            self.grow = tool.tell
+            tool.write_to(self._begin("tool", event.agent, None, streams=True))
 
     def _finish_tool(self, tool: Tool) -> None:
         self._line = self.open_block = None
         self._tools.pop(tool.event.block, None)
-        if tool.event.call_id is not None:
-            self._calls.pop(tool.event.call_id, None)
-        stretch, event = tool.stretch, tool.called
-        if stretch is None:
-            return
+        if self._calls.get(call_id := tool.event.call_id or "") is tool:
+            del self._calls[call_id]
+        event, stretch = tool.called, tool.stretch or self._begin("tool", tool.event.agent, None)
+        if tool.stretch is None:
+            tool.write_to(stretch)
         grew = tool.finish()
         if event is None:
             if tool.cut and self._look.marked:

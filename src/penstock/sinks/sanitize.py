@@ -55,7 +55,7 @@ class Sanitizer:
         """The harmless form of `text`, but for an end that may be the start of a sequence: that waits."""
         if self._held:
             text = self._held + text
-        elif text.isprintable() or not _SUSPECT.search(text):
+        elif _harmless(text):
             return text
         unfinished = _UNFINISHED.search(text)
         self._held = unfinished[0] if unfinished else ""
@@ -67,11 +67,14 @@ class Sanitizer:
         return _show(held)
 
 
+def _harmless(text: str) -> bool:
+    # Two quick looks answer for nearly all text, and cost a fraction of the search.
+    return text.isprintable() or text.replace("\n", "").isprintable() or not _SUSPECT.search(text)
+
+
 def clean(text: str) -> str:
     """The harmless form of a whole text; it may have line breaks."""
-    if text.isprintable() or not _SUSPECT.search(text):
-        return text
-    return _show(text)
+    return text if _harmless(text) else _show(text)
 
 
 def clean_line(text: str) -> str:
@@ -106,6 +109,11 @@ class Guard:
     def feed(self, text: str) -> str:
         """`text` with nothing left that is a command after what was fed before."""
         if self._tail == "x" and "\n" not in text and "#" not in text:
+            return text
+        if "#" not in text and "::" not in text and not self._tail.startswith("#") and self._tail + text[:1] != "::":
+            line = text[text.rfind("\n") + 1 :] if "\n" in text else self._tail + text
+            bare = line.lstrip()
+            self._tail = bare if bare in ("", ":") else "x"
             return text
         whole = self._tail + text
         guarded = _COMMAND.sub(_break, whole)[len(self._tail) :]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from penstock import events as ev
 from penstock.sinks.sanitize import Guard, Sanitizer
-from penstock.sinks.styles import Palette, Style, painted
+from penstock.sinks.styles import Palette, Style, call, codes, painted
 from penstock.titles import Telling
 
 
@@ -42,11 +42,25 @@ class Stretch:
         if not self._fresh and "\n" not in text:
             self._out.append(painted(self._palette, style, text))
             return
-        for number, line in enumerate(text.split("\n")):
-            if number:
-                self._break()
-            if line:
-                self._write(line, style)
+        line, *more = text.split("\n")
+        if line:
+            self._write(line, style)
+        breaks = len(more)
+        while more and not more[-1]:
+            more.pop()
+        if more:
+            self._hang(more, style)
+        for _ in range(breaks - len(more)):
+            self._break()
+
+    def _hang(self, lines: list[str], style: Style) -> None:
+        """Write lines under the one that stands; the last of them is not blank."""
+        self._break()
+        on, off = codes(self._palette, style)
+        indent = self._indent + on
+        self._out.append("\n" * self._blank + "\n".join([indent + line + off if line else "" for line in lines]))
+        self._blank = 0
+        self._fresh = False
 
     def _break(self) -> None:
         if self._fresh:
@@ -149,6 +163,15 @@ class Tool:
         if told := self._telling.feed(text):
             self.say(told)
 
+    def write_to(self, stretch: Stretch) -> None:
+        """Begin the line: the name, and what was told so far."""
+        self.stretch = stretch
+        for style, text in call(self.event.name or ""):
+            stretch.put(text, style)
+        told, self.told = self.told, ""
+        if told:
+            self.say(told)
+
     def say(self, text: str) -> None:
         """More of the title, as it came."""
         if self.stretch is not None:
@@ -161,11 +184,11 @@ class Tool:
             self.tell(self.parts[0])
             if rest := "".join(self.parts[1:]):
                 self.tell(rest)
-        call, fits = self.called, True
-        if call is not None:
-            fits = call.name == self.event.name and call.title.startswith(self.told)
-            if fits and len(call.title) > len(self.told):
-                self.say(call.title[len(self.told) :])
+        called, fits = self.called, True
+        if called is not None:
+            fits = called.name == self.event.name and called.title.startswith(self.told)
+            if fits and len(called.title) > len(self.told):
+                self.say(called.title[len(self.told) :])
         elif self._first and (told := self._telling.feed(self._first)):
             self.say(told)
         if self.stretch is not None and (last := self._sanitizer.flush()):

@@ -65,8 +65,14 @@ def taken_back(count: int) -> str:
 
 def painted(palette: Palette, style: Style, text: str) -> str:
     """`text` (one line) between the codes of its style."""
-    codes = palette.get(style)
-    return f"\x1b[{codes}m{text}\x1b[0m" if codes else text
+    on, off = codes(palette, style)
+    return on + text + off
+
+
+def codes(palette: Palette, style: Style) -> tuple[str, str]:
+    """What stands before and behind text of a style."""
+    found = palette.get(style)
+    return (f"\x1b[{found}m", "\x1b[0m") if found else ("", "")
 
 
 def result(event: ToolReturned, name: str, *, marked: bool) -> list[Piece]:

@@ -1,0 +1,130 @@
+"""Penstock takes the stream of any AI coding agent in, and lets one clean stream out.
+
+    from penstock import Stream
+
+    stream = Stream("claude")
+    for event in stream.feed(data): ...
+    for event in stream.close(): ...
+
+The names are imported when they are first used, so that the command starts fast. The two vocabularies are
+the modules `penstock.events` and `penstock.updates`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.agents.base import Adapter as Adapter
+    from penstock.classic import Colors as Colors
+    from penstock.classic import ContentBlockState as ContentBlockState
+    from penstock.classic import ContentType as ContentType
+    from penstock.classic import DeltaAccumulator as DeltaAccumulator
+    from penstock.classic import DeltaRenderer as DeltaRenderer
+    from penstock.classic import HealthMonitor as HealthMonitor
+    from penstock.classic import InBlock as InBlock
+    from penstock.classic import NotInBlock as NotInBlock
+    from penstock.classic import StreamingSession as StreamingSession
+    from penstock.classic import StreamingState as StreamingState
+    from penstock.classic import TerminalMode as TerminalMode
+    from penstock.classic import TextDeltaRenderer as TextDeltaRenderer
+    from penstock.classic import ThinkingDeltaRenderer as ThinkingDeltaRenderer
+    from penstock.classic import compute_append_only_suffix as compute_append_only_suffix
+    from penstock.classic import parse_stream_line as parse_stream_line
+    from penstock.classifier import StreamEventClassifier as StreamEventClassifier, StreamEventType as StreamEventType
+    from penstock.contract.health import Health as Health
+    from penstock.contract.session import Exit as Exit, Session as Session
+    from penstock.errors import AgentError as AgentError
+    from penstock.errors import ConfigError as ConfigError
+    from penstock.errors import PenstockError as PenstockError
+    from penstock.errors import TransportError as TransportError
+    from penstock.errors import UnknownAgent as UnknownAgent
+    from penstock.errors import UsageError as UsageError
+    from penstock.sinks.chunks import StreamChunk as StreamChunk
+    from penstock.sinks.text import TextSink as TextSink
+    from penstock.stream import Stream as Stream
+    from penstock.updates import Traits as Traits
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Adapter": "penstock.agents.base",
+    "AgentError": "penstock.errors",
+    "Colors": "penstock.classic",
+    "ConfigError": "penstock.errors",
+    "ContentBlockState": "penstock.classic",
+    "ContentType": "penstock.classic",
+    "DeltaAccumulator": "penstock.classic",
+    "DeltaRenderer": "penstock.classic",
+    "Exit": "penstock.contract.session",
+    "Health": "penstock.contract.health",
+    "HealthMonitor": "penstock.classic",
+    "InBlock": "penstock.classic",
+    "NotInBlock": "penstock.classic",
+    "PenstockError": "penstock.errors",
+    "Session": "penstock.contract.session",
+    "Stream": "penstock.stream",
+    "StreamChunk": "penstock.sinks.chunks",
+    "StreamEventClassifier": "penstock.classifier",
+    "StreamEventType": "penstock.classifier",
+    "StreamingSession": "penstock.classic",
+    "StreamingState": "penstock.classic",
+    "TerminalMode": "penstock.classic",
+    "TextDeltaRenderer": "penstock.classic",
+    "TextSink": "penstock.sinks.text",
+    "ThinkingDeltaRenderer": "penstock.classic",
+    "Traits": "penstock.updates",
+    "TransportError": "penstock.errors",
+    "UnknownAgent": "penstock.errors",
+    "UsageError": "penstock.errors",
+    "compute_append_only_suffix": "penstock.classic",
+    "parse_stream_line": "penstock.classic",
+}
+
+__all__ = [
+    "__version__",
+    "Adapter",
+    "AgentError",
+    "Colors",
+    "ConfigError",
+    "ContentBlockState",
+    "ContentType",
+    "DeltaAccumulator",
+    "DeltaRenderer",
+    "Exit",
+    "Health",
+    "HealthMonitor",
+    "InBlock",
+    "NotInBlock",
+    "PenstockError",
+    "Session",
+    "Stream",
+    "StreamChunk",
+    "StreamEventClassifier",
+    "StreamEventType",
+    "StreamingSession",
+    "StreamingState",
+    "TerminalMode",
+    "TextDeltaRenderer",
+    "TextSink",
+    "ThinkingDeltaRenderer",
+    "Traits",
+    "TransportError",
+    "UnknownAgent",
+    "UsageError",
+    "compute_append_only_suffix",
+    "parse_stream_line",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
