@@ -201,12 +201,15 @@ class ClaudeLike:
 
     def read(self, event: Any) -> Sequence[Update]:
         if type(event) is StreamEvent:
-            api, lane = event.event, event.parent_tool_use_id
+            api = event.event
             if api is None:
                 return (Unknown("stream_event"),)
             if api.type == "content_block_delta":
-                return _delta(api, lane)
-            return tuple(self._api(api, lane))
+                delta = api.delta
+                if delta is not None and delta.type == "text_delta":  # nearly all lines are this one
+                    return (Text("text", "delta", delta.text, api.index, None, event.parent_tool_use_id),)
+                return _delta(api, event.parent_tool_use_id)
+            return tuple(self._api(api, event.parent_tool_use_id))
         reader = self._readers.get(type(event))
         return tuple(reader(self, event)) if reader is not None else tuple(_other(event))
 
@@ -347,8 +350,6 @@ def _delta(api: ApiEvent, lane: str | None) -> Sequence[Update]:
     delta = api.delta
     if delta is None:
         return ()
-    if delta.type == "text_delta":
-        return (Text("text", "delta", delta.text, api.index, None, lane),)
     if delta.type == "thinking_delta":
         return (Text("thinking", "delta", delta.thinking, api.index, None, lane),)
     if delta.type == "input_json_delta":

@@ -173,7 +173,7 @@ class Session:
         if update.mode == "delta":
             self._delta(lane, block, text, out)
         else:
-            self._snapshot(lane, block, well_formed(text), update.mode == "final", out)
+            self._snapshot(lane, block, text, update.mode == "final", out)
 
     # --- which block -------------------------------------------------------------------------------
 
@@ -325,6 +325,8 @@ class Session:
         if not block.number:
             block.ended = False  # nothing of it was told yet
         late = block.ended
+        if text != block.text:
+            text = well_formed(text)
         if block.superseded or (block.repaired and block.is_raw(text)) or block.truncated:
             self.health.suppressed_duplicates += 1
         else:
@@ -357,7 +359,7 @@ class Session:
                 block.message = message
                 message.add(block, ("late", str(self._blocks)))
             for other in message.blocks:
-                if other.open and (other.whole or not self.traits.block_ends):
+                if other.open and not self.traits.block_ends:
                     self._end_block(lane, other, True, out)
             lane.said()
             self._spoke = True
@@ -558,8 +560,11 @@ class Session:
         if call.called or call.returned:
             self.health.suppressed_duplicates += 1
             return
-        lane = self._lane(call.lane, out)
         block = call.block
+        lane = self._lane(call.lane if block is None else block.parent, out)
+        if block is not None and block.ended and block.number:
+            self._tell_late(lane, call, update, out)
+            return
         if block is None or block.ended:
             message = self._message_of(lane, update, out)
             block = message.places.get(place_key(update.place, "tool_input"))  # streamed before it had an id
@@ -577,6 +582,16 @@ class Session:
         self._end_block(lane, block, True, out)
         self._tell_call(lane, call, update, block.message, out)
 
+    def _tell_late(self, lane: Lane, call: Call, update: up.ToolCall, out: Events) -> None:
+        """Tell a call whose input has ended before."""
+        block = call.block
+        assert block is not None
+        message = self._message_of(lane, update, out)
+        if message.ended:
+            message = self._open(lane, message.key, False, out)
+        self._settle_text(lane, block, update.input, out)
+        self._tell_call(lane, call, update, message, out)
+
     def _settle_text(self, lane: Lane, block: Block, value: Any, out: Events) -> None:
         """Compare streamed input with the final one by what it means, not by how it is spelled."""
         sent = block.text
@@ -589,10 +604,10 @@ class Session:
             except (msgspec.DecodeError, RecursionError):
                 pass
         action, new = repair(sent, compact(value), True)
-        if action == "suffix":
+        if action == "suffix" and not block.ended:
             self._put(lane, block, new, out)
-        elif action == "diverged":
-            self._revise(lane, block, new, out)
+        elif action != "nothing":
+            self._revise(lane, block, compact(value), out)
 
     def _settle(self, lane: Lane, block: Block, message: Message, out: Events) -> None:
         """Tell the call of an input that ended whole without being repeated."""
@@ -794,8 +809,10 @@ class Session:
         if result is None or result.is_error or result.reply is None:
             return said
         repaired = any(block.repaired for message in self._top.round for block in message.blocks)
+        if result.reply == said or repaired:
+            return said
         explicit = well_formed(result.reply)
-        return explicit if said in explicit and not repaired else said
+        return explicit if said in explicit else said
 
     def _totals(self, result: up.Result | None) -> tuple[ev.Usage | None, float | None]:
         usage = (result.usage if result is not None else None) or self._used

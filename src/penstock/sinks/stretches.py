@@ -42,23 +42,28 @@ class Stretch:
         if not self._fresh and "\n" not in text:
             self._out.append(painted(self._palette, style, text))
             return
-        line, *more = text.split("\n")
+        line, _, more = text.partition("\n")
         if line:
             self._write(line, style)
-        breaks = len(more)
-        while more and not more[-1]:
-            more.pop()
-        if more:
-            self._hang(more, style)
-        for _ in range(breaks - len(more)):
+        lines = more.rstrip("\n")
+        if lines:
+            self._hang(lines, style)
+        for _ in range(text.count("\n") - lines.count("\n") - bool(lines)):
             self._break()
 
-    def _hang(self, lines: list[str], style: Style) -> None:
+    def _hang(self, lines: str, style: Style) -> None:
         """Write lines under the one that stands; the last of them is not blank."""
         self._break()
         on, off = codes(self._palette, style)
-        indent = self._indent + on
-        self._out.append("\n" * self._blank + "\n".join([indent + line + off if line else "" for line in lines]))
+        lines = lines.lstrip("\n") if (leading := len(lines) - len(lines.lstrip("\n"))) else lines
+        start = self._indent + on
+        self._out.append("\n" * (self._blank + leading) + start)
+        if start or off:
+            blank = f"\n{start}{off}\n"
+            lines = lines.replace("\n", f"{off}\n{start}")
+            while blank in lines:  # overlapping ones need another look
+                lines = lines.replace(blank, "\n\n")
+        self._out.append(lines + off)
         self._blank = 0
         self._fresh = False
 
