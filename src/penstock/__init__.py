@@ -12,8 +12,7 @@ the modules `penstock.events` and `penstock.updates`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # the real one comes with half of the standard library
 if TYPE_CHECKING:
     from penstock.agents.base import Adapter as Adapter
     from penstock.classic import Colors as Colors
@@ -117,13 +116,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(home), name)
+    found: object = getattr(import_module(home), name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -20,7 +20,7 @@ from penstock import updates as up
 from penstock.classifier import StreamEventClassifier as StreamEventClassifier
 from penstock.classifier import StreamEventType as StreamEventType
 from penstock.contract.health import Health
-from penstock.contract.records import Block
+from penstock.contract.records import PARTS, Block
 from penstock.contract.repair import repair
 from penstock.contract.session import Session
 from penstock.decoding import Decoded, Decoder, excerpt, well_formed
@@ -282,7 +282,7 @@ class _Content:
 
     def __init__(self, content_type: ContentType) -> None:
         kind: ev.Kind = content_type.value
-        self.block = Block(kind, None)
+        self.block = Block(kind, None, None)
         self.partial = True
         self.source: str | None = None
         self.updated: int | None = None
@@ -304,6 +304,8 @@ class DeltaAccumulator:
         """Append new text; the content is partial. `source`: the name of the event that brought it."""
         content = self._touch(content_type, key, source, at)
         content.block.add(text)
+        if len(content.block.parts) > PARTS:
+            content.block.compact()
         content.partial = True
 
     def set_complete(

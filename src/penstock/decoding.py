@@ -45,12 +45,14 @@ class Decoded(msgspec.Struct, frozen=True):
 class Decoder:
     """Reads the lines of one agent.
 
-    `fast` raises for all that `slow` is there for: call it first.
+    `fast` (one line) and `fast_lines` (a region of lines) raise for all that `slow` is there for: they go first.
     """
 
     def __init__(self, wire: Any) -> None:
         self._wire = wire
-        self.fast = msgspec.json.Decoder(wire).decode
+        decoder = msgspec.json.Decoder(wire)
+        self.fast = decoder.decode
+        self.fast_lines = decoder.decode_lines
 
     def slow(self, line: bytes | Oversized) -> list[Decoded | Noise | Malformed]:
         """What a line is that `fast` refused; nothing for a blank one. Never raises."""
@@ -152,7 +154,7 @@ _MISFIT = object()
 def fit(value: Any, kind: Any) -> Any:
     """Plain data as the wire model `kind`; what does not fit becomes its default.
 
-    Data whose tag the model does not name, or that is no object, is given back as it is.
+    Objects whose tag the model does not name, at the top or inside, and data that is no object stay as they are.
     """
     fitted = _fit(value, kind)
     return value if fitted is _MISFIT else fitted
@@ -169,7 +171,7 @@ def _fit(value: Any, kind: Any) -> Any:
             fitted = _fit(value, option) if _could_be(value, option) else _MISFIT
             if fitted is not _MISFIT:
                 return fitted
-        return _MISFIT
+        return value if isinstance(value, dict) and _is_tagged(kind) else _MISFIT
     if origin is list and isinstance(value, list):
         items = [_fit(item, typing.get_args(kind)[0]) for item in value]
         return [item for item in items if item is not _MISFIT]
@@ -178,6 +180,11 @@ def _fit(value: Any, kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and _could_be(value, kind):
         return _fit_struct(value, kind)
     return _MISFIT
+
+
+def _is_tagged(kind: Any) -> bool:
+    """Whether it is a union whose tags name kinds of events: one that they do not name stays plain data."""
+    return any(getattr(getattr(option, "__struct_config__", None), "tag", None) for option in typing.get_args(kind))
 
 
 def _could_be(value: Any, kind: Any) -> bool:

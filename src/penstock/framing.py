@@ -24,7 +24,10 @@ class Oversized(NamedTuple):
 
 
 class Framer:
-    """Cuts bytes into lines, without their `\\n`. Lines may be blank or end with `\\r`: decoding minds that."""
+    """Cuts bytes into regions of whole lines, each line ended with its newline, but for a tail that never was.
+
+    A region is not split further: a fast decoder takes all its lines at once. `lines_of` splits it.
+    """
 
     def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self._limit = limit
@@ -32,41 +35,49 @@ class Framer:
         self._skipped = 0  # bytes of the current line, once it is known to be too long
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
-        """The lines that `data` completes."""
-        pieces = data.split(b"\n")
-        tail = pieces.pop()
-        lines: list[bytes | Oversized] = []
-        if pieces:
-            first = self._complete(pieces[0])
-            lines = pieces if len(data) <= self._limit else [self._measured(piece) for piece in pieces]  # type: ignore[assignment]
-            lines[0] = first
+        """The whole lines that `data` completes: regions, with lines that are too long between them."""
+        end = data.rfind(b"\n") + 1
+        if not end:
+            self._hold(data)
+            return []
+        whole, tail = data[:end], data[end:]
+        regions: list[bytes | Oversized] = []
+        if self._skipped:
+            first, _, whole = whole.partition(b"\n")
+            regions.append(Oversized(bytes(self._pending), self._skipped + len(first)))
+        elif self._pending:
+            whole = bytes(self._pending) + whole
+        self._pending = bytearray()
+        self._skipped = 0
+        regions.extend(self._measured(whole) if len(whole) > self._limit else [whole] if whole else [])
         self._hold(tail)
-        return lines
+        return regions
 
     def close(self) -> list[bytes | Oversized]:
         """The tail: a last line that was not ended, if there is one."""
-        if not self._pending and not self._skipped:
-            return []
-        return [self._complete(b"")]
+        held, skipped = bytes(self._pending), self._skipped
+        self._pending = bytearray()
+        self._skipped = 0
+        return [Oversized(held, skipped)] if skipped else [held] if held else []
 
     def _hold(self, data: bytes) -> None:
         if self._skipped:
             self._skipped += len(data)
         elif len(self._pending) + len(data) > self._limit:
             self._skipped = len(self._pending) + len(data)
-            head = bytes(self._pending[:HEAD_BYTES]) + data[:HEAD_BYTES]
-            self._pending = bytearray(head[:HEAD_BYTES])
+            self._pending = bytearray((bytes(self._pending[:HEAD_BYTES]) + data[:HEAD_BYTES])[:HEAD_BYTES])
         else:
             self._pending += data
 
-    def _complete(self, end: bytes) -> bytes | Oversized:
-        if not self._pending and not self._skipped:
-            return self._measured(end)
-        self._hold(end)
-        held, skipped = bytes(self._pending), self._skipped
-        self._pending = bytearray()
-        self._skipped = 0
-        return Oversized(held, skipped) if skipped else held
+    def _measured(self, region: bytes) -> list[bytes | Oversized]:
+        """A region that is larger than a line may be, its lines one by one."""
+        lines = lines_of(region)
+        return [line + b"\n" if len(line) <= self._limit else Oversized(line[:HEAD_BYTES], len(line)) for line in lines]
 
-    def _measured(self, line: bytes) -> bytes | Oversized:
-        return line if len(line) <= self._limit else Oversized(line[:HEAD_BYTES], len(line))
+
+def lines_of(region: bytes) -> list[bytes]:
+    """The lines of a region, without their newlines. They may be blank or end with a carriage return: decoding minds that."""
+    lines = region.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines

@@ -13,12 +13,15 @@ from penstock.contract.health import Health
 from penstock.contract.session import Exit, Session
 from penstock.decoding import Decoded, Decoder, Malformed, Noise, half_formed, well_formed_values
 from penstock.events import Event
-from penstock.framing import Framer, Oversized
+from penstock.framing import Framer, Oversized, lines_of
 from penstock.updates import Text, Traits, Unknown, Update
 from penstock.updates import Notice as NoticeUpdate
 
 MAX_UNDECIDED_LINES = 64
 """How many lines may pass before an agent that no line gave away is read as `generic`."""
+
+BATCH_BYTES = 1024 * 1024
+"""The largest region that is decoded at once: its events are all in memory together."""
 
 
 class Stream:
@@ -89,31 +92,66 @@ class Stream:
         self._session = Session(self.label, adapter.traits, self._run, self.health)
         self._session.at = at
 
-    def _read(self, lines: Sequence[bytes | Oversized], out: list[Event]) -> None:
-        if self._adapter is None:
-            self._detect(lines, out)
-            return
-        session, number = self._session, self.health.lines
-        decode, read, apply = self._decoder.fast, self._adapter.read, session.apply
-        self.health.lines += len(lines)
-        for line in lines:
-            number += 1
+    def _read(self, regions: Sequence[bytes | Oversized], out: list[Event]) -> None:
+        for index, region in enumerate(regions):
+            if self._adapter is None:
+                self._detect([region, *regions[index + 1 :]], out)
+                return
+            if isinstance(region, Oversized):
+                self.health.lines += 1
+                self._read_slowly(region, self.health.lines, out)
+            elif len(region) > BATCH_BYTES or not self._read_batch(region, out):
+                self._read_lines(region, out)
+        self._session.compact()
+
+    def _read_batch(self, region: bytes, out: list[Event]) -> bool:
+        """Read a region at once; False, and nothing done, unless all its lines are plain events."""
+        assert self._adapter is not None
+        try:
+            events = self._decoder.fast_lines(region)
+        except Exception:
+            return False
+        count = region.count(b"\n")
+        if len(events) != count:  # blank lines, or none at the end
+            return False
+        session, read, apply, index = self._session, self._adapter.read, self._session.apply, 0
+        session.line = lambda: lines_of(region)[index]
+        number = self.health.lines
+        self.health.lines += count
+        for index, event in enumerate(events):  # noqa: B007  # the lambda above reads it
             try:
-                event = decode(line)  # type: ignore[arg-type]  # an oversized line is refused like any bad one
-                session.line = line  # type: ignore[assignment]
                 updates = read(event)
             except Exception:
-                self._read_slowly(line, number, out)
+                self._read_slowly(session.line(), number + index + 1, out)
                 continue
             if updates:
                 for update in updates:
                     apply(update, out)
             else:
                 session.control()
+        return True
+
+    def _read_lines(self, region: bytes, out: list[Event]) -> None:
+        """Read a region line by line."""
+        assert self._adapter is not None
+        session = self._session
+        for line in lines_of(region):
+            self.health.lines += 1
+            try:
+                updates = self._adapter.read(self._decoder.fast(line))
+            except Exception:
+                self._read_slowly(line, self.health.lines, out)
+                continue
+            session.line = lambda line=line: line  # type: ignore[misc]
+            if not updates:
+                session.control()
+            for update in updates:
+                session.apply(update, out)
 
     def _read_slowly(self, line: bytes | Oversized, number: int, out: list[Event]) -> None:
         session = self._session
-        session.line = line.head if isinstance(line, Oversized) else line
+        raw = line.head if isinstance(line, Oversized) else line
+        session.line = lambda: raw
         for found in self._decoder.slow(line):
             if isinstance(found, Noise):
                 session.noise(found.text, out)
@@ -135,22 +173,28 @@ class Stream:
         if not updates:
             self._session.control()
         for update in updates:
-            self._session.apply(_cleaned(update) if found.lenient else update, out)
+            if found.lenient:
+                self._session.apply_lenient(_cleaned(update), out)
+            else:
+                self._session.apply(update, out)
 
     # --- which agent is it? ---
 
-    def _detect(self, lines: Sequence[bytes | Oversized], out: list[Event]) -> None:
+    def _detect(self, regions: Sequence[bytes | Oversized], out: list[Event]) -> None:
         from penstock.detection import detect  # not needed where the agent is named
 
-        for index, line in enumerate(lines):
-            self._held.append(line)
-            name = detect(_peek(line))
-            if name is None and len(self._held) >= MAX_UNDECIDED_LINES:
-                name = "generic"
-            if name is not None:
-                self._decide(name, out)
-                self._read(lines[index + 1 :], out)
-                return
+        for index, region in enumerate(regions):
+            lines = [region] if isinstance(region, Oversized) else lines_of(region)
+            for place, line in enumerate(lines):
+                self._held.append(line if isinstance(line, Oversized) else line + b"\n")
+                name = detect(_peek(line))
+                if name is None and len(self._held) >= MAX_UNDECIDED_LINES:
+                    name = "generic"
+                if name is not None:
+                    self._decide(name, out)
+                    rest = b"".join(line + b"\n" for line in lines[place + 1 :] if isinstance(line, bytes))
+                    self._read([*([rest] if rest else []), *regions[index + 1 :]], out)
+                    return
 
     def _decide(self, name: str, out: list[Event]) -> None:
         held, self._held = self._held, []
@@ -158,7 +202,7 @@ class Stream:
         if name == "generic":
             from penstock.detection import explain
 
-            text = b"\n".join(line for line in held if isinstance(line, bytes)).decode("utf-8", "replace")
+            text = b"".join(line for line in held if isinstance(line, bytes)).decode("utf-8", "replace")
             advice = explain(text)
             if advice is not None:
                 self._session.apply(NoticeUpdate("format", advice, "error"), out)

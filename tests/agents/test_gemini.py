@@ -24,24 +24,24 @@ def test_the_assistants_text_is_deltas_and_the_prompt_is_not_shown() -> None:
     assert read(
         {"type": "message", "role": "user", "content": "prompt"},
         {"type": "message", "role": "assistant", "content": "Hi", "delta": True},
-    ) == [up.Text("text", "delta", "Hi")]
+    ) == [up.Text("text", "delta", "Hi", "text")]
 
 
 def test_a_message_is_whole_only_where_the_wire_says_so() -> None:
     """A delta that lost its mark must not replace the text before it."""
-    assert read({"type": "message", "role": "assistant", "content": "x"}) == [up.Text("text", "delta", "x")]
+    assert read({"type": "message", "role": "assistant", "content": "x"}) == [up.Text("text", "delta", "x", "text")]
     assert read({"type": "message", "role": "assistant", "content": "x", "delta": None}) == [
-        up.Text("text", "delta", "x")
+        up.Text("text", "delta", "x", "text")
     ]
     assert read({"type": "message", "role": "assistant", "content": "x", "delta": False}) == [
-        up.Text("text", "final", "x")
+        up.Text("text", "final", "x", "text")
     ]
 
 
 def test_content_in_another_shape_still_comes_out() -> None:
     """Parts are joined as they are."""
     line = {"type": "message", "role": "assistant", "content": [{"text": "a"}, {"text": "b"}], "delta": True}
-    assert read(line) == [up.Text("text", "delta", "ab")]
+    assert read(line) == [up.Text("text", "delta", "ab", "text")]
 
 
 def test_a_call_and_its_result() -> None:

@@ -31,14 +31,30 @@ from penstock.updates import (
 )
 
 
-class ApiDelta(msgspec.Struct, gc=False):
-    """The new part of a block."""
+class TextDelta(msgspec.Struct, tag="text_delta", gc=False):
+    """New text."""
 
-    type: str = ""
     text: str = ""
+
+
+class ThinkingDelta(msgspec.Struct, tag="thinking_delta", gc=False):
+    """New thinking."""
+
     thinking: str = ""
+
+
+class InputDelta(msgspec.Struct, tag="input_json_delta", gc=False):
+    """More of a call's input."""
+
     partial_json: str = ""
-    stop_reason: str | None = None
+
+
+class SignatureDelta(msgspec.Struct, tag="signature_delta", gc=False):
+    """A proof of thinking, which says nothing to readers."""
+
+
+class CitationsDelta(msgspec.Struct, tag="citations_delta", gc=False):
+    """Where a text comes from; the text says so itself."""
 
 
 class ApiMessage(msgspec.Struct):
@@ -56,22 +72,55 @@ class Abandoned(msgspec.Struct):
     from_block_index: int = 0
 
 
-class ApiEvent(msgspec.Struct, gc=False):
-    """An event of the model's API, passed on."""
+class BlockDelta(msgspec.Struct, tag="content_block_delta", gc=False):
+    """The new part of a block."""
 
-    type: str = ""
     index: int | None = None
-    delta: ApiDelta | None = None
-    message: ApiMessage | None = None
+    delta: TextDelta | ThinkingDelta | InputDelta | SignatureDelta | CitationsDelta | None = None
+
+
+class BlockBegin(msgspec.Struct, tag="content_block_start"):
+    """A block begins."""
+
+    index: int | None = None
     content_block: Any = None
+
+
+class BlockStop(msgspec.Struct, tag="content_block_stop"):
+    """A block is over, or given up."""
+
+    index: int | None = None
+
+
+class MessageBegin(msgspec.Struct, tag="message_start"):
+    """A message begins."""
+
+    message: ApiMessage | None = None
+
+
+class Stopped(msgspec.Struct):
+    """Why a message ended."""
+
+    stop_reason: str | None = None
+
+
+class MessageDelta(msgspec.Struct, tag="message_delta"):
+    """Figures of a message, and why it ended."""
+
+    delta: Stopped | None = None
     usage: Any = None
+
+
+class MessageStop(msgspec.Struct, tag="message_stop"):
+    """A message is over, or begins again, or was given up in part."""
+
     abandoned_blocks: Abandoned | None = None
 
 
 class StreamEvent(msgspec.Struct, tag="stream_event", gc=False):
     """One API event of a lane."""
 
-    event: ApiEvent | None = None
+    event: BlockDelta | BlockBegin | BlockStop | MessageBegin | MessageDelta | MessageStop | None = None
     parent_tool_use_id: str | None = None
 
 
@@ -184,7 +233,6 @@ _NOTICES: dict[str, tuple[NoticeCode, Level]] = {
     "worker_shutting_down": ("session", "warning"),
 }
 _SILENT_EVENTS = frozenset({"ping", "goal_state", "tool_progress"})
-_SILENT_DELTAS = frozenset({"signature_delta", "citations_delta", ""})
 _TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _EXIT = re.compile(r"(?:Error: )?Exit code:? (\d+)")
 PLAN_TOOLS = frozenset({"TodoWrite", "todo_write"})
@@ -202,39 +250,37 @@ class ClaudeLike:
     def read(self, event: Any) -> Sequence[Update]:
         if type(event) is StreamEvent:
             api = event.event
-            if api is None:
-                return (Unknown("stream_event"),)
-            if api.type == "content_block_delta":
+            if type(api) is BlockDelta:
                 delta = api.delta
-                if delta is not None and delta.type == "text_delta":  # nearly all lines are this one
+                if type(delta) is TextDelta:  # nearly all lines are this one
                     return (Text("text", "delta", delta.text, api.index, None, event.parent_tool_use_id),)
-                return _delta(api, event.parent_tool_use_id)
+                return _delta(delta, api.index, event.parent_tool_use_id)
             return tuple(self._api(api, event.parent_tool_use_id))
         reader = self._readers.get(type(event))
         return tuple(reader(self, event)) if reader is not None else tuple(_other(event))
 
-    def _api(self, api: ApiEvent, lane: str | None) -> Iterator[Update]:
-        if api.type == "content_block_start":
+    def _api(self, api: Any, lane: str | None) -> Iterator[Update]:
+        if isinstance(api, BlockBegin):
             yield from _block(api, lane)
-        elif api.type == "content_block_stop":
+        elif isinstance(api, BlockStop):
             yield BlockEnd(api.index, lane=lane)
-        elif api.type == "message_start":
+        elif isinstance(api, MessageBegin):
             message = api.message or ApiMessage()
             yield MessageStart(message.id, lane)
             if (usage := self._figures(message.usage, output=False)) is not None:
                 yield ModelUsage(usage, message.model, lane=lane)
-        elif api.type == "message_delta":
+        elif isinstance(api, MessageDelta):
             yield from self._message_delta(api, lane)
-        elif api.type == "message_stop":
+        elif isinstance(api, MessageStop):
             yield from self._message_stop(api, lane)
-        elif api.type not in _SILENT_EVENTS:
-            yield Unknown(f"stream_event/{api.type}", lane=lane)
+        elif (kind := text_or(as_dict(api).get("type"), "")) not in _SILENT_EVENTS:
+            yield Unknown(f"stream_event/{kind}", lane=lane)
 
-    def _message_delta(self, api: ApiEvent, lane: str | None) -> Iterator[Update]:
+    def _message_delta(self, api: MessageDelta, lane: str | None) -> Iterator[Update]:
         if (usage := self._figures(api.usage)) is not None:
             yield ModelUsage(usage, lane=lane)
 
-    def _message_stop(self, api: ApiEvent, lane: str | None) -> Iterator[Update]:
+    def _message_stop(self, api: MessageStop, lane: str | None) -> Iterator[Update]:
         yield MessageEnd(lane=lane)
 
     def _key(self, message: ApiMessage) -> str | None:
@@ -346,18 +392,18 @@ class ClaudeLike:
         cls._readers = {**ClaudeLike._readers, ResultLine: cls._result}
 
 
-def _delta(api: ApiEvent, lane: str | None) -> Sequence[Update]:
-    delta = api.delta
-    if delta is None:
+def _delta(delta: Any, index: int | None, lane: str | None) -> Sequence[Update]:
+    if isinstance(delta, ThinkingDelta):
+        return (Text("thinking", "delta", delta.thinking, index, None, lane),)
+    if isinstance(delta, InputDelta):
+        return (Text("tool_input", "delta", delta.partial_json, index, None, lane),)
+    if delta is None or isinstance(delta, SignatureDelta | CitationsDelta):
         return ()
-    if delta.type == "thinking_delta":
-        return (Text("thinking", "delta", delta.thinking, api.index, None, lane),)
-    if delta.type == "input_json_delta":
-        return (Text("tool_input", "delta", delta.partial_json, api.index, None, lane),)
-    return () if delta.type in _SILENT_DELTAS else (Unknown(f"stream_event/{delta.type}", delta.text or None, lane),)
+    data = as_dict(delta)
+    return (Unknown(f"stream_event/{text_of(data.get('type'))}", text_of(data.get("text")) or None, lane),)
 
 
-def _block(api: ApiEvent, lane: str | None) -> Iterator[Update]:
+def _block(api: BlockBegin, lane: str | None) -> Iterator[Update]:
     block = as_dict(api.content_block)
     kind = text_or(block.get("type"), "")
     if kind in ("text", "thinking"):

@@ -23,7 +23,7 @@ class Adapter(Protocol):
     wire: ClassVar[Any]
     """What a line is decoded to: a `msgspec.Struct`, or a union of structs tagged by `type`. All fields
     need defaults. A value of another type becomes the field's default (a number in a text field: its
-    digits); an object whose tag is not in the union, or whose line is no object, is given as plain data."""
+    digits); an object whose tag is not in its union, and a line that is no object, are given as plain data."""
 
     def read(self, event: Any) -> Sequence[Update]:
         """The updates that one wire event means."""

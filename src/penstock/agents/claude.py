@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from penstock.agents._claude_like import ApiEvent, ClaudeLike
+from penstock.agents._claude_like import ClaudeLike, MessageDelta, MessageStop
 from penstock.updates import MessageEnd, Traits, Update
 
 
@@ -18,12 +18,12 @@ class Claude(ClaudeLike):
 
     name: ClassVar[str] = "claude"
 
-    def _message_delta(self, api: ApiEvent, lane: str | None) -> Iterator[Update]:
+    def _message_delta(self, api: MessageDelta, lane: str | None) -> Iterator[Update]:
         yield from super()._message_delta(api, lane)
         if api.delta is not None and api.delta.stop_reason is not None:
             yield MessageEnd(lane=lane, stop_reason=api.delta.stop_reason)
 
-    def _message_stop(self, api: ApiEvent, lane: str | None) -> Iterator[Update]:
+    def _message_stop(self, api: MessageStop, lane: str | None) -> Iterator[Update]:
         if api.abandoned_blocks is not None:
             yield MessageEnd(lane=lane, abandoned_from=api.abandoned_blocks.from_block_index)
 

@@ -115,7 +115,7 @@ def _read_message(event: Message) -> Sequence[Update]:
     if event.role not in ("assistant", "model", None):
         return (Notice("status", text),)
     # Only an explicit false says that the message is whole: a delta taken for a whole would throw text away.
-    return (Text("text", "final" if event.delta is False else "delta", text),)
+    return (Text("text", "final" if event.delta is False else "delta", text, "text"),)
 
 
 def _read_tool_use(event: ToolUse) -> Sequence[Update]:

@@ -23,8 +23,8 @@ MAX_MESSAGES = 64
 MAX_BLOCKS = 4096
 """Ended blocks of one message that a late final can still be matched with."""
 
-JOIN_CHARS = 32 * 1024
-"""Parts of a block are joined whenever so much new text has come, so that memory is that of the text."""
+PARTS = 512
+"""Pieces of a block's text that are kept apart; more are joined, so that memory is that of the text."""
 
 PlaceKey = int | str | tuple[str, str]
 
@@ -33,9 +33,10 @@ class Block:
     """One block. `number` is 0 until it starts; its text is kept in parts."""
 
     __slots__ = (
+        "_joined",
+        "_size",
         "call_id",
         "candidate",
-        "check_at",
         "echo",
         "ended",
         "final",
@@ -52,7 +53,6 @@ class Block:
         "raw_size",
         "repaired",
         "repeats",
-        "size",
         "snapshots",
         "superseded",
         "truncated",
@@ -81,9 +81,9 @@ class Block:
         self.superseded = False
         self.repeats = False  # the input of a call that was made already, said again
         self.half = ""  # the first half of a surrogate pair, held back
-        self.parts: list[str] = []
-        self.size = 0  # characters put out, kept or not
-        self.check_at = JOIN_CHARS
+        self.parts: list[str] = []  # the newest text that was put out
+        self._joined: list[str] = []  # the text before it
+        self._size = 0  # characters of that, kept or not
         self.truncated = False
         # Only for armed wires:
         self.candidate: str | None = ""  # the last delta, while each so far began with the one before it
@@ -105,34 +105,41 @@ class Block:
     def add(self, text: str) -> None:
         """Keep text that was put out."""
         self.parts.append(text)
-        self.size += len(text)
-        if self.size > self.check_at:
-            self.compact()
 
     def compact(self) -> None:
-        """Join the parts, and drop what is over the bound."""
-        if self.truncated:
-            del self.parts[1:]
-        elif len(self.parts) > 1 or self.size > MAX_BLOCK_CHARS:
-            text = "".join(self.parts)
-            self.truncated = len(text) > MAX_BLOCK_CHARS
-            self.parts = [text[:MAX_BLOCK_CHARS]]
-        # Twice as far each time: joining costs each character a constant number of copies.
-        self.check_at = self.size + (JOIN_CHARS if self.truncated else max(JOIN_CHARS, self.size))
+        """Join the newest parts, and drop what is over the bound. A character is copied once by this."""
+        text = "".join(self.parts)
+        self.parts.clear()
+        room = MAX_BLOCK_CHARS - self._size
+        self._size += len(text)
+        if len(text) > room:
+            self.truncated = True
+            text = text[: max(room, 0)]
+        self._joined.append(text)
+
+    @property
+    def size(self) -> int:
+        """How many characters were put out, kept or not."""
+        if len(self.parts) > PARTS:
+            self.compact()
+        return self._size + sum(map(len, self.parts))
 
     @property
     def text(self) -> str:
         """The text that was put out, as far as it is kept."""
-        if len(self.parts) > 1 or self.size > MAX_BLOCK_CHARS:
+        if self.parts:
             self.compact()
-        return self.parts[0] if self.parts else ""
+        if len(self._joined) > 1:
+            self._joined = ["".join(self._joined)]
+        return self._joined[0] if self._joined else ""
 
     def set_text(self, text: str) -> None:
         """Replace what was put out."""
-        self.size = len(text)
+        self._joined = []
+        self._size = 0
         self.truncated = False
-        self.parts = [text]
-        self.compact()
+        self.parts.clear()
+        self.parts.append(text)
 
 
 class Message:
@@ -173,7 +180,7 @@ class Message:
         """The text of its text blocks, joined as they are."""
         if self.status == "superseded":
             return ""
-        return "".join(block.text for block in self.blocks if block.kind == "text" and not block.superseded and block.parts)
+        return "".join(block.text for block in self.blocks if block.kind == "text" and not block.superseded and block.number)
 
 
 class Lane:

@@ -20,7 +20,7 @@ from penstock import events as ev
 from penstock import titles
 from penstock import updates as up
 from penstock.contract.health import Health
-from penstock.contract.records import Block, Call, Lane, Message, PlaceKey, merged, place_key, summed
+from penstock.contract.records import PARTS, Block, Call, Lane, Message, PlaceKey, merged, place_key, summed
 from penstock.contract.repair import MIN_PREFIX_CHARS, is_snapshot, repair
 from penstock.decoding import compact, excerpt, well_formed
 
@@ -50,6 +50,7 @@ class Session:
     """The contract of one run. `apply` and `close` append the events they make to `out`.
 
     `at` and `line` are set by the stream: the time stamp for the events to come, the line they come from.
+    Texts are well formed, but for what `apply_lenient` is given.
     """
 
     def __init__(self, agent: str, traits: up.Traits, run: int | None = None, health: Health | None = None) -> None:
@@ -57,7 +58,7 @@ class Session:
         self.traits = traits
         self.run = run
         self.at: int | None = None
-        self.line: bytes = b""
+        self.line: Callable[[], bytes] = bytes
         self.health = health or Health()
         self._top = Lane(None)
         self._lanes: dict[str | None, Lane] = {None: self._top}
@@ -113,12 +114,8 @@ class Session:
                         and block.kind == update.kind  # type: ignore[union-attr]
                         and (update.message is None or update.message == message.key)  # type: ignore[union-attr]
                         and text
-                        and (text.isascii() or (text[-1] < "\ud800" and text[0] < "\ud800"))
                     ):
                         block.parts.append(text)
-                        block.size += len(text)
-                        if block.size > block.check_at:
-                            block.compact()
                         out.append(
                             ev.Delta(
                                 block.number,
@@ -140,6 +137,22 @@ class Session:
             elif kind is not up.Unknown:
                 self.health.control_events += 1
             self._handlers[kind](update, out)
+
+    def apply_lenient(self, update: up.Update, out: Events) -> None:
+        """`apply`, where the text of a delta may begin or end with half of a surrogate pair."""
+        if isinstance(update, up.Text) and not self._closed:
+            self.health.delta_events += update.mode == "delta"
+            self._text(update, out)
+        else:
+            self.apply(update, out)
+
+    def compact(self) -> None:
+        """Bound what the open blocks keep; called now and then."""
+        for lane in self._lanes.values():
+            if lane.message is not None and not lane.message.ended:
+                for block in lane.message.blocks:
+                    if len(block.parts) > PARTS:
+                        block.compact()
 
     def control(self) -> None:
         """A line that means nothing to readers."""
@@ -766,7 +779,7 @@ class Session:
 
     def _unknown(self, update: up.Unknown, out: Events) -> None:
         self.health.count_unknown(update.wire_type or "?")
-        raw = excerpt(self.line, MAX_RAW_CHARS)
+        raw = excerpt(self.line(), MAX_RAW_CHARS)
         out.append(ev.Unknown(raw, update.wire_type, update.text, **self._marks(update.lane)))
 
     # --- the end -----------------------------------------------------------------------------------

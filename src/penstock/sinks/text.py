@@ -58,12 +58,14 @@ class TextSink:
     def render(self, events: Iterable[Event]) -> str:
         """What to write now; "" for nothing."""
         layout = self._layout
+        open_block, grow = layout.open_block, layout.grow
         for event in events:
             # The common case, in few steps: more text for the line that is open.
-            if type(event) is Delta and event.block == layout.open_block:
-                layout.grow(event.text)
+            if type(event) is Delta and event.block == open_block:
+                grow(event.text)
             else:
                 layout.take(event)
+                open_block, grow = layout.open_block, layout.grow
         return self._written() if layout.out else ""
 
     def close(self) -> str:
