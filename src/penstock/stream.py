@@ -14,7 +14,7 @@ from penstock.contract.session import Exit, Session
 from penstock.decoding import Decoded, Decoder, Malformed, Noise, half_formed, well_formed_values
 from penstock.events import Event
 from penstock.framing import Framer, Oversized, lines_of
-from penstock.updates import Text, Traits, Unknown, Update
+from penstock.updates import Failure, Text, Traits, Unknown, Update
 from penstock.updates import Notice as NoticeUpdate
 
 MAX_UNDECIDED_LINES = 64
@@ -48,6 +48,7 @@ class Stream:
         self._session = Session(label or "agent", Traits(), run, self.health)
         self._adapter: Adapter | None = None
         self._held: list[bytes | Oversized] = []  # lines that no agent was detected from yet
+        self._ending = False  # what is read now is a last line that was not ended
         self._closed = False
         if agent != "auto":
             self._attach(registry.make(agent) if isinstance(agent, str) else agent)
@@ -77,7 +78,9 @@ class Stream:
         out: list[Event] = []
         if not self._closed:
             self._session.at = at if at is not None else self._session.at
+            self._ending = True
             self._read(self._framer.close(), out)
+            self._ending = False
             if self._adapter is None:
                 self._decide("generic", out)
             self._session.close(exit, out)
@@ -102,7 +105,8 @@ class Stream:
                 self._read_slowly(region, self.health.lines, out)
             elif len(region) > BATCH_BYTES or not self._read_batch(region, out):
                 self._read_lines(region, out)
-        self._session.compact()
+        if regions:
+            self._session.compact()
 
     def _read_batch(self, region: bytes, out: list[Event]) -> bool:
         """Read a region at once; False, and nothing done, unless all its lines are plain events."""
@@ -156,7 +160,8 @@ class Stream:
             if isinstance(found, Noise):
                 session.noise(found.text, out)
             elif isinstance(found, Malformed):
-                session.malformed(number, found.reason, found.excerpt, out)
+                reason = "the stream ended in the middle of it" if self._ending else found.reason
+                session.malformed(number, reason, found.excerpt, out)
             else:
                 self._take(found, out)
 
@@ -206,6 +211,7 @@ class Stream:
             advice = explain(text)
             if advice is not None:
                 self._session.apply(NoticeUpdate("format", advice, "error"), out)
+                self._session.apply(Failure(advice), out)
         self._read(held, out)
 
 

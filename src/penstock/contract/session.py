@@ -30,6 +30,9 @@ MAX_LANES = 256
 MAX_CALLS = 4096
 """Calls that are remembered after they returned, so that a repeated result is silent."""
 
+NAMELESS = "call-"
+"""How the ids begin that calls get where the wire gives them none."""
+
 MAX_RAW_CHARS = 4000
 """What is shown of an event that is not known."""
 
@@ -65,6 +68,7 @@ class Session:
         self._calls: dict[str, Call] = {}
         self._blocks = 0
         self._messages = 0
+        self._unnamed = 0
         self._info = up.RunStart()
         self._untold = False  # it has news that wait for the end of a message
         self._plan: list[ev.PlanItem] | None = None
@@ -568,8 +572,17 @@ class Session:
             call.name = name
         return call
 
+    def _nameless(self, called: bool) -> str:
+        """An id for a call without one: a new one when it is made, then that of the oldest without a result."""
+        waiting = (key for key, call in self._calls.items() if key.startswith(NAMELESS) and not call.returned)
+        found = next(waiting, None) if called else None
+        if found is None:
+            self._unnamed += 1
+            found = f"{NAMELESS}{self._unnamed}"
+        return found
+
     def _tool_call(self, update: up.ToolCall, out: Events) -> None:
-        call = self._call(update.call_id, update.name, update.lane)
+        call = self._call(update.call_id or self._nameless(False), update.name, update.lane)
         if call.called or call.returned:
             self.health.suppressed_duplicates += 1
             return
@@ -582,9 +595,9 @@ class Session:
             message = self._message_of(lane, update, out)
             block = message.places.get(place_key(update.place, "tool_input"))  # streamed before it had an id
             if block is None or block.ended or block.kind != "tool_input" or block.call_id is not None:
-                block = Block("tool_input", message, lane.parent, update.call_id)
-                block = self._register(lane, message, place_key(update.call_id, "tool_input"), block, out)
-            block.call_id = update.call_id
+                block = Block("tool_input", message, lane.parent, call.call_id)
+                block = self._register(lane, message, place_key(call.call_id, "tool_input"), block, out)
+            block.call_id = call.call_id
             call.block = block
         lane = self._lane(block.parent, out)
         if not block.number:
@@ -659,7 +672,7 @@ class Session:
             self._forget_call(out)
 
     def _tool_return(self, update: up.ToolReturn, out: Events) -> None:
-        call = self._call(update.call_id, update.name, update.lane)
+        call = self._call(update.call_id or self._nameless(True), update.name, update.lane)
         lane = self._lane(call.lane, out)
         if call.returned:
             self.health.suppressed_duplicates += 1
@@ -887,7 +900,7 @@ class Session:
         if exit is not None and exit.code:
             return "error", died
         if not self._anything:
-            return "empty", died or "the agent printed nothing"
+            return "empty", died or "the agent printed no event"
         return "cut_off", died or "the stream ended before the agent did"
 
 

@@ -47,6 +47,8 @@ MAX_RESULT_CHARS = 160
 """How much of a result's first line is shown: about two lines of a terminal."""
 MAX_REASON_CHARS = 400
 """How much of the reason of a failure stands in the closing line; `replied` and health have the rest."""
+MIN_TOLD_MS = 100
+"""What took less, by Penstock's own clock, was read from a file, and says nothing of the agent."""
 MAX_NOTICE_CHARS = 2000
 """How much of a notice is shown below `verbose`: a line of noise can be megabytes."""
 
@@ -238,7 +240,9 @@ def closing(event: RunEnded) -> list[Piece]:
     mark, words = _ENDS[event.outcome]
     if event.outcome != "ok" and (reason := event.reason or _PLAINLY.get(event.outcome)):
         words += ": " + clean_line(shortened(" ".join(reason.split()), MAX_REASON_CHARS))
-    milliseconds = event.duration_ms if event.duration_ms is not None else event.at
+    milliseconds = event.duration_ms
+    if milliseconds is None and event.at is not None and event.at >= MIN_TOLD_MS:
+        milliseconds = event.at
     facts = list(_facts(event))
     if milliseconds is not None:
         if event.outcome == "ok":
