@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from penstock.classic import ThinkingDeltaRenderer as ThinkingDeltaRenderer
     from penstock.classic import compute_append_only_suffix as compute_append_only_suffix
     from penstock.classic import parse_stream_line as parse_stream_line
-    from penstock.classifier import StreamEventClassifier as StreamEventClassifier, StreamEventType as StreamEventType
+    from penstock.classifier import StreamEventClassifier as StreamEventClassifier
+    from penstock.classifier import StreamEventType as StreamEventType
     from penstock.contract.health import Health as Health
-    from penstock.contract.session import Exit as Exit, Session as Session
+    from penstock.contract.session import Exit as Exit
+    from penstock.contract.session import Session as Session
     from penstock.errors import AgentError as AgentError
     from penstock.errors import ConfigError as ConfigError
     from penstock.errors import PenstockError as PenstockError
@@ -81,7 +83,6 @@ _HOME = {
 }
 
 __all__ = [
-    "__version__",
     "Adapter",
     "AgentError",
     "Colors",
@@ -111,6 +112,7 @@ __all__ = [
     "TransportError",
     "UnknownAgent",
     "UsageError",
+    "__version__",
     "compute_append_only_suffix",
     "parse_stream_line",
 ]

@@ -1,6 +1,6 @@
-"""Bytes to lines.
+r"""Bytes to lines.
 
-A line ends with `\\n` and with nothing else: JSON strings carry raw U+2028, U+2029 and U+0085, at which
+A line ends with `\n` and with nothing else: JSON strings carry raw U+2028, U+2029 and U+0085, at which
 `str.splitlines` would break. Chunks are never stripped nor decoded, so where they are cut does not matter.
 """
 
@@ -76,7 +76,10 @@ class Framer:
 
 
 def lines_of(region: bytes) -> list[bytes]:
-    """The lines of a region, without their newlines. They may be blank or end with a carriage return: decoding minds that."""
+    """The lines of a region, without their newlines.
+
+    They may be blank or end with a carriage return: decoding minds that.
+    """
     lines = region.split(b"\n")
     if not lines[-1]:
         lines.pop()

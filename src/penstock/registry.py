@@ -7,10 +7,13 @@ and whose object is the adapter class.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.agents.base import Adapter
 from penstock.errors import UnknownAgent
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "penstock.agents"
 
@@ -73,7 +76,7 @@ def make(name: str) -> Adapter:
     return made
 
 
-def _third_party():  # type: ignore[no-untyped-def]  # importlib.metadata is slow to import: only when asked
-    from importlib.metadata import entry_points
+def _third_party() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # slow to import: only when asked
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}

@@ -122,7 +122,7 @@ class Stream:
         session.line = lambda: lines_of(region)[index]
         number = self.health.lines
         self.health.lines += count
-        for index, event in enumerate(events):  # noqa: B007  # the lambda above reads it
+        for index, event in enumerate(events):  # the lambda above reads it
             try:
                 updates = read(event)
             except Exception:
@@ -189,7 +189,7 @@ class Stream:
         from penstock.detection import detect  # not needed where the agent is named
 
         for index, region in enumerate(regions):
-            lines = [region] if isinstance(region, Oversized) else lines_of(region)
+            lines: list[bytes | Oversized] = [region] if isinstance(region, Oversized) else [*lines_of(region)]
             for place, line in enumerate(lines):
                 self._held.append(line if isinstance(line, Oversized) else line + b"\n")
                 name = detect(_peek(line))

@@ -148,9 +148,11 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class ModelUsage(msgspec.Struct, frozen=True):
-    """What one model call used. With `message`, or for the current message, figures may come in parts:
-    later ones replace earlier ones, and one `usage` event is made when the message ends.
-    `whole`: this is a call of its own, told at once."""
+    """What one model call used.
+
+    With `message`, or for the current message, figures may come in parts: later ones replace earlier ones, and
+    one `usage` event is made when the message ends. `whole`: this is a call of its own, told at once.
+    """
 
     usage: Usage
     model: str | None = None

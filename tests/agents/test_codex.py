@@ -26,8 +26,12 @@ def item(event: str = "completed", **fields: Any) -> dict[str, Any]:
 
 def test_a_message_is_a_final_text_under_its_item_id() -> None:
     """An agent message is whole and a message of its own."""
-    assert read(item(type="agent_message", text="Hi")) == [up.Text("text", "final", "Hi", place="item_1", message="item_1")]
-    assert read(item(type="reasoning", text="Hm")) == [up.Text("thinking", "final", "Hm", place="item_1", message="item_1")]
+    assert read(item(type="agent_message", text="Hi")) == [
+        up.Text("text", "final", "Hi", place="item_1", message="item_1")
+    ]
+    assert read(item(type="reasoning", text="Hm")) == [
+        up.Text("thinking", "final", "Hm", place="item_1", message="item_1")
+    ]
 
 
 def test_text_in_another_shape_still_comes_out() -> None:

@@ -176,11 +176,18 @@ class Message:
         return None
 
     @property
-    def reply(self) -> str:
+    def text(self) -> str:
         """The text of its text blocks, joined as they are."""
+        return "".join(block.text for block in self.blocks if block.kind == "text" and block.number)
+
+    @property
+    def reply(self) -> str:
+        """What it adds to the reply: its text, without what the agent gave up."""
         if self.status == "superseded":
             return ""
-        return "".join(block.text for block in self.blocks if block.kind == "text" and not block.superseded and block.number)
+        return "".join(
+            block.text for block in self.blocks if block.kind == "text" and block.number and not block.superseded
+        )
 
 
 class Lane:

@@ -838,7 +838,8 @@ class Session:
         if result.reply == said or repaired:
             return said
         explicit = well_formed(result.reply)
-        return explicit if said in explicit else said
+        given_up = any(message.status == "superseded" and explicit == message.text for message in self._top.round)
+        return explicit if said in explicit and not given_up else said
 
     def _totals(self, result: up.Result | None) -> tuple[ev.Usage | None, float | None]:
         usage = (result.usage if result is not None else None) or self._used
