@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench picture clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -28,6 +28,9 @@ format: $(VENV)/.dev ## format the code and fix what can be fixed
 
 bench: $(VENV)/.bench ## measure speed and memory beside other tools
 	$(BIN)/python bench/run.py $(ARGS)
+
+picture: $(VENV)/.run ## draw docs/terminal.svg from a real recording
+	@$(BIN)/python docs/picture.py
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

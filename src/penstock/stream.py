@@ -118,21 +118,14 @@ class Stream:
         count = region.count(b"\n")
         if len(events) != count:  # blank lines, or none at the end
             return False
-        session, read, apply, index = self._session, self._adapter.read, self._session.apply, 0
-        session.line = lambda: lines_of(region)[index]
-        number = self.health.lines
+        read, session = self._adapter.read, self._session
+        try:
+            batch = [read(event) for event in events]
+        except Exception:
+            return False
+        session.line = lambda: lines_of(region)[session.batch_index]
         self.health.lines += count
-        for index, event in enumerate(events):  # the lambda above reads it
-            try:
-                updates = read(event)
-            except Exception:
-                self._read_slowly(session.line(), number + index + 1, out)
-                continue
-            if updates:
-                for update in updates:
-                    apply(update, out)
-            else:
-                session.control()
+        session.apply_batch(batch, out)
         return True
 
     def _read_lines(self, region: bytes, out: list[Event]) -> None:
@@ -178,10 +171,7 @@ class Stream:
         if not updates:
             self._session.control()
         for update in updates:
-            if found.lenient:
-                self._session.apply_lenient(_cleaned(update), out)
-            else:
-                self._session.apply(update, out)
+            self._session.apply(_cleaned(update) if found.lenient else update, out)
 
     # --- which agent is it? ---
 

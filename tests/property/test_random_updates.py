@@ -134,12 +134,12 @@ def run(traits: up.Traits, updates: list[up.Update], exit: Exit | None = None) -
     session = Session("test", traits)
     events: list[Event] = []
     for update in updates:
-        session.apply_lenient(update, events)
+        session.apply(update, events)
     session.close(exit, events)
     count = len(events)
     session.close(exit, events)
     for update in updates[:3]:
-        session.apply_lenient(update, events)
+        session.apply(update, events)
     assert len(events) == count, "something was said after the end"
     return events
 
@@ -164,10 +164,10 @@ def test_what_was_said_stands(traits: up.Traits, updates: list[up.Update], after
     session = Session("test", traits)
     events: list[Event] = []
     for update in updates:
-        session.apply_lenient(update, events)
+        session.apply(update, events)
     before = encode(events)
     for update in after:
-        session.apply_lenient(update, events)
+        session.apply(update, events)
     session.close(None, events)
     assert encode(events).startswith(before)
 

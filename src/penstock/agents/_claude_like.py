@@ -179,6 +179,8 @@ class ResultLine(msgspec.Struct, tag="result"):
     errors: Any = None
     error: Any = None
     session_id: str | None = None
+    num_turns: Any = None
+    origin: Any = None
     terminal_reason: str | None = None
     duration_ms: Any = None
     total_cost_usd: Any = None
@@ -235,6 +237,7 @@ _NOTICES: dict[str, tuple[NoticeCode, Level]] = {
 _SILENT_EVENTS = frozenset({"ping", "goal_state", "tool_progress"})
 _TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _EXIT = re.compile(r"(?:Error: )?Exit code:? (\d+)")
+_COMMAND_OUTPUT = re.compile(r"<local-command-std(?:out|err)>(.*)</local-command-std(?:out|err)>", re.DOTALL)
 PLAN_TOOLS = frozenset({"TodoWrite", "todo_write"})
 
 
@@ -323,13 +326,18 @@ class ClaudeLike:
 
     def _user(self, event: User) -> Iterator[Update]:
         # Texts in the user's role are echoes and the CLI's own prompts: never blocks.
-        content = event.message.content if event.message is not None else None
+        content, lane = event.message.content if event.message is not None else None, event.parent_tool_use_id
+        if isinstance(content, str) and (said := _COMMAND_OUTPUT.fullmatch(content.strip())) and said[1].strip():
+            yield Notice("status", said[1].strip(), lane=lane)
         for block in as_list(content):
             part = as_dict(block)
-            if part.get("type") == "tool_result":
-                yield _tool_result(part, event.parent_tool_use_id)
-            elif part.get("type") in ("image", "document"):
-                yield Notice("media", media_label(part), lane=event.parent_tool_use_id)
+            kind = text_or(part.get("type"), "")
+            if kind == "tool_result":
+                yield _tool_result(part, lane)
+            elif kind in ("image", "document"):
+                yield Notice("media", media_label(part), lane=lane)
+            elif kind not in ("", "text"):
+                yield Unknown(f"user/{kind}", text_of(part.get("text")) or None, lane)
 
     def _system(self, event: System) -> Iterator[Update]:
         kind = event.subtype
@@ -357,6 +365,9 @@ class ClaudeLike:
     def _result(self, event: ResultLine) -> Iterator[Update]:
         text = event.result if isinstance(event.result, str) else None
         failed = event.is_error or event.subtype.startswith("error")
+        if not (failed or text or event.num_turns) and text_or(as_dict(event.origin).get("kind"), "human") != "human":
+            yield Notice("result", "work of an earlier run has ended")  # told before the turn begins, and no answer
+            return
         reason = text_of(event.errors) or text_of(event.error) or text or event.subtype.replace("_", " ") or "error"
         if not text and event.structured_output is not None:
             text = text_of(event.structured_output)

@@ -168,12 +168,18 @@ class Message:
             self.blocks = [old for old in self.blocks[: -len(kept)] if not old.ended] + kept
             self.places = {at: old for at, old in self.places.items() if not old.ended or old in kept}
 
-    def unfinished(self, kind: Kind) -> Block | None:
-        """The oldest block of this kind that was not repeated whole."""
-        for block in self.blocks:
-            if block.kind == kind and not block.final:
-                return block
-        return None
+    def unfinished(self, kind: Kind, whole: str | None = None) -> Block | None:
+        """The oldest block of this kind that was not repeated whole.
+
+        Some never are (a blank one, one that was given up), so where `whole`, a text that repeats one of
+        several, goes on from what another one has, it is that one's.
+        """
+        found = [block for block in self.blocks if block.kind == kind and not block.final]
+        if whole and len(found) > 1:
+            for block in found:
+                if block.size and (whole.startswith(block.text) or block.is_raw(whole)):
+                    return block
+        return found[0] if found else None
 
     @property
     def text(self) -> str:
@@ -243,8 +249,16 @@ class Lane:
 
     @property
     def reply(self) -> str:
-        """The text of the open round: messages apart by a blank line."""
-        return "\n\n".join(text for message in self.round if (text := message.reply))
+        """The text of the open round: messages apart by a blank line, but not the parts of one."""
+        parts: list[str] = []
+        key = None
+        for message in self.round:
+            if text := message.reply:
+                if parts:
+                    parts.append("" if key is not None and message.key == key else "\n\n")
+                parts.append(text)
+                key = message.key
+        return "".join(parts)
 
 
 class Call:

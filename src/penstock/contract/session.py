@@ -11,7 +11,7 @@ ends, or, on wires without end marks, when another block starts. A final or a sn
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -53,7 +53,7 @@ class Session:
     """The contract of one run. `apply` and `close` append the events they make to `out`.
 
     `at` and `line` are set by the stream: the time stamp for the events to come, the line they come from.
-    Texts are well formed, but for what `apply_lenient` is given.
+    Texts are well formed; only that of a delta given to `apply` may begin or end with half of a surrogate pair.
     """
 
     def __init__(self, agent: str, traits: up.Traits, run: int | None = None, health: Health | None = None) -> None:
@@ -62,6 +62,7 @@ class Session:
         self.run = run
         self.at: int | None = None
         self.line: Callable[[], bytes] = bytes
+        self.batch_index = 0
         self.health = health or Health()
         self._top = Lane(None)
         self._lanes: dict[str | None, Lane] = {None: self._top}
@@ -76,6 +77,7 @@ class Session:
         self._result: up.Result | None = None
         self._reply = ""  # as the last result told it
         self._failure: str | None = None
+        self._failing = False  # it was not taken back
         self._spoke = False  # something was said since the last result
         self._anything = False  # the agent printed an event at all
         self._closed = False
@@ -100,55 +102,52 @@ class Session:
 
     # --- what comes in -----------------------------------------------------------------------------
 
+    def apply_batch(self, batch: Sequence[Sequence[up.Update]], out: Events) -> None:
+        """`apply` for the updates of many lines, where nearly all are new text of a block that is open.
+
+        `line` is told which line an update comes from by `batch_index`.
+        """
+        top, agent, run, at, delta, text_update = self._top, self.agent, self.run, self.at, ev.Delta, up.Text
+        deltas = 0
+        for index, updates in enumerate(batch):
+            for update in updates:
+                if type(update) is text_update and update.mode == "delta" and update.lane is None:
+                    message = top.message
+                    # The common case, in few steps.
+                    if message is not None:
+                        block = message.places.get(update.place)  # type: ignore[arg-type]  # None finds nothing
+                        if (
+                            block is not None
+                            and block.plain
+                            and block.kind == update.kind
+                            and (update.message is None or update.message == message.key)
+                            and update.text
+                        ):
+                            deltas += 1
+                            text = update.text
+                            block.parts.append(text)
+                            out.append(delta(block.number, block.kind, text, agent=agent, run=run, at=at))
+                            continue
+                self.batch_index = index
+                self.apply(update, out)
+        self.health.delta_events += deltas
+        self.health.control_events += sum(not updates for updates in batch)
+        self._anything = True
+
     def apply(self, update: up.Update, out: Events) -> None:
         """The events that an update means. After the end there are none."""
         kind = type(update)
+        if self._closed:
+            return
+        self._anything = True
         if kind is up.Text:
-            if update.mode == "delta":  # type: ignore[union-attr]
-                self.health.delta_events += 1
-                lane = self._top if update.lane is None else self._lanes.get(update.lane)  # type: ignore[union-attr]
-                message = lane.message if lane is not None else None
-                # The common case, in few steps: more text for a block that is open.
-                if message is not None:
-                    block = message.places.get(update.place)  # type: ignore[union-attr, arg-type]
-                    text = update.text  # type: ignore[union-attr]
-                    if (
-                        block is not None
-                        and block.plain
-                        and block.kind == update.kind  # type: ignore[union-attr]
-                        and (update.message is None or update.message == message.key)  # type: ignore[union-attr]
-                        and text
-                    ):
-                        block.parts.append(text)
-                        out.append(
-                            ev.Delta(
-                                block.number,
-                                block.kind,
-                                text,
-                                agent=self.agent,
-                                run=self.run,
-                                parent=block.parent,
-                                at=self.at,
-                            )
-                        )
-                        return
-            if not self._closed:
-                self._text(update, out)  # type: ignore[arg-type]
-        elif not self._closed:
-            self._anything = True
-            if kind in _COMPLETE:
-                self.health.complete_events += 1
-            elif kind is not up.Unknown:
-                self.health.control_events += 1
-            self._handlers[kind](update, out)
-
-    def apply_lenient(self, update: up.Update, out: Events) -> None:
-        """`apply`, where the text of a delta may begin or end with half of a surrogate pair."""
-        if isinstance(update, up.Text) and not self._closed:
-            self.health.delta_events += update.mode == "delta"
-            self._text(update, out)
-        else:
-            self.apply(update, out)
+            self._text(update, out)  # type: ignore[arg-type]
+            return
+        if kind in _COMPLETE:
+            self.health.complete_events += 1
+        elif kind is not up.Unknown:
+            self.health.control_events += 1
+        self._handlers[kind](update, out)
 
     def compact(self) -> None:
         """Bound what the open blocks keep; called now and then."""
@@ -175,11 +174,10 @@ class Session:
         out.append(ev.Malformed(line, reason, shown, agent=self.agent, run=self.run, at=self.at))
 
     def _text(self, update: up.Text, out: Events) -> None:
-        self._anything = True
         text = update.text
         if update.mode == "final":
             self.health.complete_events += 1
-        elif update.mode == "snapshot":
+        else:
             self.health.delta_events += 1
         lane = self._lane(update.lane, out)
         block = self._output_of(update) if update.kind == "tool_output" else self._block_of(lane, update, out)
@@ -216,7 +214,7 @@ class Session:
         message = self._message_of(lane, update, out)
         key = place_key(update.place, update.kind)
         if update.mode == "final" and update.place is None:
-            block = message.unfinished(update.kind)
+            block = message.unfinished(update.kind, update.text)
             if block is None and self.traits.armed:
                 block = self._frame_again(message, update)
         else:
@@ -342,6 +340,8 @@ class Session:
         if not block.number:
             block.ended = False  # nothing of it was told yet
         late = block.ended
+        if final and self.traits.armed and block.echo is None:
+            block.echo = block.size
         if text != block.text:
             text = well_formed(text)
         if block.superseded or (block.repaired and block.is_raw(text)) or block.truncated:
@@ -477,7 +477,12 @@ class Session:
         known = lane.messages.get(update.message)
         if known is not None:
             return known
-        if current is not None and not current.ended and self._other_id(current, update):
+        if current is not None and not current.ended and current.key is None and current.blocks:
+            if isinstance(update, up.ToolCall) or (isinstance(update, up.Text) and update.mode == "final"):
+                current.key = update.message  # its start was lost, or had no id
+                lane.messages[update.message] = current
+                return current
+        if current is not None and self._other_id(current, update):
             return current
         return self._open(lane, update.message, False, out)
 
@@ -486,9 +491,10 @@ class Session:
         if not self.traits.armed or not isinstance(update, up.Text) or update.mode != "final":
             return False
         block = current.unfinished(update.kind)
-        return block is not None and (
-            (block.size >= MIN_PREFIX_CHARS and update.text.startswith(block.text)) or block.is_raw(update.text)
-        )
+        if block is None:
+            again = self._frame_again(current, update)
+            return again is not None and again.raw_size > 0  # where texts stream, a new one has deltas
+        return (block.size >= MIN_PREFIX_CHARS and update.text.startswith(block.text)) or block.is_raw(update.text)
 
     def _open(self, lane: Lane, key: str | None, explicit: bool, out: Events) -> Message:
         self._overtake(lane, out)
@@ -689,7 +695,9 @@ class Session:
         lane.results_seen = True
         message = lane.message
         if message is not None and not message.ended and not message.explicit:
-            waiting = any(other.called and not other.returned for other in self._calls.values())
+            waiting = any(
+                other.called and not other.returned and other.lane == lane.parent for other in self._calls.values()
+            )
             if not waiting:
                 self._end_message(lane, message, "ok", True, out)
 
@@ -799,6 +807,7 @@ class Session:
 
     def _failed(self, update: up.Failure, out: Events) -> None:
         self._failure = update.reason
+        self._failing = True
 
     def _replied(self, update: up.Result, out: Events) -> None:
         if self._result is not None and not self._spoke:
@@ -812,7 +821,9 @@ class Session:
             complete = good and whole
             self._end_message(self._top, message, "ok" if complete else "cut", complete, out)
         self._result = update
+        self._failing = self._failing and not good
         self._spoke = False
+        self._top.results_seen = True  # what comes after an answer is another round
         self._reply = self._chosen_reply(update)
         if update.session_id is not None:
             self._info = msgspec.structs.replace(self._info, session_id=update.session_id)
@@ -865,7 +876,7 @@ class Session:
             elif call.output is not None:
                 self._end_block(self._lane(call.output.parent, out), call.output, False, out)
         if self._spoke or self._result is None:
-            self._reply = self._chosen_reply(None if self._spoke else self._result)
+            self._reply = self._chosen_reply(None if self._spoke else self._result) or self._reply
         outcome, reason = self._outcome(exit)
         usage, cost = self._totals(self._result)
         duration = self._result.duration_ms if self._result is not None else None
@@ -893,10 +904,10 @@ class Session:
             return "cancelled", (result.reason if result is not None else None) or died
         if result is not None and result.is_error:
             return "error", result.reason or self._failure or died
-        if self._failure is not None and (result is None or died):
+        if self._failure is not None and (self._failing or died):
             return "error", self._failure
         if result is not None or (self.traits.regular_end and self._spoke):
-            reply = self._reply if result is not None and not self._spoke else self._top.reply
+            reply = (self._spoke and self._top.reply) or self._reply or (result is None and self._top.reply)
             return ("ok", died) if reply else ("empty", died or "the agent ended without saying anything")
         if exit is not None and exit.code:
             return "error", died

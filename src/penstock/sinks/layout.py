@@ -82,6 +82,11 @@ class Layout:
         while self._queue and self._line is None:
             self._handle(self._queue.popleft())
 
+    def compact(self) -> None:
+        """Bound what is kept of the open line; called now and then."""
+        if self._text is not None:
+            self._text.compact()
+
     def close(self) -> None:
         """End the open line and write what waits."""
         self._give_up(None)

@@ -9,6 +9,9 @@ from penstock.sinks.sanitize import Guard, Sanitizer
 from penstock.sinks.styles import Palette, Style, call, codes, painted
 from penstock.titles import Telling
 
+PARTS = 256
+"""Pieces of a block's text that are kept apart."""
+
 
 class Stretch:
     """Writes one line and what hangs under it, piece by piece, as it would be written at once.
@@ -42,13 +45,13 @@ class Stretch:
         if not self._fresh and "\n" not in text:
             self._out.append(painted(self._palette, style, text))
             return
-        line, _, more = text.partition("\n")
+        line, broken, more = text.partition("\n")
         if line:
             self._write(line, style)
         lines = more.rstrip("\n")
         if lines:
             self._hang(lines, style)
-        for _ in range(text.count("\n") - lines.count("\n") - bool(lines)):
+        for _ in range(len(more) - len(lines) + bool(broken and not lines)):
             self._break()
 
     def _hang(self, lines: str, style: Style) -> None:
@@ -91,7 +94,7 @@ class Stretch:
 class Block:
     """A block of text or thinking in the top lane."""
 
-    __slots__ = ("_style", "agent", "kind", "message", "number", "parts", "sanitizer", "start", "stretch")
+    __slots__ = ("_joined", "_style", "agent", "kind", "message", "number", "parts", "sanitizer", "start", "stretch")
 
     def __init__(self, event: ev.BlockStarted | ev.Delta | ev.BlockRevised, message: int | None) -> None:
         self.number = event.block
@@ -100,6 +103,7 @@ class Block:
         self.message = message
         self.parts: list[str] = []  # the text so far, raw
         self.start = 0  # the first part that is not written
+        self._joined = 0  # the first part that was not joined from smaller ones
         self.sanitizer = Sanitizer()
         self.stretch: Stretch | None = None  # the last one
         self._style: Style = "dim" if event.kind == "thinking" else "text"
@@ -109,6 +113,16 @@ class Block:
         self.parts.append(text)
         self.start += 1
         self._put(self.sanitizer.feed(text))
+
+    def compact(self) -> None:
+        """Join the newest parts where they are many, so that memory is that of the text."""
+        live = self.start == len(self.parts)
+        first = max(self._joined, 0 if live else self.start)
+        if len(self.parts) - first > PARTS:
+            self.parts[first:] = ["".join(self.parts[first:])]
+            self._joined = first + 1
+            if live:
+                self.start = len(self.parts)
 
     def _put(self, text: str) -> None:
         if text and self.stretch is not None:

@@ -66,6 +66,7 @@ class TextSink:
             else:
                 layout.take(event)
                 open_block, grow = layout.open_block, layout.grow
+        layout.compact()
         return self._written() if layout.out else ""
 
     def close(self) -> str:

@@ -1,0 +1,110 @@
+"""Makes `docs/terminal.svg`: what a terminal shows of a real recording. Run by `make picture`.
+
+Penstock writes to a pipe in full colour mode; the few SGR codes that it uses are read here, and each run of
+characters in one style becomes a piece of SVG text. Nothing is drawn that Penstock did not write.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import unicodedata
+from html import escape
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDING = ROOT / "tests" / "recordings" / "claude" / "thinktools" / "input.ndjson"
+PICTURE = ROOT / "docs" / "terminal.svg"
+COMMAND = 'claude -p "…" --output-format stream-json --verbose --include-partial-messages | penstock'
+
+COLUMNS = 100
+CELL, LINE, MARGIN, BAR = 8.4, 21, 20, 34
+"""Width of a character and height of a line in pixels, for a monospaced font of 14 pixels; what is around them."""
+
+GROUND, FRAME, PLAIN, FAINT = "#16181d", "#2a2e37", "#d8dce4", "#868d9b"
+COLOURS = {31: "#f0717b", 32: "#8fce7a", 33: "#e6c06c", 36: "#62c1cf"}
+FAINT_COLOURS = {36: "#3f7d86"}
+SGR = re.compile(r"\x1b\[([0-9;]*)m")
+
+Piece = tuple[int, str, str]
+"""The column where a piece begins, its text, and its SVG attributes."""
+
+
+def output() -> str:
+    """What Penstock writes for the recording, with its codes."""
+    command = [sys.executable, "-m", "penstock", "read", str(RECORDING), "--mode", "full", "--color", "always"]
+    # As on a machine where nothing is configured, and in no CI service.
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("PENSTOCK_", "GITHUB_", "GITLAB_"))}
+    env |= {"PENSTOCK_CONFIG": os.devnull, "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(command, env=env, capture_output=True, check=True, encoding="utf-8")
+    return done.stdout
+
+
+def attributes(codes: set[int]) -> str:
+    """The SVG attributes for the SGR codes that are on."""
+    colour = next((code for code in codes if code in COLOURS), None)
+    bright, faint = (COLOURS[colour], FAINT_COLOURS.get(colour, FAINT)) if colour is not None else (PLAIN, FAINT)
+    fill = faint if 2 in codes else bright
+    return f'fill="{fill}"' + (' font-weight="bold"' if 1 in codes else "")
+
+
+def rows(text: str) -> list[list[Piece]]:
+    """The screen's rows: pieces in one style each, broken at the right edge as a terminal breaks them."""
+    found: list[list[Piece]] = [[]]
+    codes: set[int] = set()
+    column = 0
+    for number, part in enumerate(SGR.split(text)):
+        if number % 2:
+            codes = set() if part in ("", "0") else codes | {int(code) for code in part.split(";")}
+            continue
+        for character in part:
+            wide = 2 if unicodedata.east_asian_width(character) in "WF" else 1
+            if character == "\n" or column + wide > COLUMNS:
+                found.append([])
+                column = 0
+            if character == "\n":
+                continue
+            style = attributes(codes)
+            last = found[-1][-1] if found[-1] else None
+            if last is not None and last[2] == style:
+                found[-1][-1] = (last[0], last[1] + character, style)
+            else:
+                found[-1].append((column, character, style))
+            column += wide
+    return found[:-1] if not found[-1] else found
+
+
+def drawn(screen: list[list[Piece]]) -> str:
+    """The rows as an SVG window."""
+    width, height = round(2 * MARGIN + COLUMNS * CELL), BAR + 2 * MARGIN + LINE * len(screen) - 6
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        'role="img" aria-label="A run of an agent in a terminal, shown by Penstock">',
+        f'<rect width="{width}" height="{height}" rx="10" fill="{GROUND}"/>',
+        f'<path d="M0 {BAR}V10a10 10 0 0 1 10-10H{width - 10}a10 10 0 0 1 10 10V{BAR}z" fill="{FRAME}"/>',
+        *(f'<circle cx="{22 + 20 * dot}" cy="{BAR / 2:g}" r="6" fill="#4b5160"/>' for dot in range(3)),
+        "<g font-family=\"ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"14\" "
+        'xml:space="preserve">',
+    ]
+    for row, pieces in enumerate(screen):
+        y = BAR + MARGIN + 10 + LINE * row
+        for column, text, style in pieces:
+            # The length is fixed, so that a font of another width cannot move what follows.
+            size = CELL * sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+            lines.append(
+                f'<text x="{MARGIN + CELL * column:.1f}" y="{y}" {style} textLength="{size:.1f}" '
+                f'lengthAdjust="spacingAndGlyphs">{escape(text)}</text>'
+            )
+    return "\n".join([*lines, "</g>", "</svg>", ""])
+
+
+def picture() -> str:
+    """The whole picture: the command that is typed, and what comes out."""
+    return drawn(rows(f"\x1b[2m$ \x1b[0m{COMMAND}\n" + output()))
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(picture(), encoding="utf-8")
+    sys.stdout.write(f"{PICTURE.relative_to(ROOT)}\n")

@@ -1,0 +1,200 @@
+"""The words for people stay true: their examples run, their links lead somewhere, their tables are the code's."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from penstock import events, registry
+from penstock.cli import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    page
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md"), *ROOT.glob("bench/*.md")]
+    if ".venv" not in page.parts
+)
+RUN = ROOT / "tests" / "recordings" / "claude" / "tools" / "input.ndjson"
+
+# A block of Python, and a block with no language right behind it: what it prints. Examples that show a file
+# and are no program are marked `py`.
+EXAMPLE = re.compile(r"^```python\n(.*?)^```\n(?:\n```\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+
+
+def named(page: Path) -> str:
+    """A page as its path in the repository."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def examples() -> Iterator[Any]:
+    """Every example of every page: its code and what it prints, "" where that is not shown."""
+    for page in PAGES:
+        for found in EXAMPLE.finditer(page.read_text("utf-8")):
+            line = page.read_text("utf-8")[: found.start()].count("\n") + 1
+            yield pytest.param(found[1], found[2] or "", id=f"{named(page)}:{line}")
+
+
+@pytest.mark.parametrize(("code", "printed"), [*examples()])
+def test_examples_run(code: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each Python example runs where a recording lies as `run.ndjson`, and prints what the page says."""
+    shutil.copy(RUN, tmp_path / "run.ndjson")
+    monkeypatch.chdir(tmp_path)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(code, "example", "exec"), {"__name__": "example"})
+    if printed:
+        assert out.getvalue() == printed
+
+
+def test_there_are_examples() -> None:
+    """The README and the page on Python have examples, with what they print."""
+    for page, least in ((ROOT / "README.md", 1), (ROOT / "docs" / "python.md", 3)):
+        found = EXAMPLE.findall(page.read_text("utf-8"))
+        assert len(found) >= least
+        assert all(printed for _, printed in found)
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link can point to inside of a page, as GitHub makes it of the headings."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text("utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Each relative link leads to a file of the repository, and its anchor to a heading."""
+    for target in LINK.findall(FENCED.sub("", page.read_text("utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.is_relative_to(ROOT), target
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "agents"], ids=named)
+def test_pages_that_are_named_exist(page: Path) -> None:
+    """A page of `docs` that is named without a link is there as well (pages on agents also name those of others)."""
+    for name in re.findall(r"`(docs/[\w./-]*)`", page.read_text("utf-8")):
+        assert (ROOT / name).exists(), name
+
+
+def test_every_page_is_in_the_index() -> None:
+    """Every page is reached from the index of the documents, or from that of the agents."""
+    indexes = [ROOT / "docs" / "README.md", ROOT / "docs" / "agents" / "README.md"]
+    linked = {
+        (index.parent / target).resolve() for index in indexes for target in LINK.findall(index.read_text("utf-8"))
+    }
+    missing = {named(page) for page in (ROOT / "docs").glob("**/*.md") if page not in linked}
+    assert missing <= {named(index) for index in indexes}
+
+
+def sections() -> dict[str, str]:
+    """`docs/events.md` by its headings."""
+    parts = re.split(r"^## (.+)$", (ROOT / "docs" / "events.md").read_text("utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+EVENTS = {str(kind.__struct_config__.tag): kind for kind in get_args(events.Event)}
+
+
+@pytest.mark.parametrize("tag", EVENTS)
+def test_events_are_told(tag: str) -> None:
+    """Each event has a heading, its fields in a table (`?` where they may be absent), and a true example."""
+    section = sections()[tag]
+    table = section.split("| field | |\n|---|---|\n")[1].split("\n\n")[0]
+    told = dict(re.findall(r"^\| `(\w+)`(\??)", table, re.MULTILINE))
+    common = {field.name for field in msgspec.structs.fields(events.Base)}
+    fields = {field.name: "" if field.required else "?" for field in msgspec.structs.fields(EVENTS[tag])}
+    assert told == {name: mark for name, mark in fields.items() if name not in common}
+    [example] = re.findall(r"^```json\n(.*)\n```$", section, re.MULTILINE)
+    event = events.decode(example)
+    assert type(event) is EVENTS[tag]
+    assert msgspec.json.decode(events.encode([event])) == msgspec.json.decode(example)
+
+
+def test_nothing_else_is_told() -> None:
+    """No section of the page is about an event that is none."""
+    assert set(sections()) - set(EVENTS) == {"How to read them", "Fields of every event"}
+
+
+def test_notice_codes_are_told() -> None:
+    """The page has each notice code, and each outcome of a run, and no other."""
+    found = sections()
+    codes = re.findall(r"^\| `(\w+)` \|", found["notice"].split("| code | |")[1], re.MULTILINE)
+    assert codes == list(get_args(events.NoticeCode))
+    outcomes = re.findall(r"^\| `(\w+)` \|", found["run_ended"].split("| outcome | |")[1], re.MULTILINE)
+    assert outcomes == list(get_args(events.Outcome))
+
+
+def rows(page: str) -> dict[str, str]:
+    """The rows of a page's table of agents, by agent."""
+    return dict(re.findall(r"^\| \[(\w+)\]\(\S+\.md\)(.*)\|$", (ROOT / page).read_text("utf-8"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/agents/README.md"])
+def test_tables_of_agents(page: str) -> None:
+    """The tables have every agent, proven or not, and live text or not, as the registry has them."""
+    assert set(rows(page)) == set(registry.AGENTS)
+    for name, row in rows(page).items():
+        state, comes = [cell.strip() for cell in row.split("|")][1:3]
+        entry = registry.AGENTS[name]
+        assert state.strip("*").startswith("proven" if entry.proven else "unproven"), name
+        assert comes.startswith(("in pieces", "as it comes") if entry.live else "whole"), name
+
+
+def test_agents_resume_and_fork() -> None:
+    """The table of agents says who can resume and fork as the registry does."""
+    for name, row in rows("docs/agents/README.md").items():
+        said = [cell.strip() == "yes" for cell in row.split("|")[3:5]]
+        assert said == [registry.AGENTS[name].resume, registry.AGENTS[name].fork], name
+
+
+@pytest.mark.parametrize("agent", registry.AGENTS)
+def test_agents_have_pages(agent: str) -> None:
+    """Each agent has a page of its own: how it is read, and, where it is proven, its traps and its regular end."""
+    page = (ROOT / "docs" / "agents" / f"{agent}.md").read_text("utf-8")
+    assert page.startswith(f"# {agent}\n")
+    if registry.AGENTS[agent].proven:
+        assert {"## Traps", "## What proves its regular end"} <= set(page.splitlines())
+    else:
+        assert "nproven" in page or agent == "generic"
+
+
+def test_counters_of_health_are_told() -> None:
+    """The page on health has each counter."""
+    from penstock.contract.health import Health
+
+    table = (ROOT / "docs" / "health.md").read_text("utf-8").split("## Counters")[1].split("##")[0]
+    cells = " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))
+    assert set(re.findall(r"`(\w+)`", cells)) == {field.name for field in msgspec.structs.fields(Health)}
+
+
+def test_the_sample_of_the_text_output(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page on text output shows what is really written."""
+    monkeypatch.setenv("PENSTOCK_CONFIG", "/dev/null")
+    recording = RUN.parents[1] / "thinktools" / "input.ndjson"
+    assert main(["read", str(recording), "--mode", "none", "--color", "never"]) == 0
+    assert f"```\n{capfd.readouterr().out}```\n" in (ROOT / "docs" / "text-output.md").read_text("utf-8")
+
+
+def test_the_picture_is_of_today() -> None:
+    """`docs/terminal.svg` is what `make picture` draws now."""
+    spec = importlib.util.spec_from_file_location("picture", ROOT / "docs" / "picture.py")
+    assert spec is not None
+    assert spec.loader is not None
+    picture = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(picture)
+    assert picture.picture() == picture.PICTURE.read_text("utf-8")
