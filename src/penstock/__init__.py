@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.classic import InBlock as InBlock
     from penstock.classic import NotInBlock as NotInBlock
     from penstock.classic import StreamingSession as StreamingSession
+    from penstock.classic import StreamLineError as StreamLineError
     from penstock.classic import StreamingState as StreamingState
     from penstock.classic import TerminalMode as TerminalMode
     from penstock.classic import TextDeltaRenderer as TextDeltaRenderer
@@ -68,6 +69,7 @@ _HOME = {
     "StreamChunk": "penstock.sinks.chunks",
     "StreamEventClassifier": "penstock.classifier",
     "StreamEventType": "penstock.classifier",
+    "StreamLineError": "penstock.classic",
     "StreamingSession": "penstock.classic",
     "StreamingState": "penstock.classic",
     "TerminalMode": "penstock.classic",
@@ -102,6 +104,7 @@ __all__ = [
     "StreamChunk",
     "StreamEventClassifier",
     "StreamEventType",
+    "StreamLineError",
     "StreamingSession",
     "StreamingState",
     "TerminalMode",

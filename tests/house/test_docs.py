@@ -9,13 +9,16 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
 
-from penstock import events, registry
-from penstock.cli import main
+from penstock import Stream, TextSink, events, registry
+from penstock.cli import SINKS, main
+from penstock.testing import feeds
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -190,11 +193,55 @@ def test_the_sample_of_the_text_output(capfd: pytest.CaptureFixture[str], monkey
     assert f"```\n{capfd.readouterr().out}```\n" in (ROOT / "docs" / "text-output.md").read_text("utf-8")
 
 
-def test_the_picture_is_of_today() -> None:
-    """`docs/terminal.svg` is what `make picture` draws now."""
+@pytest.fixture(scope="module")
+def picture() -> ModuleType:
+    """The script that draws the picture of the README."""
     spec = importlib.util.spec_from_file_location("picture", ROOT / "docs" / "picture.py")
     assert spec is not None
     assert spec.loader is not None
-    picture = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(picture)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_picture_is_of_today(picture: ModuleType) -> None:
+    """`docs/terminal.svg` is what `make picture` draws now."""
     assert picture.picture() == picture.PICTURE.read_text("utf-8")
+
+
+def test_the_picture_says_what_penstock_says(picture: ModuleType) -> None:
+    """Row by row, the texts of the SVG are the plain output of the recording, under the command."""
+    lines: dict[str, str] = {}
+    for piece in ElementTree.parse(picture.PICTURE).getroot().iter("{http://www.w3.org/2000/svg}text"):
+        lines[piece.attrib["y"]] = lines.get(piece.attrib["y"], "") + (piece.text or "")
+    plain = TextSink("none").render(feeds.whole(Stream("claude"), picture.RECORDING.read_bytes()))
+    assert list(lines.values()) == [f"$ {picture.COMMAND}", *plain.splitlines()]
+    count = picture.RECORDING.read_bytes().count(b"\n")
+    assert f"printed {count} lines of JSON" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_picture_reads_what_a_terminal_reads(picture: ModuleType) -> None:
+    """Colours and bold begin and end where their codes do, lines wrap at the edge, wide characters take two columns."""
+    [first, second] = picture.rows("a\x1b[1mb\x1b[0m" + "日" * (picture.COLUMNS // 2) + "\n")
+    assert [(column, text) for column, text, _ in first] == [(0, "a"), (1, "b"), (2, "日" * (picture.COLUMNS // 2 - 1))]
+    assert [(column, text) for column, text, _ in second] == [(0, "日")]
+    assert "bold" in first[1][2]
+    assert "bold" not in first[0][2] + first[2][2]
+    assert picture.attributes({2, 36}) != picture.attributes({36}) != picture.attributes(set())
+
+
+@pytest.mark.parametrize("command", ["read", "replay", "demo", "agents", "config"])
+def test_flags_are_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every flag that a command's help names is in the page on the command line, or in that on configuration."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    flags = set(re.findall(r"^  (--[a-z]+)", capsys.readouterr().out, re.MULTILINE))
+    pages = [(ROOT / "docs" / name).read_text("utf-8") for name in ("cli.md", "configuration.md")]
+    assert flags - set(re.findall(r"--[a-z]+", "".join(pages))) == set()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/cli.md"])
+def test_sinks_are_told(page: str) -> None:
+    """The pages that have a table of sinks have all of them."""
+    table = re.split(r"^\| (?:`--to`|sink) \|.*\n.*\n", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE)[1]
+    assert set(re.findall(r"^\| `(\w+)`", table.split("\n\n")[0], re.MULTILINE)) == set(SINKS)

@@ -1,0 +1,384 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock import events as ev
+from penstock import updates as up
+from penstock.agents.pi import Pi
+from penstock.contract.session import Exit
+from penstock.decoding import fit
+from penstock.stream import Stream
+from penstock.testing.verify import verify
+
+Line = dict[str, Any]
+SESSION: Line = {
+    "type": "session",
+    "version": 3,
+    "id": "s",
+    "timestamp": "t",
+    "cwd": "/w",
+    "parentSession": "/old.jsonl",
+}
+AGENT: Line = {"type": "agent_start"}
+TURN: Line = {"type": "turn_start"}
+
+
+def message(*content: Line, stop: str = "stop", **fields: Any) -> Line:
+    """A message of the model."""
+    usage = {"input": 10, "output": 3, "cacheRead": 4, "cacheWrite": 0, "cost": {"total": 0.5}}
+    return {"role": "assistant", "content": list(content), "model": "m", "stopReason": stop, "usage": usage, **fields}
+
+
+def text(value: str) -> Line:
+    """A block of text."""
+    return {"type": "text", "text": value}
+
+
+def thinking(value: str) -> Line:
+    """A block of thinking."""
+    return {"type": "thinking", "thinking": value, "thinkingSignature": "reasoning_content"}
+
+
+def call(call_id: str, name: str, value: Any) -> Line:
+    """A call."""
+    return {"type": "toolCall", "id": call_id, "name": name, "arguments": value}
+
+
+def begin() -> Line:
+    """A message of the model starts."""
+    return {"type": "message_start", "message": message()}
+
+
+def ended(*content: Line, **fields: Any) -> list[Line]:
+    """A message and its turn end, both with the whole of it."""
+    said = message(*content, **fields)
+    return [{"type": "message_end", "message": said}, {"type": "turn_end", "message": said, "toolResults": []}]
+
+
+def piece(kind: str, index: int, *so_far: Line, partial: bool = True, **fields: Any) -> Line:
+    """An update; with the whole so far twice, as the older form has it."""
+    event = {"type": kind, "contentIndex": index, **fields}
+    if not partial:
+        return {"type": "message_update", "assistantMessageEvent": event}
+    whole = message(*so_far)
+    return {"type": "message_update", "assistantMessageEvent": {**event, "partial": whole}, "message": whole}
+
+
+def streamed(value: str, index: int = 0, partial: bool = True) -> list[Line]:
+    """A text in two pieces; the whole that they carry runs ahead."""
+    cut, whole = len(value) // 2, text(value)
+    lines = [piece("text_start", index, text(value[:cut]), partial=partial)]
+    lines += [piece("text_delta", index, whole, delta=part, partial=partial) for part in (value[:cut], value[cut:])]
+    return [*lines, piece("text_end", index, whole, content=value, partial=partial)]
+
+
+def agent_end(*messages: Line) -> Line:
+    """The agent stops, and tells all of its messages again."""
+    return {"type": "agent_end", "messages": list(messages)}
+
+
+def answer(value: str) -> list[Line]:
+    """A whole message of one text."""
+    return [TURN, begin(), *streamed(value), *ended(text(value))]
+
+
+def tool(call_id: str, value: str, failed: bool = False) -> list[Line]:
+    """A tool runs; its result comes three times."""
+    content = [text(value)]
+    result = {"role": "toolResult", "toolCallId": call_id, "toolName": "bash", "content": content, "isError": failed}
+    return [
+        {"type": "tool_execution_start", "toolCallId": call_id, "toolName": "bash", "args": {"command": "ls"}},
+        {
+            "type": "tool_execution_update",
+            "toolCallId": call_id,
+            "toolName": "bash",
+            "partialResult": {"content": content},
+        },
+        {
+            "type": "tool_execution_end",
+            "toolCallId": call_id,
+            "toolName": "bash",
+            "result": {"content": content},
+            "isError": failed,
+        },
+        {"type": "message_start", "message": result},
+        {"type": "message_end", "message": result},
+    ]
+
+
+def run(*lines: Line, exit: Exit | None = None) -> list[ev.Event]:
+    """The events of lines, verified."""
+    stream = Stream("pi", strict=True)
+    events = stream.feed(
+        b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
+    ) + stream.close(exit)
+    assert verify(events) == []
+    return events
+
+
+def of(events: list[ev.Event], *kinds: type[Any]) -> list[Any]:
+    """The events of some kinds."""
+    return [event for event in events if isinstance(event, kinds)]
+
+
+def blocks(events: list[ev.Event]) -> list[tuple[str, str, bool]]:
+    """The blocks but calls' input."""
+    return [
+        (event.kind, event.text, event.complete) for event in of(events, ev.BlockEnded) if event.kind != "tool_input"
+    ]
+
+
+def end(events: list[ev.Event]) -> tuple[str, str, str | None]:
+    """Outcome, reply and reason."""
+    last = events[-1]
+    assert isinstance(last, ev.RunEnded)
+    return last.outcome, last.reply, last.reason
+
+
+def read(*lines: Line) -> list[up.Update]:
+    """The updates of lines, read by one adapter."""
+    adapter = Pi()
+    return [update for line in lines for update in adapter.read(fit(line, Pi.wire))]
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_text_is_told_once(partial: bool) -> None:
+    """Deltas, end, whole message, turn and agent all carry it; the newer form has no whole in its updates."""
+    lines = [SESSION, AGENT, TURN, begin(), *streamed("Hello there", partial=partial), *ended(text("Hello there"))]
+    events = run(*lines, agent_end(message(text("Hello there"))))
+    assert [event.text for event in of(events, ev.Delta)] == ["Hello", " there"]
+    assert blocks(events) == [("text", "Hello there", True)]
+    assert end(events) == ("ok", "Hello there", None)
+    assert of(events, ev.RunStarted)[0].session_id == "s"
+
+
+def test_ends_come_after_later_blocks_have_begun() -> None:
+    """Blocks keep their place, however late their ends are."""
+    whole = (thinking("Hm so"), text("Look."), call("t1", "bash", {"command": "ls"}))
+    lines = [piece("thinking_start", 0, *whole), piece("thinking_delta", 0, *whole, delta="Hm so")]
+    lines += [piece("text_start", 1, *whole), piece("text_delta", 1, *whole, delta="Look.")]
+    lines += [piece("toolcall_start", 2, *whole), piece("toolcall_delta", 2, *whole, delta='{"command":"ls"}')]
+    lines += [piece("thinking_end", 0, *whole, content="Hm so"), piece("text_end", 1, *whole, content="Look.")]
+    lines += [piece("toolcall_end", 2, *whole, toolCall=whole[2]), *ended(*whole, stop="toolUse"), *tool("t1", "x")]
+    events = run(SESSION, AGENT, TURN, begin(), *lines, *answer("Done."), agent_end(message(text("Done."))))
+    assert blocks(events) == [("thinking", "Hm so", True), ("text", "Look.", True), ("text", "Done.", True)]
+    assert [(event.name, event.input) for event in of(events, ev.ToolCalled)] == [("bash", {"command": "ls"})]
+    assert of(events, ev.BlockRevised) == []
+    assert end(events) == ("ok", "Done.", None)
+    assert events[-1].rounds == 2  # type: ignore[union-attr]
+
+
+def test_text_goes_on_after_thinking_began_again() -> None:
+    """A delta of a block that was left belongs to it."""
+    whole = (text("One two"), thinking("Hm"))
+    lines = [piece("text_start", 0), piece("text_delta", 0, delta="One "), piece("thinking_start", 1)]
+    lines += [piece("thinking_delta", 1, delta="Hm"), piece("text_delta", 0, delta="two"), *ended(*whole)]
+    events = run(SESSION, begin(), *lines, agent_end(message(*whole)))
+    assert sorted(blocks(events)) == [("text", "One two", True), ("thinking", "Hm", True)]
+    assert end(events) == ("ok", "One two", None)
+
+
+def test_a_call_of_the_newer_form() -> None:
+    """Its name comes only with its end: the input waits for it, and nothing of it is lost."""
+    made = call("t1", "bash", {"command": "ls"})
+    lines = [piece("toolcall_start", 0, partial=False), piece("toolcall_delta", 0, partial=False, delta='{"command":')]
+    lines += [
+        piece("toolcall_delta", 0, partial=False, delta='"ls"}'),
+        piece("toolcall_end", 0, partial=False, toolCall=made),
+    ]
+    events = run(SESSION, begin(), *lines, *ended(made, stop="toolUse"), *tool("t1", "x"), *answer("Ok."), agent_end())
+    assert [(event.call_id, event.name, event.input) for event in of(events, ev.ToolCalled)] == [
+        ("t1", "bash", {"command": "ls"})
+    ]
+    assert [event.text for event in of(events, ev.BlockEnded) if event.kind == "tool_input"] == ['{"command":"ls"}']
+
+
+def test_a_tool_result_is_told_once() -> None:
+    """The end of the tool, its message and the turn repeat it; the moving window of the output is no text."""
+    made = call("t1", "bash", {"command": "ls"})
+    events = run(
+        SESSION,
+        begin(),
+        *ended(made, stop="toolUse"),
+        *tool("t1", "no\n\nCommand exited with code 3", True),
+        agent_end(),
+    )
+    assert [(event.text, event.is_error, event.name) for event in of(events, ev.ToolReturned)] == [
+        ("no\n\nCommand exited with code 3", True, "bash")
+    ]
+    assert not any(event.kind == "tool_output" for event in of(events, ev.BlockStarted))
+
+
+FAILED = {"stop": "error", "errorMessage": "terminated"}
+RETRY: Line = {"type": "auto_retry_start", "attempt": 1, "maxAttempts": 2, "delayMs": 300, "errorMessage": "terminated"}
+
+
+def broken(value: str) -> list[Line]:
+    """A message that breaks off in the middle."""
+    return [
+        TURN,
+        begin(),
+        *streamed(value)[:-1],
+        *ended(text(value), **FAILED),
+        agent_end(message(text(value), **FAILED)),
+    ]
+
+
+def test_a_retry_takes_its_text_back() -> None:
+    """Several agent ends; the attempt that broke is superseded and no part of the reply."""
+    lines = [SESSION, AGENT, *broken("This reply will br"), RETRY, AGENT, *answer("This reply is whole.")]
+    done = {"type": "auto_retry_end", "success": True, "attempt": 1}
+    events = run(*lines, done, agent_end(message(text("This reply is whole."))))
+    assert blocks(events) == [("text", "This reply will br", False), ("text", "This reply is whole.", True)]
+    assert [event.status for event in of(events, ev.MessageEnded)] == ["superseded", "ok"]
+    assert [event.code for event in of(events, ev.Notice)] == ["retry"]
+    assert end(events) == ("ok", "This reply is whole.", None)
+    assert events[-1].rounds == 1  # type: ignore[union-attr]
+
+
+def test_retries_that_are_used_up() -> None:
+    """Exit 0 all the same: the outcome is error, the text of the last attempt stays and is not complete."""
+    over = {"type": "auto_retry_end", "success": False, "attempt": 1, "finalError": "terminated"}
+    events = run(SESSION, AGENT, *broken("This re"), RETRY, AGENT, *broken("This reply"), over, exit=Exit(0))
+    assert blocks(events) == [("text", "This re", False), ("text", "This reply", False)]
+    assert [event.status for event in of(events, ev.MessageEnded)] == ["superseded", "cut"]
+    assert end(events) == ("error", "This reply", "terminated")
+
+
+def test_an_error_that_is_not_tried_again() -> None:
+    """The dangling start of a compaction does not hide it."""
+    lines = (
+        broken("")[:2]
+        + ended(**FAILED)
+        + [agent_end(message(**FAILED)), {"type": "compaction_start", "reason": "overflow"}]
+    )
+    events = run(SESSION, AGENT, *lines, exit=Exit(0))
+    assert end(events) == ("error", "", "terminated")
+    assert [event.code for event in of(events, ev.Notice)] == ["compaction"]
+
+
+def test_an_error_after_an_answer() -> None:
+    """A failure that follows an answer is not taken back by it."""
+    events = run(SESSION, AGENT, *answer("Fine."), agent_end(message(text("Fine."))), AGENT, *broken("And th"))
+    assert end(events) == ("error", "And th", "terminated")
+
+
+def test_a_second_prompt_is_another_round() -> None:
+    """What comes after an agent's end has its own reply."""
+    first = [AGENT, *answer("Done."), agent_end(message(text("Done.")))]
+    events = run(SESSION, *first, *first)
+    assert [event.reply for event in of(events, ev.Replied)] == ["Done.", "Done."]
+    assert end(events) == ("ok", "Done.", None)
+
+
+def test_the_token_limit() -> None:
+    """It is an answer; its message says why it stopped."""
+    events = run(
+        SESSION,
+        begin(),
+        *streamed("Partial"),
+        *ended(text("Partial"), stop="length"),
+        agent_end(message(text("Partial"), stop="length")),
+    )
+    assert [event.stop_reason for event in of(events, ev.MessageEnded)] == ["length"]
+    assert end(events) == ("ok", "Partial", None)
+
+
+def test_aborted() -> None:
+    """Cancelled, with the text so far."""
+    stopped = {"stop": "aborted", "errorMessage": "Request was aborted."}
+    events = run(
+        SESSION,
+        begin(),
+        *streamed("tick 0 ti")[:-1],
+        *ended(text("tick 0 ti"), **stopped),
+        agent_end(message(text("tick 0 ti"), **stopped)),
+    )
+    assert blocks(events) == [("text", "tick 0 ti", False)]
+    assert end(events) == ("cancelled", "tick 0 ti", "Request was aborted.")
+
+
+def test_killed() -> None:
+    """No agent end is no regular end."""
+    events = run(SESSION, AGENT, TURN, begin(), *streamed("tick 0 ti")[:-1], exit=Exit(signal=15))
+    assert blocks(events) == [("text", "tick 0 ti", False)]
+    assert end(events) == ("cut_off", "tick 0 ti", "killed by signal 15")
+
+
+def test_only_the_session_line() -> None:
+    """A run that says nothing more is cut off, and can be resumed."""
+    events = run(SESSION)
+    assert end(events)[0] == "cut_off"
+    assert events[-1].session_id == "s"  # type: ignore[union-attr]
+
+
+def test_an_empty_answer() -> None:
+    """A message without content is no reply."""
+    events = run(SESSION, AGENT, TURN, begin(), *ended(), agent_end(message()))
+    assert end(events)[0] == "empty"
+    assert of(events, ev.BlockStarted) == []
+
+
+def test_a_whole_message_that_says_more() -> None:
+    """The whole is the truth where deltas were lost."""
+    lines = [begin(), piece("text_start", 0), piece("text_delta", 0, delta="Hel"), *ended(text("Hello"))]
+    events = run(SESSION, *lines, agent_end(message(text("Hello"))))
+    assert [event.text for event in of(events, ev.Delta)] == ["Hel", "lo"]
+    assert end(events) == ("ok", "Hello", None)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ({"type": "compaction_start", "reason": "threshold"}, "compacting the conversation (threshold)"),
+        (
+            {"type": "compaction_end", "reason": "threshold", "aborted": False, "willRetry": False},
+            "conversation compacted",
+        ),
+        ({"type": "compaction_end", "aborted": True}, "compaction given up"),
+        ({"type": "compaction_end", "errorMessage": "too long"}, "the conversation could not be compacted: too long"),
+    ],
+)
+def test_compaction(line: Line, expected: str) -> None:
+    """Its start and its end are notices."""
+    [notice] = read(line)
+    assert isinstance(notice, up.Notice)
+    assert (notice.code, notice.text) == ("compaction", expected)
+
+
+def test_usage_is_that_of_one_call() -> None:
+    """Cached tokens are part of the input, and an attempt that was given up is not counted."""
+    events = run(SESSION, *broken("Thi"), RETRY, *answer("Ok."), agent_end(message(text("Ok."))))
+    [used] = of(events, ev.UsageReported)
+    assert (used.input_tokens, used.output_tokens, used.cached_tokens, used.cost_usd) == (14, 3, 4, 0.5)
+    assert events[-1].cost_usd == 0.5  # type: ignore[union-attr]
+
+
+def test_lines_that_say_nothing() -> None:
+    """Frames and news of the program itself are silent; new kinds are told."""
+    kinds = (
+        "agent_start turn_start turn_end tool_execution_update queue_update session_info_changed thinking_level_changed"
+    )
+    assert read(*({"type": kind} for kind in kinds.split())) == []
+    assert read(piece("start", 0), piece("done", 0), piece("error", 0)) == []
+    assert read({"type": "brand_new", "text": "x"}) == [up.Unknown("brand_new", "x")]
+    assert read(piece("song_delta", 0, delta="la")) == [up.Unknown("message_update/song_delta", "la")]
+    assert read(*ended({"type": "song", "text": "la"}))[0] == up.Unknown("message/song", "la")
+
+
+def test_other_roles() -> None:
+    """The user's words are no block, an extension's are a notice."""
+    user = {"role": "user", "content": [text("the prompt")]}
+    assert read({"type": "message_start", "message": user}, {"type": "message_end", "message": user}) == []
+    custom = {"role": "custom", "content": "said by an extension"}
+    assert read({"type": "message_end", "message": custom}) == [up.Notice("status", "said by an extension")]
+
+
+@pytest.mark.parametrize("char", ["\u2028", "\x85", "\x7f", "\x9b31m", "\x00"])
+def test_nasty_characters(char: str) -> None:
+    """They stay as they are."""
+    value = f"aaaa{char}b"
+    assert end(run(SESSION, *answer(value), agent_end(message(text(value))))) == ("ok", value, None)

@@ -1,0 +1,331 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock import events as ev
+from penstock import updates as up
+from penstock.agents.qwen import Qwen
+from penstock.contract.session import Exit
+from penstock.decoding import fit
+from penstock.stream import Stream
+from penstock.testing.verify import verify
+
+Line = dict[str, Any]
+INIT: Line = {
+    "type": "system",
+    "subtype": "init",
+    "session_id": "s",
+    "model": "m",
+    "permission_mode": "yolo",
+    "qwen_code_version": "0.15.10",
+    "tools": ["todo_write"],
+}
+GOAL: Line = {
+    "type": "stream_event",
+    "event": {"type": "goal_state", "goal_state": {"v": 2, "goal": None, "activity": "idle"}},
+}
+API_ERROR = "[API Error: terminated (cause: other side closed)]"
+
+
+def api(kind: str, **fields: Any) -> Line:
+    """One event of the API."""
+    return {"type": "stream_event", "event": {"type": kind, **fields}, "parent_tool_use_id": None}
+
+
+def begin(message: str) -> Line:
+    """A message starts; the wire says so once, whatever ids follow."""
+    return api("message_start", message={"id": message, "role": "assistant", "content": []})
+
+
+def whole(message: str, *content: Line, parent: str | None = None) -> Line:
+    """Blocks of one kind, under an id of their own."""
+    return {"type": "assistant", "message": {"id": message, "content": list(content)}, "parent_tool_use_id": parent}
+
+
+def block(message: str, kind: str, value: str, cut: int = 2) -> list[Line]:
+    """A block: always index 0, its stop before its line."""
+    pieces = [value[:cut], value[cut:]]
+    deltas = [api("content_block_delta", index=0, delta={"type": f"{kind}_delta", kind: piece}) for piece in pieces]
+    first = api("content_block_start", index=0, content_block={"type": kind, kind: ""})
+    return [first, *deltas, api("content_block_stop", index=0), whole(message, {"type": kind, kind: value})]
+
+
+def calls(message: str, *made: tuple[str, str, Any], partial: bool = True) -> list[Line]:
+    """Calls: each in a block of its own, then all in one line."""
+    lines: list[Line] = []
+    for index, (call_id, name, value) in enumerate(made):
+        use = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(value)}
+        lines += [
+            api("content_block_start", index=index, content_block=use),
+            api("content_block_delta", index=index, delta=delta),
+        ]
+        lines += [api("content_block_stop", index=index)]
+    uses = [{"type": "tool_use", "id": call_id, "name": name, "input": value} for call_id, name, value in made]
+    return [*(lines if partial else []), whole(message, *uses)]
+
+
+def returned(call_id: str, content: str, parent: str | None = None, **fields: Any) -> Line:
+    """A call's result."""
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": content, "is_error": False, **fields}
+    return {"type": "user", "message": {"role": "user", "content": [block]}, "parent_tool_use_id": parent}
+
+
+def result(reply: str, **fields: Any) -> Line:
+    """The end of the run."""
+    return {"type": "result", "subtype": "success", "is_error": False, "session_id": "s", "result": reply, **fields}
+
+
+STOP = api("message_stop")
+
+
+def run(*lines: Line, exit: Exit | None = None) -> list[ev.Event]:
+    """The events of lines, verified."""
+    stream = Stream("qwen", strict=True)
+    events = stream.feed(
+        b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
+    ) + stream.close(exit)
+    assert verify(events) == []
+    return events
+
+
+def of(events: list[ev.Event], *kinds: type[Any]) -> list[Any]:
+    """The events of some kinds."""
+    return [event for event in events if isinstance(event, kinds)]
+
+
+def blocks(events: list[ev.Event]) -> list[tuple[str, str, bool]]:
+    """The blocks of the top lane, but calls' input."""
+    ended = [event for event in of(events, ev.BlockEnded) if event.kind != "tool_input" and event.parent is None]
+    return [(event.kind, event.text, event.complete) for event in ended]
+
+
+def end(events: list[ev.Event]) -> tuple[str, str, str | None]:
+    """Outcome, reply and reason."""
+    last = events[-1]
+    assert isinstance(last, ev.RunEnded)
+    return last.outcome, last.reply, last.reason
+
+
+def read(*lines: Line) -> list[up.Update]:
+    """The updates of lines, read by one adapter."""
+    adapter = Qwen()
+    return [update for line in lines for update in adapter.read(fit(line, Qwen.wire))]
+
+
+def test_indexes_and_ids_start_again_for_each_block() -> None:
+    """Index 0 again and a new id for each block, all in one message; what repeats is silent."""
+    made = [("t1", "run_shell_command", {"command": "ls"})]
+    lines = [begin("a"), *block("a", "thinking", "Hm so"), *block("b", "text", "Looking."), *calls("c", *made), STOP]
+    events = run(
+        INIT, GOAL, *lines, returned("t1", "x"), begin("d"), *block("d", "text", "Done."), STOP, result("Done.")
+    )
+    assert blocks(events) == [("thinking", "Hm so", True), ("text", "Looking.", True), ("text", "Done.", True)]
+    assert len(of(events, ev.MessageStarted)) == 2
+    assert [(event.call_id, event.input) for event in of(events, ev.ToolCalled)] == [("t1", {"command": "ls"})]
+    assert of(events, ev.Unknown, ev.BlockRevised) == []
+    assert end(events) == ("ok", "Done.", None)
+
+
+def test_two_texts_of_one_message() -> None:
+    """Text, thinking, text, at index 0 each: three blocks, one reply."""
+    lines = [begin("a"), *block("a", "text", "One. "), *block("b", "thinking", "Hm"), *block("c", "text", "Two.")]
+    events = run(INIT, *lines, STOP, result("One. Two."))
+    assert [text for _, text, _ in blocks(events)] == ["One. ", "Hm", "Two."]
+    assert end(events) == ("ok", "One. Two.", None)
+
+
+def test_equal_texts_of_one_message() -> None:
+    """Two blocks that say the same are two."""
+    events = run(
+        INIT,
+        begin("a"),
+        *block("a", "text", "Done."),
+        *block("b", "thinking", "Hm"),
+        *block("c", "text", "Done."),
+        STOP,
+    )
+    assert [text for _, text, _ in blocks(events)] == ["Done.", "Hm", "Done."]
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_several_calls_in_one_line(partial: bool) -> None:
+    """All are made once, in order, and their results end one round."""
+    made = [("t1", "read_file", {"path": "a"}), ("t2", "read_file", {"path": "b"}), ("t3", "ping", {})]
+    opening, closing = ([begin("a")], [STOP]) if partial else ([], [])
+    lines = [
+        *opening,
+        *calls("a", *made, partial=partial),
+        *closing,
+        returned("t2", "B"),
+        returned("t1", "A"),
+        returned("t3", "C"),
+    ]
+    last = (
+        [begin("d"), *block("d", "text", "Both."), STOP] if partial else [whole("d", {"type": "text", "text": "Both."})]
+    )
+    events = run(INIT, *lines, *last, result("Both."))
+    assert [(event.call_id, event.input) for event in of(events, ev.ToolCalled)] == [
+        (name, value) for name, _, value in made
+    ]
+    assert [event.text for event in of(events, ev.ToolReturned)] == ["B", "A", "C"]
+    assert end(events) == ("ok", "Both.", None)
+    assert events[-1].rounds == 2  # type: ignore[union-attr]
+
+
+def test_rounds_without_partial_messages() -> None:
+    """Lines of one round are one message; the tool's result ends it."""
+    text, more = {"type": "text", "text": "I look."}, {"type": "text", "text": "Done."}
+    made = calls("b", ("t1", "ls", {}), partial=False)
+    events = run(INIT, whole("a", text), *made, returned("t1", "x"), whole("c", more), result("Done."))
+    started = of(events, ev.MessageStarted, ev.ToolReturned)
+    assert [type(event).__name__ for event in started] == ["MessageStarted", "ToolReturned", "MessageStarted"]
+    assert end(events) == ("ok", "Done.", None)
+    assert events[-1].rounds == 2  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("said", ["", "Half of the rep"])
+def test_an_api_error_of_the_older_version(said: str) -> None:
+    """Success in name, exit 0: the text stays as it is, the outcome is error, the reason is the string."""
+    text = said + API_ERROR
+    events = run(INIT, begin("a"), *block("a", "text", text), STOP, result(text), exit=Exit(0))
+    assert blocks(events) == [("text", text, True)]
+    assert end(events) == ("error", text, API_ERROR)
+    assert [event.is_error for event in of(events, ev.Replied)] == [True]
+
+
+def test_an_api_error_of_the_newer_version() -> None:
+    """An error in name and exit 1: text, outcome and reason are the same."""
+    text = "Half" + API_ERROR
+    ended = {
+        "type": "result",
+        "subtype": "error_during_execution",
+        "is_error": True,
+        "error": {"message": API_ERROR},
+        "session_id": "s",
+    }
+    events = run(INIT, GOAL, begin("a"), *block("a", "text", text), STOP, ended, exit=Exit(1))
+    assert blocks(events) == [("text", text, True)]
+    assert end(events) == ("error", text, API_ERROR)
+
+
+def test_an_api_error_of_several_lines() -> None:
+    """The string may hold line ends and brackets."""
+    error = '[API Error: 400 bad [x]\n{"a": 1}]\n'
+    [update] = read(result("Text. " + error))
+    assert isinstance(update, up.Result)
+    assert (update.is_error, update.reason, update.reply) == (True, error.strip(), None)
+
+
+def test_a_reply_that_only_speaks_of_api_errors() -> None:
+    """In the middle of a reply it is the model's own word."""
+    [update] = read(result("It printed [API Error: x] and went on."))
+    assert isinstance(update, up.Result)
+    assert not update.is_error
+
+
+def test_text_that_an_unmarked_retry_repeats_stays() -> None:
+    """Nothing on the wire tells the repeat from text that the model meant."""
+    text = "This reply" * 3 + API_ERROR
+    deltas = [api("content_block_delta", index=0, delta={"type": "text_delta", "text": "This reply"})] * 3
+    deltas += [api("content_block_delta", index=0, delta={"type": "text_delta", "text": API_ERROR})]
+    lines = [
+        api("content_block_start", index=0, content_block={"type": "text", "text": ""}),
+        *deltas,
+        api("content_block_stop", index=0),
+    ]
+    events = run(INIT, begin("a"), *lines, whole("a", {"type": "text", "text": text}), STOP, result(text))
+    assert blocks(events) == [("text", text, True)]
+    assert end(events) == ("error", text, API_ERROR)
+
+
+def test_interrupted_newer_version() -> None:
+    """The open block is flushed, then there is nothing more: cut off, with its text."""
+    events = run(INIT, begin("a"), *block("a", "text", "tick 0 tick"), STOP, exit=Exit(signal=2, cancelled=True))
+    assert blocks(events) == [("text", "tick 0 tick", True)]
+    assert end(events)[:2] == ("cancelled", "tick 0 tick")
+
+
+def test_killed_in_mid_text() -> None:
+    """No stop, no line: the block is cut."""
+    events = run(INIT, begin("a"), *block("a", "text", "tick 0 tick")[:3])
+    assert blocks(events) == [("text", "tick 0 tick", False)]
+    assert end(events)[0] == "cut_off"
+
+
+def test_a_sub_agent() -> None:
+    """Its calls stand in its lane, without message starts; the top agent goes on afterwards."""
+    lines = [begin("a"), *calls("a", ("a1", "task", {"prompt": "look"})), STOP]
+    lines += [{"type": "user", "message": {"content": [{"type": "text", "text": "look"}]}, "parent_tool_use_id": "a1"}]
+    for n in ("1", "2"):
+        use = {"type": "tool_use", "id": f"t{n}", "name": "run_shell_command", "input": {"command": n}}
+        lines += [
+            whole(f"s{n}", use, parent="a1"),
+            returned(f"t{n}", "Command: x\nOutput: y\nExit Code: 0", parent="a1"),
+        ]
+    lines += [returned("a1", "Report."), begin("b"), *block("b", "text", "So."), STOP, result("So.")]
+    events = run(INIT, *lines)
+    inner = [event for event in events if event.parent == "a1"]
+    assert [event.call_id for event in of(inner, ev.ToolCalled)] == ["t1", "t2"]
+    assert len(of(inner, ev.MessageStarted)) == len(of(inner, ev.MessageEnded)) == 2
+    assert end(events) == ("ok", "So.", None)
+    assert events[-1].rounds == 2  # type: ignore[union-attr]
+
+
+def test_sub_agents_in_parallel_have_their_own_rounds() -> None:
+    """A call of another lane that is still open does not hold a lane's message open."""
+    lines = [begin("a"), *calls("a", ("a1", "task", {}), ("a2", "task", {})), STOP]
+    for n in range(2):
+        uses = {lane: {"type": "tool_use", "id": f"{lane}-{n}", "name": "ls", "input": {}} for lane in ("a1", "a2")}
+        lines += [whole(f"m{lane}{n}", use, parent=lane) for lane, use in uses.items()]
+        lines += [returned(f"{lane}-{n}", "ok", parent=lane) for lane in uses]
+    events = run(
+        INIT,
+        *lines,
+        returned("a1", "x"),
+        returned("a2", "y"),
+        begin("b"),
+        *block("b", "text", "So."),
+        STOP,
+        result("So."),
+    )
+    for lane in ("a1", "a2"):
+        assert len([event for event in of(events, ev.MessageStarted) if event.parent == lane]) == 2
+
+
+def test_todos_are_a_plan() -> None:
+    """The tool of this name tells a plan."""
+    made = calls(
+        "a", ("t1", "todo_write", {"todos": [{"id": "1", "content": "Look", "status": "in_progress"}]}), partial=False
+    )
+    assert up.Plan([ev.PlanItem("Look", "in_progress")]) in read(*made)
+
+
+def test_other_lines() -> None:
+    """Progress is silent; control requests of other kinds, too; what is unknown is told."""
+    silent = [GOAL, api("tool_progress", tool_use_id="t", content="..."), {"type": "control_response", "response": {}}]
+    assert read(*silent) == []
+    assert read(api("brand_new")) == [up.Unknown("stream_event/brand_new")]
+    assert read({"type": "system", "subtype": "brand_new", "data": {"text": "x"}}) == [
+        up.Unknown("system/brand_new", "brand new: x")
+    ]
+
+
+def test_who_the_agent_is() -> None:
+    """Session, model and version are in the init line; cached tokens are part of the input."""
+    started = read(INIT)[-1]
+    assert isinstance(started, up.RunStart)
+    assert (started.session_id, started.model, started.version) == ("s", "m", "0.15.10")
+    [update] = read(result("x", usage={"input_tokens": 100, "output_tokens": 3, "cache_read_input_tokens": 40}))
+    assert isinstance(update, up.Result)
+    assert update.usage == ev.Usage(100, 3, 40)
+
+
+@pytest.mark.parametrize("char", ["\u2028", "\x85", "\x7f", "\x9b31m", "\x00"])
+def test_nasty_characters(char: str) -> None:
+    """They stay as they are."""
+    events = run(INIT, begin("a"), *block("a", "text", f"a{char}b"), STOP, result(f"a{char}b"))
+    assert end(events) == ("ok", f"a{char}b", None)
