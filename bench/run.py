@@ -146,8 +146,8 @@ def per_byte(streams: dict[str, tuple[str, list[bytes]]], quick: bool) -> Iterat
     works: dict[str, Work] = {}
     for title, (agent, chunks) in streams.items():
         lines = b"".join(chunks).split(b"\n")[:-1]
-        works[title] = lambda agent=agent, chunks=chunks: penstock(agent, chunks)
-        works[f"loads {title}"] = lambda lines=lines: loads(lines)
+        works[title] = partial(penstock, agent, chunks)
+        works[f"loads {title}"] = partial(loads, lines)
     best = measured(works, 2 if quick else 3)
     first = None
     for title, (_, chunks) in streams.items():

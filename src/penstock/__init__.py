@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from penstock.classic import InBlock as InBlock
     from penstock.classic import NotInBlock as NotInBlock
     from penstock.classic import StreamingSession as StreamingSession
-    from penstock.classic import StreamLineError as StreamLineError
     from penstock.classic import StreamingState as StreamingState
+    from penstock.classic import StreamLineError as StreamLineError
     from penstock.classic import TerminalMode as TerminalMode
     from penstock.classic import TextDeltaRenderer as TextDeltaRenderer
     from penstock.classic import ThinkingDeltaRenderer as ThinkingDeltaRenderer

@@ -745,6 +745,17 @@ def test_a_stream_without_its_message_start() -> None:
     assert run.ended_as == ("ok", "Hello", None)
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [(None, []), ("", []), ("Hi", ["Hi"]), (text("Hi"), ["Hi"]), ([text("a"), None, 3, text("b")], ["a", "b"])],
+)
+def test_contents_of_a_whole_line(content: Any, expected: list[str]) -> None:
+    """A text, a block or a list; nothing at all makes no message."""
+    run = Run([INIT, {"type": "assistant", "message": {"id": "m1", "content": content}}, result("x")])
+    assert [value for _, value, _ in run.blocks] == expected
+    assert len(run.of(ev.MessageStarted)) == min(1, len(expected))
+
+
 def test_deltas_only() -> None:
     """Neither starts nor ends nor whole lines: the text is there."""
     run = Run([delta(0, "Hel"), delta(0, "lo"), result("Hello")])

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import pytest
 
 import penstock
-from penstock import events
 from penstock.registry import AGENTS
 
 ROOT = Path(__file__).parents[2]
@@ -214,29 +213,10 @@ def test_every_exported_name_is_at_home() -> None:
             assert getattr(importlib.import_module(found.__module__), name) is found
 
 
-@pytest.mark.parametrize("agent", AGENTS)
-def test_every_agent_has_a_page(agent: str) -> None:
-    """`docs/agents/NAME.md` says what is known of the agent."""
-    page = ROOT / "docs" / "agents" / f"{agent}.md"
-    assert page.is_file()
-    assert page.read_text("utf-8").startswith("# ")
-
-
 @pytest.mark.parametrize("agent", [name for name, entry in AGENTS.items() if entry.proven])
 def test_every_proven_agent_has_recordings(agent: str) -> None:
     """An agent is proven by recordings of the real one."""
     assert list((ROOT / "tests" / "recordings").glob(f"{agent}/*/input.ndjson"))
-
-
-@pytest.mark.parametrize("kind", events.Event.__args__, ids=lambda kind: kind.__struct_config__.tag)
-def test_the_format_is_documented(kind: type[events.Base]) -> None:
-    """`docs/events.md` has a section for every type of event, with all of its fields."""
-    page = (ROOT / "docs" / "events.md").read_text("utf-8")
-    sections = dict(re.findall(r"^## `?(\w+)`?\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
-    section = sections[str(kind.__struct_config__.tag)]
-    own = set(kind.__struct_fields__) - set(events.Base.__struct_fields__)
-    rows = re.findall(r"^\| *(`[^|]*)\|", section, re.MULTILINE)
-    assert own <= {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
 @pytest.mark.parametrize("path", MODULES.values(), ids=lambda path: path.relative_to(PACKAGE).as_posix())

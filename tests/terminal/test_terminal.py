@@ -61,10 +61,12 @@ class Terminal:
         self._theirs = theirs  # kept open: reading a terminal that nobody else has open is an error
 
     def feed(self, data: bytes) -> None:
-        """Write to the pipe that Penstock reads."""
+        """Write to the pipe that Penstock reads, as it takes it."""
         assert self.process.stdin is not None
-        self.process.stdin.write(data)
-        self.process.stdin.flush()
+        pipe = self.process.stdin.fileno()
+        for at in range(0, len(data), select.PIPE_BUF):
+            assert select.select([], [pipe], [], LIMIT)[1], "nothing is read any more"
+            os.write(pipe, data[at : at + select.PIPE_BUF])
 
     def type(self, keys: bytes) -> None:
         """Press keys."""
@@ -79,8 +81,10 @@ class Terminal:
         """End the pipe, take all that comes; the exit status."""
         assert self.process.stdin is not None
         self.process.stdin.close()
+        quiet = 0.0
         while self.process.poll() is None:
-            self._take(0.01)
+            quiet = 0.0 if self._take(0.01) else quiet + 0.01
+            assert quiet < LIMIT, "it does not end"
         while self._take(0):
             pass
         return self.process.returncode
@@ -172,6 +176,17 @@ def test_only_text_and_colours(recording: Recording, open_terminal: Open) -> Non
     if not any(type(event) is BlockRevised for event in events):
         sink = TextSink("none")
         assert untimed(terminal.text) == untimed(sink.render(events) + sink.close())
+
+
+def test_an_agent_never_waits_for_the_terminal(open_terminal: Open) -> None:
+    """All that an agent prints is taken in while nobody reads the terminal, and then shown to the end."""
+    data = read("gemini/long")
+    assert len(data) > 4 * 65_536  # more than the pipe and the terminal hold
+    terminal = open_terminal()
+    terminal.feed(data)
+    assert terminal.seen == b""
+    assert terminal.end() == 0
+    assert "word2999 of a long reply" in terminal.text
 
 
 @pytest.mark.parametrize("width", WIDTHS)

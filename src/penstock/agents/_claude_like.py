@@ -298,7 +298,9 @@ class ClaudeLike:
             return
         key = self._key(message)
         content = message.content
-        for block in content if isinstance(content, list) else [{"type": "text", "text": text_of(content)}]:
+        if not isinstance(content, list):
+            content = [{"type": "text", "text": said}] if (said := text_of(content)) else []
+        for block in content:
             yield from self._whole(as_dict(block), key, lane)
         if (usage := self._figures(message.usage, output=False)) is not None:
             yield ModelUsage(usage, message.model, key, lane)

@@ -13,8 +13,11 @@ from penstock.updates import MessageEnd, Traits, Update
 
 
 class Claude(ClaudeLike):
-    """A message ends with its stop reason: a `message_stop` without one was made up by the CLI where the
-    server began the message again, or gives blocks of it up."""
+    """A message ends with its stop reason.
+
+    A `message_stop` without one was made up by the CLI where the server began the message again, or gives
+    blocks of it up.
+    """
 
     name: ClassVar[str] = "claude"
 

@@ -1,7 +1,7 @@
 """Copilot: `copilot -p … --output-format json`.
 
 A model call (`model.call_start`) is a message; called again in the same turn, it is begun again. Deltas get
-lost under load: the whole `assistant.message` is the truth.
+lost under load: the whole `assistant.message` is the truth. An attempt that failed never gets one.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Piece(msgspec.Struct):
     reasoningId: str | None = None
     toolCallId: str | None = None
     toolName: str | None = None
+    parentToolCallId: str | None = None
     deltaContent: str = ""
     inputDelta: str = ""
     text: str = ""
@@ -79,19 +80,19 @@ _SILENT = frozenset(
     """
     session.skills_loaded session.mcp_servers_loaded session.background_tasks_changed session.usage_info
     session.title_changed session.mode_changed session.start session.resume session.shutdown session.idle
-    session.context_changed session.snapshot_rewind session.task_complete session.custom_agents_updated
+    session.context_changed session.snapshot_rewind session.custom_agents_updated
     session.mcp_server_status_changed session.extensions_loaded session.workspace_file_changed session.handoff
-    user.message assistant.turn_start assistant.turn_retry assistant.idle assistant.message_start
-    assistant.streaming_delta
-    assistant.fusion_start assistant.fusion_end assistant.fusion_delta
-    model.call_finished model.call_failure model.call_final_result
+    user.message assistant.turn_start assistant.idle assistant.streaming_delta
+    model.call_finished model.call_failure
     tool.execution_partial_result tool.execution_progress tool.user_requested
     hook.start hook.progress skill.invoked system.message external_tool.requested external_tool.completed
-    subagent.configured subagent.selected subagent.deselected mcp.oauth_required mcp.oauth_completed
+    subagent.configured subagent.selected subagent.deselected
     command.queued command.execute command.completed commands.changed capabilities.changed
     pending_messages.modified agent.interrupted
-    """.split()
+    """.split()  # noqa: SIM905  # as a list each would be a line
 )
+_THOUGHT = "/thinking"
+_SILENT_PREFIXES = ("assistant.fusion_", "mcp.", "external_tool.")
 # Lines that say something in words: their code and level, and where the words are.
 _NOTICES: dict[str, tuple[NoticeCode, Level]] = {
     "session.warning": ("status", "warning"),
@@ -99,6 +100,7 @@ _NOTICES: dict[str, tuple[NoticeCode, Level]] = {
     "session.compaction_start": ("compaction", "info"),
     "session.compaction_complete": ("compaction", "info"),
     "session.model_change": ("model", "info"),
+    "session.task_complete": ("status", "info"),
     "assistant.intent": ("status", "info"),
     "system.notification": ("status", "info"),
     "subagent.started": ("background", "info"),
@@ -107,11 +109,14 @@ _NOTICES: dict[str, tuple[NoticeCode, Level]] = {
     "exit_plan_mode.requested": ("permission", "info"),
     "exit_plan_mode.completed": ("permission", "info"),
 }
-_WORDS = ("message", "content", "intent", "error", "agentDisplayName", "agentName", "newModel", "summary", "planContent")
+_WORDS = (
+    *("message", "content", "intent", "error", "agentDisplayName", "agentName"),
+    *("newModel", "summary", "planContent"),
+)
 
 
 class Copilot:
-    """Remembers which call started which sub-agent, and nothing else."""
+    """Remembers which call started which sub-agent, and the ids of what each is writing and thinking."""
 
     name: ClassVar[str] = "copilot"
     traits: ClassVar[Traits] = Traits(block_ends=True)
@@ -119,18 +124,23 @@ class Copilot:
 
     def __init__(self) -> None:
         self._started_by: dict[str, str] = {}
+        self._writing: dict[str | None, str] = {}
+        self._thinking: dict[str | None, str] = {}
 
     def read(self, event: Any) -> Sequence[Update]:
+        """The updates that one wire event means."""
         kind = type(event)
         if kind is dict:
             return tuple(self._line(event))
         piece = event.data if kind in (MessageDelta, ReasoningDelta, CallDelta, ShellOutput) else None
         if piece is None:
             return (Unknown(),) if not isinstance(event, msgspec.Struct) else ()
-        lane = self._lane(event.agentId)
+        agent, parent = event.agentId, piece.parentToolCallId
+        lane = self._lane(agent, parent) if agent or parent else None
         if kind is MessageDelta:
             return (Text("text", "delta", piece.deltaContent, piece.messageId, None, lane),)
         if kind is ReasoningDelta:
+            self._thinking[lane] = piece.reasoningId or ""
             return (Text("thinking", "delta", piece.deltaContent, piece.reasoningId, None, lane),)
         call_id = piece.toolCallId or ""
         if kind is CallDelta:
@@ -140,25 +150,34 @@ class Copilot:
             )
         return (Text("tool_output", "delta", piece.text, lane=lane, call_id=call_id),)
 
-    def _lane(self, agent_id: str | None) -> str | None:
-        return self._started_by.get(agent_id, agent_id) if agent_id else None
+    def _lane(self, agent_id: str | None, parent: str | None = None) -> str | None:
+        if not agent_id:
+            return parent or None
+        return self._started_by.get(agent_id) or parent or agent_id
 
     def _line(self, event: dict[str, Any]) -> Iterator[Update]:
         kind, data = text_or(event.get("type"), ""), as_dict(event.get("data"))
         agent_id = text_or(event.get("agentId"), "")
         if kind == "subagent.started" and agent_id and data.get("toolCallId"):
             self._started_by[agent_id] = text_of(data["toolCallId"])
-        lane = self._lane(agent_id)
+        lane = self._lane(agent_id, text_or(data.get("parentToolCallId"), ""))
         if kind == "result":
             yield _result(event)
-        elif kind.startswith(("assistant.", "model.", "tool.")) and kind not in _SILENT | _NOTICES.keys():
+        elif kind in _SILENT or kind.startswith(_SILENT_PREFIXES):
+            return
+        elif kind == "assistant.reasoning":
+            yield self._thought(data, lane)
+        elif kind in _ATTEMPTS:
+            yield from self._attempt(kind, data, lane)
+        elif kind.startswith(("assistant.", "model.", "tool.")) and kind not in _NOTICES:
             yield from _work(kind, data, lane)
         elif kind == "session.info":
             code: NoticeCode = "retry" if data.get("infoType") == "model_retry" else "status"
             yield Notice(code, text_of(data.get("message")), "warning" if code == "retry" else "info", lane)
         elif kind == "session.error":
             yield Notice("error", text_of(data.get("message")), "error", lane)
-            yield Failure(text_of(data.get("message")) or "the session failed")
+            if lane is None:
+                yield Failure(text_of(data.get("message")) or "the session failed")
         elif kind == "session.tools_updated":
             yield RunStart(model=text_of(data.get("model")) or None)
         elif kind in ("session.todos_changed", "session.plan_changed"):
@@ -176,28 +195,67 @@ class Copilot:
             yield HintAnswer(text_of(data.get("requestId")), text_of(said), lane)
         elif kind in _NOTICES:
             words = next((text for key in _WORDS if (text := text_of(data.get(key)))), "")
-            what = kind.split(".", 1)[1].replace("_", " ") if not kind.startswith("subagent") else kind.replace(".", " ")
+            what = kind if kind.startswith("subagent") else kind.split(".", 1)[1]
+            what = what.replace(".", " ").replace("_", " ")
             yield Notice(_NOTICES[kind][0], f"{what}: {words}" if words else what, _NOTICES[kind][1], lane)
-        elif kind not in _SILENT:
+        else:
             yield Unknown(kind or None, text_of(data.get("content")) or None, lane)
 
+    def _attempt(self, kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]:
+        """Where a model call begins, and what becomes of it."""
+        writing = self._writing.get(lane)
+        if kind == "assistant.message_start":
+            self._writing[lane] = text_of(data.get("messageId"))
+            if writing is not None and writing != self._writing[lane]:  # and what it wrote was never said whole
+                yield MessageEnd(lane=lane, status="superseded")
+                yield MessageStart(lane=lane)
+            return
+        if kind == "model.call_final_result" and data.get("result") in (None, "success"):
+            return
+        self._writing.pop(lane, None)
+        if kind == "assistant.message":
+            yield from self._message(data, lane)
+            return
+        self._thinking.pop(lane, None)
+        if kind == "model.call_start":
+            if lane is None:
+                yield RunStart(model=text_of(data.get("model")) or None)
+            yield MessageStart(text_of(data.get("turnId")) or None, lane)
+        elif kind == "assistant.turn_retry":
+            yield MessageEnd(lane=lane, status="superseded")
+        elif kind == "model.call_final_result":
+            yield MessageEnd(lane=lane, status="cut")
+        else:
+            yield MessageEnd(lane=lane, status=None if writing is None else "cut")
 
-def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]:
-    if kind == "model.call_start":
-        if lane is None:
-            yield RunStart(model=text_of(data.get("model")) or None)
-        yield MessageStart(text_of(data.get("turnId")) or None, lane)
-    elif kind == "assistant.message":
-        yield Text("text", "final", text_of(data.get("content")), text_of(data.get("messageId")) or None, lane=lane)
+    def _message(self, data: dict[str, Any], lane: str | None) -> Iterator[Update]:
+        place = text_of(data.get("messageId")) or None
+        if place is not None and (part := as_int(data.get("chunkIndex"))):
+            place = f"{place}/{part}"  # each line has a part of a long text
+        if (thought := text_of(data.get("reasoningText"))) and lane not in self._thinking:
+            self._thinking[lane] = f"{place}{_THOUGHT}"  # it did not stream, and its own line follows this one
+            yield Text("thinking", "final", thought, self._thinking[lane], lane=lane)
+        yield Text("text", "final", text_of(data.get("content")), place, lane=lane)
         for request in map(as_dict, as_list(data.get("toolRequests"))):
             name, value = text_or(request.get("name"), "tool"), request.get("arguments")
             yield ToolCall(text_of(request.get("toolCallId")), name, value, lane=lane)
-    elif kind == "assistant.reasoning":
-        place = text_of(data.get("reasoningId")) or None
-        yield Text("thinking", "final", text_of(data.get("content")), place, lane=lane)
-    elif kind == "assistant.turn_end":
-        yield MessageEnd(lane=lane)
-    elif kind == "assistant.usage":
+
+    def _thought(self, data: dict[str, Any], lane: str | None) -> Update:
+        told = self._thinking.pop(lane, "")
+        place = told if told.endswith(_THOUGHT) else text_of(data.get("reasoningId")) or None
+        return Text("thinking", "final", text_of(data.get("content")), place, lane=lane)
+
+
+_ATTEMPTS = frozenset(
+    """
+    model.call_start model.call_final_result assistant.message_start assistant.message assistant.turn_retry
+    assistant.turn_end
+    """.split()  # noqa: SIM905  # as a list each would be a line
+)
+
+
+def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]:
+    if kind == "assistant.usage":
         yield ModelUsage(_figures(data), text_of(data.get("model")) or None, lane=lane, whole=True)
     elif kind == "tool.execution_start":
         name = text_or(data.get("toolName"), "tool")

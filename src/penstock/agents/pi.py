@@ -183,6 +183,7 @@ class Pi:
     )
 
     def read(self, event: Any) -> Sequence[Update]:
+        """The updates that one wire event means."""
         if type(event) is MessageUpdate:
             return _piece(event.assistantMessageEvent)
         reader = _READERS.get(type(event))

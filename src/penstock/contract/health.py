@@ -56,7 +56,9 @@ class Health(msgspec.Struct):
         """What should be looked at, a sentence each; empty for a healthy stream."""
         found = []
         if self.parse_errors:
-            found.append(f"{_many(self.parse_errors, 'line')} could not be parsed (first: line {self.first_parse_error})")
+            found.append(
+                f"{_many(self.parse_errors, 'line')} could not be parsed (first: line {self.first_parse_error})"
+            )
         if self.discontinuities:
             found.append(f"{_many(self.discontinuities, 'text')} changed after being streamed and had to be revised")
         if self.adapter_errors:

@@ -145,7 +145,18 @@ class Block:
 class Message:
     """One model message. `number` is 0 while it is only known by name."""
 
-    __slots__ = ("blocks", "ended", "key", "number", "places", "restarting", "status", "usage", "usage_model", "explicit")
+    __slots__ = (
+        "blocks",
+        "ended",
+        "explicit",
+        "key",
+        "number",
+        "places",
+        "restarting",
+        "status",
+        "usage",
+        "usage_model",
+    )
 
     def __init__(self, key: str | None, number: int, explicit: bool) -> None:
         self.key = key
@@ -249,16 +260,8 @@ class Lane:
 
     @property
     def reply(self) -> str:
-        """The text of the open round: messages apart by a blank line, but not the parts of one."""
-        parts: list[str] = []
-        key = None
-        for message in self.round:
-            if text := message.reply:
-                if parts:
-                    parts.append("" if key is not None and message.key == key else "\n\n")
-                parts.append(text)
-                key = message.key
-        return "".join(parts)
+        """The text of the open round."""
+        return reply_of(self.round)
 
 
 class Call:
@@ -274,6 +277,19 @@ class Call:
         self.returned = False
         self.block: Block | None = None  # its input
         self.output: Block | None = None
+
+
+def reply_of(messages: list[Message]) -> str:
+    """The text of a round: messages apart by a blank line, but not the parts of one."""
+    parts: list[str] = []
+    key = None
+    for message in messages:
+        if text := message.reply:
+            if parts:
+                parts.append("" if key is not None and message.key == key else "\n\n")
+            parts.append(text)
+            key = message.key
+    return "".join(parts)
 
 
 def place_key(place: Place, kind: Kind) -> PlaceKey:

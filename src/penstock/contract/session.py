@@ -1,7 +1,8 @@
 """Updates to events: the one place where text is accumulated, compared, repaired and closed.
 
     run      = run_started* (message | loose)* run_ended
-    message  = message_started (block_started | delta | block_revised | block_ended | tool_called | loose)* message_ended
+    message  = message_started (block_started | delta | block_revised | block_ended | tool_called
+               | loose)* message_ended
 
 Each lane has at most one open message. A block is *registered* when it is first spoken of, *started* (told)
 with its first text or, for a call's input, its name, and *ended* when its final comes, when its message
@@ -20,7 +21,7 @@ from penstock import events as ev
 from penstock import titles
 from penstock import updates as up
 from penstock.contract.health import Health
-from penstock.contract.records import PARTS, Block, Call, Lane, Message, PlaceKey, merged, place_key, summed
+from penstock.contract.records import PARTS, Block, Call, Lane, Message, PlaceKey, merged, place_key, reply_of, summed
 from penstock.contract.repair import MIN_PREFIX_CHARS, is_snapshot, repair
 from penstock.decoding import compact, excerpt, well_formed
 
@@ -76,8 +77,10 @@ class Session:
         self._used: ev.Usage | None = None
         self._result: up.Result | None = None
         self._reply = ""  # as the last result told it
+        self._answered: list[Message] | None = None  # whose text that is; None where the agent said more
         self._failure: str | None = None
         self._failing = False  # it was not taken back
+        self._given_up: set[int] = set()  # the hashes of texts that are no reply
         self._spoke = False  # something was said since the last result
         self._anything = False  # the agent printed an event at all
         self._closed = False
@@ -477,11 +480,11 @@ class Session:
         known = lane.messages.get(update.message)
         if known is not None:
             return known
-        if current is not None and not current.ended and current.key is None and current.blocks:
-            if isinstance(update, up.ToolCall) or (isinstance(update, up.Text) and update.mode == "final"):
-                current.key = update.message  # its start was lost, or had no id
-                lane.messages[update.message] = current
-                return current
+        repeats = isinstance(update, up.ToolCall) or (isinstance(update, up.Text) and update.mode == "final")
+        if repeats and current is not None and not current.ended and current.key is None and current.blocks:
+            current.key = update.message  # its start was lost, or had no id
+            lane.messages[update.message] = current
+            return current
         if current is not None and self._other_id(current, update):
             return current
         return self._open(lane, update.message, False, out)
@@ -561,6 +564,8 @@ class Session:
         message.ended = True
         if status == "superseded":
             self.health.superseded_attempts += 1
+            if lane is self._top:
+                self._given_up.add(hash(message.text))
         elif message.usage is not None:
             self._tell_usage(message.usage, message.usage_model, lane, out)
         out.append(ev.MessageEnded(message.number, status, message.key, stop_reason, **self._marks(lane.parent)))
@@ -652,9 +657,7 @@ class Session:
             value = block.text
         self._tell_call(lane, call, up.ToolCall(call.call_id, call.name, value), message, out)
 
-    def _tell_call(
-        self, lane: Lane, call: Call, update: up.ToolCall, message: Message | None, out: Events
-    ) -> None:
+    def _tell_call(self, lane: Lane, call: Call, update: up.ToolCall, message: Message | None, out: Events) -> None:
         call.called = True
         call.lane = lane.parent
         self._spoke = True
@@ -811,7 +814,9 @@ class Session:
 
     def _replied(self, update: up.Result, out: Events) -> None:
         if self._result is not None and not self._spoke:
-            text = update.reason or ("the agent ended again, with an error" if update.is_error else "the agent ended again")
+            text = update.reason or (
+                "the agent ended again, with an error" if update.is_error else "the agent ended again"
+            )
             self._notice(up.Notice("result", text, "warning" if update.is_error else "info"), out)
             return
         good = not update.is_error and not update.cancelled
@@ -824,7 +829,8 @@ class Session:
         self._failing = self._failing and not good
         self._spoke = False
         self._top.results_seen = True  # what comes after an answer is another round
-        self._reply = self._chosen_reply(update)
+        said, self._reply = self._top.reply, self._chosen_reply(update)
+        self._answered = self._top.round if self._reply == said else None
         if update.session_id is not None:
             self._info = msgspec.structs.replace(self._info, session_id=update.session_id)
         usage, cost = self._totals(update)
@@ -840,17 +846,24 @@ class Session:
             )
         )
 
-    def _chosen_reply(self, result: up.Result | None) -> str:
+    def _chosen_reply(self, result: up.Result) -> str:
         """The last round's text, unless the agent's explicit final says more."""
         said = self._top.reply
-        if result is None or result.is_error or result.reply is None:
+        if result.is_error or result.reply is None:
             return said
         repaired = any(block.repaired for message in self._top.round for block in message.blocks)
         if result.reply == said or repaired:
             return said
         explicit = well_formed(result.reply)
-        given_up = any(message.status == "superseded" and explicit == message.text for message in self._top.round)
-        return explicit if said in explicit and not given_up else said
+        return explicit if said in explicit and hash(explicit) not in self._given_up else said
+
+    def _last_reply(self) -> str:
+        """The last round's text, else the last answer that was told."""
+        if self._top.reply:
+            return self._top.reply
+        if self._answered is not None:
+            return reply_of(self._answered)
+        return "" if hash(self._reply) in self._given_up else self._reply
 
     def _totals(self, result: up.Result | None) -> tuple[ev.Usage | None, float | None]:
         usage = (result.usage if result is not None else None) or self._used
@@ -876,7 +889,7 @@ class Session:
             elif call.output is not None:
                 self._end_block(self._lane(call.output.parent, out), call.output, False, out)
         if self._spoke or self._result is None:
-            self._reply = self._chosen_reply(None if self._spoke else self._result) or self._reply
+            self._reply = self._last_reply()
         outcome, reason = self._outcome(exit)
         usage, cost = self._totals(self._result)
         duration = self._result.duration_ms if self._result is not None else None
@@ -907,7 +920,7 @@ class Session:
         if self._failure is not None and (self._failing or died):
             return "error", self._failure
         if result is not None or (self.traits.regular_end and self._spoke):
-            reply = (self._spoke and self._top.reply) or self._reply or (result is None and self._top.reply)
+            reply = self._reply if result is not None and not self._spoke else self._last_reply()
             return ("ok", died) if reply else ("empty", died or "the agent ended without saying anything")
         if exit is not None and exit.code:
             return "error", died

@@ -48,7 +48,7 @@ def check_adapter(make: Make, recordings: Iterable[bytes]) -> None:
         where = f"recording {number}"
         events, health = _run(make, data)
         _require_clean(events, health, where)
-        spoke = spoke or any(isinstance(event, BlockEnded) for event in events)
+        spoke = spoke or any(isinstance(event, BlockEnded) and event.kind == "text" for event in events)
         _require(not health.parse_errors, f"{where}: {health.parse_errors} lines could not be parsed")
         _require(not health.unknown_events, f"{where}: kinds that are not handled: {health.unknown_kinds}")
         _check_chunks(make, data, events, where)
