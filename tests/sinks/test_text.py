@@ -197,7 +197,7 @@ RESULTS = [
     ({"text": "", "is_error": False, "exit_code": 1}, "✗ exit 1"),
     ({"text": "\n \n\x1b[31mred\x1b[0m\n\n", "is_error": False, "exit_code": 0}, "✓ red (3 lines)"),
     ({"text": "x" * 500, "is_error": False}, "✓ " + "x" * 160 + "…"),
-    ({"text": "so far", "is_error": False, "complete": False}, "◌ no result: the run ended first: so far"),
+    ({"text": "so far", "is_error": False, "complete": False}, "◌ no result was told: so far"),
 ]
 
 

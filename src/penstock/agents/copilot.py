@@ -91,7 +91,7 @@ _SILENT = frozenset(
     pending_messages.modified agent.interrupted
     """.split()  # noqa: SIM905  # as a list each would be a line
 )
-_THOUGHT = "/thinking"
+_STREAMED = ("", "")
 _SILENT_PREFIXES = ("assistant.fusion_", "mcp.", "external_tool.")
 # Lines that say something in words: their code and level, and where the words are.
 _NOTICES: dict[str, tuple[NoticeCode, Level]] = {
@@ -125,7 +125,7 @@ class Copilot:
     def __init__(self) -> None:
         self._started_by: dict[str, str] = {}
         self._writing: dict[str | None, str] = {}
-        self._thinking: dict[str | None, str] = {}
+        self._thinking: dict[str | None, tuple[str, str]] = {}  # the place that thinking has, and its id
 
     def read(self, event: Any) -> Sequence[Update]:
         """The updates that one wire event means."""
@@ -140,7 +140,7 @@ class Copilot:
         if kind is MessageDelta:
             return (Text("text", "delta", piece.deltaContent, piece.messageId, None, lane),)
         if kind is ReasoningDelta:
-            self._thinking[lane] = piece.reasoningId or ""
+            self._thinking[lane] = _STREAMED
             return (Text("thinking", "delta", piece.deltaContent, piece.reasoningId, None, lane),)
         call_id = piece.toolCallId or ""
         if kind is CallDelta:
@@ -233,17 +233,20 @@ class Copilot:
         if place is not None and (part := as_int(data.get("chunkIndex"))):
             place = f"{place}/{part}"  # each line has a part of a long text
         if (thought := text_of(data.get("reasoningText"))) and lane not in self._thinking:
-            self._thinking[lane] = f"{place}{_THOUGHT}"  # it did not stream, and its own line follows this one
-            yield Text("thinking", "final", thought, self._thinking[lane], lane=lane)
+            first = f"{place}/thinking"  # it did not stream, and its own line follows this one
+            self._thinking[lane] = (first, "")
+            yield Text("thinking", "final", thought, first, lane=lane)
         yield Text("text", "final", text_of(data.get("content")), place, lane=lane)
         for request in map(as_dict, as_list(data.get("toolRequests"))):
             name, value = text_or(request.get("name"), "tool"), request.get("arguments")
             yield ToolCall(text_of(request.get("toolCallId")), name, value, lane=lane)
 
     def _thought(self, data: dict[str, Any], lane: str | None) -> Update:
-        told = self._thinking.pop(lane, "")
-        place = told if told.endswith(_THOUGHT) else text_of(data.get("reasoningId")) or None
-        return Text("thinking", "final", text_of(data.get("content")), place, lane=lane)
+        place, (told, owner) = text_of(data.get("reasoningId")), self._thinking.get(lane, _STREAMED)
+        if told and owner in ("", place):
+            self._thinking[lane] = (told, place)
+            place = told
+        return Text("thinking", "final", text_of(data.get("content")), place or None, lane=lane)
 
 
 _ATTEMPTS = frozenset(

@@ -84,7 +84,9 @@ def result(event: ToolReturned, name: str, *, marked: bool) -> list[Piece]:
     by `marked`, shall not say so.
     """
     said = _first_said(event.text)
-    notes = [] if event.complete or not marked else ["no result: the run ended first"]
+    if event.exit_code and "\n" in event.text and _tells_exit(said, event.exit_code):
+        said = _first_said(event.text.partition("\n")[2]) or said
+    notes = [] if event.complete or not marked else ["no result was told"]
     if event.exit_code:
         notes.append(f"exit {event.exit_code}")
     if not (event.complete or notes or said):
@@ -111,6 +113,11 @@ def result_mark(event: ToolReturned) -> Piece:
     if event.is_error or event.exit_code:
         return ("bad", "✗ ")
     return ("good", "✓ ") if event.complete else ("warn", "◌ ")
+
+
+def _tells_exit(line: str, code: int) -> bool:
+    """Whether a line says no more than the exit status, as some agents put it before the output."""
+    return line.strip("[]. ").casefold().endswith(f"code {code}") and "exit" in line.casefold()
 
 
 def _first_said(text: str) -> str:
@@ -244,7 +251,7 @@ def closing(event: RunEnded) -> list[Piece]:
     if milliseconds is None and event.at is not None and event.at >= MIN_TOLD_MS:
         milliseconds = event.at
     facts = list(_facts(event))
-    if milliseconds is not None:
+    if milliseconds:
         if event.outcome == "ok":
             words += f" in {duration(milliseconds)}"
         else:
