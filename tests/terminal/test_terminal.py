@@ -369,7 +369,7 @@ def test_ctrl_c(name: str, open_terminal: Open) -> None:
     assert terminal.end() == 128 + signal.SIGINT
     assert terminal.text.startswith(shown)
     ending = terminal.text[len(shown) :]
-    assert ending.split("\n")[0] == " (cut off)"
+    assert ending.split("\n")[0].endswith(" (cut off)")  # the last delta may still have been on its way
     assert "■ cancelled" in ending
     assert ending.endswith("\n")
     assert terminal.screen().cursor.x == 0

@@ -7,7 +7,8 @@
 Each lane has at most one open message. A block is *registered* when it is first spoken of, *started* (told)
 with its first text or, for a call's input, its name, and *ended* when its final comes, when its message
 ends, or, on wires without end marks, when another block starts. A final or a snapshot goes through
-`repair`; nothing else compares text, but the guess that armed wires need (`is_snapshot`).
+`repair`; nothing else compares text, but the guesses that armed wires need (`armed`). `Ending` gathers what the
+run comes to.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ import msgspec
 from penstock import events as ev
 from penstock import titles
 from penstock import updates as up
+from penstock.contract import armed
+from penstock.contract.ending import Ending
+from penstock.contract.ending import Exit as Exit
 from penstock.contract.health import Health
-from penstock.contract.records import PARTS, Block, Call, Lane, Message, PlaceKey, merged, place_key, reply_of, summed
-from penstock.contract.repair import MIN_PREFIX_CHARS, is_snapshot, repair
+from penstock.contract.records import PARTS, Block, Call, Lane, Message, PlaceKey, merged, place_key
+from penstock.contract.repair import repair
 from penstock.decoding import compact, excerpt, well_formed
 
 MAX_LANES = 256
@@ -38,16 +42,6 @@ MAX_RAW_CHARS = 4000
 """What is shown of an event that is not known."""
 
 Events = list[ev.Event]
-
-
-class Exit(msgspec.Struct, frozen=True):
-    """How the process ended, where there was one. `signal` is the number that killed it."""
-
-    code: int | None = None
-    signal: int | None = None
-    cancelled: bool = False
-    timed_out: bool = False
-    stderr: str = ""
 
 
 class Session:
@@ -74,15 +68,7 @@ class Session:
         self._info = up.RunStart()
         self._untold = False  # it has news that wait for the end of a message
         self._plan: list[ev.PlanItem] | None = None
-        self._used: ev.Usage | None = None
-        self._result: up.Result | None = None
-        self._reply = ""  # as the last result told it
-        self._answered: list[Message] | None = None  # whose text that is; None where the agent said more
-        self._failure: str | None = None
-        self._failing = False  # it was not taken back
-        self._given_up: set[int] = set()  # the hashes of texts that are no reply
-        self._spoke = False  # something was said since the last result
-        self._anything = False  # the agent printed an event at all
+        self._ending = Ending(self._top, traits.regular_end)
         self._closed = False
         self._handlers: dict[type, Callable[[Any, Events], None]] = {
             up.RunStart: self._run_start,
@@ -135,14 +121,14 @@ class Session:
                 self.apply(update, out)
         self.health.delta_events += deltas
         self.health.control_events += sum(not updates for updates in batch)
-        self._anything = True
+        self._ending.anything = True
 
     def apply(self, update: up.Update, out: Events) -> None:
         """The events that an update means. After the end there are none."""
         kind = type(update)
         if self._closed:
             return
-        self._anything = True
+        self._ending.anything = True
         if kind is up.Text:
             self._text(update, out)  # type: ignore[arg-type]
             return
@@ -162,7 +148,7 @@ class Session:
 
     def control(self) -> None:
         """A line that means nothing to readers."""
-        self._anything = True
+        self._ending.anything = True
         self.health.control_events += 1
 
     def noise(self, text: str, out: Events) -> None:
@@ -172,7 +158,7 @@ class Session:
 
     def malformed(self, line: int, reason: str, shown: str, out: Events) -> None:
         """A line that no reader can take."""
-        self._anything = True
+        self._ending.anything = True
         self.health.count_parse_error(line)
         out.append(ev.Malformed(line, reason, shown, agent=self.agent, run=self.run, at=self.at))
 
@@ -219,7 +205,7 @@ class Session:
         if update.mode == "final" and update.place is None:
             block = message.unfinished(update.kind, update.text)
             if block is None and self.traits.armed:
-                block = self._frame_again(message, update)
+                block = armed.frame_again(message, update)
         else:
             block = message.places.get(key)
             if block is not None and (block.kind != update.kind or (call_id and block.call_id not in (None, call_id))):
@@ -227,11 +213,11 @@ class Session:
         if block is not None and block.repeats:
             return None
         if block is not None and block.ended and update.mode != "final":
-            block = self._echo_of(block, update)
-            if block is not None and block.ended:
+            if self._is_told(block, update):
                 return None
+            block = None  # it belongs to a new one
         if block is None and self.traits.armed and update.mode == "delta":
-            block = self._claim_early(message, key, update.kind)
+            block = armed.claim_early(message, key, update.kind)
             if block is not None:
                 return self._block_of(lane, update, out)
         if block is None:
@@ -249,50 +235,23 @@ class Session:
         message.add(block, key)
         return block
 
-    # What only armed wires need: a proxy sends the full frame early, again, or under another id.
-
-    def _frame_again(self, message: Message, update: up.Text) -> Block | None:
-        """The finished block that a full frame repeats."""
-        for block in message.blocks:
-            same = block.kind == update.kind and len(update.text) >= MIN_PREFIX_CHARS
-            if same and (block.text == update.text or block.is_raw(update.text)):
-                return block
-        return None
-
-    def _claim_early(self, message: Message, key: PlaceKey, kind: ev.Kind) -> Block | None:
-        """The block whose full frame came before its first delta."""
-        for block in message.blocks:
-            if block.kind == kind and block.echo == 0 and key not in message.places:
-                message.places[key] = block
-                return block
-        return None
-
-    def _echo_of(self, block: Block, update: up.Text) -> Block | None:
-        """The ended block if the text is in it already, else None: it belongs to a new block.
-
-        An old snapshot is in it; on armed wires also the deltas that follow an early full frame.
-        """
-        text = update.text
+    def _is_told(self, block: Block, update: up.Text) -> bool:
+        """Whether an ended block holds a text already: an old snapshot, or what follows an early full frame."""
         if update.mode == "snapshot":
-            return block if block.text.startswith(well_formed(text)) else None
-        if block.echo is None:
-            return None
-        start = block.echo
-        if text and block.text.startswith(text, start):
-            block.echo += len(text)
-            return block
-        block.echo = None
-        return None
+            return block.text.startswith(well_formed(update.text))
+        return self.traits.armed and armed.is_echo(block, update.text)
 
     # --- what happens to a block -------------------------------------------------------------------
 
     def _delta(self, lane: Lane, block: Block, text: str, out: Events) -> None:
         if self.traits.armed and block.message is not None:
-            block.count_raw(text)
-            guessed = self._guess(lane, block, text, out)
-            if guessed is None:
+            size, guess = block.size, armed.guess(block, text)
+            self.health.repaired_snapshots += guess != "delta"
+            if guess == "whole":
+                self._revise(lane, block, text, out)
                 return
-            text = guessed
+            if guess == "snapshot":
+                text = text[size:]
         if not text.isascii() or block.half:
             text = _join_halves(block, text)
             block.plain = block.open and not block.half and not self.traits.armed
@@ -317,26 +276,6 @@ class Session:
         if block.kind == "tool_input":
             return not block.name
         return block.kind == "tool_output" and not self._calls[block.call_id or ""].called
-
-    def _guess(self, lane: Lane, block: Block, text: str, out: Events) -> str | None:
-        """The new part of a would-be delta of an armed wire; None where the block had to be revised."""
-        if len(text) >= block.size and is_snapshot(block.text, text, block.snapshots):
-            block.snapshots = block.repaired = True
-            self.health.repaired_snapshots += 1
-            return text[block.size :]
-        before = block.candidate
-        if before is None or not text:
-            return text
-        if len(text) <= len(before) or not text.startswith(before):
-            block.candidate = None  # so these are deltas, and stay deltas
-            return text
-        block.candidate = text
-        if len(before) < MIN_PREFIX_CHARS:
-            return text
-        block.snapshots = block.repaired = True
-        self.health.repaired_snapshots += 1
-        self._revise(lane, block, text, out)
-        return None
 
     def _snapshot(self, lane: Lane, block: Block, text: str, final: bool, out: Events) -> None:
         block.half = ""  # the snapshot has the character whole
@@ -382,7 +321,7 @@ class Session:
                 if other.open and not self.traits.block_ends:
                     self._end_block(lane, other, True, out)
             lane.said()
-            self._spoke = True
+            self._ending.spoke = True
         self._blocks += 1
         block.number = self._blocks
         block.open = True
@@ -430,7 +369,7 @@ class Session:
         elif old is not None:
             self._end_block(lane, old, True, out)
         message.restarting = False
-        if self.traits.armed and self._claim_early(message, key, update.kind) is not None:
+        if self.traits.armed and armed.claim_early(message, key, update.kind) is not None:
             return
         call_id = call.call_id if call is not None else None
         name = update.name if update.kind == "tool_input" else None
@@ -485,19 +424,14 @@ class Session:
             current.key = update.message  # its start was lost, or had no id
             lane.messages[update.message] = current
             return current
-        if current is not None and self._other_id(current, update):
+        if (
+            current is not None
+            and self.traits.armed
+            and isinstance(update, up.Text)
+            and armed.is_frame_of(current, update)
+        ):
             return current
         return self._open(lane, update.message, False, out)
-
-    def _other_id(self, current: Message, update: up.Text | up.BlockStart | up.ToolCall) -> bool:
-        """Whether an armed wire's full frame is that of the current message, under another id."""
-        if not self.traits.armed or not isinstance(update, up.Text) or update.mode != "final":
-            return False
-        block = current.unfinished(update.kind)
-        if block is None:
-            again = self._frame_again(current, update)
-            return again is not None and again.raw_size > 0  # where texts stream, a new one has deltas
-        return (block.size >= MIN_PREFIX_CHARS and update.text.startswith(block.text)) or block.is_raw(update.text)
 
     def _open(self, lane: Lane, key: str | None, explicit: bool, out: Events) -> Message:
         self._overtake(lane, out)
@@ -565,7 +499,7 @@ class Session:
         if status == "superseded":
             self.health.superseded_attempts += 1
             if lane is self._top:
-                self._given_up.add(hash(message.text))
+                self._ending.give_up(message)
         elif message.usage is not None:
             self._tell_usage(message.usage, message.usage_model, lane, out)
         out.append(ev.MessageEnded(message.number, status, message.key, stop_reason, **self._marks(lane.parent)))
@@ -660,7 +594,7 @@ class Session:
     def _tell_call(self, lane: Lane, call: Call, update: up.ToolCall, message: Message | None, out: Events) -> None:
         call.called = True
         call.lane = lane.parent
-        self._spoke = True
+        self._ending.spoke = True
         title = update.title if update.title is not None else titles.title(update.name, update.input)
         kind = update.tool_kind or titles.tool_kind(update.name)
         number = message.number if message is not None else None
@@ -787,7 +721,7 @@ class Session:
         message.usage_model = update.model or message.usage_model
 
     def _tell_usage(self, usage: ev.Usage, model: str | None, lane: Lane, out: Events) -> None:
-        self._used = summed(self._used, usage)
+        self._ending.use(usage)
         out.append(ev.UsageReported(model, **msgspec.structs.asdict(usage), **self._marks(lane.parent)))
 
     def _notice(self, update: up.Notice, out: Events) -> None:
@@ -809,11 +743,10 @@ class Session:
     # --- the end -----------------------------------------------------------------------------------
 
     def _failed(self, update: up.Failure, out: Events) -> None:
-        self._failure = update.reason
-        self._failing = True
+        self._ending.fail(update.reason)
 
     def _replied(self, update: up.Result, out: Events) -> None:
-        if self._result is not None and not self._spoke:
+        if self._ending.again:
             text = update.reason or (
                 "the agent ended again, with an error" if update.is_error else "the agent ended again"
             )
@@ -825,58 +758,26 @@ class Session:
             whole = all(block.ended or block.whole for block in message.blocks) or not self.traits.block_ends
             complete = good and whole
             self._end_message(self._top, message, "ok" if complete else "cut", complete, out)
-        self._result = update
-        self._failing = self._failing and not good
-        self._spoke = False
-        self._top.results_seen = True  # what comes after an answer is another round
-        said, self._reply = self._top.reply, self._chosen_reply(update)
-        self._answered = self._top.round if self._reply == said else None
+        self._ending.answer(update)
         if update.session_id is not None:
             self._info = msgspec.structs.replace(self._info, session_id=update.session_id)
-        usage, cost = self._totals(update)
         out.append(
             ev.Replied(
-                self._reply,
+                self._ending.reply,
                 update.is_error,
                 self._info.session_id,
-                usage,
-                cost,
+                self._ending.usage,
+                self._ending.cost_usd,
                 update.duration_ms,
                 **self._marks(None),
             )
         )
 
-    def _chosen_reply(self, result: up.Result) -> str:
-        """The last round's text, unless the agent's explicit final says more."""
-        said = self._top.reply
-        if result.is_error or result.reply is None:
-            return said
-        repaired = any(block.repaired for message in self._top.round for block in message.blocks)
-        if result.reply == said or repaired:
-            return said
-        explicit = well_formed(result.reply)
-        return explicit if said in explicit and hash(explicit) not in self._given_up else said
-
-    def _last_reply(self) -> str:
-        """The last round's text, else the last answer that was told."""
-        if self._top.reply:
-            return self._top.reply
-        if self._answered is not None:
-            return reply_of(self._answered)
-        return "" if hash(self._reply) in self._given_up else self._reply
-
-    def _totals(self, result: up.Result | None) -> tuple[ev.Usage | None, float | None]:
-        usage = (result.usage if result is not None else None) or self._used
-        cost = result.cost_usd if result is not None else None
-        if cost is None and usage is not None:
-            cost = usage.cost_usd
-        return usage, cost
-
     def close(self, exit: Exit | None, out: Events) -> None:
         """End what is open, inner to outer, then the run. A second call does nothing."""
         if self._closed:
             return
-        good = self._outcome(exit)[0] in ("ok", "empty")
+        good = self._ending.outcome(exit)[0] in ("ok", "empty")
         for lane in [lane for lane in self._lanes.values() if lane is not self._top] + [self._top]:
             message = lane.message
             if message is not None and not message.ended:
@@ -888,45 +789,22 @@ class Session:
                 self._return(call, up.ToolReturn(call.call_id), call.lane, False, out)
             elif call.output is not None:
                 self._end_block(self._lane(call.output.parent, out), call.output, False, out)
-        if self._spoke or self._result is None:
-            self._reply = self._last_reply()
-        outcome, reason = self._outcome(exit)
-        usage, cost = self._totals(self._result)
-        duration = self._result.duration_ms if self._result is not None else None
+        self._ending.close()
+        outcome, reason = self._ending.outcome(exit)
         out.append(
             ev.RunEnded(
                 outcome,
-                self._reply,
+                self._ending.reply,
                 self._top.rounds,
                 self._info.session_id,
                 reason,
-                usage,
-                cost,
-                duration,
+                self._ending.usage,
+                self._ending.cost_usd,
+                self._ending.duration_ms,
                 **self._marks(None),
             )
         )
         self._closed = True
-
-    def _outcome(self, exit: Exit | None) -> tuple[ev.Outcome, str | None]:
-        """What became of the run, and why where it is not plain."""
-        result, died = self._result, _death(exit)
-        if exit is not None and exit.timed_out:
-            return "timed_out", died
-        if (exit is not None and exit.cancelled) or (result is not None and result.cancelled):
-            return "cancelled", (result.reason if result is not None else None) or died
-        if result is not None and result.is_error:
-            return "error", result.reason or self._failure or died
-        if self._failure is not None and (self._failing or died):
-            return "error", self._failure
-        if result is not None or (self.traits.regular_end and self._spoke):
-            reply = self._reply if result is not None and not self._spoke else self._last_reply()
-            return ("ok", died) if reply else ("empty", died or "the agent ended without saying anything")
-        if exit is not None and exit.code:
-            return "error", died
-        if not self._anything:
-            return "empty", died or "the agent printed no event"
-        return "cut_off", died or "the stream ended before the agent did"
 
 
 _COMPLETE = frozenset({up.ToolCall, up.ToolReturn, up.Plan, up.Result, up.Failure})
@@ -940,11 +818,3 @@ def _join_halves(block: Block, text: str) -> str:
         block.half = text[-1]
         text = text[:-1]
     return well_formed(text)
-
-
-def _death(exit: Exit | None) -> str | None:
-    """How the process ended, in words, where that needs words."""
-    if exit is None or not (exit.code or exit.signal):
-        return None
-    how = f"killed by signal {exit.signal}" if exit.signal else f"exit status {exit.code}"
-    return f"{how}: {exit.stderr.strip()}" if exit.stderr.strip() else how

@@ -1,0 +1,139 @@
+"""What a run comes to: the answer, the figures, the outcome."""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock import events as ev
+from penstock import updates as up
+from penstock.contract.records import Lane, Message, reply_of, summed
+from penstock.decoding import well_formed
+
+MAX_GIVEN_UP = 1024
+"""Attempts whose text is remembered as no reply."""
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """How the process ended, where there was one. `signal` is the number that killed it."""
+
+    code: int | None = None
+    signal: int | None = None
+    cancelled: bool = False
+    timed_out: bool = False
+    stderr: str = ""
+
+    @property
+    def words(self) -> str | None:
+        """How it ended, where that needs words."""
+        if not (self.code or self.signal):
+            return None
+        how = f"killed by signal {self.signal}" if self.signal else f"exit status {self.code}"
+        return f"{how}: {self.stderr.strip()}" if self.stderr.strip() else how
+
+
+class Ending:
+    """Gathers what tells how a run ended. It makes no events.
+
+    An agent may end more than once: what counts is its last answer that came with something new.
+    """
+
+    def __init__(self, top: Lane, regular_end: bool) -> None:
+        self._top = top
+        self._regular_end = regular_end
+        self.anything = False  # the agent printed an event at all
+        self.spoke = False  # something was said since the last answer
+        self.reply = ""  # as the last answer has it
+        self._result: up.Result | None = None
+        self._answered: list[Message] | None = None  # whose text the reply is; None where the agent said more
+        self._used: ev.Usage | None = None  # by all model calls so far
+        self._failure: str | None = None
+        self._failing = False  # it was not taken back
+        self._given_up: dict[int, None] = {}  # the hashes of texts that are no reply
+
+    def use(self, usage: ev.Usage) -> None:
+        """A model call used so much."""
+        self._used = summed(self._used, usage)
+
+    def give_up(self, message: Message) -> None:
+        """The text of this attempt is no reply."""
+        self._given_up[hash(message.text)] = None
+        if len(self._given_up) > MAX_GIVEN_UP:
+            del self._given_up[next(iter(self._given_up))]
+
+    def fail(self, reason: str) -> None:
+        """The agent says that it failed, which a later good answer takes back."""
+        self._failure = reason
+        self._failing = True
+
+    @property
+    def again(self) -> bool:
+        """Whether an end that came now would bring nothing new."""
+        return self._result is not None and not self.spoke
+
+    def answer(self, result: up.Result) -> None:
+        """The agent has given its answer. What comes after it is another round."""
+        self._result = result
+        self._failing = self._failing and (result.is_error or result.cancelled)
+        self.spoke = False
+        self._top.results_seen = True
+        said, self.reply = self._top.reply, self._chosen(result)
+        self._answered = self._top.round if self.reply == said else None
+
+    def _chosen(self, result: up.Result) -> str:
+        """The last round's text, unless the agent's explicit final says more."""
+        said = self._top.reply
+        if result.is_error or result.reply is None or result.reply == said:
+            return said
+        if any(block.repaired for message in self._top.round for block in message.blocks):
+            return said  # the agent only joined what it got
+        explicit = well_formed(result.reply)
+        return explicit if said in explicit and hash(explicit) not in self._given_up else said
+
+    def _last_reply(self) -> str:
+        """The last round's text, else the last answer that was told."""
+        if self._top.reply:
+            return self._top.reply
+        if self._answered is not None:
+            return reply_of(self._answered)
+        return "" if hash(self.reply) in self._given_up else self.reply
+
+    def close(self) -> None:
+        """Nothing more will be said."""
+        if not self.again:
+            self.reply = self._last_reply()
+
+    @property
+    def usage(self) -> ev.Usage | None:
+        """The agent's own totals, else the sum of its model calls."""
+        return (self._result.usage if self._result is not None else None) or self._used
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What all of it cost, in US dollars."""
+        told = self._result.cost_usd if self._result is not None else None
+        return told if told is not None or self.usage is None else self.usage.cost_usd
+
+    @property
+    def duration_ms(self) -> int | None:
+        """How long the run took, by the agent's own clock."""
+        return self._result.duration_ms if self._result is not None else None
+
+    def outcome(self, exit: Exit | None) -> tuple[ev.Outcome, str | None]:
+        """What became of the run, and why where that is not plain."""
+        result, died = self._result, exit.words if exit is not None else None
+        if exit is not None and exit.timed_out:
+            return "timed_out", died
+        if (exit is not None and exit.cancelled) or (result is not None and result.cancelled):
+            return "cancelled", (result.reason if result is not None else None) or died
+        if result is not None and result.is_error:
+            return "error", result.reason or self._failure or died
+        if self._failure is not None and (self._failing or died):
+            return "error", self._failure
+        if result is not None or (self._regular_end and self.spoke):
+            reply = self.reply if self.again else self._last_reply()
+            return ("ok", died) if reply else ("empty", died or "the agent ended without saying anything")
+        if exit is not None and exit.code:
+            return "error", died
+        if not self.anything:
+            return "empty", died or "the agent printed no event"
+        return "cut_off", died or "the stream ended before the agent did"
