@@ -40,13 +40,13 @@ class Framer:
         if not end:
             self._hold(data)
             return []
-        whole, tail = data[:end], data[end:]
+        tail = data[end:]
         regions: list[bytes | Oversized] = []
         if self._skipped:
-            first, _, whole = whole.partition(b"\n")
+            first, _, whole = data[:end].partition(b"\n")
             regions.append(Oversized(bytes(self._pending), self._skipped + len(first)))
-        elif self._pending:
-            whole = bytes(self._pending) + whole
+        else:
+            whole = b"".join((self._pending, memoryview(data)[:end]))
         self._pending = bytearray()
         self._skipped = 0
         regions.extend(self._measured(whole) if len(whole) > self._limit else [whole] if whole else [])

@@ -120,7 +120,7 @@ class Session:
                 self.batch_index = index
                 self.apply(update, out)
         self.health.delta_events += deltas
-        self.health.control_events += sum(not updates for updates in batch)
+        self.health.control_events += len(batch) - sum(map(bool, batch))
         self._ending.anything = True
 
     def apply(self, update: up.Update, out: Events) -> None:

@@ -114,11 +114,11 @@ class Block:
         self.start += 1
         self._put(self.sanitizer.feed(text))
 
-    def compact(self) -> None:
+    def compact(self, most: int = PARTS) -> None:
         """Join the newest parts where they are many, so that memory is that of the text."""
         live = self.start == len(self.parts)
         first = max(self._joined, 0 if live else self.start)
-        if len(self.parts) - first > PARTS:
+        if len(self.parts) - first > most:
             self.parts[first:] = ["".join(self.parts[first:])]
             self._joined = first + 1
             if live:
@@ -129,9 +129,10 @@ class Block:
             self.stretch.put(text, self._style)
 
     def _catch_up(self) -> None:
-        if self.start < len(self.parts):
-            text = "".join(self.parts[self.start :])
-            del self.parts[self.start :]
+        self.compact(1)
+        waiting = self.parts[self.start :]
+        del self.parts[self.start :]
+        for text in waiting:  # one by one: what is done to them copies them, and the whole may be large
             self.grow(text)
 
     def end_stretch(self) -> None:
