@@ -20,6 +20,9 @@ from penstock.updates import Notice as NoticeUpdate
 MAX_UNDECIDED_LINES = 64
 """How many lines may pass before an agent that no line gave away is read as `generic`."""
 
+MAX_UNDECIDED_EVENTS = 4
+"""How many of them may be events: somebody waits for what they say."""
+
 BATCH_BYTES = 1024 * 1024
 """The largest region that is decoded at once: its events are all in memory together."""
 
@@ -48,6 +51,7 @@ class Stream:
         self._session = Session(label or "agent", Traits(), run, self.health)
         self._adapter: Adapter | None = None
         self._held: list[bytes | Oversized] = []  # lines that no agent was detected from yet
+        self._undecided = 0  # events among them
         self._ending = False  # what is read now is a last line that was not ended
         self._closed = False
         if agent != "auto":
@@ -182,8 +186,10 @@ class Stream:
             lines: list[bytes | Oversized] = [region] if isinstance(region, Oversized) else [*lines_of(region)]
             for place, line in enumerate(lines):
                 self._held.append(line if isinstance(line, Oversized) else line + b"\n")
-                name = detect(_peek(line))
-                if name is None and len(self._held) >= MAX_UNDECIDED_LINES:
+                event = _peek(line)
+                name = detect(event)
+                self._undecided += event is not None
+                if name is None and (self._undecided > MAX_UNDECIDED_EVENTS or len(self._held) >= MAX_UNDECIDED_LINES):
                     name = "generic"
                 if name is not None:
                     self._decide(name, out)
