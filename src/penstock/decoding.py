@@ -18,6 +18,10 @@ from penstock.framing import Oversized
 EXCERPT_CHARS = 200
 """What is shown of a line that could not be read."""
 
+MAX_NESTING = 200
+"""Levels of a value that is read leniently. All of its texts are looked at, which recurses; the fast reader
+has a bound of its own."""
+
 MAX_NOISE_CHARS = 2000
 """What is shown of a line that is no JSON."""
 
@@ -142,10 +146,27 @@ def _objects(text: str) -> tuple[list[Any], str]:
             return values, what
         if not isinstance(value, dict | list):
             return values, f"no JSON object at column {at}"
+        if _nests_deeper(value, MAX_NESTING):
+            return values, "JSON nested too deeply"
         values.append(value)
         while at < len(text) and text[at] in " \t\r\0":
             at += 1
     return values, ""
+
+
+def _nests_deeper(value: Any, limit: int) -> bool:
+    """Whether plain data has more than so many levels. It does not recurse: that is what must not happen."""
+    level = [value]
+    for _ in range(limit):
+        level = [
+            item
+            for container in level
+            for item in (container.values() if isinstance(container, dict) else container)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 _MISFIT = object()
@@ -204,11 +225,3 @@ def _fit_struct(value: dict[str, Any], kind: type[msgspec.Struct]) -> msgspec.St
             if fitted is not _MISFIT:
                 fields[field.name] = fitted
     return kind(**fields)
-
-
-def compact(value: Any) -> str:
-    """Plain data as JSON text without spaces."""
-    try:
-        return msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return repr(value)  # numbers of more than 64 bits, nesting without end

@@ -123,10 +123,12 @@ class Stream:
         if len(events) != count:  # blank lines, or none at the end
             return False
         read, session = self._adapter.read, self._session
-        try:
-            batch = [read(event) for event in events]
-        except Exception:
-            return False
+        batch: list[Sequence[Update]] = []
+        for event in events:
+            try:
+                batch.append(read(event))
+            except Exception as error:
+                batch.append(self._failed(event, error))
         session.line = lambda: lines_of(region)[session.batch_index]
         self.health.lines += count
         session.apply_batch(batch, out)
@@ -134,20 +136,15 @@ class Stream:
 
     def _read_lines(self, region: bytes, out: list[Event]) -> None:
         """Read a region line by line."""
-        assert self._adapter is not None
-        session = self._session
         for line in lines_of(region):
             self.health.lines += 1
             try:
-                updates = self._adapter.read(self._decoder.fast(line))
+                event = self._decoder.fast(line)
             except Exception:
                 self._read_slowly(line, self.health.lines, out)
                 continue
-            session.line = lambda line=line: line  # type: ignore[misc]
-            if not updates:
-                session.control()
-            for update in updates:
-                session.apply(update, out)
+            self._session.line = lambda line=line: line  # type: ignore[misc]
+            self._take(Decoded(event, lenient=False), out)
 
     def _read_slowly(self, line: bytes | Oversized, number: int, out: list[Event]) -> None:
         session = self._session
@@ -168,14 +165,18 @@ class Stream:
         try:
             updates = self._adapter.read(found.event)
         except Exception as error:
-            if self._strict:
-                raise
-            self.health.adapter_errors += 1
-            updates = [Unknown(_kind(found.event), f"the adapter failed: {error!r}")]
+            updates = self._failed(found.event, error)
         if not updates:
             self._session.control()
         for update in updates:
             self._session.apply(_cleaned(update) if found.lenient else update, out)
+
+    def _failed(self, event: Any, error: Exception) -> Sequence[Update]:
+        """What an event is told as that the adapter raised for. It is not read again: adapters may keep ids."""
+        if self._strict:
+            raise error
+        self.health.adapter_errors += 1
+        return (Unknown(_kind(event), f"the adapter failed: {error!r}"),)
 
     # --- which agent is it? ---
 

@@ -55,9 +55,10 @@ def title(name: str, input: Any) -> str:
 def compact(value: Any) -> str:
     """`value` as JSON in one line. What has no JSON is shown as Python writes it, what is nested too deep as `…`."""
     try:
-        return msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, OverflowError):
-        return repr(value)
+        try:
+            return msgspec.json.encode(value).decode()
+        except (TypeError, ValueError, OverflowError):
+            return repr(value)
     except RecursionError:
         return "…"
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from penstock import decoding
 from penstock.events import PlanItem
+from penstock.titles import compact as compact
 
 MAX_DEPTH = 8
 """Levels of nesting that `text_of` looks through; what lies deeper is shown as JSON. No wire nests text that
@@ -25,14 +25,6 @@ _DONE = frozenset({"completed", "complete", "done", "cancelled", "canceled"})
 _RUNNING = frozenset({"in_progress", "in-progress", "inProgress", "active", "running"})
 
 PlanStatus = Literal["pending", "in_progress", "completed"]
-
-
-def compact(value: Any) -> str:
-    """`value` as JSON text without blanks; `""` for nesting that no writer follows."""
-    try:
-        return decoding.compact(value)
-    except Exception:
-        return ""
 
 
 def text_of(value: Any, sep: str = "\n") -> str:

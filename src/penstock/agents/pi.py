@@ -221,7 +221,7 @@ def _call_start(event: MessageEvent) -> BlockStart:
     index = event.contentIndex or 0
     try:
         block = msgspec.json.decode(event.partial, type=Partial).content[index]
-    except (msgspec.DecodeError, IndexError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IndexError):  # it was passed over, not checked
         block = {}
     call_id, name = text_of(block.get("id")) or None, text_of(block.get("name")) or None
     return BlockStart("tool_input", index, call_id=call_id, name=name)

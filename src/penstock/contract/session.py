@@ -27,7 +27,7 @@ from penstock.contract.ending import Exit as Exit
 from penstock.contract.health import Health
 from penstock.contract.records import PARTS, Block, Call, Lane, Message, PlaceKey, merged, place_key
 from penstock.contract.repair import repair
-from penstock.decoding import compact, excerpt, well_formed
+from penstock.decoding import excerpt, well_formed
 
 MAX_LANES = 256
 """Sub-agents that are followed at once; the oldest one's open things are ended for a new one."""
@@ -574,11 +574,12 @@ class Session:
                     return
             except (msgspec.DecodeError, RecursionError):
                 pass
-        action, new = repair(sent, compact(value), True)
+        whole = titles.compact(value)
+        action, new = repair(sent, whole, True)
         if action == "suffix" and not block.ended:
             self._put(lane, block, new, out)
         elif action != "nothing":
-            self._revise(lane, block, compact(value), out)
+            self._revise(lane, block, whole, out)
 
     def _settle(self, lane: Lane, block: Block, message: Message, out: Events) -> None:
         """Tell the call of an input that ended whole without being repeated."""
