@@ -15,6 +15,10 @@ from __future__ import annotations
 TYPE_CHECKING = False  # the real one comes with half of the standard library
 if TYPE_CHECKING:
     from penstock.agents.base import Adapter as Adapter
+    from penstock.api import Agent as Agent
+    from penstock.api import Run as Run
+    from penstock.api import StreamingAgent as StreamingAgent
+    from penstock.api import agent as agent
     from penstock.classic import Colors as Colors
     from penstock.classic import ContentBlockState as ContentBlockState
     from penstock.classic import ContentType as ContentType
@@ -37,11 +41,14 @@ if TYPE_CHECKING:
     from penstock.contract.session import Exit as Exit
     from penstock.contract.session import Session as Session
     from penstock.errors import AgentError as AgentError
+    from penstock.errors import AgentFailed as AgentFailed
+    from penstock.errors import AgentNotFound as AgentNotFound
     from penstock.errors import ConfigError as ConfigError
     from penstock.errors import PenstockError as PenstockError
     from penstock.errors import TransportError as TransportError
     from penstock.errors import UnknownAgent as UnknownAgent
     from penstock.errors import UsageError as UsageError
+    from penstock.runner import Limits as Limits
     from penstock.sinks.chunks import StreamChunk as StreamChunk
     from penstock.sinks.text import TextSink as TextSink
     from penstock.stream import Stream as Stream
@@ -51,7 +58,10 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Adapter": "penstock.agents.base",
+    "Agent": "penstock.api",
     "AgentError": "penstock.errors",
+    "AgentFailed": "penstock.errors",
+    "AgentNotFound": "penstock.errors",
     "Colors": "penstock.classic",
     "ConfigError": "penstock.errors",
     "ContentBlockState": "penstock.classic",
@@ -62,14 +72,17 @@ _HOME = {
     "Health": "penstock.contract.health",
     "HealthMonitor": "penstock.classic",
     "InBlock": "penstock.classic",
+    "Limits": "penstock.runner",
     "NotInBlock": "penstock.classic",
     "PenstockError": "penstock.errors",
+    "Run": "penstock.api",
     "Session": "penstock.contract.session",
     "Stream": "penstock.stream",
     "StreamChunk": "penstock.sinks.chunks",
     "StreamEventClassifier": "penstock.classifier",
     "StreamEventType": "penstock.classifier",
     "StreamLineError": "penstock.classic",
+    "StreamingAgent": "penstock.api",
     "StreamingSession": "penstock.classic",
     "StreamingState": "penstock.classic",
     "TerminalMode": "penstock.classic",
@@ -80,13 +93,17 @@ _HOME = {
     "TransportError": "penstock.errors",
     "UnknownAgent": "penstock.errors",
     "UsageError": "penstock.errors",
+    "agent": "penstock.api",
     "compute_append_only_suffix": "penstock.classic",
     "parse_stream_line": "penstock.classic",
 }
 
 __all__ = [
     "Adapter",
+    "Agent",
     "AgentError",
+    "AgentFailed",
+    "AgentNotFound",
     "Colors",
     "ConfigError",
     "ContentBlockState",
@@ -97,14 +114,17 @@ __all__ = [
     "Health",
     "HealthMonitor",
     "InBlock",
+    "Limits",
     "NotInBlock",
     "PenstockError",
+    "Run",
     "Session",
     "Stream",
     "StreamChunk",
     "StreamEventClassifier",
     "StreamEventType",
     "StreamLineError",
+    "StreamingAgent",
     "StreamingSession",
     "StreamingState",
     "TerminalMode",
@@ -116,6 +136,7 @@ __all__ = [
     "UnknownAgent",
     "UsageError",
     "__version__",
+    "agent",
     "compute_append_only_suffix",
     "parse_stream_line",
 ]

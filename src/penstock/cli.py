@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
-    from typing import Any
 
     from penstock.config import Config
     from penstock.inputs import Chunk
-    from penstock.reading import Options, Reading
+    from penstock.reading import Options, Reading, RunOptions
 
-OK, USAGE, INTERRUPTED, CLOSED_PIPE = 0, 2, 130, 141
-"""Exit statuses; `docs/exit-status.md` says when. The last two are what a shell shows for SIGINT and SIGPIPE."""
+OK, USAGE, NOT_EXECUTABLE, NOT_INSTALLED, INTERRUPTED, CLOSED_PIPE = 0, 2, 126, 127, 130, 141
+"""Exit statuses; `docs/exit-status.md` says when. 126 and 127 are what a shell says of a program that it cannot start,
+the last two what it shows for SIGINT and SIGPIPE."""
 
 SINKS = ("text", "ndjson", "chunks", "reply", "health")
 
@@ -32,6 +32,7 @@ usage:
   penstock COMMAND [options]
 
 commands:
+  run AGENT PROMPT start an agent, or several (claude,codex), and show what it does
   read [FILE…]     read streams from files or stdin (what `penstock` alone does with a pipe)
   demo             replay a real recording, at its real pace
   replay FILE      replay a recording of your own
@@ -41,11 +42,29 @@ commands:
   penstock COMMAND --help tells more; penstock --version tells the version.
 
 examples:
+  penstock run claude "fix the failing test"
+  answer=$(penstock run gemini "summarise README.md" --to reply)
+  penstock run claude,codex,gemini "review this diff"
   claude -p "…" --output-format stream-json --verbose --include-partial-messages | penstock
   codex exec --json "…" | penstock --detail minimal
   gemini -p "…" --output-format stream-json | penstock --to ndjson > events.ndjson
   answer=$(claude -p "…" --output-format stream-json --verbose | penstock --to reply)
   penstock read a.ndjson b.ndjson --follow
+"""
+
+RUN_EXAMPLES = """\
+examples:
+  penstock run claude "fix the failing test" --model sonnet
+  penstock run codex - < PROMPT.md --session 019a… --fork --record runs/
+  answer=$(penstock run gemini "summarise README.md" --to reply)
+  penstock run claude,codex,gemini "review this diff"       side by side, each line with its label
+  penstock run ccs/glm "…"                                  a profile of ccs
+  penstock run acp:"gemini --acp" "…"                       any program that speaks ACP
+  penstock run claude -- "- a prompt that begins with a dash"
+
+exit status:
+  0 the run ended well · 1 the agent reported an error, or said nothing · 2 wrong usage · 3 cut off
+  124 a time limit · 126 cannot be executed · 127 not installed · 130 interrupted · of several, the highest
 """
 
 READ_EXAMPLES = """\
@@ -106,11 +125,13 @@ def _guarded(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
-        from penstock.errors import PenstockError
+        from penstock.errors import AgentNotFound, PenstockError
 
         if not isinstance(error, PenstockError):
             raise
         _tell(f"penstock: {error}\n")
+        if isinstance(error, AgentNotFound):
+            return NOT_EXECUTABLE if error.executable is False else NOT_INSTALLED
         return USAGE
 
 
@@ -151,9 +172,13 @@ def _parser(command: str, text: str, examples: str = "", arguments: str = "[opti
     )
 
 
+def _agent_flag(parser: ArgumentParser) -> None:
+    text = "whose stream it is; auto: told by its first lines (default)"
+    parser.add_argument("--agent", default="auto", metavar="NAME", help=text)
+
+
 def _display_flags(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--agent", default="auto", metavar="NAME", help="whose stream it is; auto: told by its first lines (default)")
     add("--label", metavar="L", help="what the agent is called in the output")
     add("--to", default="text", choices=SINKS, help="text: for people (default) · ndjson: all events · chunks: text as "
         "it comes, for programs · reply: only the final reply · health: only the report on the stream")  # fmt: skip
@@ -163,6 +188,53 @@ def _display_flags(parser: ArgumentParser) -> None:
     add("--color", choices=("auto", "always", "never"), help="over NO_COLOR and FORCE_COLOR, which auto heeds")
     add("--prefix", choices=("agent", "kind", "both", "none"), help="what each line begins with")
     add("--health", action="store_true", help="tell on stderr at the end how the stream was")
+
+
+def _run_agents(args: list[str]) -> int:
+    from penstock.running import Shell, make_runs
+    from penstock.writing import Output
+
+    options = _run_options(args)
+    config = _config()
+    runs = make_runs(options, config)
+    output = Output(1, _encoding() if options.to == "text" else "utf-8")
+    return Shell(runs, options, config, output, Output(2, _encoding())).show()
+
+
+def _run_options(args: list[str]) -> RunOptions:
+    from penstock.reading import RunOptions
+
+    text = "Start an agent, or several side by side, give it a prompt, and show what it does."
+    parser = _parser("run", text, RUN_EXAMPLES, "AGENT[,AGENT…] [PROMPT] [options]")
+    add = parser.add_argument
+    add(
+        "agents",
+        metavar="AGENT",
+        help="see penstock agents; also ccs/PROFILE, acp:COMMAND, a name of your configuration",
+    )
+    add("prompt", nargs="?", metavar="PROMPT", help="what to ask; - or none: what stdin holds")
+    add("--model", metavar="M", help="the model, by the agent's own name for it")
+    add("--session", metavar="ID", help="go on with this conversation")
+    add("--fork", action="store_true", help="branch that conversation; it stays as it is")
+    text = "what the agent may do unasked: its own default · edits: change files · all: everything"
+    add("--allow", default="default", choices=("default", "edits", "all"), help=text)
+    add("--route", choices=("exec", "server", "acp"), help="how it is spoken with; by default its best way")
+    add("--cwd", metavar="DIR", help="where the agent works")
+    add("--timeout", type=float, metavar="S", help="seconds for the whole run")
+    add("--idle-timeout", type=float, metavar="S", help="seconds without any output")
+    add("--record", metavar="DIR", help="keep the raw bytes of the run in a folder there")
+    add(
+        "--arg",
+        dest="args",
+        action="append",
+        default=[],
+        metavar="ARG",
+        help="one more argument for the agent: --arg=--flag",
+    )
+    add("--env", action="append", default=[], metavar="NAME=VALUE", help="set a variable for the agent")
+    add("--trust", action="store_true", help="start what the penstock.toml of this directory names")
+    _display_flags(parser)
+    return RunOptions(**vars(parser.parse_intermixed_args(args)))
 
 
 def _read(args: list[str]) -> int:
@@ -187,6 +259,7 @@ def _read_options(args: list[str]) -> Options:
     text = "Read what agents print, from files or from stdin (-), and show it."
     parser = _parser("read", text, READ_EXAMPLES, "[FILE …] [options]")
     parser.add_argument("files", nargs="*", metavar="FILE", help="a file with what an agent printed; - is stdin")
+    _agent_flag(parser)
     _display_flags(parser)
     parser.add_argument("--follow", action="store_true", help="go on as the files grow, until their runs have replied")
     options = _parsed(parser, args)
@@ -204,10 +277,11 @@ def _read_options(args: list[str]) -> Options:
 def _replay(args: list[str]) -> int:
     from pathlib import Path
 
-    text = "Replay a recording at its recorded pace, where its times are known (FILE.times: seconds, one a line)."
+    text = "Replay the record of a run, or a file with what an agent printed, at its pace where that is known."
     parser = _parser("replay", text, arguments="FILE [options]")
-    parser.add_argument("files", nargs=1, metavar="FILE", help="a file with what an agent printed")
+    parser.add_argument("files", nargs=1, metavar="FILE", help="a record's folder, a folder with one record, or a file")
     parser.add_argument("--speed", type=float, default=1.0, metavar="N", help="2 is twice as fast (default 1)")
+    _agent_flag(parser)
     _display_flags(parser)
     options = _parsed(parser, args)
     if not 0 < options.speed < float("inf"):
@@ -221,6 +295,7 @@ def _demo(args: list[str]) -> int:
     text = "Replay a real recording of an agent at its real pace."
     parser = _parser("demo", text)
     parser.add_argument("--speed", type=float, default=1.0, metavar="N", help="2 is twice as fast (default 1)")
+    _agent_flag(parser)
     _display_flags(parser)
     options = _parsed(parser, args)
     _tell(DEMO_INTRO)
@@ -230,15 +305,27 @@ def _demo(args: list[str]) -> int:
 
 
 def _replay_file(options: Options, path: Path) -> int:
-    from penstock.replay import replay
+    from penstock.replay import find, replay
+
+    found = find(path)
+    if options.agent == "auto":
+        options.agent, options.label = found.agent or "auto", options.label or found.label
+    cut = ""
 
     def feed() -> Iterator[Chunk]:
-        at: int | None = None
-        for data, at in replay(path, options.speed):
+        nonlocal cut
+        at, lines = None, 0
+        for data, at in replay(found.input, options.speed, whole=found.cut is not None):
+            lines += 1
             yield 0, data, at
+        if found.cut is not None:
+            cut = f"penstock: the record was cut after {lines:,} line{'s' * (lines != 1)}: {found.cut}\n"
         yield 0, None, at
 
-    return _run(options, _readings(options, _config(), [None]), feed(), lambda number: None)
+    status = _run(options, _readings(options, _config(), [None]), feed(), lambda number: None)
+    if cut:
+        _tell(cut)  # after what it explains
+    return status
 
 
 def _parsed(parser: ArgumentParser, args: list[str]) -> Options:
@@ -274,35 +361,14 @@ def _run(options: Options, readings: list[Reading], feed: Iterator[Chunk], repli
 
 
 def _agents(args: list[str]) -> int:
-    from penstock import registry
-
-    parser = _parser("agents", "Show the agents that are known, and what each can do.", AGENTS_LEGEND)
+    parser = _parser("agents", "Show the agents that are known, which are installed, what each can do.", AGENTS_LEGEND)
     parser.add_argument("--json", action="store_true", help="as one JSON object a line")
-    as_json = parser.parse_args(args).json
-    rows: list[dict[str, Any]] = []
-    for name in registry.names():
-        entry = registry.AGENTS.get(name)
-        facts = (
-            {"proven": entry.proven, "live": entry.live, "resume": entry.resume, "fork": entry.fork} if entry else {}
-        )
-        rows.append({"name": name, "built_in": entry is not None, **facts})
-    if as_json:
-        import json
+    parser.add_argument("--check", action="store_true", help="ask each installed one for its version")
+    options = parser.parse_args(args)
+    from penstock import listing
 
-        return _say("".join(json.dumps(row) + "\n" for row in rows))
-    lines = [f"{'name':<12}{'state':<13}{'text comes':<12}{'resume':<8}fork"]
-    for row in rows:
-        if row["built_in"]:
-            state, text = ("proven" if row["proven"] else "unproven"), ("in pieces" if row["live"] else "whole")
-            more = f"{_yes(row['resume']):<8}{_yes(row['fork'])}"
-            lines.append(f"{row['name']:<12}{state:<13}{text:<12}{more}".rstrip())
-        else:
-            lines.append(f"{row['name']:<12}third party")
-    return _say("\n".join(lines) + "\n")
-
-
-def _yes(fact: bool) -> str:
-    return "yes" if fact else "–"
+    rows = listing.rows(_config(), check=options.check)
+    return _say(listing.as_json(rows) if options.json else listing.as_text(rows))
 
 
 def _show_config(args: list[str]) -> int:
@@ -333,6 +399,7 @@ def _show_config(args: list[str]) -> int:
 
 
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "run": _run_agents,
     "read": _read,
     "demo": _demo,
     "replay": _replay,
@@ -341,8 +408,9 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
 }
 
 AGENTS_LEGEND = """\
-state: proven: tested with recordings of the real agent. Text comes in pieces as the model writes it, or whole.
-resume, fork: a conversation can be gone on with, or branched, by its session id.
+installed: of the route that a run takes by default, which is the first; routes in brackets need a program that is
+not installed. tested: the version of the recordings among the tests. proven: there are recordings of the real agent.
+Text comes in pieces as the model writes it, or whole. resume, fork: a conversation can be gone on with, or branched.
 """
 
 DEMO_INTRO = """\

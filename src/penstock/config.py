@@ -92,6 +92,8 @@ class Setting(msgspec.Struct, frozen=True):
     origin: str
     rank: int
     """0 built in, 1 a file, 2 the environment. A stronger one beats one that is only closer to the agent."""
+    of_project: bool = False
+    """It was said by a `penstock.toml`, which may have come with somebody else's files."""
 
 
 class AgentConfig(msgspec.Struct):
@@ -173,7 +175,8 @@ def load(env: Mapping[str, str] | None = None, cwd: str | None = None) -> Config
         text = _read(file, config, named=bool(env.get("PENSTOCK_CONFIG")))
         if text is not None:
             config.files.insert(0, file)
-            _apply_file(config, file, text)
+            of_project = os.path.basename(file) == FILE_NAME and file != env.get("PENSTOCK_CONFIG")
+            _apply_file(config, file, text, of_project)
     _apply_environment(config, env)
     return config
 
@@ -217,7 +220,7 @@ def _read(file: str, config: Config, *, named: bool) -> str | None:
     return data.decode("utf-8-sig", "replace")
 
 
-def _apply_file(config: Config, file: str, text: str) -> None:
+def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
     import tomllib
 
     try:
@@ -233,7 +236,7 @@ def _apply_file(config: Config, file: str, text: str) -> None:
         if problem:
             config.problems.append(f"{where}: {problem}")
         if kept:
-            config.settings[path] = Setting(value, where, 1)
+            config.settings[path] = Setting(value, where, 1, of_project)
 
 
 def _error_line(message: str, text: str) -> str:

@@ -5,8 +5,10 @@
     PenstockError
     ├── UsageError          the caller's: a flag, a name, a file, a value
     │   ├── UnknownAgent    no agent of that name
+    │   ├── AgentNotFound   the agent's program is not installed, or cannot be executed
     │   └── ConfigError     a configuration that was asked for and cannot be used
     ├── AgentError          the agent's: it broke the format that it promised (raised in strict mode only)
+    │   └── AgentFailed     a run did not end well
     └── TransportError      the way between: a process, a pipe, a file that fails while it is used
 
 Trouble inside a stream is a value (`malformed`, `unknown`, `notice`) and raises nothing; see `docs/contract.md`.
@@ -59,12 +61,62 @@ class UnknownAgent(UsageError):
         )
 
 
+class AgentNotFound(UsageError):
+    """The agent's program is not there, or is no program. Nothing was started."""
+
+    def __init__(self, agent: str, program: str, install: str = "", why: str = "") -> None:
+        """`why`: the program is there, but cannot be executed."""
+        self.agent = agent
+        self.program = program
+        self.executable = not why
+        """False where the program was found and cannot be executed."""
+        what = (
+            f"{agent} cannot be started: {why}" if why else f"{agent} is not installed: there is no {program!r} in PATH"
+        )
+        super().__init__(what, way_out="make it executable" if why else f"install it: {install}" if install else "")
+
+
 class ConfigError(UsageError):
     """A configuration that was named by hand cannot be read. Mistakes inside a file are warnings, not errors."""
 
 
 class AgentError(PenstockError):
     """The agent broke its own format. Raised in strict mode only."""
+
+
+class AgentFailed(AgentError):
+    """A run that did not end well, with everything that is known of it.
+
+    Attributes:
+        agent: its label.
+        outcome: as in `run_ended`: `error`, `cancelled`, `timed_out`, `cut_off`, `empty`.
+        reason: why, where it is known.
+        exit_status: of the process; negative is the signal that killed it; None where it never started or its
+            end is not known.
+        stderr: the last lines that the agent wrote there.
+        session_id: of the conversation, where the agent told it: it can be gone on with.
+        reply: what the agent had said of its reply.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        outcome: str,
+        reason: str | None = None,
+        *,
+        exit_status: int | None = None,
+        stderr: str = "",
+        session_id: str | None = None,
+        reply: str = "",
+    ) -> None:
+        self.agent = agent
+        self.outcome = outcome
+        self.reason = reason
+        self.exit_status = exit_status
+        self.stderr = stderr
+        self.session_id = session_id
+        self.reply = reply
+        super().__init__(f"{agent}: {outcome.replace('_', ' ')}" + (f": {reason}" if reason else ""))
 
 
 class TransportError(PenstockError):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
+from penstock.commands import Allow
 from penstock.events import Event, Replied, RunEnded
 from penstock.output import Color, Look, look
 from penstock.stream import Stream
@@ -16,17 +17,18 @@ from penstock.writing import Output
 if TYPE_CHECKING:
     from penstock.agents.base import Adapter
     from penstock.config import Config, Detail
+    from penstock.contract.health import Health
     from penstock.contract.session import Exit
     from penstock.inputs import Chunk
 
-OK, FAILED, USAGE, CUT_OFF, INTERRUPTED = 0, 1, 2, 3, 130
+OK, FAILED, USAGE, CUT_OFF, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 124, 130
 """Exit statuses; `docs/exit-status.md` says when."""
 
 STATUS_OF = {
     "ok": OK,
     "error": FAILED,
     "empty": FAILED,
-    "timed_out": FAILED,
+    "timed_out": TIMED_OUT,
     "cut_off": CUT_OFF,
     "cancelled": INTERRUPTED,
 }
@@ -46,6 +48,25 @@ class Options(msgspec.Struct):
     follow: bool = False
     health: bool = False
     speed: float = 1.0
+
+
+class RunOptions(Options):
+    """What `penstock run` was asked for, besides."""
+
+    agents: str = ""
+    prompt: str | None = None
+    model: str | None = None
+    session: str | None = None
+    fork: bool = False
+    route: str | None = None
+    allow: Allow = "default"
+    cwd: str | None = None
+    timeout: float | None = None
+    idle_timeout: float | None = None
+    record: str | None = None
+    args: list[str] = []
+    env: list[str] = []
+    trust: bool = False
 
 
 class Sink(Protocol):
@@ -72,42 +93,83 @@ class SilentSink:
         return ""
 
 
-class Reading:
-    """One input on its way to the output: its stream, its sink, and how it ended."""
+class Showing:
+    """Events on their way to the output: their sink, and how the run ended."""
 
-    def __init__(self, stream: Stream, make_sink: Callable[[str | None], Sink]) -> None:
+    def __init__(self, make_sink: Callable[[str | None], Sink]) -> None:
         """`make_sink` gets the agent's name when the first events are there, since its look may depend on it."""
-        self.stream = stream
         self.ended: RunEnded | None = None
         self.replied = False
         self._make_sink = make_sink
         self._sink: Sink | None = None
+
+    def render(self, events: list[Event], agent: str | None) -> str | bytes:
+        """What these events of the agent put out."""
+        if not events:
+            return b""
+        if self._sink is None:
+            self._sink = self._make_sink(agent)
+        if type(events[-1]) is RunEnded:
+            self.ended = events[-1]
+        self.replied = self.replied or any(type(event) is Replied for event in events)
+        return self._sink.render(events)
+
+    def pause(self) -> str | bytes:
+        """End what is open, so that somebody else may write. More may follow."""
+        return self._sink.close() if self._sink is not None else b""
+
+
+class Reading:
+    """One input on its way to the output: its stream, and what is shown of it."""
+
+    def __init__(self, stream: Stream, make_sink: Callable[[str | None], Sink]) -> None:
+        """`make_sink` as in `Showing`."""
+        self.stream = stream
+        self.showing = Showing(make_sink)
 
     @property
     def name(self) -> str:
         """What people call this input."""
         return self.stream.label or self.stream.agent or "stream"
 
+    @property
+    def health(self) -> Health:
+        """How the stream is."""
+        return self.stream.health
+
+    @property
+    def ended(self) -> RunEnded | None:
+        """The last event, once it has come."""
+        return self.showing.ended
+
     def feed(self, data: bytes, at: int | None) -> str | bytes:
         """What these bytes put out."""
-        return self._render(self.stream.feed(data, at))
+        return self.showing.render(self.stream.feed(data, at), self.stream.agent)
 
     def close(self, exit: Exit | None = None, at: int | None = None) -> Iterator[str | bytes]:
         """What the end puts out. Again: nothing."""
         if self.ended is None:
-            yield self._render(self.stream.close(exit, at))
-            if self._sink is not None:
-                yield self._sink.close()
+            yield self.showing.render(self.stream.close(exit, at), self.stream.agent)
+            yield self.showing.pause()
 
-    def _render(self, events: list[Event]) -> str | bytes:
-        if not events:
-            return b""
-        if self._sink is None:
-            self._sink = self._make_sink(self.stream.agent)
-        if type(events[-1]) is RunEnded:
-            self.ended = events[-1]
-        self.replied = self.replied or any(type(event) is Replied for event in events)
-        return self._sink.render(events)
+
+class Shown(Protocol):
+    """What is reported on after its end: an input, or a run."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        ...
+
+    @property
+    def health(self) -> Health:
+        """How its stream is."""
+        ...
+
+    @property
+    def ended(self) -> RunEnded | None:
+        """Its last event."""
+        ...
 
 
 def make_readings(options: Options, config: Config, labels: Sequence[str | None]) -> list[Reading]:
@@ -206,7 +268,7 @@ def run(readings: list[Reading], feed: Iterator[Chunk], output: Output, replied:
                     output.write(piece)
             elif piece := reading.feed(data, at):
                 output.write(piece)
-                if reading.replied:
+                if reading.showing.replied:
                     replied(number)
     except KeyboardInterrupt:
         _end_cleanly(readings, output)
@@ -226,10 +288,10 @@ def _end_cleanly(readings: list[Reading], output: Output) -> None:
             output.write(piece)
 
 
-def report(readings: list[Reading], options: Options, output: Output, errors: Output) -> None:
+def report(shown: Sequence[Shown], options: Options, output: Output, errors: Output) -> None:
     """What is told after the end: failures that the sink does not show, warnings, and the report if asked for."""
-    for reading in readings:
-        health, ended = reading.stream.health, reading.ended
+    for reading in shown:
+        health, ended = reading.health, reading.ended
         if options.to == "health":
             line = {"agent": reading.name, "outcome": ended.outcome if ended else "cancelled", **health.report()}
             output.write(msgspec.json.encode(line) + b"\n")
@@ -242,8 +304,8 @@ def report(readings: list[Reading], options: Options, output: Output, errors: Ou
             errors.write(f"penstock: {reading.name}: {'; '.join(health.warnings)}\n")
 
 
-def status_of(readings: list[Reading], *, interrupted: bool) -> int:
-    """The exit status: of several inputs the highest, which is the worst."""
+def status_of(shown: Sequence[Shown], *, interrupted: bool) -> int:
+    """The exit status: of several the highest, which is the worst."""
     if interrupted:
         return INTERRUPTED
-    return max((STATUS_OF[reading.ended.outcome] for reading in readings if reading.ended), default=OK)
+    return max((STATUS_OF[reading.ended.outcome] for reading in shown if reading.ended), default=OK)

@@ -6,8 +6,9 @@ and whose object is the adapter class.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.agents.base import Adapter
 from penstock.errors import UnknownAgent
@@ -18,35 +19,103 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "penstock.agents"
 
 
-class Entry(NamedTuple):
-    """Where an agent's adapter is, and what is true of it.
+class Route(NamedTuple):
+    """One way to run an agent: `exec`, its plain JSON command; `server`, its own two-way protocol; `acp`.
 
-    `live`: its stream has text in pieces (on the recorded route). `proven`: recordings of the real agent
-    are among the tests. `fork`, `resume`: whether its conversations can be forked and resumed.
+    `program` is what is looked up in PATH; "" where there is none. `live`: text comes in pieces.
     """
 
-    module: str
-    adapter: str
-    live: bool
-    proven: bool = True
+    reader: str
+    """The class that reads it, as `module:Class` in `penstock.agents`."""
+    program: str
+    starter: str = ""
+    """The function that makes its command line, as `module:function`; "": the reader's own `command`."""
+    live: bool = True
     resume: bool = True
     fork: bool = False
 
 
+class Entry(NamedTuple):
+    """What is true of an agent."""
+
+    routes: dict[str, Route]
+    """The best one first: it is the default."""
+    install: str = ""
+    """How people get it."""
+    tested: str | None = None
+    """The version of the recordings among the tests."""
+    proven: bool = True
+    """There are recordings of the real agent."""
+
+    @property
+    def default(self) -> Route:
+        """The route that is taken where none is asked for."""
+        return next(iter(self.routes.values()))
+
+
+def _npm(package: str) -> str:
+    return f"npm install -g {package}"
+
+
 AGENTS: dict[str, Entry] = {
-    "claude": Entry("penstock.agents.claude", "Claude", live=True, fork=True),
-    "codex": Entry("penstock.agents.codex", "Codex", live=False, fork=True),
-    "gemini": Entry("penstock.agents.gemini", "Gemini", live=True),
-    "opencode": Entry("penstock.agents.opencode", "OpenCode", live=False, fork=True),
-    "cursor": Entry("penstock.agents.cursor", "Cursor", live=True, proven=False),
-    "qwen": Entry("penstock.agents.qwen", "Qwen", live=True),
-    "copilot": Entry("penstock.agents.copilot", "Copilot", live=True),
-    "pi": Entry("penstock.agents.pi", "Pi", live=True, fork=True),
-    "cline": Entry("penstock.agents.cline", "Cline", live=True, resume=False),
-    "ccs": Entry("penstock.agents.claude", "Ccs", live=True, fork=True),
-    "ollama": Entry("penstock.agents.ollama", "Ollama", live=True, proven=False, resume=False),
-    "generic": Entry("penstock.agents.generic", "Generic", live=True, proven=False, resume=False),
+    "claude": Entry(
+        {
+            "exec": Route("claude:Claude", "claude", fork=True),
+            "acp": Route("acp:Acp", "claude-agent-acp", "claude:acp", fork=True),
+        },
+        _npm("@anthropic-ai/claude-code"),
+        "2.1.329",
+    ),
+    "codex": Entry(
+        {
+            "server": Route("codex_server:CodexServer", "codex", fork=True),
+            "exec": Route("codex:Codex", "codex", live=False, fork=True),
+            "acp": Route("acp:Acp", "codex-acp", "codex:acp"),
+        },
+        _npm("@openai/codex"),
+        "0.169.0",
+    ),
+    "gemini": Entry(
+        {"exec": Route("gemini:Gemini", "gemini"), "acp": Route("acp:Acp", "gemini", "gemini:acp")},
+        _npm("@google/gemini-cli"),
+        "0.61.0",
+    ),
+    "opencode": Entry(
+        {
+            "server": Route("opencode_server:OpenCodeServer", "opencode", fork=True),
+            "exec": Route("opencode:OpenCode", "opencode", live=False, fork=True),
+            "acp": Route("acp:Acp", "opencode", "opencode:acp", fork=True),
+        },
+        _npm("opencode-ai"),
+        "1.18.33",
+    ),
+    "cursor": Entry(
+        {"exec": Route("cursor:Cursor", "cursor-agent")}, "curl https://cursor.com/install -fsS | bash", proven=False
+    ),
+    "qwen": Entry(
+        {"exec": Route("qwen:Qwen", "qwen"), "acp": Route("acp:Acp", "qwen", "qwen:acp")},
+        _npm("@qwen-code/qwen-code"),
+        "0.15.10",
+    ),
+    "copilot": Entry(
+        {"exec": Route("copilot:Copilot", "copilot"), "acp": Route("acp:Acp", "copilot", "copilot:acp")},
+        _npm("@github/copilot"),
+        "1.0.102",
+    ),
+    "pi": Entry({"exec": Route("pi:Pi", "pi", fork=True)}, _npm("@mariozechner/pi-coding-agent"), "0.73.1"),
+    "cline": Entry(
+        {"exec": Route("cline:Cline", "cline", resume=False), "acp": Route("acp:Acp", "cline", "cline:acp")},
+        _npm("cline"),
+        "3.0.65",
+    ),
+    "ccs": Entry({"exec": Route("claude:Ccs", "ccs", fork=True)}, _npm("@kaitranntt/ccs"), "7.79.1"),
+    "ollama": Entry(
+        {"exec": Route("ollama:Ollama", "", resume=False)}, "see https://ollama.com/download", proven=False
+    ),
+    "acp": Entry({"acp": Route("acp:Acp", "", fork=True)}, "any program that speaks ACP on its stdio"),
+    "generic": Entry({"exec": Route("generic:Generic", "", resume=False)}, proven=False),
 }
+"""The agents. A name may go on after a slash: `ccs/glm` is a profile, `codex/server` a route to be read."""
 
 
 def names() -> list[str]:
@@ -55,25 +124,48 @@ def names() -> list[str]:
 
 
 def make(name: str) -> Adapter:
-    """A fresh adapter for one stream of the agent `name`.
+    """A fresh adapter that reads one stream of the agent `name`: of its `exec` route, or of the one after the slash.
 
     Raises:
         UnknownAgent: there is no such agent, or its entry point cannot be loaded.
     """
-    entry = AGENTS.get(name)
-    if entry is not None:
-        adapter: Adapter = getattr(import_module(entry.module), entry.adapter)()
-        return adapter
-    point = _third_party().get(name)
-    if point is None:
-        raise UnknownAgent(name, names())
+    made: Any
+    found = reader(name)
     try:
-        made: Adapter = point.load()()
+        made = found()
     except Exception as error:
         raise UnknownAgent(name, names(), f"its entry point cannot be loaded: {error}") from error
     if not isinstance(made, Adapter):
         raise UnknownAgent(name, names(), "its entry point is no adapter: name, traits, wire or read is missing")
     return made
+
+
+def reader(name: str) -> Callable[..., Any]:
+    """The adapter class of an agent; see `make`.
+
+    Raises:
+        UnknownAgent: there is no such agent, or its entry point cannot be loaded.
+    """
+    base, _, after = name.partition("/")
+    entry = AGENTS.get(base)
+    found: Callable[..., Any]
+    if entry is not None:
+        found = load((entry.routes.get(after or "exec") or entry.default).reader)
+        return found
+    point = _third_party().get(name)
+    if point is None:
+        raise UnknownAgent(name, names())
+    try:
+        found = point.load()
+    except Exception as error:
+        raise UnknownAgent(name, names(), f"its entry point cannot be loaded: {error}") from error
+    return found
+
+
+def load(place: str) -> Any:
+    """What stands at `module:name` in `penstock.agents`."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"penstock.agents.{module}"), name)
 
 
 def _third_party() -> dict[str, EntryPoint]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -73,6 +73,20 @@ class Stream:
             self.health.bytes += len(data)
             self._read(self._framer.feed(data), out)
         return out
+
+    def tell(self, updates: Iterable[Update], at: int | None = None) -> list[Event]:
+        """The events of updates that come from the shell: an answer that was given, a notice of its own."""
+        out: list[Event] = []
+        if not self._closed:
+            self._session.at = at if at is not None else self._session.at
+            for update in updates:
+                self._session.apply(update, out)
+        return out
+
+    @property
+    def working(self) -> bool:
+        """Whether work is known to go on beside the run, so that more may follow an answer."""
+        return self._session.working
 
     def close(self, exit: Exit | None = None, at: int | None = None) -> list[Event]:
         """The events that the end brings, the last of them `run_ended`. A second call gives none.

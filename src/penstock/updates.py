@@ -188,6 +188,17 @@ class HintAnswer(msgspec.Struct, frozen=True):
     lane: str | None = None
 
 
+class Work(msgspec.Struct, frozen=True):
+    """Work beside the run began or ended: a sub-agent, a command in the background.
+
+    It makes no event. While some goes on, more may follow the agent's answer, and the run is waited for.
+    `id` None with `on` false: none of it goes on.
+    """
+
+    id: str | None
+    on: bool
+
+
 class Failure(msgspec.Struct, frozen=True):
     """The agent reports that the run failed, without this being its end. A later good `Result` takes it back."""
 
@@ -234,6 +245,7 @@ Update = (
     | Notice
     | Hint
     | HintAnswer
+    | Work
     | Failure
     | Result
     | Unknown

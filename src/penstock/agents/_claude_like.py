@@ -27,6 +27,7 @@ from penstock.updates import (
     Traits,
     Unknown,
     Update,
+    Work,
     Usage,
 )
 
@@ -167,6 +168,8 @@ class System(msgspec.Struct, tag="system"):
     data: Any = None
     tool_name: Any = None
     compact_metadata: Any = None
+    task_id: str | None = None
+    patch: Any = None
 
 
 class ResultLine(msgspec.Struct, tag="result"):
@@ -234,6 +237,7 @@ _NOTICES: dict[str, tuple[NoticeCode, Level]] = {
     "api_error": ("error", "warning"),
     "worker_shutting_down": ("session", "warning"),
 }
+_TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})
 _SILENT_EVENTS = frozenset({"ping", "goal_state", "tool_progress"})
 _TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _EXIT = re.compile(r"(?:Error: )?Exit code:? (\d+)")
@@ -361,6 +365,12 @@ class ClaudeLike:
         elif kind in _NOTICES:
             code, level = _NOTICES[kind]
             yield Notice(code, _system_text(event), level)
+            if kind == "agents_killed":
+                yield Work(None, on=False)
+            elif kind in ("task_started", "task_notification") and event.task_id:
+                yield Work(event.task_id, on=kind == "task_started")
+        elif kind == "task_updated" and text_of(as_dict(event.patch).get("status")) in _TASK_ENDS:
+            yield Work(event.task_id, on=False)
         elif kind not in _SILENT_SYSTEM:
             yield Unknown(f"system/{kind}", _system_text(event))
 

@@ -1,10 +1,11 @@
-"""What an adapter is."""
+"""What an adapter is, what can be started, and what is talked with."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from penstock.commands import Command, Request
 from penstock.updates import Traits, Update
 
 
@@ -28,3 +29,55 @@ class Adapter(Protocol):
     def read(self, event: Any) -> Sequence[Update]:
         """The updates that one wire event means."""
         ...
+
+
+@runtime_checkable
+class Startable(Protocol):
+    """An adapter class whose agent Penstock can start."""
+
+    @staticmethod
+    def command(request: Request) -> Command:
+        """The command line for a request. Pure: it looks at nothing but the request, which is `checked`.
+
+        Raises:
+            UsageError: the agent cannot do what is asked.
+        """
+        ...
+
+
+@runtime_checkable
+class Dialogue(Adapter, Protocol):
+    """An adapter that also speaks: a two-way protocol, one JSON object a line in both directions.
+
+    Sans-IO like every adapter. It is made with the request (`Dialogue(request)`), or with None to read what was
+    recorded of a dialogue; whatever it then would say is not asked for. What it has to say gathers, and the
+    shell fetches it with `take` after each call. It tells a question of the agent's as a `Hint` with `blocking`,
+    and keeps what it needs to answer it by the hint's id.
+    """
+
+    over: bool
+    """The agent has answered and nothing more is expected: the shell closes stdin, and the process may go."""
+
+    def take(self) -> bytes:
+        """The lines to write now, b"" for none. The first call gives the lines that open the dialogue."""
+        ...
+
+    def answer(self, id: str, text: str) -> Sequence[Update]:
+        """Answer the hint `id`: `text` is one of its options, or free text where it has none.
+
+        Raises:
+            KeyError: no such question is waiting.
+        """
+        ...
+
+    def cancel(self) -> bool:
+        """Ask the agent to stop, in the protocol's own way, and give up what waits for an answer.
+
+        False where there is nothing to cancel yet: the shell then signals at once.
+        """
+        ...
+
+
+HINT_ALLOW, HINT_REFUSE = "allow", "refuse"
+"""What a `Dialogue` understands as an answer to every question about permission, besides the question's own options:
+allow it this once; refuse it, and let the agent go on where the protocol can."""

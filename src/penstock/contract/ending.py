@@ -14,21 +14,34 @@ MAX_GIVEN_UP = 1024
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """How the process ended, where there was one. `signal` is the number that killed it."""
+    """How the process ended, where there was one.
+
+    `signal` is the number that killed it, `why` what the shell did and for what reason, where it stopped the run;
+    `stderr` the last lines of it.
+    """
 
     code: int | None = None
     signal: int | None = None
     cancelled: bool = False
     timed_out: bool = False
     stderr: str = ""
+    why: str = ""
 
     @property
     def words(self) -> str | None:
         """How it ended, where that needs words."""
-        if not (self.code or self.signal):
+        if not (self.code or self.signal or self.why):
             return None
-        how = f"killed by signal {self.signal}" if self.signal else f"exit status {self.code}"
+        how = self.why or (f"killed by signal {self.signal}" if self.signal else f"exit status {self.code}")
         return f"{how}: {self.stderr.strip()}" if self.stderr.strip() else how
+
+    @property
+    def unanswered(self) -> str | None:
+        """How it ended, where it has not given an answer."""
+        if self.words is not None or self.code is None:
+            return self.words
+        said = self.stderr.strip()
+        return "exit status 0 without an answer" + (f": {said}" if said else "")
 
 
 class Ending:
@@ -132,8 +145,10 @@ class Ending:
         if result is not None or (self._regular_end and self.spoke):
             reply = self.reply if self.again else self._last_reply()
             return ("ok", died) if reply else ("empty", died or "the agent ended without saying anything")
-        if exit is not None and exit.code:
-            return "error", died
+        if exit is not None:
+            died = exit.unanswered
+            if exit.code:
+                return "error", died
         if not self.anything:
             return "empty", died or "the agent printed no event"
         return "cut_off", died or "the stream ended before the agent did"

@@ -69,6 +69,7 @@ class Session:
         self._untold = False  # it has news that wait for the end of a message
         self._plan: list[ev.PlanItem] | None = None
         self._ending = Ending(self._top, traits.regular_end)
+        self._work: dict[str, None] = {}  # what goes on beside the run
         self._closed = False
         self._handlers: dict[type, Callable[[Any, Events], None]] = {
             up.RunStart: self._run_start,
@@ -84,6 +85,7 @@ class Session:
             up.Notice: self._notice,
             up.Hint: self._hint,
             up.HintAnswer: self._hint_answer,
+            up.Work: self._works,
             up.Failure: self._failed,
             up.Result: self._replied,
             up.Unknown: self._unknown,
@@ -736,6 +738,17 @@ class Session:
     def _hint_answer(self, update: up.HintAnswer, out: Events) -> None:
         out.append(ev.HintAnswered(update.id, update.text, **self._marks(update.lane)))
 
+    def _works(self, update: up.Work, out: Events) -> None:
+        if update.on and update.id is not None and len(self._work) < MAX_WORK:
+            self._work[update.id] = None
+        elif not update.on:
+            self._work = {} if update.id is None else {key: None for key in self._work if key != update.id}
+
+    @property
+    def working(self) -> bool:
+        """Whether work goes on beside the run."""
+        return bool(self._work)
+
     def _unknown(self, update: up.Unknown, out: Events) -> None:
         self.health.count_unknown(update.wire_type or "?")
         raw = excerpt(self.line(), MAX_RAW_CHARS)
@@ -807,6 +820,9 @@ class Session:
         )
         self._closed = True
 
+
+MAX_WORK = 1024
+"""Tasks in the background that are remembered: more than any agent runs at once."""
 
 _COMPLETE = frozenset({up.ToolCall, up.ToolReturn, up.Plan, up.Result, up.Failure})
 

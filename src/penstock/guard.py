@@ -1,0 +1,201 @@
+"""The guard: a small process of its own between Penstock and an agent, which lets no process outlive the run.
+
+It is run as a file (`python -I -S guard.py CONTROL PROGRAM ARG…`), starts the agent in a session of its own, and
+does what it is told through the socket CONTROL. When the socket closes, as it does when Penstock is killed with
+-9, it kills all that is left. As the agent's parent and (on Linux) the subreaper of everything below it, it
+finds a grandchild that went into a session of its own too, and it may use what is unsafe in a program with threads.
+
+It is told one byte: `I`, `T` signal the agent's group, `K` kills everything and ends the guard. It tells lines:
+`started PID`, `failed ERRNO`, `exited CODE SIGNAL` (one of the two is 0). It ends by itself, and so closes the
+socket, when the agent and all its descendants are gone.
+
+Only the standard library's lightest modules, as each run waits for it to start.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False  # without `typing`, which would double the time that the guard takes to start
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PARENT_POLL_SECONDS = 1.0
+"""How often the guard looks whether its parent is still there. The socket tells it at once, unless a fork of
+Penstock's process holds the other end open."""
+KILL_ROUND_SECONDS = 0.005
+KILL_SECONDS = 10.0
+"""So long the guard goes on killing: a process in an uninterruptible system call dies when that returns."""
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+DEFAULT_AGAIN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+
+
+def main(control: int, argv: list[str]) -> None:
+    """Guard one agent to its end."""
+    os.set_inheritable(control, False)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    prctl = _prctl()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    wake = _child_signals()
+    parent = os.getppid()
+    leader = _start(control, argv, prctl)
+    if leader is None:
+        return
+    _let_go_of_pipes()
+    guard = Guard(control, leader)
+    while guard.reap():
+        ready, _, _ = select.select([control, wake], [], [], PARENT_POLL_SECONDS)
+        if wake in ready:
+            os.read(wake, 4096)
+        order = os.read(control, 1) if control in ready else None
+        if order in (b"", b"K") or os.getppid() != parent:
+            guard.kill()
+            return
+        if order is not None:
+            guard.signal(signal.SIGINT if order == b"I" else signal.SIGTERM)
+
+
+class Guard:
+    """Knows the agent's process and whether it lives."""
+
+    def __init__(self, control: int, leader: int) -> None:
+        self._control = control
+        self._leader = leader
+        self._lives = True
+
+    def reap(self) -> bool:
+        """Take the exit of all that ended; whether any descendant is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self._leader:
+                self._lives = False
+                code, killer = (0, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else (os.WEXITSTATUS(status), 0)
+                _tell(self._control, f"exited {code} {killer}")
+
+    def signal(self, number: int) -> None:
+        """Signal the agent's group, also where its leader is gone and others of it are left."""
+        if self._lives:
+            _try(os.killpg, self._leader, number)
+            return
+        for pid, group in descendants():
+            if group == self._leader:
+                _try(os.kill, pid, number)
+
+    def kill(self) -> None:
+        """Kill everything below the guard, until nothing is left."""
+        end = time.monotonic() + KILL_SECONDS
+        while self.reap() and time.monotonic() < end:
+            if self._lives:
+                _try(os.killpg, self._leader, signal.SIGKILL)
+            for pid, _ in descendants():
+                _try(os.kill, pid, signal.SIGKILL)
+            time.sleep(KILL_ROUND_SECONDS)
+
+
+def descendants() -> list[tuple[int, int]]:
+    """All processes below this one, with their groups. Where there is no /proc: none."""
+    children: dict[int, list[tuple[int, int]]] = {}
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    for name in names:
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    # The name in brackets may hold anything; state, parent and group follow the last one.
+                    _, parent, group = file.read().rpartition(b")")[2].split()[:3]
+            except (OSError, ValueError):
+                continue  # it ended meanwhile
+            children.setdefault(int(parent), []).append((int(name), int(group)))
+    found: list[tuple[int, int]] = []
+    todo = [os.getpid()]
+    while todo:
+        below = children.pop(todo.pop(), [])
+        found += below
+        todo += [pid for pid, _ in below]
+    return found
+
+
+def _start(control: int, argv: list[str], prctl: Callable[[int, int], int]) -> int | None:
+    """Start the agent; None where it cannot be executed, which is told."""
+    guard = os.getpid()
+    read_end, write_end = os.pipe()  # closed by a successful exec
+    leader = os.fork()
+    if leader == 0:
+        try:
+            os.setsid()
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should the guard itself be killed
+            if os.getppid() == guard:
+                for number in DEFAULT_AGAIN:
+                    signal.signal(number, signal.SIG_DFL)
+                os.execv(argv[0], argv)
+        except OSError as error:
+            os.write(write_end, str(error.errno).encode())
+        finally:
+            os._exit(127)
+    os.close(write_end)
+    failed = os.read(read_end, 16)
+    os.close(read_end)
+    if failed:
+        os.waitpid(leader, 0)
+        _tell(control, f"failed {failed.decode()}")
+        return None
+    _tell(control, f"started {leader}")
+    return leader
+
+
+def _prctl() -> Callable[[int, int], int]:
+    """Linux's prctl; elsewhere something that does nothing."""
+    if sys.platform == "linux":
+        try:
+            from ctypes import CDLL
+
+            return CDLL(None).prctl
+        except (ImportError, OSError, AttributeError):
+            pass  # a Python without ctypes: what is in the agent's own group is still found
+    return lambda option, value: -1
+
+
+def _child_signals() -> int:
+    """The end of a pipe that is readable when a child has ended."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    os.set_blocking(write_end, False)
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    return read_end
+
+
+def _let_go_of_pipes() -> None:
+    # The agent's end of stdout must be the only one, or its end is never seen.
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    os.close(null)
+
+
+def _tell(control: int, line: str) -> None:
+    _try(os.write, control, line.encode() + b"\n")
+
+
+def _try(call: Callable[..., object], *args: object) -> None:
+    try:
+        call(*args)
+    except OSError:
+        pass  # who is gone needs nothing any more
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

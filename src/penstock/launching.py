@@ -1,0 +1,221 @@
+"""From a name and a request to what is started: which route, which program, whose configuration."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock import registry
+from penstock.agents.base import Startable
+from penstock.commands import Command, Request, as_argument, checked, refuse
+from penstock.errors import AgentNotFound, ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from penstock.agents.base import Adapter
+    from penstock.config import AgentConfig, Config
+
+ACP = "acp:"
+"""`acp:COMMAND` names any program that speaks ACP."""
+
+
+class Launch(msgspec.Struct):
+    """All that is needed to start one run. Nothing has been started."""
+
+    agent: str
+    label: str
+    route: str
+    reader: Any
+    """The adapter or dialogue that reads this run: it is used once."""
+    command: Command
+    """`argv[0]` is an absolute path."""
+    env: dict[str, str]
+    """The agent's whole environment."""
+    cwd: str | None
+    mark: str
+    """What its processes bear as `PENSTOCK_RUN`."""
+    number: int | None = None
+
+
+def plan(
+    name: str,
+    request: Request,
+    config: Config,
+    *,
+    route: str | None = None,
+    label: str | None = None,
+    env: Mapping[str, str] | None = None,
+    number: int | None = None,
+    command: Sequence[str] | None = None,
+    adapter: str | None = None,
+    trust: bool = False,
+) -> Launch:
+    """Decide how `name` is started for this request.
+
+    `name` is an agent, `ccs/PROFILE`, `acp:COMMAND`, or a name of the configuration. `env` is set over the
+    environment of this process, `command` and `adapter` over the configuration. The label is the one given, else the
+    configured one, else the name.
+
+    Raises:
+        UsageError: the agent is not known, cannot do what is asked, or a value of the request cannot be used.
+        AgentNotFound: its program is not installed.
+    """
+    checked(request)
+    if request.cwd is not None and not os.path.isdir(request.cwd):
+        raise UsageError(f"there is no directory {request.cwd!r}", expected="the directory that the agent works in")
+    own = config.agent(name)
+    if not trust:
+        _trusted(name, config)
+    if command is not None:
+        own = msgspec.structs.replace(own, command=list(command), adapter=adapter or own.adapter)
+    if name.startswith(ACP):
+        words = _words(name)
+        chosen, reader, start = "acp", registry.load("acp:Acp")(request), Command(argv=(*words, *request.args))
+        agent = os.path.basename(words[0])
+    elif own.command is not None and name.partition("/")[0] not in registry.AGENTS:
+        agent = name
+        chosen, reader, start = _configured(name, own, request)
+    else:
+        agent, chosen, reader, start = _known(name, own, request, route)
+    inherited = {variable: value for variable, value in os.environ.items() if variable not in start.unset}
+    whole = {**inherited, **start.env, **own.env, **(env or {})}
+    program = _found(agent, start.argv[0], whole, request.cwd)
+    return Launch(
+        agent=agent,
+        label=label or own.label or (agent if name.startswith(ACP) else name),
+        route=chosen,
+        reader=reader,
+        command=msgspec.structs.replace(start, argv=(program, *start.argv[1:])),
+        env=whole,
+        cwd=request.cwd,
+        mark=uuid.uuid4().hex,
+        number=number,
+    )
+
+
+def _trusted(name: str, config: Config) -> None:
+    """What a project's own file may not do before somebody trusts it: say what is started.
+
+    Raises:
+        UsageError: it does.
+    """
+    for path, setting in config.settings.items():
+        if path[:2] == ("agents", name) and path[2] in ("command", "env", "protocol") and setting.of_project:
+            raise UsageError(
+                f"{setting.origin} says how {name} is started, and it came with the files of this project",
+                expected="your word that they are to be trusted",
+                way_out="read it, then --trust, or move it to your own configuration (penstock config shows where)",
+            )
+
+
+def _words(name: str) -> list[str]:
+    try:
+        words = shlex.split(name[len(ACP) :])
+    except ValueError as error:
+        raise UsageError(f"{name!r} is no command line: {error}") from error
+    if not words:
+        raise UsageError(
+            "acp: needs a command", expected="a program that speaks ACP", way_out="e.g. acp:'gemini --acp'"
+        )
+    return words
+
+
+def _known(name: str, own: AgentConfig, request: Request, route: str | None) -> tuple[str, str, Adapter, Command]:
+    """An agent of the registry; its configured `command` stands for its program."""
+    base, slash, profile = name.partition("/")
+    entry = registry.AGENTS.get(base)
+    if entry is None:
+        return _third_party(name, own, request, route)
+    if base in ("acp", "generic"):
+        raise UsageError(
+            f"{base} has no command of its own",
+            way_out="name one: acp:'gemini --acp'" if base == "acp" else "configure one: [agents.NAME] command = […]",
+        )
+    chosen = route or next(iter(entry.routes))
+    found = entry.routes.get(chosen)
+    if found is None:
+        raise UsageError(f"{base} has no route {chosen!r}", expected="one of " + ", ".join(entry.routes))
+    if slash:
+        request = msgspec.structs.replace(request, profile=profile)
+    reader = registry.load(found.reader)
+    make = registry.load(found.starter) if found.starter else reader.command
+    command: Command = make(request)
+    if own.command is not None:
+        command = msgspec.structs.replace(command, argv=(*own.command, *command.argv[1:]))
+    two_way = chosen != "exec"
+    return base, chosen, reader(request) if two_way else reader(), command
+
+
+def _third_party(name: str, own: AgentConfig, request: Request, route: str | None) -> tuple[str, str, Adapter, Command]:
+    """An agent that came in by an entry point."""
+    cls: Any = registry.reader(name)
+    if not isinstance(cls, Startable):
+        raise refuse(name, "be started: its adapter has no command", can=f"pipe it: … | penstock --agent {name}")
+    if route not in (None, "exec"):
+        raise UsageError(f"{name} has no route {route!r}", expected="exec")
+    return name, "exec", registry.make(name), cls.command(request)
+
+
+def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Adapter, Command]:
+    """An agent of the configuration alone."""
+    assert own.command is not None
+    if own.protocol is not None and own.protocol != "acp":
+        raise ConfigError(f"[agents.{name}] protocol is {own.protocol!r}", expected='"acp"')
+    if own.protocol == "acp":
+        return "acp", registry.load("acp:Acp")(request), Command(argv=(*own.command, *request.args))
+    from penstock.agents.generic import Generic
+
+    adapter = registry.make(own.adapter) if own.adapter else Generic(own.events)
+    return "exec", adapter, filled(name, own, request)
+
+
+def filled(name: str, own: AgentConfig, request: Request) -> Command:
+    """A configured command line with the request in its places: `{prompt}`, `{model}`, `{session_id}`.
+
+    Without a place the prompt goes to stdin, or, as configured, after `--`.
+
+    Raises:
+        UsageError: there is no place for something that is asked.
+    """
+    words = list(own.command or ())
+    for place, value in (("{model}", request.model), ("{session_id}", request.session_id)):
+        if value is None:  # a word with a place that nothing is asked for is left out
+            words = [word for word in words if place not in word]
+        elif not any(place in word for word in words):
+            raise refuse(name, f"take a {place[1:-1].replace('_', ' ')}", can=f"put {place} into its command")
+        else:
+            words = [word.replace(place, value) for word in words]
+    if request.fork:
+        raise refuse(name, "fork a conversation", can="it can go on with one")
+    at = next((number for number, word in enumerate(words) if "{prompt}" in word), None)
+    if at is None and own.prompt != "argument":
+        return Command(argv=(*words, *request.args), stdin=request.prompt.encode(errors="surrogateescape"))
+    prompt = as_argument(name, request.prompt)
+    if at is None:
+        return Command(argv=(*words, *request.args, "--", prompt))
+    if words[at].startswith("{prompt}") and prompt.startswith("-") and "--" not in words[:at]:
+        raise refuse(name, "take a prompt that begins with '-'", can="put '--' before {prompt} in its command")
+    return Command(argv=(*words[:at], *request.args, words[at].replace("{prompt}", prompt), *words[at + 1 :]))
+
+
+def _found(agent: str, program: str, env: Mapping[str, str], cwd: str | None) -> str:
+    """The program's path.
+
+    Raises:
+        AgentNotFound: it is not there, or not executable.
+    """
+    from shutil import which
+
+    path = env.get("PATH", os.defpath)
+    place = os.path.join(cwd or "", program) if os.sep in program else program
+    found = which(place, path=path)
+    if found is not None:
+        return os.path.abspath(found)
+    entry = registry.AGENTS.get(agent)
+    other = which(place, mode=os.F_OK, path=path)
+    why = f"{other} is not executable" if other is not None else ""
+    raise AgentNotFound(agent, program, entry.install if entry is not None else "", why)

@@ -1,0 +1,143 @@
+"""What `penstock agents` shows: which agents there are, which are installed, what each can do."""
+
+from __future__ import annotations
+
+import re
+import select
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from penstock import registry
+from penstock.config import Config
+
+CHECK_SECONDS = 30.0
+"""So long a program may take to tell its version: some are large, and the first start of the day is slow."""
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
+
+
+class Row(msgspec.Struct, omit_defaults=True):
+    """One agent. Absent: not known, or not said of such an agent."""
+
+    name: str
+    built_in: bool
+    installed: bool | None = None
+    """Of the route that a run would take."""
+    program: str | None = None
+    """Where it was found."""
+    version: str | None = None
+    """As its `--version` says; only where that was asked."""
+    tested: str | None = None
+    proven: bool | None = None
+    live: bool | None = None
+    resume: bool | None = None
+    fork: bool | None = None
+    routes: list[str] = []
+    """Those whose program is installed come without, the others in brackets."""
+    install: str | None = None
+
+
+def rows(config: Config, *, check: bool) -> list[Row]:
+    """All agents: those of the registry, of entry points, of the configuration."""
+    found = [_row(name, config) for name in registry.names()]
+    known = {row.name for row in found}
+    for name in config.agents():
+        if name not in known and (own := config.agent(name)).command is not None:
+            found.append(_with_program(Row(name, False, routes=[own.protocol or "exec"]), own.command[0]))
+    if check:
+        with ThreadPoolExecutor(8) as pool:
+            versions = pool.map(lambda row: version(row.program) if row.program else None, found)
+            for row, said in zip(found, versions, strict=True):
+                row.version = said
+    return found
+
+
+def _row(name: str, config: Config) -> Row:
+    entry = registry.AGENTS.get(name)
+    if entry is None:
+        return Row(name, False)
+    best, own = entry.default, config.agent(name)
+    row = Row(
+        name,
+        True,
+        tested=entry.tested,
+        proven=entry.proven,
+        live=best.live,
+        resume=best.resume,
+        fork=best.fork,
+        routes=[way if _where(route.program) else f"({way})" for way, route in entry.routes.items()],
+        install=entry.install or None,
+    )
+    return _with_program(row, own.command[0] if own.command else best.program)
+
+
+def _with_program(row: Row, program: str) -> Row:
+    if program:
+        row.program = _where(program)
+        row.installed = row.program is not None
+    return row
+
+
+def _where(program: str) -> str | None:
+    from shutil import which
+
+    return which(program) if program else None
+
+
+def version(program: str) -> str | None:
+    """What a program says to `--version`, None where it says nothing of the kind in time. Nothing is left running."""
+    import os
+    import uuid
+
+    from penstock.errors import TransportError
+    from penstock.process import Process
+
+    try:
+        process = Process([program, "--version"], dict(os.environ), None, uuid.uuid4().hex)
+    except TransportError:
+        return None
+    process.close_fd(process.stdin)
+    said, end = b"", time.monotonic() + CHECK_SECONDS
+    waiting = {process.stdout, process.stderr}
+    try:
+        while waiting and (left := end - time.monotonic()) > 0:
+            for fd in select.select(waiting, [], [], left)[0]:
+                data = os.read(fd, 65536)
+                said += data if fd == process.stdout or not said else b""
+                if not data:
+                    waiting.discard(fd)
+    finally:
+        process.end()
+    found = _VERSION.search(said.decode(errors="replace"))
+    return found[0] if found else None
+
+
+def as_text(found: Sequence[Row]) -> str:
+    """The rows as a table for people."""
+    cells = [("name", "installed", "tested", "state", "text comes", "resume", "fork", "routes")]
+    for row in found:
+        installed = row.version or {True: "yes", False: "no", None: "–"}[row.installed]
+        if not row.built_in:
+            state = "configured" if row.routes else "third party"
+            cells.append((row.name, installed, "–", state, "–", "–", "–", " ".join(row.routes)))
+            continue
+        state, text = ("proven" if row.proven else "unproven"), ("in pieces" if row.live else "whole")
+        more = (row.tested or "–", state, text, _yes(row.resume), _yes(row.fork), " ".join(row.routes))
+        cells.append((row.name, installed, *more))
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in cells]
+    return "".join(line.rstrip() + "\n" for line in lines)
+
+
+def as_json(found: Sequence[Row]) -> str:
+    """The rows as one JSON object a line."""
+    encode: Any = msgspec.json.Encoder().encode_lines
+    return bytes(encode(found)).decode()
+
+
+def _yes(fact: bool | None) -> str:
+    return "yes" if fact else "–"

@@ -1,0 +1,185 @@
+"""A started agent: its pipes, and the guard that lets none of its processes outlive it.
+
+This is the one place that starts processes. It knows no policy: when to stop what is `runner`'s.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from penstock.errors import TransportError
+
+MARK = "PENSTOCK_RUN"
+"""The variable by which a process is known to belong to a run, in whatever group or session it is."""
+
+GUARD = os.path.join(os.path.dirname(__file__), "guard.py")
+END_SECONDS = 12.0
+"""So long the guard may take to kill what is left: more than it gives itself."""
+
+
+class Exited:
+    """How the agent's first process ended: `code`, or the number of the `signal` that killed it."""
+
+    def __init__(self, code: int, killer: int) -> None:
+        self.code = None if killer else code
+        self.signal = killer or None
+
+    @property
+    def status(self) -> int:
+        """As Python tells it: negative for a signal."""
+        return -self.signal if self.signal is not None else self.code or 0
+
+
+class Process:
+    """One agent's process tree. `stdin`, `stdout`, `stderr` and `control` are non-blocking file descriptors.
+
+    `control` is readable when `news` has something. Threads: one at a time.
+
+    Raises:
+        TransportError: the guard cannot be started (no file descriptor, no memory, no process left).
+    """
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, mark: str) -> None:
+        self.mark = mark
+        self.pid: int | None = None
+        """The agent's process and group, once it is started."""
+        self.failed: int | None = None
+        """The error number with which it could not be executed."""
+        self.exited: Exited | None = None
+        self.gone = False
+        """Nothing of it is left, by the guard's word."""
+        self._line = b""
+        self._fds: set[int] = set()
+        try:
+            self._guard = self._start(argv, {**env, MARK: mark}, cwd)
+        except OSError as error:
+            self._let_go()
+            raise TransportError(
+                f"no process can be started: {error.strerror or error}", way_out="look at the limits of this machine"
+            ) from error
+
+    def _start(self, argv: Sequence[str], env: dict[str, str], cwd: str | None) -> subprocess.Popen[bytes]:
+        theirs: list[int] = []
+        try:
+            pairs = []
+            for ours in (1, 0, 0):  # of stdin the writing end is ours
+                pair = os.pipe()
+                self._fds.add(pair[ours])
+                theirs.append(pair[1 - ours])
+                pairs.append(pair[ours])
+            self.stdin, self.stdout, self.stderr = pairs
+            mine, yours = socket.socketpair()
+            self.control = mine.detach()
+            self._fds.add(self.control)
+            theirs.append(yours.detach())
+            for fd in self._fds:
+                os.set_blocking(fd, False)
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", GUARD, str(theirs[3]), *argv],
+                stdin=theirs[0],
+                stdout=theirs[1],
+                stderr=theirs[2],
+                pass_fds=[theirs[3]],
+                env=env,
+                cwd=cwd,
+                start_new_session=True,  # the terminal's Ctrl-C is Penstock's to handle
+            )
+        finally:
+            for fd in theirs:
+                os.close(fd)
+
+    def news(self) -> None:
+        """Take in what the guard has to tell; never waits."""
+        while not self.gone:
+            try:
+                data = os.read(self.control, 4096)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._guard_ended()
+                return
+            *lines, self._line = (self._line + data).split(b"\n")
+            for line in lines:
+                self._told(line.decode().split())
+
+    def _told(self, words: list[str]) -> None:
+        match words:
+            case ["started", pid]:
+                self.pid = int(pid)
+            case ["failed", number]:
+                self.failed = int(number)
+            case ["exited", code, killer]:
+                self.exited = Exited(int(code), int(killer))
+
+    def _guard_ended(self) -> None:
+        self.gone = True
+        status = self._guard.wait()
+        if status != 0 or (self.exited is None and self.failed is None and self.pid is None):
+            # Somebody killed the guard, or it could not even begin: what it did not tell is not known.
+            self.sweep()
+        if self.exited is None and self.failed is None:
+            self.exited = Exited(0, signal.SIGKILL)
+
+    def signal(self, order: str) -> None:
+        """`I`, `T`: interrupt or terminate the agent's group; `K`: kill all that is left of the run."""
+        try:
+            os.write(self.control, order.encode())
+        except OSError:
+            pass  # the guard has gone, and with it everything
+
+    def sweep(self) -> None:
+        """Kill what bears the run's mark, where no guard does it."""
+        for pid in marked(self.mark):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+
+    def close_fd(self, fd: int) -> None:
+        """Close one of the four; again: nothing."""
+        if fd in self._fds:
+            self._fds.discard(fd)
+            os.close(fd)
+
+    def end(self) -> None:
+        """Kill what is left, wait until it is gone, and let go of everything."""
+        self.signal("K")
+        while not self.gone and select.select([self.control], [], [], END_SECONDS)[0]:
+            self.news()
+        self._let_go()
+        if not self.gone:
+            self._guard.kill()
+            self._guard_ended()
+
+    def _let_go(self) -> None:
+        for fd in list(self._fds):
+            self.close_fd(fd)
+
+
+def marked(mark: str) -> list[int]:
+    """The processes that bear the mark in their environment (Linux; elsewhere none can be found this way)."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    for name in names:
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    if wanted in file.read().split(b"\0"):
+                        found.append(int(name))
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ESRCH):
+                    raise
+    return found

@@ -1,0 +1,548 @@
+"""The supervision of one run, in one place: a thread that moves bytes, keeps time, and lets nothing be left over.
+
+::
+
+    process ──stdout──► journal ──► Stream ──events──► Outbox ──► whoever reads the run
+       ▲                               │
+       └──stdin──◄── prompt, dialogue ─┘                 stderr: the last of it, for the reason of a failure
+
+Each run has a thread of its own, so an agent is read, answered and timed whatever its reader does: a terminal that
+stands still costs memory (up to `MAX_WAITING_BYTES`), never text. What a run guarantees is in `docs/processes.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from penstock.agents.base import HINT_ALLOW, HINT_REFUSE, Dialogue
+from penstock.contract.ending import Exit
+from penstock.errors import AgentNotFound, PenstockError, TransportError
+from penstock.events import Event, HintRequested, MessageStarted, Replied, RunEnded
+from penstock.inputs import MAX_WAITING_BYTES, READ_BYTES
+from penstock.process import Exited, Process
+from penstock.stream import Stream
+from penstock.updates import Notice, Update
+
+if TYPE_CHECKING:
+    from penstock.commands import Allow
+    from penstock.journal import Journal
+    from penstock.launching import Launch
+
+STDERR_BYTES = 64 * 1024
+"""The end of stderr that is kept: reasons stand at its end, and an agent may flood it."""
+STDERR_LINES = 8
+"""How many of its last lines tell why a run failed."""
+STDERR_CHARS = 2000
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long what may take. All in seconds."""
+
+    timeout: float | None = None
+    """The whole run; None: as long as it takes."""
+    idle: float | None = None
+    """Without any output, while nobody is asked anything; None: as long as it takes."""
+    reply_grace: float = 5.0
+    """For an agent to exit after its answer, where no work is known to go on. They need up to a second or two."""
+    work_grace: float = 30.0
+    """The same where work beside the run has just ended: the agent goes on with what came of it."""
+    exit_grace: float = 2.0
+    """For what the agent left behind to let go of its output; for one that closed its output, or was told over its
+    protocol that this is all, to exit."""
+    ask: float = 5.0
+    """For a cancel in the protocol's own way; the recorded agents need 0.2 seconds."""
+    interrupt: float = 5.0
+    """Between SIGINT and SIGTERM. Agents that answer it at all (claude writes its `result`) do within a second."""
+    terminate: float = 3.0
+    """Between SIGTERM and SIGKILL."""
+    step: float = 1.0
+    """Between two signals where nothing more is expected: the agent has answered, or closed its output."""
+
+
+class Outbox:
+    """Events on their way from the run's thread to its reader, in batches, bounded by the bytes they came from."""
+
+    def __init__(self, limit: int = MAX_WAITING_BYTES) -> None:
+        self.on_put: Callable[[], None] = lambda: None
+        """Called from the run's thread when there is something to take."""
+        self._limit = limit
+        self._batches: deque[tuple[list[Event], int]] = deque()
+        self._bytes = 0
+        self._over = False
+        self._changed = threading.Condition()
+
+    def put(self, events: list[Event], size: int, *, over: bool = False) -> None:
+        """Add events that came from so many bytes; `over`: they are the last."""
+        with self._changed:
+            if events:
+                self._batches.append((events, size))
+                self._bytes += size
+            self._over = self._over or over
+            self._changed.notify_all()
+        self.on_put()
+
+    @property
+    def full(self) -> bool:
+        """Whether no more should be read before something was taken."""
+        return self._bytes >= self._limit
+
+    def take(self, *, wait: bool = True) -> list[Event] | None:
+        """The oldest batch; None when the run is over. Without `wait` an empty one where there is none yet."""
+        with self._changed:
+            while wait and not self._batches and not self._over:
+                self._changed.wait()
+            if not self._batches:
+                return None if self._over else []
+            events, size = self._batches.popleft()
+            self._bytes -= size
+        return events
+
+
+Stage = Literal["running", "replied", "asked", "interrupted", "terminated", "killed"]
+
+
+class Supervisor:
+    """Runs one agent to its end. `start` it, take its events from `outbox`; `join` waits until nothing is left.
+
+    `cancel`, `kill` and `answer` may be called from any thread.
+    """
+
+    def __init__(self, launch: Launch, limits: Limits, *, allow: Allow, ask: bool, journal: Journal | None) -> None:
+        self.stream = Stream(launch.reader, label=launch.label, run=launch.number)
+        self.outbox = Outbox()
+        self.exited: Exited | None = None
+        self.error: BaseException | None = None
+        """A bug in Penstock that ended the run, or what kept it from starting."""
+        self._launch = launch
+        self._dialogue = launch.reader if isinstance(launch.reader, Dialogue) else None
+        self._limits = limits
+        self._allow = allow
+        self._ask = ask
+        self._journal = journal
+        self._journal_told = False
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._supervise, name=f"penstock {launch.label}", daemon=True)
+        self._orders: deque[Callable[[], None]] = deque()
+        self._wake_out, self._wake_in = -1, -1
+        self._stage: Stage = "running"
+        self._stage_ends: float | None = None
+        self._why = ""
+        self._cancelled = self._timed_out = self._stopped = self._worked = False
+        self._tail = b""
+        self._to_write = bytearray(launch.command.stdin)
+        self._more_to_write = self._dialogue is not None
+        self._waiting_hints: dict[str, None] = {}
+        self._stdout_open = True
+
+    # --- from any thread ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the agent, and return when it runs.
+
+        Raises:
+            AgentNotFound: it cannot be executed.
+            TransportError: no process can be started.
+        """
+        self._wake_out, self._wake_in = os.pipe()
+        os.set_blocking(self._wake_in, False)
+        os.set_blocking(self._wake_out, False)
+        self._thread.start()
+        self._started.wait()
+        if isinstance(self.error, PenstockError):
+            self._thread.join()
+            raise self.error
+
+    def cancel(self) -> None:
+        """Stop the run: the protocol's own way, then SIGINT, SIGTERM, SIGKILL, each after its time."""
+        self._order(self._cancel)
+
+    def kill(self) -> None:
+        """Stop the run at once."""
+        self._order(self._kill_now)
+
+    def answer(self, id: str, text: str) -> None:
+        """Answer a question of the agent's. A question that waits no more is passed over."""
+        self._order(lambda: self._answer(id, text))
+
+    def taken(self) -> None:
+        """The reader took something: there may be room to read on."""
+        self._order(lambda: None)
+
+    def join(self, seconds: float | None = None) -> bool:
+        """Wait for the end of the process and all it started; whether it came."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _order(self, order: Callable[[], None]) -> None:
+        self._orders.append(order)
+        try:
+            os.write(self._wake_in, b".")
+        except OSError:
+            pass  # it is awake already, or over
+
+    # --- the thread --------------------------------------------------------------------------------
+
+    def _supervise(self) -> None:
+        self._begin = time.monotonic()
+        self._last_sign = self._begin
+        process: Process | None = None
+        try:
+            command = self._launch.command
+            process = Process(command.argv, self._launch.env, self._launch.cwd, self._launch.mark)
+            self._process = process
+            with selectors.DefaultSelector() as selector:
+                self._selector = selector
+                self._loop()
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._finish(process)
+
+    def _finish(self, process: Process | None) -> None:
+        try:
+            if process is not None:
+                process.end()
+        except OSError as error:
+            self.error = self.error or error
+        last: list[Event] = []
+        try:
+            last = self.stream.close(self._exit(), self._now())
+            self._end_journal(last)
+        finally:
+            # Nobody may wait for a thread that died, whatever it died of.
+            self.outbox.put(last, 0, over=True)
+            for fd in (self._wake_out, self._wake_in):
+                os.close(fd)
+            self._wake_in = -1
+            self._started.set()
+
+    def _now(self) -> int:
+        return int((time.monotonic() - self._begin) * 1000)
+
+    def _loop(self) -> None:
+        process, selector = self._process, self._selector
+        handlers: dict[int, Callable[[], None]] = {
+            process.stdout: self._read_stdout,
+            process.stderr: self._read_stderr,
+            process.control: self._read_control,
+            self._wake_out: self._take_orders,
+        }
+        for fd, handler in handlers.items():
+            selector.register(fd, selectors.EVENT_READ, handler)
+        self._collect_words()
+        while not (process.gone and not self._stdout_open):
+            self._heed_reader()
+            for key, _ in selector.select(self._patience()):
+                key.data()
+            self._keep_time()
+        if process.stderr in selector.get_map():
+            self._read_stderr()
+
+    def _heed_reader(self) -> None:
+        """Read on only while there is room for what is read."""
+        process, selector = self._process, self._selector
+        if not self._stdout_open:
+            return
+        reading = process.stdout in selector.get_map()
+        if reading and self.outbox.full:
+            selector.unregister(process.stdout)
+        elif not reading and not self.outbox.full:
+            selector.register(process.stdout, selectors.EVENT_READ, self._read_stdout)
+            self._last_sign = time.monotonic()
+
+    # --- bytes -------------------------------------------------------------------------------------
+
+    def _read_stdout(self) -> None:
+        data = _read(self._process.stdout)
+        if data is None:
+            return
+        self._last_sign = time.monotonic()
+        if data:
+            self._receive(data)
+        else:
+            self._close(self._process.stdout)
+            self._stdout_open = False
+            if self.exited is not None:
+                self._enter("killed", None)
+            elif self._stage == "running":
+                self._stage_ends = self._last_sign + self._limits.exit_grace
+
+    def _receive(self, data: bytes) -> None:
+        at = self._now()
+        if self._journal is not None:
+            self._journal.received(data, at)
+        self._emit(self.stream.feed(data, at), len(data))
+        self._collect_words()
+
+    def _emit(self, events: list[Event], size: int = 0) -> None:
+        if events:
+            self.outbox.put(events, size)
+        for event in events:
+            kind = type(event)
+            if kind is HintRequested:
+                self._hinted(event)  # type: ignore[arg-type]  # narrowed by its exact type, for speed
+            elif kind is Replied and self._stage == "running":
+                self._stage = "replied"
+            elif kind is MessageStarted and event.parent is None and self._stage == "replied":
+                self._stage, self._stage_ends = "running", None  # it has more to say
+        if self._stage == "replied":
+            self._await_exit()
+        self._tell_journal_trouble()
+
+    def _tell(self, updates: Sequence[Update]) -> None:
+        self._emit(self.stream.tell(updates, self._now()))
+
+    def _read_stderr(self) -> None:
+        data = _read(self._process.stderr)
+        if data is None:
+            return
+        if not data:
+            self._close(self._process.stderr)
+            return
+        self._last_sign = time.monotonic()
+        self._tail = (self._tail + data)[-STDERR_BYTES:]
+        if self._journal is not None:
+            self._journal.errors(data)
+
+    def _read_control(self) -> None:
+        process = self._process
+        process.news()
+        if process.failed is not None and not self._started.is_set():
+            name = self._launch.command.argv[0]
+            why = f"{name!r} cannot be executed: {os.strerror(process.failed)}"
+            self.error = AgentNotFound(self._launch.label, name, why=why)
+        if process.pid is not None or process.failed is not None:
+            self._started.set()
+        if process.exited is not None and self.exited is None:
+            self.exited = process.exited
+            if self._stdout_open:
+                self._stage_ends = time.monotonic() + self._limits.exit_grace
+            else:
+                self._enter("killed", None)  # whoever is left has nothing to say
+        if process.gone:
+            self._close(process.control)
+            self._stage_ends = time.monotonic()  # nobody is left who could write: what is in the pipe is all
+
+    def _collect_words(self) -> None:
+        """Take what the dialogue has to say, and write as much as goes."""
+        dialogue = self._dialogue
+        if dialogue is not None and self._more_to_write:
+            words = dialogue.take()
+            if words:
+                self._to_write += words
+                if self._journal is not None:
+                    self._journal.sent(words, self._now())
+            if dialogue.over and not self.stream.working:
+                self._more_to_write = False  # the end of stdin tells a server to go
+        self._write()
+
+    def _write(self) -> None:
+        process = self._process
+        if process.stdin < 0:
+            return
+        try:
+            while self._to_write:
+                del self._to_write[: os.write(process.stdin, self._to_write[:READ_BYTES])]
+        except BlockingIOError:
+            if process.stdin not in self._selector.get_map():
+                self._selector.register(process.stdin, selectors.EVENT_WRITE, self._write)
+            return
+        except OSError:
+            self._to_write.clear()  # it does not read any more; what it says of it tells more than this
+            self._more_to_write = False
+        if process.stdin in self._selector.get_map():
+            self._selector.unregister(process.stdin)
+        if not self._more_to_write:
+            self._close(process.stdin)
+            process.stdin = -1
+
+    def _close(self, fd: int) -> None:
+        if fd in self._selector.get_map():
+            self._selector.unregister(fd)
+        self._process.close_fd(fd)
+
+    # --- time --------------------------------------------------------------------------------------
+
+    def _patience(self) -> float | None:
+        """How long nothing need be done."""
+        moments = [moment for moment, _ in self._alarms()]
+        return max(0.0, min(moments) - time.monotonic()) if moments else None
+
+    def _alarms(self) -> list[tuple[float, Callable[[], None]]]:
+        limits, stopping = self._limits, self._stage not in ("running", "replied")
+        alarms: list[tuple[float, Callable[[], None]]] = []
+        if self._stage_ends is not None:
+            alarms.append((self._stage_ends, self._next_stage))
+        if not stopping and limits.timeout is not None:
+            alarms.append((self._begin + limits.timeout, self._too_long))
+        reading = not self._stdout_open or self._process.stdout in self._selector.get_map()
+        if not stopping and limits.idle is not None and reading and not self._waiting_hints:
+            alarms.append((self._last_sign + limits.idle, self._too_quiet))
+        return alarms
+
+    def _keep_time(self) -> None:
+        now = time.monotonic()
+        for moment, act in self._alarms():
+            if moment <= now:
+                act()
+                return
+
+    def _await_exit(self) -> None:
+        """After an answer: wait while work goes on; otherwise the agent has a short time to exit."""
+        if self.stream.working:
+            self._worked, self._stage_ends = True, None
+        elif self._stage_ends is None:
+            limits = self._limits
+            grace = limits.exit_grace if self._dialogue is not None else limits.reply_grace
+            self._stage_ends = time.monotonic() + (limits.work_grace if self._worked else grace)
+
+    def _too_long(self) -> None:
+        self._stop_late(f"the time limit of {self._limits.timeout:g} s was reached")
+
+    def _too_quiet(self) -> None:
+        self._stop_late(f"no output for {self._limits.idle:g} s")
+
+    def _stop_late(self, why: str) -> None:
+        if self._stage == "replied" and not self.stream.working:
+            self._next_stage()  # all is said: this only shortens its grace
+            return
+        self._timed_out = True
+        self._cancel(why)
+
+    def _cancel(self, why: str = "") -> None:
+        if self._stage not in ("running", "replied") or self.exited is not None:
+            return
+        wanted = self._stage == "running" or self.stream.working  # else all is said
+        if wanted:
+            self._cancelled = not self._timed_out
+            self._why = why
+        if wanted and self._dialogue is not None and self._dialogue.cancel():
+            self._enter("asked", self._limits.ask)
+            self._collect_words()
+        else:
+            self._stop(self._limits.interrupt if wanted else self._limits.step)
+
+    def _kill_now(self) -> None:
+        self._cancel()
+        self._enter("killed", None)
+
+    def _stop(self, seconds: float) -> None:
+        """Interrupt the agent, which then has so long."""
+        self._more_to_write = False
+        self._write()
+        self._enter("interrupted", seconds)
+
+    def _enter(self, stage: Stage, seconds: float | None) -> None:
+        order = {"interrupted": "I", "terminated": "T", "killed": "K"}.get(stage)
+        self._stage = stage
+        self._stage_ends = None if seconds is None else time.monotonic() + seconds
+        if order is not None:
+            self._stopped = self._stopped or self.exited is None
+            self._process.signal(order)
+
+    def _next_stage(self) -> None:
+        """The time of a stage is up."""
+        limits = self._limits
+        if self._process.gone:
+            # Nothing more can be written. (A process that is no child of ours may still hold the pipe.)
+            self._stage_ends = None
+            while self._stdout_open and (data := _read(self._process.stdout)):
+                self._receive(data)
+            self._close(self._process.stdout)
+            self._stdout_open = False
+        elif self.exited is not None or self._stage == "terminated":
+            self._enter("killed", None)
+        elif self._stage == "interrupted":
+            self._enter("terminated", limits.terminate if self._why or self._cancelled else limits.step)
+        elif self._stage == "asked":
+            self._stop(limits.interrupt)
+        else:
+            if self._stage == "running":
+                self._why = "it closed its output and stayed, so it was stopped"
+            self._stop(limits.step)
+
+    # --- questions ---------------------------------------------------------------------------------
+
+    def _hinted(self, hint: HintRequested) -> None:
+        if not hint.blocking:
+            return
+        self._waiting_hints[hint.id] = None
+        if self._allow == "all":
+            self._answer(hint.id, HINT_ALLOW)
+        elif not self._ask:
+            self._answer(hint.id, HINT_REFUSE)
+
+    def _answer(self, id: str, text: str) -> None:
+        if self._dialogue is None or id not in self._waiting_hints:
+            return
+        del self._waiting_hints[id]
+        try:
+            updates = self._dialogue.answer(id, text)
+        except KeyError:
+            return  # settled otherwise meanwhile
+        self._last_sign = time.monotonic()
+        self._tell(updates)
+        self._collect_words()
+
+    # --- orders and the end ------------------------------------------------------------------------
+
+    def _take_orders(self) -> None:
+        try:
+            os.read(self._wake_out, 4096)
+        except BlockingIOError:
+            pass
+        while self._orders:
+            self._orders.popleft()()
+
+    def _tell_journal_trouble(self) -> None:
+        if self._journal is not None and self._journal.problem is not None and not self._journal_told:
+            self._journal_told = True
+            self._tell([Notice("error", self._journal.problem, "warning")])
+
+    def _exit(self) -> Exit:
+        exited, stderr = self.exited, self.stderr
+        if isinstance(self.error, PenstockError):
+            return Exit(code=127, why=str(self.error))
+        if self.error is not None:
+            return Exit(why=f"a bug in Penstock ended the run: {self.error!r}")
+        if self._cancelled:
+            return Exit(cancelled=True)
+        if self._timed_out or self._why:
+            return Exit(timed_out=self._timed_out, stderr=stderr, why=self._why)
+        if exited is None or self._stopped:
+            return Exit()
+        return Exit(code=exited.code, signal=exited.signal, stderr=stderr)
+
+    @property
+    def stderr(self) -> str:
+        """The last lines that the agent wrote to stderr."""
+        lines = [line for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()]
+        return "\n".join(lines[-STDERR_LINES:])[-STDERR_CHARS:]
+
+    def _end_journal(self, last: list[Event]) -> None:
+        ended: Any = last[-1] if last else None
+        if self._journal is not None and isinstance(ended, RunEnded):
+            self._journal.end(
+                outcome=ended.outcome,
+                reason=ended.reason,
+                exit_status=self.exited.status if self.exited is not None else None,
+                duration_ms=self._now(),
+            )
+
+
+def _read(fd: int) -> bytes | None:
+    """What is there; b"" at the end, None where there is nothing yet."""
+    try:
+        return os.read(fd, READ_BYTES)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        raise TransportError(f"the agent's output cannot be read: {error.strerror}") from error

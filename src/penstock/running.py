@@ -1,0 +1,292 @@
+"""The shell of `penstock run`: one agent or several side by side, shown as they work, stopped when told to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.agents.base import HINT_ALLOW, HINT_REFUSE
+from penstock.errors import UsageError
+from penstock.events import Event, HintAnswered, HintRequested, RunEnded
+from penstock.inputs import READ_BYTES
+from penstock.reading import Showing, make_sink, report, status_of
+from penstock.registry import AGENTS
+
+if TYPE_CHECKING:
+    from penstock.api import Run
+    from penstock.config import Config
+    from penstock.contract.health import Health
+    from penstock.reading import Options, RunOptions, Sink
+    from penstock.writing import Output
+
+STOPPED_BASE = 128
+"""A shell's exit status for a program that a signal ended is this and the signal's number."""
+
+
+def make_runs(options: RunOptions, config: Config) -> list[Run]:
+    """The runs that were asked for, none of them started.
+
+    Raises:
+        UsageError: something of it cannot be done.
+        AgentNotFound: one of the agents is not installed.
+    """
+    from penstock.api import Agent
+
+    names = [name.strip() for name in split_names(options.agents)]
+    if len(names) > 1 and (options.label or options.to == "chunks"):
+        what, way = (
+            ("--label names", "each has its own name") if options.label else ("--to chunks shows", "--to ndjson")
+        )
+        raise UsageError(f"{what} one agent, and there are {len(names)}", way_out=way)
+    if len(names) > 1 and options.session:
+        raise UsageError("a session belongs to one agent", expected=f"one agent with --session, not {len(names)}")
+    prompt = _prompt(options.prompt)
+    env = dict(_variable(text) for text in options.env)
+    runs = []
+    for number, name in enumerate(names, 1):
+        agent = Agent(name, {}, config)
+        runs.append(
+            agent.run(
+                prompt,
+                session_id=options.session,
+                fork=options.fork,
+                model=options.model,
+                route=options.route,
+                label=options.label or (f"{name}-{names[:number].count(name)}" if names.count(name) > 1 else None),
+                allow=options.allow,
+                cwd=options.cwd,
+                env=env,
+                args=options.args,
+                timeout=options.timeout,
+                idle_timeout=options.idle_timeout,
+                record=options.record,
+                ask=can_ask(),
+                number=number if len(names) > 1 else None,
+                trust=options.trust,
+            )
+        )
+    return runs
+
+
+def split_names(agents: str) -> list[str]:
+    """The names of a list with commas; a command after `acp:` keeps the commas that it has."""
+    names: list[str] = []
+    for word in agents.split(","):
+        if names and names[-1].startswith("acp:") and word.partition("/")[0].strip() not in AGENTS:
+            names[-1] += "," + word
+        else:
+            names.append(word)
+    return names
+
+
+def _prompt(word: str | None) -> str:
+    if word is not None and word != "-":
+        return word
+    if word is None and os.isatty(0):
+        raise UsageError("there is no prompt", expected="it after the agent's name, or from stdin")
+    parts = []
+    while piece := os.read(0, READ_BYTES):
+        parts.append(piece)
+    return b"".join(parts).decode("utf-8", "surrogateescape")
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"--env {text!r} sets no variable", expected="NAME=VALUE")
+    return name, value
+
+
+class Shown:
+    """A run, and what is shown of it."""
+
+    def __init__(self, run: Run, showing: Showing) -> None:
+        self.run = run
+        self.showing = showing
+        self.hints: dict[str, HintRequested] = {}
+        """Questions that wait for an answer."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.run.label
+
+    @property
+    def health(self) -> Health:
+        """How its stream is."""
+        return self.run.health
+
+    @property
+    def ended(self) -> RunEnded | None:
+        """Its last event, once it has come."""
+        return self.showing.ended
+
+
+class Shell:
+    """Shows runs until all have ended. Use `show`."""
+
+    def __init__(self, runs: Sequence[Run], options: Options, config: Config, output: Output, errors: Output) -> None:
+        several = len(runs) > 1
+
+        def sink(name: str | None) -> Sink:
+            return make_sink(options, config, name, several=several)
+
+        self._shown = [Shown(run, Showing(sink)) for run in runs]
+        self._options = options
+        self._output = output
+        self._errors = errors
+        self._news = threading.Event()
+        self._stops = 0
+        self._stopped_by = 0
+
+    def show(self) -> int:
+        """Run all of them to their ends; the exit status.
+
+        Raises:
+            AgentNotFound: one of them cannot be executed; the others are ended.
+            BrokenPipeError: nobody reads the output any more; all are ended.
+        """
+        previous = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+        try:
+            return self._show()
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def _show(self) -> int:
+        try:
+            for shown in self._shown:
+                shown.run.start()
+                shown.run.on_news(self._news.set)
+            self._news.set()  # for what came before it was listened to
+            while not all(shown.ended for shown in self._shown):
+                try:
+                    self._turn()
+                except KeyboardInterrupt:
+                    self._interrupt()
+        finally:
+            for shown in self._shown:
+                shown.run.stop()
+        report([*self._shown], self._options, self._output, self._errors)
+        self._tell_records()
+        if len(self._shown) > 1 and self._options.to == "text":
+            self._errors.write(table([(shown.name, shown.ended) for shown in self._shown]))
+        if self._stopped_by not in (0, signal.SIGINT):
+            return STOPPED_BASE + self._stopped_by
+        return status_of(self._shown, interrupted=bool(self._stopped_by))
+
+    def _turn(self) -> None:
+        self._news.wait()
+        self._news.clear()
+        for shown in self._shown:
+            while batch := shown.run.poll():
+                self._output.write(shown.showing.render(batch, shown.run.agent))
+                self._ask(shown, batch)
+            if shown.ended:
+                self._output.write(shown.showing.pause())
+
+    def _stop(self, number: int, frame: object) -> None:
+        self._stopped_by = number
+        raise KeyboardInterrupt
+
+    def _interrupt(self) -> None:
+        """The first time agents are asked to stop, the second time they are killed; a third ends Penstock."""
+        self._stopped_by = self._stopped_by or signal.SIGINT
+        self._stops += 1
+        if self._stops > 2:
+            raise KeyboardInterrupt
+        for shown in self._shown:
+            if self._stops == 1:
+                shown.run.cancel()
+            else:
+                shown.run.kill()
+        self._news.set()
+
+    # --- questions ---------------------------------------------------------------------------------
+
+    def _ask(self, shown: Shown, batch: list[Event]) -> None:
+        if not can_ask():
+            return
+        for event in batch:
+            if isinstance(event, HintRequested) and event.blocking:
+                shown.hints[event.id] = event
+            elif isinstance(event, HintAnswered):
+                shown.hints.pop(event.id, None)
+        if shown.ended:
+            shown.hints.clear()
+        for hint in list(shown.hints.values()):
+            self._output.write(shown.showing.pause())
+            answer = None
+            while answer is None:
+                self._errors.write(question(shown.name, hint))
+                answer = chosen(_line(), hint)
+            del shown.hints[hint.id]
+            shown.run.answer(hint.id, answer)
+
+    def _tell_records(self) -> None:
+        for shown in self._shown:
+            if shown.run.record is not None:
+                self._errors.write(f"penstock: {shown.name}: recorded in {shown.run.record}\n")
+
+
+def can_ask() -> bool:
+    """Whether a person sits at both ends: stdin and stderr are terminals."""
+    return os.isatty(0) and os.isatty(2)
+
+
+def question(name: str, hint: HintRequested) -> str:
+    """The question in words, made harmless: its text is the agent's."""
+    from penstock.sinks.sanitize import clean_line
+
+    options = hint.options or [HINT_ALLOW, HINT_REFUSE]
+    lines = [f"  {number}) {clean_line(option)}\n" for number, option in enumerate(options, 1)]
+    return f"penstock: {name} asks: {clean_line(hint.text)}\n{''.join(lines)}answer [1-{len(options)}]: "
+
+
+def chosen(line: str | None, hint: HintRequested) -> str | None:
+    """The option that was meant by a number or its own words; None where neither. No line at all is a refusal."""
+    options = hint.options or [HINT_ALLOW, HINT_REFUSE]
+    if line is None:
+        return HINT_REFUSE
+    word = line.strip()
+    if word.isdecimal() and 1 <= int(word) <= len(options):
+        return options[int(word) - 1]
+    return next((option for option in options if option.lower() == word.lower()), None)
+
+
+def _line() -> str | None:
+    """What a person types, up to the end of the line; None at the end of the input."""
+    data = b""
+    while not data.endswith(b"\n"):
+        piece = os.read(0, 1)
+        if not piece:
+            return data.decode(errors="replace") if data else None
+        data += piece
+    return data.decode(errors="replace")
+
+
+def table(rows: Sequence[tuple[str, RunEnded | None]]) -> str:
+    """What became of several runs: outcome, time, tokens, cost; a line each."""
+    cells = [("", "outcome", "time", "tokens in", "out", "cost")]
+    for name, ended in rows:
+        if ended is not None:
+            usage = ended.usage
+            cells.append(
+                (
+                    name,
+                    ended.outcome.replace("_", " "),
+                    f"{(ended.at or 0) / 1000:.1f} s",
+                    f"{usage.input_tokens:,}" if usage is not None and usage.input_tokens is not None else "–",
+                    f"{usage.output_tokens:,}" if usage is not None and usage.output_tokens is not None else "–",
+                    f"${ended.cost_usd:.2f}" if ended.cost_usd is not None else "–",
+                )
+            )
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    sides = [str.ljust, str.ljust, str.rjust, str.rjust, str.rjust, str.rjust]
+    lines = [
+        "  ".join(side(text, width) for side, text, width in zip(sides, row, widths, strict=True)) for row in cells
+    ]
+    return "".join(line.rstrip() + "\n" for line in lines)
