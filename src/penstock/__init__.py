@@ -16,7 +16,6 @@ TYPE_CHECKING = False  # the real one comes with half of the standard library
 if TYPE_CHECKING:
     from penstock.agents.base import Adapter as Adapter
     from penstock.api import Agent as Agent
-    from penstock.api import Run as Run
     from penstock.api import StreamingAgent as StreamingAgent
     from penstock.api import agent as agent
     from penstock.classic import Colors as Colors
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from penstock.errors import UnknownAgent as UnknownAgent
     from penstock.errors import UsageError as UsageError
     from penstock.runner import Limits as Limits
+    from penstock.runs import Run as Run
     from penstock.sinks.chunks import StreamChunk as StreamChunk
     from penstock.sinks.text import TextSink as TextSink
     from penstock.stream import Stream as Stream
@@ -75,7 +75,7 @@ _HOME = {
     "Limits": "penstock.runner",
     "NotInBlock": "penstock.classic",
     "PenstockError": "penstock.errors",
-    "Run": "penstock.api",
+    "Run": "penstock.runs",
     "Session": "penstock.contract.session",
     "Stream": "penstock.stream",
     "StreamChunk": "penstock.sinks.chunks",

@@ -207,11 +207,7 @@ def _run_options(args: list[str]) -> RunOptions:
     text = "Start an agent, or several side by side, give it a prompt, and show what it does."
     parser = _parser("run", text, RUN_EXAMPLES, "AGENT[,AGENT…] [PROMPT] [options]")
     add = parser.add_argument
-    add(
-        "agents",
-        metavar="AGENT",
-        help="see penstock agents; also ccs/PROFILE, acp:COMMAND, a name of your configuration",
-    )
+    add("agents", metavar="AGENT", help="see penstock agents; also ccs/PROFILE and acp:COMMAND")
     add("prompt", nargs="?", metavar="PROMPT", help="what to ask; - or none: what stdin holds")
     add("--model", metavar="M", help="the model, by the agent's own name for it")
     add("--session", metavar="ID", help="go on with this conversation")
@@ -223,14 +219,8 @@ def _run_options(args: list[str]) -> RunOptions:
     add("--timeout", type=float, metavar="S", help="seconds for the whole run")
     add("--idle-timeout", type=float, metavar="S", help="seconds without any output")
     add("--record", metavar="DIR", help="keep the raw bytes of the run in a folder there")
-    add(
-        "--arg",
-        dest="args",
-        action="append",
-        default=[],
-        metavar="ARG",
-        help="one more argument for the agent: --arg=--flag",
-    )
+    text = "one more argument for the agent: --arg=--flag"
+    add("--arg", dest="args", action="append", default=[], metavar="ARG", help=text)
     add("--env", action="append", default=[], metavar="NAME=VALUE", help="set a variable for the agent")
     add("--trust", action="store_true", help="start what the penstock.toml of this directory names")
     _display_flags(parser)
@@ -322,7 +312,9 @@ def _replay_file(options: Options, path: Path) -> int:
             cut = f"penstock: the record was cut after {lines:,} line{'s' * (lines != 1)}: {found.cut}\n"
         yield 0, None, at
 
-    status = _run(options, _readings(options, _config(), [None]), feed(), lambda number: None)
+    readings = _readings(options, _config(), [None])
+    readings[0].exit = found.exit
+    status = _run(options, readings, feed(), lambda number: None)
     if cut:
         _tell(cut)  # after what it explains
     return status
@@ -372,30 +364,12 @@ def _agents(args: list[str]) -> int:
 
 
 def _show_config(args: list[str]) -> int:
-    from penstock import config as configuration
-
     parser = _parser("config", "Show where the configuration is read from, and every setting in force.")
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     as_json = parser.parse_args(args).json
-    config = configuration.load()
-    settings = {configuration.dotted(path): setting for path, setting in config.settings.items()}
-    if as_json:
-        import msgspec
+    from penstock import config, listing
 
-        shown = {name: {"value": setting.value, "origin": setting.origin} for name, setting in settings.items()}
-        whole = {"files": config.files, "settings": shown, "problems": config.problems}
-        return _say(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode() + "\n")
-    lines = ["files, the strongest first:", *(f"  {file}" for file in config.files)]
-    if not config.files:
-        lines.append(f"  none ({configuration.FILE_NAME} here or above, or penstock/config.toml in ~/.config)")
-    lines.append("in force:")
-    width = max(map(len, settings))
-    for name, setting in settings.items():
-        value = configuration.shown(setting.value)
-        lines.append(f"  {name:<{width}}  {value:<12}  {setting.origin}")
-    if config.problems:
-        lines += ["problems:", *(f"  {problem}" for problem in config.problems)]
-    return _say("\n".join(lines) + "\n")
+    return _say(listing.config_as_json(config.load()) if as_json else listing.config_as_text(config.load()))
 
 
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {

@@ -66,6 +66,7 @@ def checked(request: Request) -> Request:
         raise UsageError("the prompt is empty", expected="something to ask the agent")
     if "\0" in request.prompt or any("\0" in arg for arg in request.args):
         raise UsageError("the prompt or an argument has a NUL character", expected="text: no program can be given it")
+    encoded(request.prompt)
     if request.fork and request.session_id is None:
         raise UsageError("there is nothing to fork", expected="a session id, the conversation that is branched")
     session_id, model = request.session_id, request.model
@@ -83,6 +84,19 @@ def checked(request: Request) -> Request:
     return request
 
 
+def encoded(prompt: str) -> bytes:
+    """The prompt as an agent gets it. Bytes of the command line that were no UTF-8 go back to what they were.
+
+    Raises:
+        UsageError: half a surrogate pair, which no encoding has.
+    """
+    try:
+        return prompt.encode(errors="surrogateescape")
+    except UnicodeEncodeError as error:
+        half = f"U+{ord(prompt[error.start]):04X}"
+        raise UsageError(f"the prompt has half a character ({half})", expected="whole ones, as UTF-8 has") from error
+
+
 def refuse(agent: str, what: str, *, can: str) -> UsageError:
     """The error for what an agent cannot do. `what` completes "cannot"; `can` says what it can do instead."""
     return UsageError(f"{agent} cannot {what}", way_out=can)
@@ -94,7 +108,7 @@ def as_argument(agent: str, prompt: str) -> str:
     Raises:
         UsageError: it is longer than an argument can be.
     """
-    size = len(prompt.encode(errors="surrogateescape"))
+    size = len(encoded(prompt))
     if size > MAX_ARGUMENT_BYTES:
         raise UsageError(
             f"the prompt has {size:,} bytes, and {agent} takes it as an argument",

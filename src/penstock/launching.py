@@ -12,7 +12,7 @@ import msgspec
 
 from penstock import registry
 from penstock.agents.base import Startable
-from penstock.commands import Command, Request, as_argument, checked, refuse
+from penstock.commands import Command, Request, as_argument, checked, encoded, refuse
 from penstock.errors import AgentNotFound, ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ def plan(
     else:
         agent, chosen, reader, start = _known(name, own, request, route)
     inherited = {variable: value for variable, value in os.environ.items() if variable not in start.unset}
+    # Programs believe PWD over where they really are, opencode among them; as a shell does, it is set with it.
+    inherited["PWD"] = os.path.abspath(request.cwd or os.curdir)
     whole = {**inherited, **start.env, **own.env, **(env or {})}
     program = _found(agent, start.argv[0], whole, request.cwd)
     return Launch(
@@ -193,7 +195,7 @@ def filled(name: str, own: AgentConfig, request: Request) -> Command:
         raise refuse(name, "fork a conversation", can="it can go on with one")
     at = next((number for number, word in enumerate(words) if "{prompt}" in word), None)
     if at is None and own.prompt != "argument":
-        return Command(argv=(*words, *request.args), stdin=request.prompt.encode(errors="surrogateescape"))
+        return Command(argv=(*words, *request.args), stdin=encoded(request.prompt))
     prompt = as_argument(name, request.prompt)
     if at is None:
         return Command(argv=(*words, *request.args, "--", prompt))

@@ -1,18 +1,19 @@
-"""What `penstock agents` shows: which agents there are, which are installed, what each can do."""
+"""What `penstock agents` and `penstock config` show: agents and what each can do, settings and where they were said."""
 
 from __future__ import annotations
 
+import os
 import re
 import select
 import time
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import msgspec
 
 from penstock import registry
-from penstock.config import Config
+from penstock.config import FILE_NAME, Config, dotted, shown
 
 CHECK_SECONDS = 30.0
 """So long a program may take to tell its version: some are large, and the first start of the day is slow."""
@@ -90,9 +91,6 @@ def _where(program: str) -> str | None:
 
 def version(program: str) -> str | None:
     """What a program says to `--version`, None where it says nothing of the kind in time. Nothing is left running."""
-    import os
-    import uuid
-
     from penstock.errors import TransportError
     from penstock.process import Process
 
@@ -135,8 +133,28 @@ def as_text(found: Sequence[Row]) -> str:
 
 def as_json(found: Sequence[Row]) -> str:
     """The rows as one JSON object a line."""
-    encode: Any = msgspec.json.Encoder().encode_lines
-    return bytes(encode(found)).decode()
+    return msgspec.json.Encoder().encode_lines(found).decode()
+
+
+def config_as_text(config: Config) -> str:
+    """The configuration in force, for people."""
+    settings = {dotted(path): setting for path, setting in config.settings.items()}
+    lines = ["files, the strongest first:", *(f"  {file}" for file in config.files)]
+    if not config.files:
+        lines.append(f"  none ({FILE_NAME} here or above, or penstock/config.toml in ~/.config)")
+    lines.append("in force:")
+    width = max(map(len, settings))
+    lines += [f"  {name:<{width}}  {shown(found.value):<12}  {found.origin}" for name, found in settings.items()]
+    if config.problems:
+        lines += ["problems:", *(f"  {problem}" for problem in config.problems)]
+    return "\n".join(lines) + "\n"
+
+
+def config_as_json(config: Config) -> str:
+    """The configuration in force, as one JSON object."""
+    settings = {dotted(path): {"value": found.value, "origin": found.origin} for path, found in config.settings.items()}
+    whole = {"files": config.files, "settings": settings, "problems": config.problems}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode() + "\n"
 
 
 def _yes(fact: bool | None) -> str:

@@ -126,6 +126,8 @@ class Reading:
         """`make_sink` as in `Showing`."""
         self.stream = stream
         self.showing = Showing(make_sink)
+        self.exit: Exit | None = None
+        """How the agent's process ended, where that is known of a stream that was kept."""
 
     @property
     def name(self) -> str:
@@ -149,7 +151,7 @@ class Reading:
     def close(self, exit: Exit | None = None, at: int | None = None) -> Iterator[str | bytes]:
         """What the end puts out. Again: nothing."""
         if self.ended is None:
-            yield self.showing.render(self.stream.close(exit, at), self.stream.agent)
+            yield self.showing.render(self.stream.close(exit or self.exit, at), self.stream.agent)
             yield self.showing.pause()
 
 
@@ -198,7 +200,7 @@ def resolve_agent(name: str, config: Config) -> tuple[str | Adapter, str | None]
         return name, None
     from penstock import registry
 
-    own = config.agent(name)
+    own = config.agent(name.partition("/")[0])
     reader = own.adapter or name
     if name in config.agents() and reader == name and name not in registry.names():
         reader = "generic"  # configured under a name of its own, and nobody else's
@@ -230,7 +232,7 @@ def make_sink(options: Options, config: Config, agent: str | None, *, several: b
             return SilentSink()
     from penstock.sinks.text import TextSink
 
-    streaming = config.streaming(agent if options.agent == "auto" else options.agent)
+    streaming = config.streaming(agent if options.agent == "auto" else options.agent.partition("/")[0])
     seen = decide(options, config, several=several)
     return TextSink(
         seen.mode,

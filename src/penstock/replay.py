@@ -1,4 +1,4 @@
-"""The replaying shell: a recording, at the pace at which it was made."""
+"""The replaying shell: a recording or the record of a run, at the pace at which it was made."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
+
+from penstock import journal, registry
+from penstock.contract.session import Exit
 from penstock.errors import UsageError
 
 MAX_SECONDS = 10 * 365 * 24 * 3600.0
 """No recording is longer; a clock's time since 1970 was written for the time since the start."""
+
+MAX_NAMED = 5
+"""So many of several records are named, the newest of them, where one must be chosen."""
 
 Paced = tuple[bytes, "int | None"]
 """A line (the last one perhaps without its end), and its milliseconds since the start, where they are known."""
@@ -19,6 +26,7 @@ def replay(
     path: Path,
     speed: float = 1.0,
     *,
+    whole: bool = False,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Paced]:
@@ -26,12 +34,13 @@ def replay(
 
     Times are seconds since the start, one a line, in a file beside the recording: `run.times` or
     `run.ndjson.times` for `run.ndjson`, or `times` in its folder. `speed` 2 is twice as fast.
+    `whole`: a last line without its end was cut off, and is passed over.
 
     Raises:
         UsageError: the recording or its times cannot be read.
     """
-    times = read_times(path)
-    lines = _lines(path)
+    times = read_times(path, whole=whole)
+    lines = (line for line in _lines(path) if not whole or line.endswith(b"\n"))
     if not times:
         for line in lines:
             yield line, None
@@ -42,24 +51,123 @@ def replay(
         wait = start + moment / speed - clock()
         if wait > 0:
             sleep(wait)
-        yield line, int(moment * 1000)
+        yield line, int(round(moment * 1000, 3))  # 1.001 * 1000 is less than 1001
 
 
-def read_times(path: Path) -> list[float]:
-    """The times of a recording, empty where there are none.
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to replay. Of a recording that is only a file nothing more than the file is known."""
+
+    input: Path
+    agent: str | None = None
+    """What reads it: the agent's name, with its route where that has another wire."""
+    label: str | None = None
+    exit: Exit | None = None
+    """How the run ended."""
+    cut: str | None = None
+    """Why the end is missing, None where it is there: a last line without its end is then no line."""
+
+
+def find(path: Path) -> Recording:
+    """What is to be replayed at `path`: a file, a record's folder, or a folder with one of them.
+
+    Raises:
+        UsageError: there is none in the folder, or there are several; a record's `meta.json` cannot be read.
+    """
+    if not path.is_dir():
+        return _of_file(path)
+    found = _of_folder(path)
+    if found is not None:
+        return found
+    try:
+        files = [file for entry in path.iterdir() if (file := entry / journal.INPUT).is_file()]
+        files.sort(key=lambda file: file.stat().st_mtime, reverse=True)
+    except OSError as error:
+        raise UsageError(f"cannot read {str(path)!r}: {error.strerror}", expected="a recording") from error
+    match [file.parent for file in files]:
+        case [folder]:
+            return find(folder)
+        case []:
+            raise UsageError(
+                f"there is no record in {str(path)!r}", expected=f"a folder with {journal.INPUT}, or a file"
+            )
+        case several:
+            more = f" and {len(several) - MAX_NAMED} more" if len(several) > MAX_NAMED else ""
+            listed = ", ".join(map(str, several[:MAX_NAMED]))
+            raise UsageError(
+                f"there are {len(several)} records in {str(path)!r}",
+                way_out=f"name one, the newest first: {listed}{more}",
+            )
+
+
+def _of_file(path: Path) -> Recording:
+    if path.name == journal.INPUT:
+        try:
+            return _of_folder(path.parent) or Recording(input=path)
+        except UsageError:
+            pass  # what lies beside it is somebody else's meta.json
+    return Recording(input=path)
+
+
+def _of_folder(folder: Path) -> Recording | None:
+    file = folder / journal.INPUT
+    meta = journal.read_meta(folder)
+    if meta is None:
+        return Recording(input=file) if file.is_file() else None
+    cut = None if meta.problem is None else _plain(meta.problem)
+    if cut is None and meta.ended is None:
+        cut = "its end was never written: Penstock was killed, or the run still goes on"
+    return Recording(
+        input=file,
+        agent=_reader(meta),
+        label=_plain(meta.label) or None,
+        exit=_exit(meta.ended) if meta.ended else None,
+        cut=cut,
+    )
+
+
+def _plain(text: str) -> str:
+    """A record may come from somebody else: its words move no cursor."""
+    return "".join(filter(str.isprintable, text))
+
+
+def _reader(meta: journal.Meta) -> str:
+    plain = meta.agent.partition("/")[0]
+    entry = registry.AGENTS.get(plain)
+    two_way = entry is not None and meta.route in entry.routes and meta.route != "exec"
+    return f"{plain}/{meta.route}" if two_way else meta.agent
+
+
+def _exit(ended: journal.Ended) -> Exit:
+    status = ended.exit_status
+    if ended.reason is None and status:
+        status = None  # Penstock stopped what stayed after its answer: that is no reason
+    return Exit(
+        code=status if status is not None and status >= 0 else None,
+        signal=-status if status is not None and status < 0 else None,
+        cancelled=ended.outcome == "cancelled",
+        timed_out=ended.outcome == "timed_out",
+        why=ended.reason or "",
+    )
+
+
+def read_times(path: Path, *, whole: bool = False) -> list[float]:
+    """The times of a recording, empty where there are none. `whole`: not the last one, if its line has no end.
 
     Raises:
         UsageError: a line of the times is no number.
     """
     for beside in (path.with_suffix(".times"), path.with_name(path.name + ".times"), path.with_name("times")):
         if beside != path and beside.is_file():
-            return _parsed(beside)
+            return _parsed(beside, whole)
     return []
 
 
-def _parsed(file: Path) -> list[float]:
+def _parsed(file: Path, whole: bool) -> list[float]:
     times: list[float] = []
-    for number, line in enumerate(file.read_text("utf-8", "replace").split(), 1):
+    text = file.read_text("utf-8", "replace")
+    if whole:
+        text = text[: text.rfind("\n") + 1]
+    for number, line in enumerate(text.split(), 1):
         try:
             moment = float(line)
         except ValueError:

@@ -16,10 +16,10 @@ from penstock.reading import Showing, make_sink, report, status_of
 from penstock.registry import AGENTS
 
 if TYPE_CHECKING:
-    from penstock.api import Run
     from penstock.config import Config
     from penstock.contract.health import Health
     from penstock.reading import Options, RunOptions, Sink
+    from penstock.runs import Run
     from penstock.writing import Output
 
 STOPPED_BASE = 128

@@ -155,14 +155,15 @@ def test_tables_of_agents(page: str) -> None:
         state, comes = [cell.strip() for cell in row.split("|")][1:3]
         entry = registry.AGENTS[name]
         assert state.strip("*").startswith("proven" if entry.proven else "unproven"), name
-        assert comes.startswith(("in pieces", "as it comes") if entry.live else "whole"), name
+        assert comes.startswith(("in pieces", "as it comes") if entry.default.live else "whole"), name
 
 
 def test_agents_resume_and_fork() -> None:
     """The table of agents says who can resume and fork as the registry does."""
     for name, row in rows("docs/agents/README.md").items():
         said = [cell.strip() == "yes" for cell in row.split("|")[3:5]]
-        assert said == [registry.AGENTS[name].resume, registry.AGENTS[name].fork], name
+        best = registry.AGENTS[name].default
+        assert said == [best.resume, best.fork], name
 
 
 @pytest.mark.parametrize("agent", registry.AGENTS)

@@ -46,6 +46,7 @@ FLOORS = {
     "journal": 6,
     "launching": 6,
     "runner": 6,
+    "runs": 6,
     "api": 6,
     "running": 6,
     "listing": 6,

@@ -397,7 +397,8 @@ def test_agents(run: Run) -> None:
     assert [line.split()[0] for line in table[1:]] == [row["name"] for row in rows] == registry.names()
     for row, line in zip(rows, table[1:], strict=True):
         if entry := registry.AGENTS.get(row["name"]):
-            assert (row["proven"], row["live"]) == (entry.proven, entry.live)
+            assert (row["proven"], row["live"]) == (entry.proven, entry.default.live)
+            assert [route.strip("()") for route in row["routes"]] == list(entry.routes)
             assert ("unproven" in line) is not entry.proven
 
 

@@ -246,12 +246,14 @@ def test_kill_9_of_penstock(begun: Callable[..., subprocess.Popen[bytes]], tmp_p
     """The agent does not outlive it, whoever is there to see."""
     penstock = begun("slow", "hi", "--record", "runs")
     pid = int((tmp_path / "pids").read_text())
+    [record] = (tmp_path / "runs").iterdir()
+    wait_for(lambda: (record / "input.ndjson").read_bytes().count(b"\n") == 4)
     mark = Path(f"/proc/{pid}/environ").read_bytes().split(b"PENSTOCK_RUN=")[1].split(b"\0")[0].decode()
     penstock.kill()
     penstock.communicate(timeout=TIMEOUT)
     wait_for(lambda: not marked(mark))
-    [record] = (tmp_path / "runs").iterdir()
-    assert (record / "input.ndjson").read_bytes().count(b"\n") == 4
+    replayed = subprocess.run([*PENSTOCK, "replay", str(record)], capture_output=True, timeout=TIMEOUT, check=False)
+    assert (replayed.returncode, b"cut after 4 lines" in replayed.stderr) == (3, True)
 
 
 def test_nobody_reads_any_more(begun: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.agents._starting import encoded, granted, no_fork, no_profile, option
 from penstock.agents._values import as_dict, as_float, as_int, inner_message, text_of, text_or
+from penstock.commands import Command, Request, as_argument, refuse
 from penstock.updates import (
     Failure,
     MessageEnd,
@@ -34,6 +36,7 @@ MAX_SUB_AGENTS = 256
 """Sub-agents and their calls that are kept apart at once. More than that are ends that were never told."""
 
 _SPAWN_TOOLS = frozenset({"spawn_agent"})
+_BLANK = re.compile(r"\s")
 _EXIT_CODE = re.compile(r"exited with code (-?\d{1,10})")
 
 
@@ -130,6 +133,26 @@ class Cline:
         AgentEvent | HookEvent | RunBegin | RunResult | AbortRequested | Aborted | TeamEvent | TeamRestored
     )
 
+    @staticmethod
+    def command(request: Request) -> Command:
+        """`cline --json -- PROMPT`: with this format stdin is read only after a prompt that is an argument."""
+        _refused(request)
+        if request.session_id is not None:
+            raise refuse("cline", "go on with a session on this route", can="its route 'acp' can")
+        encoded(request.prompt)
+        prompt = request.prompt
+        if not _BLANK.search(prompt):
+            prompt += "\n"  # a single word is taken for a command, behind `--` too; cline strips the line feed
+        allow = granted(
+            "cline",
+            request,
+            edits=None,
+            everything=("--auto-approve=true",),
+            instead="as it comes it allows itself everything; its route 'acp' asks",
+        )
+        model = option("--model", request.model)
+        return Command(argv=("cline", "--json", *model, *allow, *request.args, "--", as_argument("cline", prompt)))
+
     def __init__(self) -> None:
         self._spawns: list[str] = []  # calls that asked for a sub-agent which has not started yet
         self._lanes: dict[str, str] = {}  # sub-agents at work, the latest last, and the calls that started them
@@ -223,6 +246,23 @@ class Cline:
             return (Notice("error", message, "error"), Failure(message))
         self._lanes = {agent: at for agent, at in self._lanes.items() if at != lane}
         return (Notice("error", message, "error", lane),)
+
+
+def acp(request: Request) -> Command:
+    """`cline --acp`; the dialogue tells it the session.
+
+    `--model` is not read here. The variable is, but a model that cline does not list for its provider is passed over
+    without a word: only the answer to `session/new` tells which one it is.
+    """
+    _refused(request)
+    env = {} if request.model is None else {"CLINE_MODEL": request.model}
+    allow = ("--auto-approve=true",) if request.allow == "all" else ()
+    return Command(argv=("cline", "--acp", *allow, *request.args), env=env)
+
+
+def _refused(request: Request) -> None:
+    no_profile("cline", request)
+    no_fork("cline", request, "each run begins a session of its own, and the route 'acp' can go on with one")
 
 
 def _content_start(event: Inner, lane: str | None) -> Sequence[Update]:

@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.agents._starting import granted, no_fork, no_profile, option, piped
 from penstock.agents._values import as_dict, as_float, as_int, as_list, plan_items, text_of, text_or
+from penstock.commands import Command, Request
 from penstock.events import Level, NoticeCode
 from penstock.updates import (
     BlockStart,
@@ -121,6 +123,12 @@ class Copilot:
     name: ClassVar[str] = "copilot"
     traits: ClassVar[Traits] = Traits(block_ends=True)
     wire: ClassVar[Any] = MessageDelta | ReasoningDelta | CallDelta | ShellOutput
+
+    @staticmethod
+    def command(request: Request) -> Command:
+        """`copilot --output-format=json`, with the prompt through stdin, where it needs no flag."""
+        session = option("--resume", request.session_id)
+        return piped(request, "copilot", "--output-format=json", *_options(request), *session, *request.args)
 
     def __init__(self) -> None:
         self._started_by: dict[str, str] = {}
@@ -255,6 +263,19 @@ _ATTEMPTS = frozenset(
     assistant.turn_end
     """.split()  # noqa: SIM905  # as a list each would be a line
 )
+
+
+def acp(request: Request) -> Command:
+    """`copilot --acp`; the dialogue tells it the session."""
+    return Command(argv=("copilot", "--acp", *_options(request), *request.args))
+
+
+def _options(request: Request) -> tuple[str, ...]:
+    no_profile("copilot", request)
+    no_fork("copilot", request)
+    allow = granted("copilot", request, edits=("--allow-tool=write",), everything=("--allow-all",))
+    # Without the flag a run may begin with the download of another version than was found installed.
+    return ("--no-auto-update", *option("--model", request.model), *allow)
 
 
 def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]:

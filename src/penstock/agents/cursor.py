@@ -16,7 +16,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.agents._starting import granted, no_fork, no_profile, option, piped
 from penstock.agents._values import as_dict, as_int, as_list, compact, plan_items, text_or
+from penstock.commands import Command, Request
 from penstock.updates import (
     BlockEnd,
     MessageEnd,
@@ -129,6 +131,29 @@ class Cursor:
     # A recap ends its segment's text, also when thoughts came between its pieces.
     traits: ClassVar[Traits] = Traits(block_ends=True)
     wire: ClassVar[Any] = System | User | Assistant | Thinking | ToolCall | Interaction | Connection | Retry | Ended
+
+    @staticmethod
+    def command(request: Request) -> Command:
+        """`cursor-agent --print`, with the prompt through stdin."""
+        no_profile("cursor", request)
+        no_fork("cursor", request)
+        return piped(
+            request,
+            "cursor-agent",
+            "--print",
+            "--output-format=stream-json",
+            "--stream-partial-output",
+            *option("--model", request.model),
+            *option("--resume", request.session_id),
+            *granted(
+                "cursor",
+                request,
+                edits=None,
+                everything=("--force",),
+                instead="'all' allows whatever its configuration does not forbid",
+            ),
+            *request.args,
+        )
 
     def __init__(self) -> None:
         self._joined = False  # `result.result` is a sum of lines that were read, not a text of its own

@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.agents._starting import granted, no_fork, no_profile, option, piped
 from penstock.agents._values import as_dict, as_int, inner_message, plan_items, text_of, text_or
+from penstock.commands import Command, Request
 from penstock.events import Level
 from penstock.updates import (
     Notice,
@@ -83,6 +85,12 @@ class Gemini:
     traits: ClassVar[Traits] = Traits()
     wire: ClassVar[Any] = Init | Message | ToolUse | ToolResult | ErrorLine | Outcome
 
+    @staticmethod
+    def command(request: Request) -> Command:
+        """`gemini --output-format=stream-json`, with the prompt through stdin, where it needs no flag."""
+        session = option("--resume", request.session_id)
+        return piped(request, "gemini", "--output-format=stream-json", *_options(request), *session, *request.args)
+
     def read(self, event: Any) -> Sequence[Update]:
         """The updates that one wire event means."""
         if isinstance(event, Message):
@@ -104,6 +112,18 @@ class Gemini:
         fields = as_dict(event)
         text = text_of(fields.get("content")) or text_of(fields.get("message"))
         return (Unknown(wire_type=text_or(fields.get("type"), "") or None, text=text or None),)
+
+
+def acp(request: Request) -> Command:
+    """`gemini --acp`; the dialogue tells it the session."""
+    return Command(argv=("gemini", "--acp", *_options(request), *request.args))
+
+
+def _options(request: Request) -> tuple[str, ...]:
+    no_profile("gemini", request)
+    no_fork("gemini", request)
+    allow = granted("gemini", request, edits=("--approval-mode=auto_edit",), everything=("--approval-mode=yolo",))
+    return (*option("--model", request.model), *allow)
 
 
 def _read_message(event: Message) -> Sequence[Update]:

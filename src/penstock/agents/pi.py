@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.agents._starting import granted, no_profile, piped
 from penstock.agents._values import as_dict, as_float, as_int, as_list, media_label, text_of, text_or
+from penstock.commands import Command, Request
 from penstock.updates import (
     BlockStart,
     Failure,
@@ -181,6 +183,24 @@ class Pi:
         | CompactionStarted
         | CompactionEnded
     )
+
+    @staticmethod
+    def command(request: Request) -> Command:
+        """`pi --mode json`, with the prompt through stdin. pi does not know `--flag=value`."""
+        no_profile("pi", request)
+        model = () if request.model is None else ("--model", request.model)
+        session: tuple[str, ...] = ()
+        if request.session_id is not None:
+            session = ("--fork" if request.fork else "--session", request.session_id)
+        allow = granted(
+            "pi",
+            request,
+            edits=None,
+            everything=(),
+            instead="it has no permissions and does everything without asking;"
+            " the arguments '--tools read,edit,write' take the other tools away",
+        )
+        return piped(request, "pi", "--mode", "json", *model, *session, *allow, *request.args)
 
     def read(self, event: Any) -> Sequence[Update]:
         """The updates that one wire event means."""

@@ -14,6 +14,8 @@ from typing import ClassVar
 import msgspec
 
 from penstock.agents._claude_like import ApiMessage, ClaudeLike, ResultLine
+from penstock.agents._starting import granted, no_fork, no_profile, option, piped
+from penstock.commands import Command, Request
 from penstock.updates import Result, Update
 
 _API_ERROR = re.compile(r"\[API Error: .*\]\s*\Z", re.DOTALL)
@@ -25,6 +27,14 @@ class Qwen(ClaudeLike):
     name: ClassVar[str] = "qwen"
     cached_inside: ClassVar[bool] = True
 
+    @staticmethod
+    def command(request: Request) -> Command:
+        """`qwen --output-format=stream-json`, with the prompt through stdin, where it needs no flag."""
+        output = ("--output-format=stream-json", "--include-partial-messages")
+        return piped(
+            request, "qwen", *output, *_options(request), *option("--resume", request.session_id), *request.args
+        )
+
     def _key(self, message: ApiMessage) -> str | None:
         return None
 
@@ -34,3 +44,15 @@ class Qwen(ClaudeLike):
             if found is not None and isinstance(update, Result) and not update.is_error:
                 update = msgspec.structs.replace(update, reply=None, is_error=True, reason=found[0].strip())
             yield update
+
+
+def acp(request: Request) -> Command:
+    """`qwen --acp`; the dialogue tells it the session."""
+    return Command(argv=("qwen", "--acp", *_options(request), *request.args))
+
+
+def _options(request: Request) -> tuple[str, ...]:
+    no_profile("qwen", request)
+    no_fork("qwen", request)
+    allow = granted("qwen", request, edits=("--approval-mode=auto-edit",), everything=("--approval-mode=yolo",))
+    return (*option("--model", request.model), *allow)

@@ -1,0 +1,352 @@
+"""The record of a run: what an agent printed and was told, on disk before anybody reads any of it.
+
+`docs/recording.md` has the form. A record is complete up to its last write, whatever kills Penstock: what is
+written is in the hands of the operating system when `received` returns (a machine that loses its power may lose it).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from penstock import __version__
+from penstock.errors import UsageError
+
+INPUT, TIMES, SENT, SENT_TIMES, STDERR, META = (
+    "input.ndjson",
+    "times",
+    "sent.ndjson",
+    "sent.times",
+    "stderr",
+    "meta.json",
+)
+
+MAX_STDERR_BYTES = 1024 * 1024
+"""So much of stderr is kept, from its beginning. An agent that prints nothing else can fill a disk; the last lines of
+a run that failed are in its reason."""
+MAX_LABEL_CHARS = 40
+MAX_TRIES = 100
+"""How many folder names are tried. Two runs of one label that begin in one second share theirs once in four billion."""
+MIN_SECRET_CHARS = 8
+"""A shorter value of the environment is found in ordinary words as well."""
+
+REDACTED = "[redacted]"
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a run ended, as `run_ended` told it. `exit_status` is negative for a signal."""
+
+    outcome: str
+    duration_ms: int
+    """Milliseconds since the start, by Penstock's clock."""
+    reason: str | None = None
+    exit_status: int | None = None
+    stderr_left_out: int = 0
+    """Bytes of stderr that the record does not hold."""
+
+
+class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a record says of itself: `meta.json`. Nothing of the environment is in it."""
+
+    penstock: str
+    """The version that wrote it."""
+    agent: str
+    """The agent's name, without its route."""
+    label: str
+    route: str
+    """How the agent was spoken with, as in the registry: `exec`, `server`, `acp`."""
+    argv: list[str]
+    """As it was started, with what looks like a secret replaced by `[redacted]`."""
+    cwd: str | None = None
+    started_at: str
+    """In UTC, as ISO 8601."""
+    ended: Ended | None = None
+    """None: the record was cut, or the run still goes on."""
+    problem: str | None = None
+    """Why the record does not hold all of the run."""
+
+
+class Journal:
+    """Writes one record. From `begin` on nothing raises: what cannot be written ends the record, never the run.
+
+    Threads: one at a time.
+    """
+
+    def __init__(self, folder: Path, meta: Meta) -> None:
+        """`folder` is there and empty; `begin` makes it.
+
+        Raises:
+            OSError: its files cannot be made.
+        """
+        self.folder = folder
+        self.problem: str | None = None
+        """Why nothing more is written, None while all is well."""
+        self._meta = meta
+        self._closed = False
+        self._stderr_bytes = 0
+        self._logs: dict[str, _Log] = {}
+        try:
+            self._input = self._log(INPUT)
+            self._log(TIMES)
+            _write_meta(folder, meta)
+        except OSError:
+            self.close()
+            raise
+
+    @classmethod
+    def begin(
+        cls,
+        directory: Path,
+        *,
+        agent: str,
+        label: str,
+        route: str,
+        argv: Sequence[str],
+        cwd: str | os.PathLike[str] | None = None,
+    ) -> Journal:
+        """Begin the record of a run, in a folder of its own in `directory`, which is made where it is missing.
+
+        Raises:
+            UsageError: there is no place for it: `directory` cannot be made or written, or its disk is full.
+        """
+        now = datetime.now(UTC)
+        meta = Meta(
+            penstock=__version__,
+            agent=_text(agent),
+            label=_text(label),
+            route=_text(route),
+            argv=redacted(argv),
+            cwd=None if cwd is None else _text(os.fspath(cwd)),
+            started_at=now.isoformat(timespec="milliseconds"),
+        )
+        folder: Path | None = None
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            folder = _make_folder(directory, f"{_file_name(label)}-{now:%Y%m%dT%H%M%SZ}")
+            return cls(folder, meta)
+        except (OSError, ValueError) as error:  # a ValueError: a NUL in the path
+            if folder is not None:
+                _remove(folder)
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise UsageError(
+                f"no record can be written in {str(directory)!r}: {why}", expected="a directory that can be written"
+            ) from error
+
+    def received(self, data: bytes, at_ms: int) -> None:
+        """The agent printed this, `at_ms` milliseconds after its start."""
+        self._write_lines(data, at_ms, INPUT, TIMES)
+
+    def sent(self, data: bytes, at_ms: int) -> None:
+        """This was written to the agent."""
+        self._write_lines(data, at_ms, SENT, SENT_TIMES)
+
+    def errors(self, data: bytes) -> None:
+        """The agent wrote this to stderr."""
+        room = MAX_STDERR_BYTES - self._stderr_bytes
+        self._stderr_bytes += len(data)
+        if self._writing and room > 0 and data:
+            try:
+                self._log(STDERR).write(data[:room])
+            except OSError as error:
+                self._stop(error)
+
+    def end(self, *, outcome: str, reason: str | None, exit_status: int | None, duration_ms: int) -> None:
+        """The run is over, and so is the record. Again: nothing."""
+        if self._closed:
+            return
+        ended = Ended(
+            outcome=outcome,
+            duration_ms=duration_ms,
+            reason=None if reason is None else _text(reason),
+            exit_status=exit_status,
+            stderr_left_out=max(0, self._stderr_bytes - MAX_STDERR_BYTES),
+        )
+        try:
+            _write_meta(self.folder, msgspec.structs.replace(self._meta, ended=ended, problem=self.problem))
+        except OSError as error:
+            self._stop(error)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files. Without an `end` before it, the record stays one that was cut."""
+        self._closed = True
+        for log in self._logs.values():
+            os.close(log.fd)
+        self._logs.clear()
+
+    @property
+    def _writing(self) -> bool:
+        return self.problem is None and not self._closed
+
+    def _log(self, name: str) -> _Log:
+        if name not in self._logs:
+            self._logs[name] = _Log(self.folder / name)
+        return self._logs[name]
+
+    def _write_lines(self, data: bytes, at_ms: int, name: str, times: str) -> None:
+        if not self._writing or not data:
+            return
+        try:
+            log = self._log(name)
+            start = log.size
+            try:
+                log.write(data)
+            finally:  # a disk that is full took the beginning
+                if lines := data.count(b"\n", 0, log.size - start):
+                    self._log(times).write(b"%d.%03d\n" % divmod(max(0, at_ms), 1000) * lines)
+        except OSError as error:
+            self._stop(error)
+
+    def _stop(self, error: OSError) -> None:
+        """Write no more, and leave whole lines."""
+        if self.problem is None:
+            for name in (INPUT, TIMES, SENT, SENT_TIMES):
+                if name in self._logs:
+                    self._logs[name].cut_to_whole_lines()
+            why = error.strerror or str(error)
+            self.problem = f"the record stopped after {self._input.size:,} bytes: {why}"
+
+
+class _Log:
+    """A file that grows by whole writes, and knows where its last whole line ends."""
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+        self.fd = os.open(path, flags, 0o600)
+        self.size = 0
+        self._whole = 0
+
+    def write(self, data: bytes) -> None:
+        waiting = memoryview(data)
+        start = self.size
+        try:
+            while waiting:
+                written = os.write(self.fd, waiting)
+                self.size += written
+                waiting = waiting[written:]
+        finally:
+            last = data.rfind(b"\n", 0, self.size - start)
+            if last >= 0:
+                self._whole = start + last + 1
+
+    def cut_to_whole_lines(self) -> None:
+        try:
+            os.ftruncate(self.fd, self._whole)
+        except OSError:
+            return  # a half line is left, which a replay passes over
+        self.size = self._whole
+
+
+def read_meta(folder: Path) -> Meta | None:
+    """What a record says of itself; None where the folder is no record.
+
+    Raises:
+        UsageError: there is a `meta.json` that cannot be read.
+    """
+    file = folder / META
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Meta)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        way_out = f"replay its {INPUT} alone"
+        raise UsageError(f"cannot read {str(file)!r}: {error}", expected="a record", way_out=way_out) from error
+
+
+def _make_folder(directory: Path, name: str) -> Path:
+    for tried in range(MAX_TRIES):
+        folder = directory / f"{name}-{os.urandom(4).hex()}"
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            if tried + 1 == MAX_TRIES:
+                raise
+            continue
+        return folder
+    raise AssertionError("unreachable")
+
+
+def _remove(folder: Path) -> None:
+    """Take back a record that never began."""
+    try:
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+    except OSError:
+        pass  # the disk that failed; an empty folder is left
+
+
+def _write_meta(folder: Path, meta: Meta) -> None:
+    """Whole or not at all: whoever reads it meets the old one or the new one."""
+    data = msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n"
+    path, new = folder / META, folder / f"{META}.new"
+    try:
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            waiting = memoryview(data)
+            while waiting:
+                waiting = waiting[os.write(fd, waiting) :]
+        finally:
+            os.close(fd)
+        os.replace(new, path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _file_name(label: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", label)[:MAX_LABEL_CHARS].strip("-.") or "agent"
+
+
+def _text(text: str) -> str:
+    """As JSON can hold it: an argument or a path may have bytes that are no UTF-8."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+# --- what is not written ---
+
+_NAMES = "(?:key|token|secret|passw|passphrase|auth|credential|cookie)"
+_NAME = re.compile(_NAMES, re.IGNORECASE)
+_FLAG = re.compile(rf"-[\w.-]{{0,64}}{_NAMES}[\w.-]{{0,64}}", re.IGNORECASE)
+_ASSIGNED = re.compile(rf"([\w.-]{{0,64}}{_NAMES}[\w.-]{{0,64}}\s{{0,8}}[=:]\s{{0,8}})\S", re.IGNORECASE)
+# JSON, TOML, a query: the value that stands behind such a name anywhere in an argument.
+_INSIDE = re.compile(
+    rf"""({_NAMES}[\w.-]{{0,64}}["']?\s{{0,8}}[=:]\s{{0,8}})("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,;&}}\]]+)""",
+    re.IGNORECASE,
+)
+_SCHEME = re.compile(r"\b(Bearer|Basic) \S+", re.IGNORECASE)
+_USERINFO = re.compile(r"(://)[^/@\s]{1,256}@")
+
+
+def redacted(argv: Sequence[str]) -> list[str]:
+    """The arguments without what looks like a secret.
+
+    That is the value of a flag or field whose name says so, and whatever is the value of a variable of the
+    environment whose name says so. What follows `--` are the prompt's words: only the latter is looked for in them.
+    """
+    secrets = [value for name, value in os.environ.items() if len(value) >= MIN_SECRET_CHARS and _NAME.search(name)]
+    secrets.sort(key=len, reverse=True)  # one may be a part of another
+    found: list[str] = []
+    hidden = prompt = False
+    for argument in argv:
+        shown = argument
+        if prompt:
+            pass
+        elif hidden and not argument.startswith("--"):
+            shown = REDACTED
+        elif named := _ASSIGNED.match(argument):
+            shown = named[1] + REDACTED
+        else:
+            shown = _USERINFO.sub(rf"\1{REDACTED}@", _SCHEME.sub(rf"\1 {REDACTED}", argument))
+            shown = _INSIDE.sub(rf"\1{REDACTED}", shown)
+        hidden = _FLAG.fullmatch(argument) is not None
+        prompt = prompt or argument == "--"
+        for secret in secrets:
+            shown = shown.replace(secret, REDACTED)
+        found.append(_text(shown))
+    return found

@@ -1,0 +1,310 @@
+"""One run, as programs hold it: its events, live, and then its result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, TypedDict
+
+import msgspec
+
+from penstock.commands import Allow
+from penstock.contract.health import Health
+from penstock.errors import AgentFailed, UsageError
+from penstock.events import Event, RunEnded
+from penstock.launching import Launch
+from penstock.runner import Limits, Supervisor
+
+
+class Options(TypedDict, total=False):
+    """How an agent is run. `agent` and `Agent.run` take these by keyword; what `run` is given counts."""
+
+    route: str | None
+    """`exec`, `server` or `acp`; None: the agent's best."""
+    label: str | None
+    """What its events call it; None: its name."""
+    allow: Allow
+    """What it may do unasked: `default` (the agent's own), `edits`, `all`."""
+    cwd: str | os.PathLike[str] | None
+    """The directory in which it works; None: the one of this process."""
+    env: Mapping[str, str]
+    """Set over the environment of this process."""
+    args: Sequence[str]
+    """More arguments for the agent's command."""
+    timeout: float | None
+    """Seconds for the whole run; None: as long as it takes."""
+    idle_timeout: float | None
+    """Seconds without any output; None: as long as it takes."""
+    record: str | os.PathLike[str] | None
+    """A directory: each run leaves its raw bytes there, in a folder of its own."""
+    ask: bool
+    """Questions of the agent wait for `Run.answer`. Otherwise they are answered by `allow`, or refused."""
+    command: Sequence[str] | None
+    """What starts the agent: its program for an agent that is known, else the whole command line."""
+    adapter: str | None
+    """Who reads what that command prints, where its name tells nothing; None: `generic`."""
+    trust: bool
+    """Start also what the `penstock.toml` of a project names: it came with the project's files."""
+    number: int | None
+    """A number for its events, where several runs share an output."""
+    limits: Limits
+    """The graces of the supervision."""
+
+
+class Run:
+    """One prompt given to one agent: its events, live, and then its `result`.
+
+    It is a context manager and an iterator of events, for `async` code and for plain. Leaving the block before
+    the run has ended cancels it and waits until nothing of it is left. `cancel`, `kill` and `answer` may be called
+    from any thread.
+    """
+
+    def __init__(self, launch: Launch, options: Options) -> None:
+        self.agent = launch.agent
+        self.label = launch.label
+        self.route = launch.route
+        self.record: Path | None = None
+        """Where the raw bytes of the run are, if they were asked for."""
+        self._launch = launch
+        self._options = options
+        self._supervisor: Supervisor | None = None
+        self._ended: RunEnded | None = None
+        self._over = False
+
+    # --- what is known of it -----------------------------------------------------------------------
+
+    @property
+    def result(self) -> RunEnded:
+        """What became of it: outcome, reply, session id, usage, reason.
+
+        Raises:
+            UsageError: the run has not ended.
+        """
+        if self._ended is None:
+            raise UsageError("the run has no result yet", expected="to be read to its end first")
+        return self._ended
+
+    @property
+    def ended(self) -> bool:
+        """Whether its last event has been read."""
+        return self._ended is not None
+
+    @property
+    def health(self) -> Health:
+        """How its stream is, so far."""
+        return self._running.stream.health
+
+    @property
+    def stderr(self) -> str:
+        """The last lines that the agent wrote to stderr."""
+        return self._running.stderr
+
+    @property
+    def exit_status(self) -> int | None:
+        """Of the agent's process, once it has ended; negative for a signal."""
+        exited = self._running.exited
+        return exited.status if exited is not None else None
+
+    @property
+    def mark(self) -> str:
+        """What each of its processes bears in its environment as `PENSTOCK_RUN`."""
+        return self._launch.mark
+
+    def check(self) -> RunEnded:
+        """The result of a run that ended well.
+
+        Raises:
+            AgentFailed: it did not.
+            UsageError: it has not ended.
+        """
+        ended = self.result
+        if ended.outcome == "ok":
+            return ended
+        raise AgentFailed(
+            self.label,
+            ended.outcome,
+            ended.reason,
+            exit_status=self.exit_status,
+            stderr=self.stderr,
+            session_id=ended.session_id,
+            reply=ended.reply,
+        )
+
+    # --- what can be done with it ------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """Stop the agent: by its protocol where it has one, then by signals. The run ends as `cancelled`."""
+        self._running.cancel()
+
+    def kill(self) -> None:
+        """Stop the agent at once, without asking it."""
+        self._running.kill()
+
+    def answer(self, id: str, text: str) -> None:
+        """Answer the `hint_requested` of this id: with one of its options, `allow` or `refuse`, or free text."""
+        self._running.answer(id, text)
+
+    def start(self) -> Self:
+        """Start the agent; entering the context does it.
+
+        Raises:
+            AgentNotFound: its program cannot be executed.
+            UsageError: the record cannot be written, or the run was started before.
+            TransportError: no process can be started.
+        """
+        if self._supervisor is not None:
+            raise UsageError("the run was started before", way_out="ask the agent for another run")
+        launch, options, journal = self._launch, self._options, None
+        if (directory := options.get("record")) is not None:
+            from penstock.journal import Journal
+
+            journal = Journal.begin(
+                Path(directory),
+                agent=launch.reader.name,  # who can read it again, whatever is configured then
+                label=launch.label,
+                route=launch.route,
+                argv=launch.command.argv,
+                cwd=launch.cwd or os.getcwd(),
+            )
+            self.record = journal.folder
+        times = {"timeout": options.get("timeout"), "idle": options.get("idle_timeout")}
+        limits = msgspec.structs.replace(options.get("limits") or Limits(), **times)
+        allow, ask = options.get("allow", "default"), options.get("ask", False)
+        self._supervisor = Supervisor(launch, limits, allow=allow, ask=ask, journal=journal)
+        self._supervisor.start()
+        return self
+
+    @property
+    def _running(self) -> Supervisor:
+        if self._supervisor is None:
+            raise UsageError("the run was not started", expected="`with agent(…).run(…) as run:`")
+        return self._supervisor
+
+    def _take(self, *, wait: bool) -> list[Event] | None:
+        supervisor = self._running
+        full = supervisor.outbox.full
+        batch = supervisor.outbox.take(wait=wait)
+        if full:
+            supervisor.taken()
+        if batch is None:
+            self._over = True
+            if supervisor.error is not None:
+                raise supervisor.error
+        elif batch and isinstance(batch[-1], RunEnded):
+            self._ended = batch[-1]
+        return batch
+
+    # --- for plain code ----------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Event]:
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[list[Event]]:
+        """The events, as many at a time as are there."""
+        while not self._over:
+            batch = self._take(wait=True)
+            if batch is not None:
+                yield batch
+
+    def poll(self) -> list[Event]:
+        """The events that are there; [] where there are none yet, or no more."""
+        return [] if self._over else self._take(wait=False) or []
+
+    def on_news(self, call: Callable[[], None]) -> None:
+        """Have `call` called, in a thread of the run's, whenever `poll` may have something."""
+        self._running.outbox.on_put = call
+
+    def stop(self) -> None:
+        """Kill what still runs, and wait until nothing of it is left. Events that were not taken are left."""
+        if self._supervisor is not None:
+            self._supervisor.kill()
+            self._supervisor.join()
+
+    def wait(self) -> RunEnded:
+        """Pass over what is left of the events, and wait for the end."""
+        for _ in self.batches():
+            pass
+        self._running.join()
+        return self.result
+
+    def close(self) -> None:
+        """Cancel what still runs, and wait until nothing of it is left. `result` is there after it."""
+        if self._supervisor is None:
+            return
+        if not self._over:
+            self.cancel()
+        self.wait()
+
+    # --- for async code ----------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        from asyncio import to_thread
+
+        return await to_thread(self.start)
+
+    async def __aexit__(self, *error: object) -> None:
+        # Shielded: a task that is cancelled while it cleans up must not leave the agent running.
+        await _to_the_end(self.aclose())
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        import asyncio  # only where it is used: it takes a fifth of the time in which the command line starts
+
+        loop, there = asyncio.get_running_loop(), asyncio.Event()
+        outbox = self._running.outbox
+
+        def tell() -> None:
+            try:
+                loop.call_soon_threadsafe(there.set)
+            except RuntimeError:
+                pass  # the loop is closed: nobody waits any more
+
+        outbox.on_put = tell
+        while not self._over:
+            there.clear()
+            batch = self._take(wait=False)
+            if batch:
+                for event in batch:
+                    yield event
+            elif batch is not None:
+                await there.wait()
+
+    async def await_end(self) -> RunEnded:
+        """Pass over what is left of the events, and wait for the end."""
+        async for _ in self:
+            pass
+        return self.result
+
+    async def aclose(self) -> None:
+        """`close`, for async code."""
+        if self._supervisor is None:
+            return
+        if not self._over:
+            self.cancel()
+        await self.await_end()
+        from asyncio import to_thread
+
+        await to_thread(self._running.join)
+
+
+async def _to_the_end(work: Any) -> None:
+    """Do the work also while being cancelled, and be cancelled after it."""
+    import asyncio
+
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import registry
+from penstock.agents.base import Startable
+from penstock.commands import MAX_ARGUMENT_BYTES, Command, Request, checked
+from penstock.errors import UsageError
+
+EXEC = ("claude", "codex", "gemini", "opencode", "cursor", "qwen", "copilot", "pi", "cline", "ccs")
+ACP = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline")
+PIPED = tuple(name for name in EXEC if name != "cline")
+ID = "0a1b-2c"
+
+
+def starter(name: str) -> Callable[[Request], Command]:
+    """What makes the command line of `agent`, on its plain route, or of `agent/acp`."""
+    agent, _, route = name.partition("/")
+    found = registry.AGENTS[agent].routes[route or "exec"]
+    starts: Callable[[Request], Command]
+    starts = registry.load(found.starter) if found.starter else registry.load(found.reader).command
+    return starts
+
+
+def command(name: str, prompt: str = "hi", **asked: Any) -> Command:
+    """The command line of an agent for a request that is checked."""
+    return starter(name)(checked(Request(prompt=prompt, **asked)))
+
+
+CLAUDE = "--print --output-format=stream-json --verbose --include-partial-messages"
+QWEN = "qwen --output-format=stream-json --include-partial-messages"
+GEMINI = "gemini --output-format=stream-json"
+COPILOT = "copilot --output-format=json --no-auto-update"
+CURSOR = "cursor-agent --print --output-format=stream-json --stream-partial-output"
+OPENCODE = "opencode run --format=json --thinking"
+CODEX = "codex exec --json --skip-git-repo-check"
+MORE = {"model": "m", "session_id": ID, "args": ("--x", "y z")}
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "argv"),
+    [
+        ("claude", {}, f"claude {CLAUDE}"),
+        ("claude", MORE, f"claude {CLAUDE} --model=m --resume={ID} --x|y z"),
+        ("claude", {"session_id": ID, "fork": True}, f"claude {CLAUDE} --resume={ID} --fork-session"),
+        ("claude", {"allow": "edits"}, f"claude {CLAUDE} --permission-mode=acceptEdits"),
+        ("claude", {"allow": "all"}, f"claude {CLAUDE} --permission-mode=bypassPermissions"),
+        ("ccs", {}, f"ccs {CLAUDE}"),
+        ("ccs", {"profile": "glm", **MORE}, f"ccs glm {CLAUDE} --model=m --resume={ID} --x|y z"),
+        ("ccs", {"profile": "glm", "session_id": ID, "fork": True}, f"ccs glm {CLAUDE} --resume={ID} --fork-session"),
+        ("ccs", {"profile": "glm", "allow": "all"}, f"ccs glm {CLAUDE} --permission-mode=bypassPermissions"),
+        ("codex", {}, f"{CODEX} -"),
+        ("codex", MORE, f"{CODEX} --model=m --x|y z|resume {ID} -"),
+        ("codex", {"session_id": ID, "fork": True}, f"{CODEX} fork {ID} -"),
+        ("codex", {"allow": "edits", "session_id": ID}, f"{CODEX} --sandbox=workspace-write resume {ID} -"),
+        ("codex", {"allow": "all"}, f"{CODEX} --dangerously-bypass-approvals-and-sandbox -"),
+        ("gemini", {}, GEMINI),
+        ("gemini", MORE, f"{GEMINI} --model=m --resume={ID} --x|y z"),
+        ("gemini", {"allow": "edits"}, f"{GEMINI} --approval-mode=auto_edit"),
+        ("gemini", {"allow": "all"}, f"{GEMINI} --approval-mode=yolo"),
+        ("opencode", {}, OPENCODE),
+        ("opencode", MORE, f"{OPENCODE} --model=m --session={ID} --x|y z"),
+        ("opencode", {"session_id": ID, "fork": True}, f"{OPENCODE} --session={ID} --fork"),
+        ("opencode", {"allow": "all"}, f"{OPENCODE} --auto"),
+        ("cursor", {}, CURSOR),
+        ("cursor", MORE, f"{CURSOR} --model=m --resume={ID} --x|y z"),
+        ("cursor", {"allow": "all"}, f"{CURSOR} --force"),
+        ("qwen", {}, QWEN),
+        ("qwen", MORE, f"{QWEN} --model=m --resume={ID} --x|y z"),
+        ("qwen", {"allow": "edits"}, f"{QWEN} --approval-mode=auto-edit"),
+        ("qwen", {"allow": "all"}, f"{QWEN} --approval-mode=yolo"),
+        ("copilot", {}, COPILOT),
+        ("copilot", MORE, f"{COPILOT} --model=m --resume={ID} --x|y z"),
+        ("copilot", {"allow": "edits"}, f"{COPILOT} --allow-tool=write"),
+        ("copilot", {"allow": "all"}, f"{COPILOT} --allow-all"),
+        ("pi", {}, "pi --mode json"),
+        ("pi", MORE, f"pi --mode json --model m --session {ID} --x|y z"),
+        ("pi", {"session_id": ID, "fork": True}, f"pi --mode json --fork {ID}"),
+        ("pi", {"allow": "all"}, "pi --mode json"),
+        ("cline", {}, "cline --json --|hi\n"),
+        ("cline", {"model": "m", "args": ("--x", "y z")}, "cline --json --model=m --x|y z|--|hi\n"),
+        ("cline", {"allow": "all"}, "cline --json --auto-approve=true --|hi\n"),
+        ("claude/acp", MORE, "claude-agent-acp --x|y z"),
+        ("codex/acp", {}, "codex-acp"),
+        ("codex/acp", MORE, 'codex-acp --config=model="m" --x|y z'),
+        ("codex/acp", {"allow": "edits"}, 'codex-acp --config=sandbox_mode="workspace-write"'),
+        (
+            "codex/acp",
+            {"allow": "all"},
+            'codex-acp --config=sandbox_mode="danger-full-access" --config=approval_policy="never"',
+        ),
+        ("gemini/acp", {**MORE, "allow": "edits"}, "gemini --acp --model=m --approval-mode=auto_edit --x|y z"),
+        ("opencode/acp", {**MORE, "allow": "edits", "fork": True}, "opencode acp --x|y z"),
+        ("qwen/acp", {**MORE, "allow": "all"}, "qwen --acp --model=m --approval-mode=yolo --x|y z"),
+        ("copilot/acp", {**MORE, "allow": "all"}, "copilot --acp --no-auto-update --model=m --allow-all --x|y z"),
+        ("cline/acp", MORE, "cline --acp --x|y z"),
+        ("cline/acp", {"allow": "edits"}, "cline --acp"),
+        ("cline/acp", {"allow": "all"}, "cline --acp --auto-approve=true"),
+    ],
+)
+def test_command_lines(name: str, asked: dict[str, Any], argv: str) -> None:
+    """What is asked becomes the agent's own flags, each value in one argument, and the prompt goes to stdin.
+
+    `argv` is written with a bar where an argument holds a blank, and with a blank elsewhere.
+    """
+    made = command(name, **asked)
+    assert list(made.argv) == split(argv)
+    assert made.stdin == (b"" if name == "cline" or "/" in name else b"hi")
+
+
+def split(argv: str) -> list[str]:
+    """The arguments of a line of the table."""
+    if "|" not in argv:
+        return argv.split(" ")
+    first, *rest = argv.split("|")
+    return [*first.split(" "), *(part for bar in rest for part in ([bar] if bar == "y z" else bar.split(" ")))]
+
+
+@pytest.mark.parametrize(("name", "variable"), [("claude/acp", "ANTHROPIC_MODEL"), ("cline/acp", "CLINE_MODEL")])
+def test_models_that_are_variables(name: str, variable: str) -> None:
+    """A program without a flag for the model has it from its environment, and only where one is asked for."""
+    assert command(name, model="m").env == {variable: "m"}
+    assert command(name).env == {}
+
+
+@pytest.mark.parametrize("name", ["claude", "ccs", "claude/acp"])
+def test_a_claude_is_no_part_of_the_one_around_it(name: str) -> None:
+    """Whoever runs Penstock inside of Claude Code gets a session of its own; credentials stay."""
+    unset = command(name).unset
+    assert {"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_CHILD_SESSION"} <= set(unset)
+    assert not [variable for variable in unset if "TOKEN" in variable or "USE" in variable]
+
+
+@pytest.mark.parametrize("name", ["opencode", "opencode/acp"])
+def test_opencode_works_where_it_is_started(name: str) -> None:
+    """The shell's PWD, which opencode believes, is not passed on."""
+    assert command(name).unset == ("PWD",)
+
+
+NO_FORK = ("gemini", "cursor", "qwen", "copilot", "gemini/acp", "qwen/acp", "copilot/acp", "cline/acp", "codex/acp")
+NO_EDITS = {
+    "opencode": "it changes files and runs commands",
+    "cursor": "'all' allows",
+    "pi": "does everything without asking",
+    "cline": "its route 'acp' asks",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "what", "can"),
+    [
+        *((name, {"session_id": ID, "fork": True}, "cannot branch a session", "can") for name in NO_FORK),
+        *((name, {"allow": "edits"}, "cannot be allowed edits alone", can) for name, can in NO_EDITS.items()),
+        ("cline", {"session_id": ID}, "cannot go on with a session", "its route 'acp' can"),
+        ("cline", {"session_id": ID, "fork": True}, "cannot branch a session", "the route 'acp' can go on with one"),
+        *(
+            (name, {"profile": "glm"}, "cannot take the profile 'glm'", "only ccs has profiles")
+            for name in [*(name for name in EXEC if name != "ccs"), *(f"{name}/acp" for name in ACP)]
+        ),
+        *(
+            ("ccs", {"profile": profile}, "is no profile of ccs", "")
+            for profile in ("", "-p", "--target", "update", "a b", "a/b", "g\nlm", "x" * 129)
+        ),
+    ],
+)
+def test_refusals(name: str, asked: dict[str, Any], what: str, can: str) -> None:
+    """What an agent cannot do is refused before anything is started, with what it can do instead."""
+    with pytest.raises(UsageError) as caught:
+        command(name, **asked)
+    assert what in caught.value.what
+    assert can in caught.value.way_out
+
+
+@pytest.mark.parametrize("name", EXEC)
+def test_all_can_do_what_the_registry_says(name: str) -> None:
+    """Resume and fork are refused exactly where the registry has none, and each route that is listed starts."""
+    route = registry.AGENTS[name].routes["exec"]
+    assert isinstance(registry.load(route.reader), Startable)
+    for can, asked in ((route.resume, {"session_id": ID}), (route.fork, {"session_id": ID, "fork": True})):
+        try:
+            command(name, **asked)
+        except UsageError:
+            assert not can
+        else:
+            assert can
+
+
+@pytest.mark.parametrize("name", ACP)
+def test_a_dialogue_has_no_prompt_on_its_command_line(name: str) -> None:
+    """The dialogue gives the prompt; stdin stays open for it."""
+    made = command(f"{name}/acp", prompt="the prompt")
+    assert made.stdin == b""
+    assert not [arg for arg in made.argv if "prompt" in arg]
+
+
+ODD = [
+    "-",
+    "--",
+    "--help",
+    "-p x",
+    "word",
+    " word ",
+    "two words",
+    "a\nb",
+    "\"'`$(x)\\",
+    "@file",
+    "/help",
+    "日本語",
+    "\x1b",
+]
+
+
+@pytest.mark.parametrize("name", EXEC)
+@given(prompt=st.sampled_from(ODD) | st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=50))
+def test_a_prompt_is_never_a_flag(name: str, prompt: str) -> None:
+    """Whatever the prompt, it is all of stdin, or one argument behind `--`; the rest is the same for all prompts."""
+    if not prompt.strip():
+        prompt += "x"
+    try:
+        prompt.encode()
+    except UnicodeEncodeError:
+        prompt = prompt.encode(errors="replace").decode()
+    made, other = command(name, prompt), command(name, "another one")
+    if name in PIPED:
+        assert made.stdin == prompt.encode()
+        assert made.argv == other.argv
+    else:
+        assert made.argv[:-1] == other.argv[:-1]
+        assert made.argv[-2] == "--"
+        assert made.argv[-1] in (prompt, prompt + "\n")
+        assert made.stdin == b""
+
+
+@pytest.mark.parametrize(("prompt", "given_"), [("word", "word\n"), ("two words", "two words"), ("a\nb", "a\nb")])
+def test_cline_gets_no_lone_word(prompt: str, given_: str) -> None:
+    """A single word would be a command of cline's."""
+    assert command("cline", prompt).argv[-1] == given_
+
+
+@pytest.mark.parametrize("name", EXEC)
+def test_a_prompt_of_a_megabyte(name: str) -> None:
+    """Stdin takes it; where a prompt is an argument it is refused with its size, the limit and a way out."""
+    prompt = "word " * 200_000
+    if name in PIPED:
+        assert command(name, prompt).stdin == prompt.encode()
+        return
+    with pytest.raises(UsageError, match="1,000,000 bytes") as caught:
+        command(name, prompt)
+    assert f"{MAX_ARGUMENT_BYTES:,}" in caught.value.expected
+    assert "file" in caught.value.way_out
+
+
+def test_the_longest_argument_counts_the_line_feed() -> None:
+    """The line feed that makes a word of cline's a prompt is a byte of the argument too."""
+    assert len(command("cline", "w" * (MAX_ARGUMENT_BYTES - 1)).argv[-1]) == MAX_ARGUMENT_BYTES
+    with pytest.raises(UsageError):
+        command("cline", "w" * MAX_ARGUMENT_BYTES)
+
+
+@pytest.mark.parametrize("name", EXEC)
+def test_bytes_that_are_no_text(name: str) -> None:
+    """Bytes of the shell's that were no UTF-8 come out as they went in; half a character is refused."""
+    made = command(name, b"caf\xe9 ol\xe9".decode(errors="surrogateescape"))
+    assert made.stdin == b"caf\xe9 ol\xe9" or made.argv[-1] == "caf\udce9 ol\udce9"
+    with pytest.raises(UsageError, match=r"half a character \(U\+D83D\)"):
+        command(name, "a \ud83d")
