@@ -1,0 +1,396 @@
+"""codex: `codex app-server`, which tells everything as it happens and takes answers.
+
+JSON-RPC without its version field, one object a line. The items are those of `codex exec --json`, in camelCase
+(`_codex_items` reads both), and what they say is equal; here text comes in deltas before. Each side counts the ids of
+its own requests. What is told of another thread than ours is a sub-agent's; see `docs/agents/codex.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from penstock import __version__
+from penstock.agents._codex_items import NOTED, SILENT, TOLD, in_lane, item_of, read_item, snaked, usage_of
+from penstock.agents._codex_questions import Question, questions_of, result_of
+from penstock.agents._starting import no_profile
+from penstock.agents._values import as_dict, as_int, as_list, inner_message, plan_items, text_of, text_or
+from penstock.commands import Command, Request, encoded
+from penstock.contract.records import summed
+from penstock.decoding import well_formed_values
+from penstock.events import Kind
+from penstock.updates import (
+    Hint,
+    HintAnswer,
+    MessageEnd,
+    ModelUsage,
+    Notice,
+    Plan,
+    Result,
+    RunStart,
+    Text,
+    Traits,
+    Unknown,
+    Update,
+    Usage,
+    Work,
+)
+
+NO_SUCH_METHOD = -32601
+"""JSON-RPC's answer to a request that is not known. Without an answer the turn would wait for ever."""
+
+SETTLED = "settled"
+"""The text of an answer that codex got, or gave up waiting for, without our doing."""
+
+_ALLOWED: dict[str, dict[str, str]] = {
+    "default": {},  # the user's settings; codex's own are a read-only sandbox, and to ask for more
+    "edits": {"sandbox": "workspace-write"},
+    "all": {"sandbox": "danger-full-access", "approvalPolicy": "never"},
+}
+_WRITTEN = frozenset({"agentMessage", "reasoning", "plan"})
+
+
+class CodexServer:
+    """Speaks with `codex app-server`, and reads what was recorded of it."""
+
+    name: ClassVar[str] = "codex"
+    traits: ClassVar[Traits] = Traits(block_ends=True)
+    wire: ClassVar[Any] = Any
+
+    def __init__(self, request: Request | None = None) -> None:
+        """Make a dialogue about `request`, or a reader of a recorded one.
+
+        Raises:
+            UsageError: the prompt cannot be encoded.
+        """
+        self.over = False
+        self._request = request
+        self._prompt = encoded(request.prompt).decode("utf-8", "replace") if request is not None else ""
+        self._out: list[bytes] = []
+        self._asked: dict[int, str] = {}  # what we asked and was not answered yet
+        self._ids = 0
+        self._thread: str | None = None
+        self._turns: dict[str, str] = {}  # the turn of each thread
+        self._cancelling = False
+        self._lanes: dict[str, str] = {}  # of the threads of sub-agents
+        self._spawning: dict[str, None] = {}  # calls whose sub-agent is not known yet
+        self._writing: dict[str, str] = {}  # the item that each thread writes
+        self._parts: dict[str, tuple[str, int]] = {}  # which part of each reasoning is written, of which list
+        self._changes: dict[str, Any] = {}  # what file changes are about to do
+        self._totals: dict[str, Any] = {}  # the figures of each thread as they were last told
+        self._used: Usage | None = None
+        self._questions: dict[str, Question] = {}
+        self._meanings: dict[int | str, list[tuple[Question, Any]]] = {}
+        self._ask("initialize", clientInfo={"name": "penstock", "title": "Penstock", "version": __version__})
+
+    @staticmethod
+    def command(request: Request) -> Command:
+        """`codex app-server`; the prompt and what may be done are told in the dialogue.
+
+        Raises:
+            UsageError: a profile, which codex has none of, or a prompt that cannot be encoded.
+        """
+        no_profile("codex", request)
+        encoded(request.prompt)
+        return Command(argv=("codex", "app-server", *request.args))
+
+    # --- what we say -------------------------------------------------------------------------------
+
+    def take(self) -> bytes:
+        """The lines to write now."""
+        words, self._out = b"".join(self._out), []
+        return words
+
+    def _say(self, **message: Any) -> None:
+        if self._request is not None:
+            self._out.append(msgspec.json.encode(well_formed_values(message)) + b"\n")
+
+    def _ask(self, method: str, **params: Any) -> None:
+        if self._request is not None:
+            self._asked[self._ids] = method
+            self._say(method=method, id=self._ids, params=params)
+            self._ids += 1
+
+    def _begin(self, request: Request) -> None:
+        """Ask for our thread."""
+        # The server runs where the work is done. It is told so: a conversation would go on where it was.
+        params = {"cwd": ".", **_ALLOWED[request.allow]}
+        if request.model is not None:
+            params["model"] = request.model
+        if request.session_id is None:
+            self._ask("thread/start", **params)
+        else:  # the history is not asked for: it would come in one line
+            method = "thread/fork" if request.fork else "thread/resume"
+            self._ask(method, threadId=request.session_id, excludeTurns=True, **params)
+
+    def answer(self, id: str, text: str) -> Sequence[Update]:
+        """Answer the question `id`: one of its options, `HINT_ALLOW`, `HINT_REFUSE`, or free text where it has none.
+
+        Raises:
+            KeyError: no such question is waiting.
+        """
+        if self._cancelling:
+            raise KeyError(id)
+        question = self._questions.pop(id)
+        request = question.request
+        text = question.understood(text)
+        meanings = self._meanings.setdefault(request, [])
+        meanings.append((question, question.meaning(text)))
+        if not any(other.request == request for other in self._questions.values()):
+            self._say(id=request, result=result_of(self._meanings.pop(request)))
+        return (HintAnswer(id, text, question.lane),)
+
+    def cancel(self) -> bool:
+        """Interrupt the turn. What waits for an answer is given up with it."""
+        if self.over or self._thread is None or self._request is None:
+            return False
+        if not self._cancelling:
+            self._cancelling = True
+            self._interrupt()
+        return True
+
+    def _interrupt(self) -> None:
+        turn = self._turns.get(self._thread or "")
+        if turn is not None and "turn/interrupt" not in self._asked.values():
+            self._ask("turn/interrupt", threadId=self._thread, turnId=turn)
+
+    # --- what we hear ------------------------------------------------------------------------------
+
+    def read(self, event: Any) -> Sequence[Update]:
+        """The updates that one line means."""
+        if not isinstance(event, dict):
+            return (Unknown(),)
+        method, id, params = event.get("method"), event.get("id"), as_dict(event.get("params"))
+        if isinstance(method, str):
+            if "id" in event:
+                return self._requested(id, method, params)
+            handler = _NOTIFICATIONS.get(method)
+            if handler is not None:
+                return handler(self, params)
+            noted = NOTED.get(method)
+            if noted is not None:
+                return in_lane(noted(params), self._lanes.get(text_of(params.get("threadId"))))
+            return () if method in SILENT else (Unknown(method, _text_in(params)),)
+        if "id" in event and ("error" in event or "result" in event):
+            return self._answered(id, event)
+        return (Unknown(None, _text_in(event)),)
+
+    def _answered(self, id: Any, event: dict[str, Any]) -> Sequence[Update]:
+        method = self._asked.pop(id, None) if type(id) is int else None
+        if event.get("error") is not None:
+            error = event["error"]
+            reason = inner_message(text_of(as_dict(error).get("message")) or text_of(error))
+            if self._turns.get(self._thread or "") is None and not self.over:
+                self.over = True  # there is no turn, and there will be none
+                return (Result(is_error=True, reason=reason or "codex refused to begin"),)
+            return () if method == "turn/interrupt" else (Notice("error", reason, "warning"),)
+        result = as_dict(event.get("result"))
+        if method == "initialize" and self._request is not None:
+            self._say(method="initialized")
+            self._begin(self._request)
+        elif "thread" in result:
+            return self._thread_known(as_dict(result["thread"]), result, begin=method is not None)
+        elif "turn" in result:
+            self._turn_known(self._thread, as_dict(result["turn"]))
+        return ()
+
+    def _thread_known(self, thread: dict[str, Any], result: dict[str, Any], *, begin: bool) -> Sequence[Update]:
+        id = text_or(thread.get("id"), "")
+        if self._thread is None and id:
+            self._thread = id
+        if id != self._thread:
+            return ()
+        if begin and self._request is not None:
+            self._ask("turn/start", threadId=id, input=[{"type": "text", "text": self._prompt, "text_elements": []}])
+        known = {**thread, **{key: value for key, value in result.items() if value is not None}}
+        model, cwd, version = (text_or(known.get(key), "") or None for key in ("model", "cwd", "cliVersion"))
+        return (RunStart(id or None, model, cwd, version),)
+
+    def _turn_known(self, thread: str | None, turn: dict[str, Any]) -> None:
+        id = turn.get("id")
+        if thread is not None and isinstance(id, str):
+            self._turns[thread] = id
+            if self._cancelling and thread == self._thread:
+                self._interrupt()
+
+    def _turn_started(self, params: dict[str, Any]) -> Sequence[Update]:
+        thread = self._thread_of(params)
+        self._turn_known(thread, as_dict(params.get("turn")))
+        return () if thread == self._thread or thread is None else (Work(thread, on=True),)
+
+    def _turn_completed(self, params: dict[str, Any]) -> Sequence[Update]:
+        thread, turn = self._thread_of(params), as_dict(params.get("turn"))
+        status, reason = turn.get("status"), inner_message(text_of(as_dict(turn.get("error")).get("message")))
+        self._writing.pop(thread or "", None)
+        lane = self._lanes.get(thread or "")
+        ended = MessageEnd(lane=lane, status=None if status == "completed" else "cut")
+        if thread != self._thread:
+            failed = (Notice("background", reason, "warning", lane),) if reason else ()
+            return (*((ended,) if lane is not None else ()), *failed, Work(thread, on=False))
+        if turn.get("id") not in (None, self._turns.get(thread or "", turn.get("id"))):
+            return ()  # one before ours
+        self.over = True
+        result = Result(
+            is_error=status == "failed",
+            reason=(reason or "the turn failed") if status == "failed" else None,
+            session_id=thread,
+            usage=self._used,
+            duration_ms=as_int(turn.get("durationMs")),
+            cancelled=status == "interrupted",
+        )
+        # Sub-agents of a turn that was interrupted are not waited for.
+        return (ended, *((Work(None, on=False),) if result.cancelled else ()), result)
+
+    def _thread_of(self, params: dict[str, Any]) -> str | None:
+        """The thread that is spoken of. Where none is known, because the beginning is missing, it is ours."""
+        thread = params.get("threadId")
+        if not isinstance(thread, str):
+            return self._thread
+        if self._thread is None:
+            self._thread = thread
+        return thread
+
+    def _lane_of(self, thread: str | None) -> str | None:
+        """The lane of a thread that says something: the call that spawned it."""
+        if thread is None or thread == self._thread:
+            return None
+        if thread not in self._lanes:  # it speaks before the call that spawned it has named it
+            call = next(iter(self._spawning), None)
+            self._spawning.pop(call or "", None)
+            self._lanes[thread] = call or thread
+        return self._lanes[thread]
+
+    # --- items -------------------------------------------------------------------------------------
+
+    def _item_started(self, params: dict[str, Any]) -> Sequence[Update]:
+        thread, raw = self._thread_of(params), as_dict(params.get("item"))
+        lane, kind, item = self._lane_of(thread), text_or(raw.get("type"), ""), item_of(raw)
+        if kind == "userMessage":
+            # Words of the user's in the middle of a message: it was dropped for them.
+            writing = self._writing.pop(thread or "", None)
+            return (MessageEnd(writing, lane, "superseded"),) if writing is not None else ()
+        if kind in _WRITTEN and item.id is not None:
+            self._writing[thread or ""] = item.id
+        elif kind == "fileChange" and item.id is not None:
+            self._changes[item.id] = raw.get("changes")
+        elif kind == "collabAgentToolCall" and item.tool == "spawn_agent" and item.id is not None:
+            self._spawning[item.id] = None
+        if kind in TOLD:
+            return ()
+        return in_lane(read_item(item, "item.started"), lane)
+
+    def _item_completed(self, params: dict[str, Any]) -> Sequence[Update]:
+        thread, raw = self._thread_of(params), as_dict(params.get("item"))
+        lane, kind, item = self._lane_of(thread), text_or(raw.get("type"), ""), item_of(raw)
+        if kind == "userMessage":
+            return ()
+        id = item.id or ""
+        self._changes.pop(id, None)
+        self._parts.pop(id, None)
+        if self._writing.get(thread or "") == id:
+            del self._writing[thread or ""]
+        if item.tool == "spawn_agent":
+            self._spawning.pop(id, None)
+            for receiver in as_list(item.receiver_thread_ids):
+                if isinstance(receiver, str):
+                    self._lanes.setdefault(receiver, id)
+        told = TOLD.get(kind)
+        if told is not None:
+            return in_lane(told(raw), lane)
+        return in_lane(read_item(item, "item.completed"), lane)
+
+    def _delta(self, kind: Kind, params: dict[str, Any], part: str | None = None) -> Sequence[Update]:
+        thread, item = self._thread_of(params), text_or(params.get("itemId"), "") or None
+        text = text_of(params.get("delta"))
+        if part is not None:
+            known, last = self._parts.get(item or "", (part, 0))
+            if known != part and part == "contentIndex":
+                return ()  # of a reasoning that is summarised only the summary is shown
+            index = as_int(params.get(part)) or 0
+            self._parts[item or ""] = (part, index)
+            text = "\n" + text if index > last else text  # as `codex exec` joins them
+        if item is not None:
+            self._writing[thread or ""] = item
+        return (Text(kind, "delta", text, item, item, self._lane_of(thread)),)
+
+    def _output_delta(self, params: dict[str, Any]) -> Sequence[Update]:
+        lane = self._lane_of(self._thread_of(params))
+        call_id = text_or(params.get("itemId"), "") or None
+        return (Text("tool_output", "delta", text_of(params.get("delta")), lane=lane, call_id=call_id),)
+
+    # --- all the rest ------------------------------------------------------------------------------
+
+    def _plan_updated(self, params: dict[str, Any]) -> Sequence[Update]:
+        return (Plan(plan_items(params.get("plan")), self._lane_of(self._thread_of(params))),)
+
+    def _usage_updated(self, params: dict[str, Any]) -> Sequence[Update]:
+        thread, told = self._thread_of(params) or "", as_dict(params.get("tokenUsage"))
+        known, total = self._totals.get(thread), told.get("total")
+        self._totals[thread] = total
+        if params.get("turnId") != self._turns.get(thread) or total == known:
+            return ()  # a replay of an earlier turn's, or nothing new
+        usage = usage_of({snaked(key): value for key, value in as_dict(told.get("last")).items()})
+        lane = self._lane_of(thread)
+        if usage is None:
+            return ()
+        if lane is None:
+            self._used = summed(self._used, usage)
+        # One model call is over, so nothing of its message can be given up any more.
+        ended = () if thread in self._writing else (MessageEnd(lane=lane),)
+        return (*ended, ModelUsage(usage, lane=lane, whole=True))
+
+    def _error(self, params: dict[str, Any]) -> Sequence[Update]:
+        thread, error = self._thread_of(params), as_dict(params.get("error"))
+        lane, message = self._lane_of(thread), text_of(error.get("message"))
+        if params.get("willRetry") is not True:
+            return (Notice("error", inner_message(message), "error", lane),)
+        self._writing.pop(thread or "", None)
+        more = text_of(error.get("additionalDetails"))
+        # What the broken attempt left comes again, under a new item id.
+        retry = Notice("retry", f"{message} ({more})" if more else message, "warning", lane)
+        return (MessageEnd(lane=lane, status="superseded"), retry)
+
+    def _requested(self, id: Any, method: str, params: dict[str, Any]) -> Sequence[Update]:
+        known = isinstance(id, int | str)
+        questions = questions_of(id, method, params, self._changes.get(text_of(params.get("itemId")))) if known else []
+        if not questions:
+            self._say(error={"code": NO_SUCH_METHOD, "message": f"{method} is not known here"}, id=id)
+            return (Unknown(method, _text_in(params)),)
+        lane = self._lane_of(self._thread_of(params))
+        hints = []
+        for number, question in enumerate(questions):
+            question.lane = lane
+            name = f"{id}" if len(questions) == 1 else f"{id}.{number}"
+            self._questions[name] = question
+            hints.append(Hint(name, question.text, list(question.options) or None, blocking=True, lane=lane))
+        return hints
+
+    def _resolved(self, params: dict[str, Any]) -> Sequence[Update]:
+        """A request is settled; by us, or because its turn was interrupted."""
+        request = params.get("requestId")
+        settled = [name for name, question in self._questions.items() if question.request == request]
+        return [HintAnswer(name, SETTLED, self._questions.pop(name).lane) for name in settled]
+
+
+_NOTIFICATIONS: dict[str, Callable[[CodexServer, dict[str, Any]], Sequence[Update]]] = {
+    "thread/started": lambda it, params: it._thread_known(as_dict(params.get("thread")), {}, begin=False),
+    "turn/started": CodexServer._turn_started,
+    "turn/completed": CodexServer._turn_completed,
+    "turn/plan/updated": CodexServer._plan_updated,
+    "item/started": CodexServer._item_started,
+    "item/completed": CodexServer._item_completed,
+    "item/agentMessage/delta": lambda it, params: it._delta("text", params),
+    "item/plan/delta": lambda it, params: it._delta("text", params),
+    "item/reasoning/summaryTextDelta": lambda it, params: it._delta("thinking", params, "summaryIndex"),
+    "item/reasoning/textDelta": lambda it, params: it._delta("thinking", params, "contentIndex"),
+    "item/commandExecution/outputDelta": CodexServer._output_delta,
+    "thread/tokenUsage/updated": CodexServer._usage_updated,
+    "error": CodexServer._error,
+    "serverRequest/resolved": CodexServer._resolved,
+}
+
+
+def _text_in(fields: dict[str, Any]) -> str | None:
+    return next((found for key in ("text", "message", "delta", "summary") if (found := text_of(fields.get(key)))), None)
