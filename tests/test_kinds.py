@@ -55,7 +55,7 @@ def lines(agent: str, case: str, mode: Any, detail: Any) -> list[str]:
     pieces = [sink.render([event]) for event in events(agent, case)]
     shown = SGR.sub("", "".join(pieces) + sink.close())
     assert shown.endswith("\n")
-    head = f"[{expected(agent, case)['agent']}] "
+    head = f"[{events(agent, case)[0].agent}] "
     found = [line.removeprefix(head) for line in shown.removesuffix("\n").split("\n")]
     assert head not in "\n".join(found)
     return found

@@ -48,6 +48,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent is started for one request."""
 
     argv: tuple[str, ...]
+    program: int = 0
+    """Where in it the agent's program stands: behind a bridge, if it is reached through one."""
     stdin: bytes = b""
     """Written and then closed. A dialogue writes its own lines and leaves stdin open; this is then empty."""
     env: dict[str, str] = {}

@@ -23,7 +23,7 @@ def detect(obj: object) -> str | None:
         return None
     kind = obj.get("type")
     if not isinstance(kind, str):
-        return _ollama(obj)
+        return _acp(obj) or _codex_server(obj) or _opencode_server(obj) or _ollama(obj)
     rule = _RULES.get(kind)
     if rule is not None:
         return rule(obj)
@@ -32,6 +32,34 @@ def detect(obj: object) -> str | None:
 
 def _has(obj: object, *keys: str) -> bool:
     return isinstance(obj, dict) and all(key in obj for key in keys)
+
+
+def _acp(obj: Fields) -> str | None:
+    """What an agent says over ACP: of its session, or in its very first answer."""
+    if obj.get("jsonrpc") != "2.0":
+        return None
+    of_session = obj.get("method") in ("session/update", "session/request_permission")
+    told = of_session and _has(obj.get("params"), "sessionId")
+    return "acp" if told or _has(obj.get("result"), "protocolVersion", "agentCapabilities") else None
+
+
+def _codex_server(obj: Fields) -> str | None:
+    """One side of a dialogue with `codex app-server`: JSON-RPC that does not say its version."""
+    if "jsonrpc" in obj:
+        return None
+    method, params = obj.get("method"), obj.get("params")
+    told = isinstance(method, str) and (
+        _has(params, "threadId", "turnId") if method.startswith("item/") else _has(params, "thread")
+    )
+    # The second is what the very first request is answered.
+    return "codex/server" if told or _has(obj.get("result"), "userAgent", "codexHome") else None
+
+
+def _opencode_server(obj: Fields) -> str | None:
+    """What the bridge tells of `opencode serve`. Its answers to requests could be any server's."""
+    event = obj.get("event")
+    named = event.get("id") if isinstance(event, dict) else None
+    return "opencode/server" if isinstance(named, str) and named.startswith("evt_") else None
 
 
 def _ollama(obj: Fields) -> str | None:
@@ -186,7 +214,7 @@ PRETTY_JSON = (
 )
 CODEX_TEXT = "This is the plain text of `codex exec` and no event stream: use `codex exec --json`."
 JSON_RPC = (
-    "This is JSON-RPC, one direction of a dialogue (ACP, or codex app-server) and no event stream: use the agent's "
+    "This is JSON-RPC, one direction of a dialogue (ACP, for one) and no event stream: use the agent's "
     "own streaming output (`--output-format stream-json`; `codex exec --json`)."
 )
 SSE = (
@@ -209,6 +237,8 @@ def _explain_object(obj: Fields) -> str | None:
         return None
     if _has(obj, "response", "stats"):
         return GEMINI_JSON
+    if _acp(obj) is not None or _codex_server(obj) is not None:
+        return None
     if "jsonrpc" in obj or ("id" in obj and ("result" in obj or "method" in obj)) or _has(obj, "method", "params"):
         return JSON_RPC
     return None

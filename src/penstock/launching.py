@@ -35,7 +35,7 @@ class Launch(msgspec.Struct):
     """`argv[0]` is an absolute path."""
     env: dict[str, str]
     """The agent's whole environment."""
-    cwd: str | None
+    cwd: str
     mark: str
     """What its processes bear as `PENSTOCK_RUN`."""
     number: int | None = None
@@ -65,8 +65,7 @@ def plan(
         AgentNotFound: its program is not installed.
     """
     checked(request)
-    if request.cwd is not None and not os.path.isdir(request.cwd):
-        raise UsageError(f"there is no directory {request.cwd!r}", expected="the directory that the agent works in")
+    cwd = _directory(request.cwd)
     own = config.agent(name)
     if not trust:
         _trusted(name, config)
@@ -83,20 +82,35 @@ def plan(
         agent, chosen, reader, start = _known(name, own, request, route)
     inherited = {variable: value for variable, value in os.environ.items() if variable not in start.unset}
     # Programs believe PWD over where they really are, opencode among them; as a shell does, it is set with it.
-    inherited["PWD"] = os.path.abspath(request.cwd or os.curdir)
+    inherited["PWD"] = cwd
     whole = {**inherited, **start.env, **own.env, **(env or {})}
-    program = _found(agent, start.argv[0], whole, request.cwd)
+    at = start.program
+    program = _found(agent, start.argv[at], whole, cwd)
     return Launch(
         agent=agent,
         label=label or own.label or (agent if name.startswith(ACP) else name),
         route=chosen,
         reader=reader,
-        command=msgspec.structs.replace(start, argv=(program, *start.argv[1:])),
+        command=msgspec.structs.replace(start, argv=(*start.argv[:at], program, *start.argv[at + 1 :])),
         env=whole,
-        cwd=request.cwd,
+        cwd=cwd,
         mark=uuid.uuid4().hex,
         number=number,
     )
+
+
+def _directory(cwd: str | None) -> str:
+    """Where the agent works, as an absolute path.
+
+    Raises:
+        UsageError: there is no such directory.
+    """
+    try:
+        if cwd is None or os.path.isdir(cwd):
+            return os.path.abspath(cwd or os.curdir)
+    except FileNotFoundError:
+        cwd = os.curdir  # it was deleted under our feet
+    raise UsageError(f"there is no directory {cwd!r}", expected="the directory that the agent works in")
 
 
 def _trusted(name: str, config: Config) -> None:
@@ -147,7 +161,9 @@ def _known(name: str, own: AgentConfig, request: Request, route: str | None) -> 
     make = registry.load(found.starter) if found.starter else reader.command
     command: Command = make(request)
     if own.command is not None:
-        command = msgspec.structs.replace(command, argv=(*own.command, *command.argv[1:]))
+        at = command.program
+        words = (*command.argv[:at], *own.command, *command.argv[at + 1 :])
+        command = msgspec.structs.replace(command, argv=words)
     two_way = chosen != "exec"
     return base, chosen, reader(request) if two_way else reader(), command
 
@@ -204,7 +220,7 @@ def filled(name: str, own: AgentConfig, request: Request) -> Command:
     return Command(argv=(*words[:at], *request.args, words[at].replace("{prompt}", prompt), *words[at + 1 :]))
 
 
-def _found(agent: str, program: str, env: Mapping[str, str], cwd: str | None) -> str:
+def _found(agent: str, program: str, env: Mapping[str, str], cwd: str) -> str:
     """The program's path.
 
     Raises:
@@ -213,7 +229,7 @@ def _found(agent: str, program: str, env: Mapping[str, str], cwd: str | None) ->
     from shutil import which
 
     path = env.get("PATH", os.defpath)
-    place = os.path.join(cwd or "", program) if os.sep in program else program
+    place = os.path.join(cwd, program) if os.sep in program else program
     found = which(place, path=path)
     if found is not None:
         return os.path.abspath(found)

@@ -165,7 +165,7 @@ class Run:
                 label=launch.label,
                 route=launch.route,
                 argv=launch.command.argv,
-                cwd=launch.cwd or os.getcwd(),
+                cwd=launch.cwd,
             )
             self.record = journal.folder
         times = {"timeout": options.get("timeout"), "idle": options.get("idle_timeout")}

@@ -136,12 +136,6 @@ def test_a_claude_is_no_part_of_the_one_around_it(name: str) -> None:
     assert not [variable for variable in unset if "TOKEN" in variable or "USE" in variable]
 
 
-@pytest.mark.parametrize("name", ["opencode", "opencode/acp"])
-def test_opencode_works_where_it_is_started(name: str) -> None:
-    """The shell's PWD, which opencode believes, is not passed on."""
-    assert command(name).unset == ("PWD",)
-
-
 NO_FORK = ("gemini", "cursor", "qwen", "copilot", "gemini/acp", "qwen/acp", "copilot/acp", "cline/acp", "codex/acp")
 NO_EDITS = {
     "opencode": "it changes files and runs commands",

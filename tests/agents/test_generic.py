@@ -290,5 +290,9 @@ def test_every_recording_is_readable(recording: Any) -> None:
     assert verify(events) == []
     assert stream.health.adapter_errors == 0
     reply = end(events).reply
-    if recording.agent not in ("ccs", "cline", "copilot") and isinstance(recording.expected.get("reply"), str):
+    # A sub-agent on the same connection is told apart by ids that only its own adapter knows, and what our own
+    # bridge puts around a server's events is known to nobody else.
+    unknown = ("ccs", "cline", "copilot", "opencode/server")
+    known = recording.agent not in unknown and recording.case != "subagent"
+    if known and isinstance(recording.expected.get("reply"), str):
         assert recording.expected["reply"][-30:] in reply

@@ -7,6 +7,8 @@ import pytest
 
 from penstock import updates as up
 from penstock.agents.ollama import MAX_LEAD_CHARS, Ollama
+from penstock.commands import Request
+from penstock.errors import UsageError
 from penstock.events import BlockEnded, MessageEnded, Replied, RunEnded, ToolCalled, ToolReturned
 from penstock.stream import Stream
 from penstock.testing.verify import verify
@@ -185,3 +187,35 @@ def test_a_stream_without_done_is_cut_off() -> None:
     events = stream.feed(msgspec.json.encode(said("Hi")) + b"\n") + stream.close()
     assert isinstance(events[-1], RunEnded)
     assert events[-1].outcome == "cut_off"
+
+
+def test_the_prompt_is_posted_by_the_bridge() -> None:
+    """It is in the body alone, whatever is in it; what an agent may do means nothing to a model without tools."""
+    prompt = '-- "quoted"\n\udcff'
+    command = Ollama.command(Request(prompt=prompt, model="qwen3:4b", allow="all", cwd="/tmp"))
+    assert command.argv[1:] == (
+        *("-P", "-m", "penstock.bridge", "post", "--host-from", "OLLAMA_HOST"),
+        "http://127.0.0.1:11434/api/chat",
+    )
+    assert msgspec.json.decode(command.stdin) == {
+        "model": "qwen3:4b",
+        "messages": [{"role": "user", "content": '-- "quoted"\n\ufffd'}],
+        "stream": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [
+        ({"model": None}, "ollama list"),
+        ({"session_id": "s"}, "conversation of its own"),
+        ({"session_id": "s", "fork": True}, "conversation of its own"),
+        ({"profile": "x"}, "profile"),
+        ({"args": ("--verbose",)}, "--verbose"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(asked: dict[str, Any], word: str) -> None:
+    """Before anything runs, with what can be done instead."""
+    with pytest.raises(UsageError) as refused:
+        Ollama.command(Request(**{"prompt": "hi", "model": "m", **asked}))
+    assert word in str(refused.value)

@@ -120,6 +120,20 @@ def test_a_nested_agent_is_not_told_of_the_outer_one(found: configuration.Config
     assert given.env["CLAUDECODE"] == "mine", "who asks for it gets it"
 
 
+def test_programs_behind_a_bridge(found: configuration.Config, tmp_path: Path) -> None:
+    """What is looked up, missed and replaced is the agent's program, not the bridge before it."""
+    with pytest.raises(AgentNotFound, match="no 'opencode' in PATH"):
+        planned(found, "opencode")
+    behind = plan("opencode", Request(prompt="hi"), found, command=["mine", "--flag"]).command
+    assert behind.argv[behind.program : behind.program + 3] == (str(tmp_path / "bin" / "mine"), "--flag", "serve")
+
+
+def test_the_directory_is_told_as_a_shell_would(found: configuration.Config, tmp_path: Path) -> None:
+    """Some programs believe PWD over where they are."""
+    assert planned(found, "mine", cwd=str(tmp_path / "bin")).env["PWD"] == str(tmp_path / "bin")
+    assert planned(found, "mine").env["PWD"] == os.getcwd()
+
+
 def test_any_program_that_speaks_acp(found: configuration.Config) -> None:
     """By its command, or by configuration."""
     launch = planned(found, "acp:mine --flag 'two words'", args=("--more",))

@@ -27,8 +27,8 @@ from penstock.updates import (
     Traits,
     Unknown,
     Update,
-    Work,
     Usage,
+    Work,
 )
 
 

@@ -10,12 +10,15 @@ over chunks: `_Content` takes it out.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.agents._starting import no_fork, no_profile
 from penstock.agents._values import text_of, text_or
+from penstock.commands import Command, Request, encoded, refuse
 from penstock.events import Kind
 from penstock.updates import (
     MessageEnd,
@@ -43,6 +46,9 @@ MAX_PENDING_CALLS = 1024
 """Calls whose results may still come. A tool loop that never tells results would let them grow."""
 
 NS_PER_MS = 1_000_000
+
+CHAT_URL = "http://127.0.0.1:11434/api/chat"
+"""Where Ollama listens by itself. The bridge goes where OLLAMA_HOST says, if it says anything."""
 
 
 class Message(msgspec.Struct, gc=False):
@@ -160,6 +166,26 @@ class Ollama:
         self._model = ""
         self._calls = 0
         self._pending: dict[str, str] = {}  # calls without a result: id to name, oldest first
+
+    @staticmethod
+    def command(request: Request) -> Command:
+        """The bridge, which posts the prompt to the server. `allow` means nothing: there are no tools to be used.
+
+        Raises:
+            UsageError: no model is named, or a conversation is to be gone on with, which the server does not keep.
+        """
+        no_profile("ollama", request)
+        no_fork("ollama", request, "each run is a conversation of its own")
+        if request.session_id is not None:
+            raise refuse("ollama", "go on with a session", can="each run is a conversation of its own")
+        if request.args:
+            raise refuse("ollama", f"take the argument {request.args[0]!r}", can="it is asked over HTTP, with no flags")
+        if request.model is None:
+            raise refuse("ollama", "choose a model", can="name one with --model; `ollama list` shows what is there")
+        prompt = encoded(request.prompt).decode("utf-8", "replace")
+        chat = {"model": request.model, "messages": [{"role": "user", "content": prompt}], "stream": True}
+        argv = (sys.executable, "-P", "-m", "penstock.bridge", "post", "--host-from", "OLLAMA_HOST", CHAT_URL)
+        return Command(argv=argv, stdin=msgspec.json.encode(chat))
 
     def read(self, event: Any) -> Sequence[Update]:
         """The updates that one line means."""

@@ -1,0 +1,263 @@
+"""The tool calls of the Agent Client Protocol: patches of one object, put together until there is something to tell.
+
+`tool_call` and `tool_call_update` name the fields that changed; `content` and `rawInput` are snapshots, and the first
+patch heard of a call may be any of them. A call is told when its input is known to be whole: when it leaves `pending`,
+when it is asked about, or when its output comes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from penstock import titles
+from penstock.agents._values import as_dict, as_int, as_list, text_of, text_or
+from penstock.events import ToolKind
+from penstock.updates import Text, ToolCall, ToolReturn, Update
+
+MAX_CALLS = 1024
+"""Calls that are put together at once, and ended ones that are remembered. More than that never tell their end."""
+
+_ENDED = frozenset({"completed", "failed", "cancelled", "canceled"})
+_KINDS: dict[str, ToolKind] = {
+    "read": "read",
+    "edit": "edit",
+    "delete": "delete",
+    "move": "move",
+    "search": "search",
+    "execute": "execute",
+    "think": "think",
+    "fetch": "fetch",
+    "switch_mode": "other",
+}
+_PATCHED = ("name", "title", "kind", "status", "content", "rawInput", "rawOutput")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_NAMED_ID = re.compile(r"([a-z][a-z0-9_]*?)(?:__|-\d)")
+_NAMED_TITLE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*): ")
+_FENCED = re.compile(r"(`{3,})[^\n`]*\n(.*?)\n?\1\s*", re.DOTALL)
+_OUTPUTS = ("aggregated_output", "output", "stdout", "content", "result", "text", "message", "error", "stderr")
+_EXIT_KEYS = ("exit_code", "exitCode", "exit")
+_EXIT_WORDS = re.compile(
+    r"^(?:<shellId: \S+ completed with exit code|\[Command exited with code|Exit Code:) ?(-?\d{1,10})[>\]]?\s*$", re.M
+)
+
+
+class Call:
+    """One call, as far as it is known."""
+
+    __slots__ = ("fields", "id", "lane", "name", "told")
+
+    def __init__(self, call_id: str, lane: str | None) -> None:
+        self.id = call_id
+        self.lane = lane
+        self.fields: dict[str, Any] = {}
+        self.name = ""
+        self.told = False
+
+    @property
+    def title(self) -> str:
+        """What the agent calls it for people; "" where it said nothing."""
+        return text_of(self.fields.get("title"))
+
+    @property
+    def kind(self) -> str:
+        """ACP's kind of the tool; "" where it said none."""
+        return text_or(self.fields.get("kind"), "")
+
+    @property
+    def telling(self) -> str:
+        """The telling line of its input; "" where the input has none of the words that tell."""
+        return _telling(self.name, self.fields.get("rawInput"))
+
+    def as_update(self) -> ToolCall:
+        """The call, as it is told."""
+        kind, given = self.kind, self.fields.get("rawInput")
+        name = self.name or (kind if kind not in ("", "other") else "tool")
+        shown = self.title.removeprefix(f"{name}: ")
+        title = None if self.telling or not shown else titles.title(name, shown)
+        return ToolCall(self.id, name, given, title, _KINDS.get(kind), lane=self.lane)
+
+
+class Calls:
+    """The calls of one session. `agent` is the agent's own name for itself, lower case: some need to be known."""
+
+    def __init__(self) -> None:
+        self.agent = ""
+        self._open: dict[str, Call] = {}
+        self._ended: dict[str, None] = {}
+        self._refused: list[Call] = []
+
+    def waiting(self, lane: str | None) -> bool:
+        """Whether a call of this lane was told and has not returned."""
+        return any(call.told and call.lane == lane for call in self._open.values())
+
+    def patch(self, patch: dict[str, Any], lane: str | None) -> Sequence[Update]:
+        """What a `tool_call` or `tool_call_update` tells."""
+        call_id = text_of(patch.get("toolCallId"))
+        if call_id in self._ended:
+            return ()
+        announced = patch.get("sessionUpdate") == "tool_call"
+        call = self._patched(call_id, patch, lane, announced)
+        status = patch.get("status")
+        ended = isinstance(status, str) and status in _ENDED
+        runs = ended or status == "in_progress" or _is_output(patch) or (announced and self.agent == "copilot")
+        told = self._tell(call) if runs else []
+        if ended:
+            self._end(call)
+            return (*told, _returned(call, status == "failed"))
+        if runs and not announced and call.kind == "execute" and (output := _content(call)):
+            told.append(Text("tool_output", "snapshot", output, lane=call.lane, call_id=call.id))
+        return told
+
+    def ask(self, patch: dict[str, Any], lane: str | None) -> tuple[Call, Sequence[Update]]:
+        """The call that a permission is asked for, and what is told of it: its input is whole now."""
+        call_id = text_of(patch.get("toolCallId"))
+        known = self._open.get(call_id)
+        had = as_dict(known.fields.get("rawInput")) if known is not None else {}
+        if had and not _grew(had, patch.get("rawInput")):
+            patch = {**patch, "rawInput": None}  # the input in the words of a dialogue, and not as the tool has it
+        call = self._patched(call_id, patch, lane, announced=False)
+        return call, self._tell(call) if call.id not in self._ended else ()
+
+    def refuse(self, call: Call) -> None:
+        """A person refused the call. Some agents say nothing more of it."""
+        self._refused.append(call)
+
+    def settle(self) -> list[Update]:
+        """The results of the refused calls, where the agent went on without telling them."""
+        refused, self._refused = self._refused, []
+        open_ones = [call for call in refused if call.id in self._open]
+        for call in open_ones:
+            self._end(call)
+        return [ToolReturn(call.id, "refused", True, lane=call.lane) for call in open_ones]
+
+    def _patched(self, call_id: str, patch: dict[str, Any], lane: str | None, announced: bool) -> Call:
+        call = self._open.get(call_id)
+        if call is None:
+            call = Call(call_id, lane)
+            if call_id not in self._ended:
+                _bounded(self._open)[call_id] = call
+        for key in _PATCHED:
+            if patch.get(key) is not None:
+                call.fields[key] = patch[key]
+        call.name = call.name or self._name(call, patch, announced)
+        return call
+
+    def _name(self, call: Call, patch: dict[str, Any], announced: bool) -> str:
+        """The tool's own name, where the agent tells it; the protocol itself has none."""
+        told = text_of(patch.get("name")) or meta_of(patch, "toolName")
+        if told:
+            return told
+        if self.agent.startswith("gemini") and (found := _NAMED_ID.match(call.id)):
+            return found[1]
+        if self.agent == "cline" and (found := _NAMED_TITLE.match(call.title)):
+            return found[1]
+        if announced and patch.get("status") == "pending" and self.agent == "opencode":
+            return call.title if _WORD.fullmatch(call.title) else ""
+        return ""
+
+    def _tell(self, call: Call) -> list[Update]:
+        if call.told:
+            return []
+        call.told = True
+        return [call.as_update()]
+
+    def _end(self, call: Call) -> None:
+        self._open.pop(call.id, None)
+        _bounded(self._ended)[call.id] = None
+
+
+def question_of(call: Call, patch: dict[str, Any]) -> str:
+    """What a person needs to know to allow a call, from the request for it as well: the title, and what it works on."""
+    title, telling = call.title, _telling(call.name, patch.get("rawInput")) or call.telling
+    places = [text_of(as_dict(place).get("path")) for place in as_list(patch.get("locations"))]
+    about = telling or ", ".join(place for place in places if place)
+    if not title or title == about:
+        return about or call.name or "the agent asks for a permission"
+    return title if not about or about in title else f"{title}: {about}"
+
+
+def _telling(name: str, given: Any) -> str:
+    if not isinstance(given, dict) or not any(key in titles.STRONG for key in given):
+        return ""
+    return titles.title(name, given)
+
+
+def meta_of(update: dict[str, Any], *keys: str) -> str:
+    """A text in `_meta`, there or in one of its objects, which is where agents put what the protocol lacks."""
+    meta = as_dict(update.get("_meta"))
+    for layer in (meta, *(value for value in meta.values() if isinstance(value, dict))):
+        for key in keys:
+            if isinstance(layer.get(key), str) and layer[key]:
+                return str(layer[key])
+    return ""
+
+
+def _grew(before: dict[str, Any], after: Any) -> bool:
+    return isinstance(after, dict) and all(key in after and after[key] == value for key, value in before.items())
+
+
+def _bounded(known: dict[str, Any]) -> dict[str, Any]:
+    if len(known) >= MAX_CALLS:
+        del known[next(iter(known))]
+    return known
+
+
+def _is_output(patch: dict[str, Any]) -> bool:
+    """Whether a patch brings content and nothing else: the tool runs, whatever its status says."""
+    return bool(patch.get("content")) and not any(patch.get(key) for key in ("rawInput", "title", "status", "kind"))
+
+
+def _content(call: Call) -> str:
+    """The texts of its content, without the fences that they are shown in."""
+    texts = []
+    for part in as_list(call.fields.get("content")):
+        if as_dict(part).get("type") == "content":
+            texts.append(_unfenced(text_of(part.get("content"))))
+    return "\n".join(text for text in texts if text)
+
+
+def _unfenced(text: str) -> str:
+    found = _FENCED.fullmatch(text) if text.startswith("```") else None
+    return found[2] if found and f"\n{found[1]}" not in found[2] else text
+
+
+def _returned(call: Call, failed: bool) -> ToolReturn:
+    raw = call.fields.get("rawOutput")
+    text = _raw_text(raw) or _content(call) or "\n".join(_diffs(call))
+    return ToolReturn(call.id, text, failed, _exit_code(raw, text), lane=call.lane)
+
+
+def _raw_text(raw: Any, depth: int = 4) -> str:
+    if isinstance(raw, str):
+        return raw
+    if isinstance(raw, list) and depth:
+        return "\n".join(text for part in raw if (text := _raw_text(part, depth - 1)))
+    if isinstance(raw, dict) and depth:
+        return next((text for key in _OUTPUTS if (text := _raw_text(raw.get(key), depth - 1))), "")
+    return ""
+
+
+def _exit_code(raw: Any, text: str) -> int | None:
+    for layer in (as_dict(raw), as_dict(as_dict(raw).get("metadata"))):
+        for key in _EXIT_KEYS:
+            if (code := as_int(layer.get(key))) is not None:
+                return code
+    found = _EXIT_WORDS.search(text)
+    return int(found[1]) if found else None
+
+
+def _diffs(call: Call) -> list[str]:
+    """The changed files, each with the lines that it gained and lost."""
+    found = []
+    for part in as_list(call.fields.get("content")):
+        if as_dict(part).get("type") == "diff":
+            old, new = text_of(part.get("oldText")).splitlines(), text_of(part.get("newText")).splitlines()
+            start = next((at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), None)
+            start = min(len(old), len(new)) if start is None else start
+            old, new = old[start:], new[start:]
+            while old and new and old[-1] == new[-1]:
+                del old[-1], new[-1]
+            found.append(f"{text_of(part.get('path'))} (+{len(new)} -{len(old)})")
+    return found

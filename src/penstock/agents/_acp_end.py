@@ -1,0 +1,86 @@
+"""How an ACP turn ends: the answer to its prompt, the figures in it, and the reasons of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.agents._values import as_dict, as_int, as_list, inner_message, text_of, text_or
+from penstock.updates import Notice, Result, RunStart, Update, Usage
+
+_CUT = {
+    "max_tokens": "the model's answer reached its limit of tokens (max_tokens)",
+    "max_turn_requests": "the turn reached its limit of model calls (max_turn_requests)",
+    "refusal": "the agent refused to go on (refusal)",
+}
+
+
+def ended(result: dict[str, Any], session_id: str | None, error: str | None, cost: float | None) -> Iterator[Update]:
+    """What the answer to `session/prompt` means.
+
+    Args:
+        result: the answer.
+        session_id: of the session that was prompted.
+        error: the agent's own words of an error, where they were the last that it said: `end_turn` is no success then.
+        cost: of the session so far, in US dollars.
+    """
+    stop = text_or(result.get("stopReason"), "")
+    if model := model_of_usage(result):
+        yield RunStart(model=model)
+    if stop == "refusal":
+        yield Notice("refusal", _CUT[stop], "warning")
+    reason = _CUT.get(stop, error)
+    cancelled = stop == "cancelled"
+    yield Result(
+        is_error=reason is not None and not cancelled,
+        reason=None if cancelled else reason,
+        session_id=session_id,
+        usage=usage_of(result),
+        cost_usd=cost,
+        cancelled=cancelled,
+    )
+
+
+def usage_of(holder: dict[str, Any]) -> Usage | None:
+    """The figures in an answer or in `_meta`; None where there are none.
+
+    Some agents count what was cached and thought within input and output, some beside them: the total tells.
+    """
+    meta = as_dict(holder.get("_meta"))
+    figures = as_dict(holder.get("usage")) or as_dict(meta.get("usage"))
+    if not figures:
+        counts = as_dict(as_dict(meta.get("quota")).get("token_count"))
+        return _quota(counts) if counts else None
+    names = ("inputTokens", "outputTokens", "cachedReadTokens", "cachedWriteTokens", "thoughtTokens", "totalTokens")
+    given, out, read, write, thought, total = (as_int(figures.get(name)) for name in names)
+    beside = (total or 0) - (given or 0) - (out or 0)
+    cached = (read or 0) + (write or 0)
+    if cached and beside in (cached, cached + (thought or 0)):
+        given = (given or 0) + cached
+        beside -= cached
+    if thought and beside == thought:
+        out = (out or 0) + thought
+    return Usage(given, out, read, write, thought) if given or out else None
+
+
+def _quota(counts: dict[str, Any]) -> Usage | None:
+    given, out = as_int(counts.get("input_tokens")), as_int(counts.get("output_tokens"))
+    return Usage(given, out) if given or out else None
+
+
+def model_of_usage(holder: dict[str, Any]) -> str | None:
+    """The model that figures are of, where they tell one."""
+    used = as_list(as_dict(as_dict(holder.get("_meta")).get("quota")).get("model_usage"))
+    names = [text_of(as_dict(each).get("model")) for each in used]
+    return names[0] or None if len(names) == 1 else None
+
+
+def reason_of(error: Any) -> str:
+    """What a JSON-RPC error says, with what stands in its `data`."""
+    fields = as_dict(error)
+    message = inner_message(text_of(fields.get("message"))) or "the agent reported an error and gave no message"
+    data = fields.get("data")
+    if isinstance(data, dict):
+        data = next((data[key] for key in ("details", "message", "error", "reason") if data.get(key)), None)
+    details = inner_message(text_of(data)) if data is not None else ""
+    return f"{message}: {details}" if details and details not in message else message

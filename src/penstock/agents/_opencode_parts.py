@@ -1,0 +1,145 @@
+"""What both routes of opencode share: the parts of its messages, and what a finished one means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.agents._values import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of
+from penstock.events import Kind
+from penstock.updates import (
+    Failure,
+    MessageEnd,
+    ModelUsage,
+    Notice,
+    Plan,
+    Result,
+    Text,
+    ToolCall,
+    ToolReturn,
+    TurnMark,
+    Update,
+    Usage,
+)
+
+
+class Part(msgspec.Struct):
+    """`part` of all events but `error`: the fields of all kinds together."""
+
+    id: str | None = None
+    message_id: str | None = msgspec.field(default=None, name="messageID")
+    text: Any = None
+    synthetic: Any = None
+    metadata: Any = None
+    tool: str | None = None
+    call_id: str | None = msgspec.field(default=None, name="callID")
+    state: Any = None
+    reason: str | None = None
+    tokens: Any = None
+    cost: Any = None
+
+
+def read_part(kind: Kind, part: Part, lane: str | None = None) -> Sequence[Update]:
+    """What a finished text or thought means."""
+    if kind == "text" and part.synthetic is True:
+        # The CLI's own words, said to the model in the user's role.
+        compaction = any("compact" in key for key in as_dict(part.metadata))
+        notice = Notice("compaction" if compaction else "user", text_of(part.text), lane=lane)
+        return (notice, TurnMark(lane))
+    text = text_of(part.text)
+    return (Text(kind, "final", text, place=part.id, message=part.message_id, lane=lane),) if text else ()
+
+
+def read_tool(part: Part, lane: str | None = None) -> Sequence[Update]:
+    """What a finished call means: its input, its result, and what that tells."""
+    state = as_dict(part.state)
+    call = read_call(part, lane)
+    name = call.name
+    updates: list[Update] = [call]
+    if name == "todowrite":
+        items = plan_items(as_dict(state.get("input")).get("todos"))
+        updates += [Plan(items, lane)] if items else []
+    updates.append(_tool_return(call, state))
+    updates += [
+        Notice("media", f"{name}: {media_label(file)}", lane=lane)
+        for file in as_list(state.get("attachments"))
+        if as_dict(file)
+    ]
+    if state.get("status") == "error" and "rejected permission" in text_of(state.get("error")):
+        # Unless the agent goes on and answers, the run stops here, with exit 0.
+        updates += [
+            Notice("permission", f"{name} was not allowed", "warning", lane),
+            Failure(text_of(state.get("error"))),
+        ]
+    return updates
+
+
+def read_call(part: Part, lane: str | None = None) -> ToolCall:
+    """The call itself. opencode's own title comes with the result, too late for those who watch, and is not used."""
+    call_id = part.call_id or part.id or "call"
+    return ToolCall(call_id, part.tool or "tool", as_dict(part.state).get("input"), message=part.message_id, lane=lane)
+
+
+def _tool_return(call: ToolCall, state: dict[str, Any]) -> ToolReturn:
+    exit_code = as_int(as_dict(state.get("metadata")).get("exit"))
+    failed = state.get("status") == "error" or call.name == "invalid" or bool(exit_code)
+    text = text_of(state.get("error")) or text_of(state.get("output"))
+    return ToolReturn(call.call_id, text, failed, exit_code, call.name, call.lane)
+
+
+def read_finish(part: Part, lane: str | None = None) -> list[Update]:
+    """What the end of a model call means, but for the answer that it may be the end of."""
+    usage = _usage(part)
+    updates: list[Update] = [ModelUsage(usage, message=part.message_id, lane=lane, whole=True)] if usage else []
+    updates.append(MessageEnd(part.message_id, lane, stop_reason=part.reason))
+    match part.reason:
+        case "length":
+            text = "the answer was cut off at the model's output limit"
+            updates.append(Notice("status", text, "warning", lane))
+        case "content-filter":
+            text = "the provider's content filter stopped the answer"
+            updates.append(Notice("refusal", text, "warning", lane))
+    return updates
+
+
+def answer_of(reason: str | None) -> Result | None:
+    """The answer that a model call which ended for this reason gives; None where the run goes on."""
+    if reason in (None, "tool-calls"):
+        return None
+    return Result(is_error=True, reason="the model call ended with an error") if reason == "error" else Result()
+
+
+def _usage(part: Part) -> Usage | None:
+    tokens = as_dict(part.tokens)
+    if not tokens:
+        return None
+    cache = as_dict(tokens.get("cache"))
+    read, write = as_int(cache.get("read")), as_int(cache.get("write"))
+    reasoning = as_int(tokens.get("reasoning"))
+    return Usage(
+        input_tokens=_sum(as_int(tokens.get("input")), read, write),
+        output_tokens=_sum(as_int(tokens.get("output")), reasoning),
+        cached_tokens=read,
+        cache_write_tokens=write,
+        reasoning_tokens=reasoning,
+        cost_usd=as_float(part.cost),
+    )
+
+
+def _sum(*counts: int | None) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def reason_of(value: Any) -> str:
+    """What an error of opencode's says."""
+    error = as_dict(value)
+    return (
+        text_of(as_dict(error.get("data")).get("message"))
+        or text_of(error.get("message"))
+        or text_of(error.get("name"))
+        or text_of(value)
+        or "opencode reported an error and gave no message"
+    )

@@ -1,0 +1,377 @@
+"""acp: any agent that speaks the Agent Client Protocol, version 1, on its stdin and stdout.
+
+JSON-RPC 2.0, one message a line. Chunks of text are all there is: no snapshot, no final, and from most agents no
+message id. The answer to `session/prompt` is the end. See `docs/agents/acp.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Any, ClassVar
+
+import msgspec
+
+from penstock.agents._acp_calls import Call, question_of
+from penstock.agents._acp_end import ended, reason_of
+from penstock.agents._acp_setup import Setting, mode_setting, mode_value, model_setting, model_value, session_request
+from penstock.agents._acp_updates import Happenings
+from penstock.agents._values import as_dict, as_list, text_of, text_or
+from penstock.agents.base import HINT_ALLOW, HINT_REFUSE
+from penstock.commands import Request
+from penstock.decoding import well_formed
+from penstock.updates import (
+    Failure,
+    Hint,
+    HintAnswer,
+    Notice,
+    Result,
+    RunStart,
+    Traits,
+    Unknown,
+    Update,
+)
+
+PROTOCOL_VERSION = 1
+METHOD_NOT_FOUND, INVALID_PARAMS, AUTH_REQUIRED = -32601, -32602, -32000
+
+_PRIVATE = ("_", "$/", "qwen/", "craft/")
+"""How the methods begin that are between an agent and its own clients."""
+_EDITS = frozenset({"edit", "delete", "move"})
+
+
+class Asked(IntEnum):
+    """The ids of Penstock's own requests: they tell also a later reader of a record what an answer answers."""
+
+    INITIALIZE = 1000
+    NEW = 1001
+    RESUME = 1002
+    LOAD = 1003
+    FORK = 1004
+    MODEL = 1005
+    MODE = 1006
+    PROMPT = 1007
+    SYNC = 1100
+    """And all above it."""
+
+
+_OPENED = {
+    "session/new": Asked.NEW,
+    "session/resume": Asked.RESUME,
+    "session/load": Asked.LOAD,
+    "session/fork": Asked.FORK,
+}
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A permission that the agent waits for: the id of its request, the options, and the call."""
+
+    id: Any
+    options: list[dict[str, Any]]
+    call: Call
+
+    def of_kind(self, *kinds: str) -> dict[str, Any] | None:
+        """The first option of the first of these kinds that there is."""
+        found = ([option for option in self.options if option.get("kind") == kind] for kind in kinds)
+        return next((options[0] for options in found if options), None)
+
+    def chosen(self, text: str) -> dict[str, Any] | None:
+        """The option that an answer means; what means none of them refuses. None where nothing refuses."""
+        if text == HINT_ALLOW:
+            return self.of_kind("allow_once", "allow_always")
+        if text != HINT_REFUSE:
+            for key in ("name", "optionId"):
+                for option in self.options:
+                    if option.get(key) == text:
+                        return option
+        return self.of_kind("reject_once", "reject_always")
+
+
+class Acp:
+    """Speaks with an agent over ACP, or, made without a request, reads what an agent said."""
+
+    name: ClassVar[str] = "acp"
+    traits: ClassVar[Traits] = Traits()
+    wire: ClassVar[Any] = Any
+
+    def __init__(self, request: Request | None = None) -> None:
+        self.over = False
+        self._request = request
+        self._out: list[bytes] = []
+        self._told_first = False
+        self._session_id: str | None = None
+        self._ours = request is not None  # the ids of answers are those of `Asked`
+        self._capabilities: dict[str, Any] = {}
+        self._logins: list[str] = []
+        self._answers = 0
+        self._history = True  # what is said now was said before the prompt
+        self._heard = False  # some of it since the last request to synchronize
+        self._syncs = 0
+        self._steps: deque[tuple[Asked, str, dict[str, Any]]] = deque()
+        self._allow_edits = request is not None and request.allow == "edits"
+        self._prompted = False
+        self._cancelling = False
+        self._questions: dict[str, Question] = {}
+        self._given_up: list[str] = []  # questions, by the cancel
+        self._happenings = Happenings()
+        self._version: str | None = None
+        self._model: str | None = None
+        self._cost_counts = True  # it is that of this run, and not of all that the session did before
+
+    # --- what is said to the agent -----------------------------------------------------------------
+
+    def take(self) -> bytes:
+        """The lines to write now."""
+        if not self._told_first and self._request is not None:
+            self._told_first = True
+            who = {"name": "penstock", "title": "Penstock", "version": "1"}
+            self._ask(
+                Asked.INITIALIZE,
+                "initialize",
+                {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": {}, "clientInfo": who},
+            )
+        out, self._out = b"".join(self._out), []
+        return out
+
+    def answer(self, id: str, text: str) -> Sequence[Update]:
+        """Answer a permission: an option's name or id, `HINT_ALLOW` or `HINT_REFUSE`. Other words refuse.
+
+        Raises:
+            KeyError: no such question is waiting.
+        """
+        question = self._questions.pop(id)
+        option = question.chosen(text)
+        outcome = {"outcome": "cancelled"} if option is None else _selected(option)
+        if option is None or text_of(option.get("kind")).startswith("reject"):
+            self._happenings.refuse(question.call)
+        self._say({"id": question.id, "result": {"outcome": outcome}})
+        return (HintAnswer(id, text if option is None else text_of(option.get("name")) or text),)
+
+    def cancel(self) -> bool:
+        """Ask the agent to stop; False where no prompt is at work."""
+        if not self._prompted or self.over:
+            return False
+        self._cancelling = True
+        self._say({"method": "session/cancel", "params": {"sessionId": self._session_id}})
+        for id, question in self._questions.items():
+            self._say({"id": question.id, "result": {"outcome": {"outcome": "cancelled"}}})
+            self._given_up.append(id)
+        self._questions.clear()
+        return True
+
+    def _say(self, message: dict[str, Any]) -> None:
+        if self._request is not None:
+            self._out.append(msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n")
+
+    def _ask(self, asked: int, method: str, params: dict[str, Any]) -> None:
+        self._say({"id": int(asked), "method": method, "params": params})
+
+    # --- what the agent says -----------------------------------------------------------------------
+
+    def read(self, event: Any) -> Sequence[Update]:
+        """The updates that one line means."""
+        given_up = [HintAnswer(id, "cancelled") for id in self._given_up]
+        self._given_up.clear()
+        updates: list[Update] = [*given_up]
+        for message in event if isinstance(event, list) else [event]:
+            updates += self._read(message)
+        return updates
+
+    def _read(self, message: Any) -> Sequence[Update]:
+        if not isinstance(message, dict):
+            return (Unknown(text=text_of(message) or None),)
+        method, params = message.get("method"), as_dict(message.get("params"))
+        if isinstance(method, str):
+            return self._called(method, params, message)
+        if "result" in message or "error" in message:
+            return list(self._answered(message))
+        return (Unknown(text_or(message.get("type"), "") or None, text_of(message.get("text")) or None),)
+
+    def _called(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> Sequence[Update]:
+        if method == "session/update":
+            return self._updated(params)
+        if "id" not in message:
+            return () if method.startswith(_PRIVATE) else (Unknown(method),)
+        if method == "session/request_permission":
+            return self._questioned(message["id"], params)
+        self._refuse(message["id"], METHOD_NOT_FOUND, f"this client has no method {method[:200]!r}")
+        return ()
+
+    def _refuse(self, id: Any, code: int, why: str) -> None:
+        self._say({"id": id, "error": {"code": code, "message": well_formed(why)}})
+
+    # --- answers -----------------------------------------------------------------------------------
+
+    def _answered(self, message: dict[str, Any]) -> Iterator[Update]:
+        self._answers += 1
+        result, error = as_dict(message.get("result")), message.get("error")
+        if "agentCapabilities" in result and self._answers == 1:
+            self._ours = self._ours or message.get("id") == Asked.INITIALIZE
+        asked = self._what(message.get("id"), result, error)
+        if error is not None and asked is not Asked.SYNC:
+            yield from self._failed(asked, error)
+        elif asked is Asked.INITIALIZE:
+            yield from self._initialized(result)
+        elif asked is not None and asked in _OPENED.values():
+            yield from self._opened(asked, result)
+        elif asked is Asked.SYNC:
+            yield from self._synchronized()
+        elif asked is Asked.PROMPT:
+            self.over = True
+            cost = self._happenings.cost if self._cost_counts else None
+            yield from self._happenings.settle()
+            yield from ended(result, self._session_id, self._happenings.error, cost)
+        elif asked is Asked.MODEL:
+            yield RunStart(model=self._model)
+            self._step()
+        elif asked is Asked.MODE:
+            self._step()
+
+    def _what(self, id: Any, result: dict[str, Any], error: Any) -> Asked | None:
+        """Which request an answer answers: by its id, and in what another client recorded, by its shape."""
+        if self._ours:
+            known = type(id) is int and (id in Asked.__members__.values() or id > Asked.SYNC)
+            return Asked(min(id, Asked.SYNC)) if known else None
+        if "protocolVersion" in result:
+            return Asked.INITIALIZE
+        if "stopReason" in result:
+            return Asked.PROMPT
+        return Asked.NEW if self._history and (error is not None or self._answers > 1) else None
+
+    def _initialized(self, result: dict[str, Any]) -> Iterator[Update]:
+        version = result.get("protocolVersion")
+        if version != PROTOCOL_VERSION:
+            yield self._stopped(f"the agent speaks version {version!r} of ACP; Penstock speaks {PROTOCOL_VERSION}")
+            return
+        self._capabilities = as_dict(result.get("agentCapabilities"))
+        who = as_dict(result.get("agentInfo"))
+        self._happenings.speaks(text_of(who.get("name")))
+        self._logins = [text_of(as_dict(way).get("name")) for way in as_list(result.get("authMethods"))]
+        self._version = text_of(who.get("version")) or None
+        if self._request is not None:
+            request = self._request
+            wanted = session_request(self._capabilities, request.session_id, request.fork)
+            if isinstance(wanted, str):
+                yield self._stopped(wanted)
+                return
+            self._open(*wanted)
+
+    def _open(self, method: str, params: dict[str, Any]) -> None:
+        if self._request is not None:
+            cwd = os.path.abspath(self._request.cwd or ".")
+            self._ask(_OPENED[method], method, {**params, "cwd": cwd, "mcpServers": []})
+
+    def _opened(self, asked: Asked, result: dict[str, Any]) -> Iterator[Update]:
+        known = self._request.session_id if self._request is not None else None
+        self._session_id = text_or(result.get("sessionId"), known or self._session_id or "") or None
+        model = model_setting(result)
+        name = model.current if model is not None and model.current != "default" else ""
+        yield RunStart(session_id=self._session_id, model=name or None, version=self._version)
+        self._cost_counts = asked not in (Asked.LOAD, Asked.RESUME)
+        if self._request is not None:
+            yield from self._plan_steps(self._request, model, mode_setting(result))
+        if asked is Asked.LOAD:
+            self._heard = True
+            self._synchronize()
+            return
+        self._history = False
+        self._step()
+
+    def _plan_steps(self, request: Request, model: Setting | None, mode: Setting | None) -> Iterator[Update]:
+        if request.model is not None and model is None:
+            yield Notice("model", f"the agent has no way to choose a model: {request.model} is not used", "warning")
+        elif request.model is not None and model is not None:
+            value = model_value(model, request.model)
+            self._model = value
+            if value != model.current:
+                self._steps.append((Asked.MODEL, *model.request(value)))
+        wanted = mode_value(mode, request.allow) if mode is not None else None
+        if mode is not None and wanted not in (None, mode.current):
+            self._steps.append((Asked.MODE, *mode.request(wanted)))
+
+    def _synchronize(self) -> None:
+        """Ask for something that no agent knows: what it says before it answers is history.
+
+        gemini goes on with the history of a session after it said that it is loaded.
+        """
+        self._syncs += 1
+        self._heard = False
+        self._ask(Asked.SYNC + self._syncs, "_penstock/sync", {})
+
+    def _synchronized(self) -> Iterator[Update]:
+        if self._heard or self._syncs < 2:
+            self._synchronize()
+            return
+        self._history = False
+        self._step()
+        yield from ()
+
+    def _step(self) -> None:
+        if self._request is None:
+            return
+        if self._steps:
+            asked, method, params = self._steps.popleft()
+            self._ask(asked, method, {"sessionId": self._session_id, **params})
+            return
+        self._prompted = True
+        prompt = [{"type": "text", "text": well_formed(self._request.prompt)}]
+        self._ask(Asked.PROMPT, "session/prompt", {"sessionId": self._session_id, "prompt": prompt})
+
+    def _failed(self, asked: Asked | None, error: Any) -> Iterator[Update]:
+        reason, code = reason_of(error), as_dict(error).get("code")
+        if asked is Asked.RESUME and code == METHOD_NOT_FOUND and self._capabilities.get("loadSession") is True:
+            self._open("session/load", {"sessionId": self._request.session_id if self._request is not None else None})
+        elif asked is Asked.MODEL or asked is Asked.MODE:
+            what = "model" if asked is Asked.MODEL else "permission mode"
+            yield Notice("model" if asked is Asked.MODEL else "permission", f"no other {what}: {reason}", "warning")
+            self._step()
+        elif asked is None:  # another client's request: perhaps the prompt
+            yield Failure(reason)
+        elif self._cancelling:
+            yield self._stopped(None, cancelled=True)
+        else:
+            login = ", ".join(filter(None, self._logins)) if code == AUTH_REQUIRED else ""
+            yield self._stopped(f"{reason} (log in with the agent itself: {login})" if login else reason)
+
+    def _stopped(self, reason: str | None, cancelled: bool = False) -> Result:
+        self.over = True
+        return Result(is_error=not cancelled, reason=reason, session_id=self._session_id, cancelled=cancelled)
+
+    # --- permissions -------------------------------------------------------------------------------
+
+    def _questioned(self, id: Any, params: dict[str, Any]) -> Sequence[Update]:
+        options = [option for option in as_list(params.get("options")) if isinstance(option, dict)]
+        if not options:
+            self._refuse(id, INVALID_PARAMS, "a permission request needs options")
+            return ()
+        patch = as_dict(params.get("toolCall"))
+        call, told = self._happenings.ask(patch)
+        question, asked = Question(id, options, call), question_of(call, patch)
+        if self._cancelling:
+            self._say({"id": id, "result": {"outcome": {"outcome": "cancelled"}}})
+            return told
+        allow = question.of_kind("allow_once", "allow_always")
+        if self._allow_edits and call.kind in _EDITS and allow is not None:
+            self._say({"id": id, "result": {"outcome": _selected(allow)}})
+            return (*told, Notice("permission", f"allowed: {asked}", lane=call.lane))
+        self._questions[str(id)] = question
+        names = [text_of(option.get("name")) or text_of(option.get("optionId")) for option in options]
+        return (*told, Hint(str(id), asked, names, True, call.lane))
+
+    def _updated(self, params: dict[str, Any]) -> Sequence[Update]:
+        session_id = text_or(params.get("sessionId"), "") or None
+        new = self._session_id is None and session_id is not None
+        self._session_id = self._session_id or session_id  # one that was loaded is not named by the answer
+        if session_id not in (None, self._session_id):
+            return ()  # a sub-agent's own session
+        if self._history:
+            self._heard = True
+            return ()
+        happened = self._happenings.read(as_dict(params.get("update")))
+        return (RunStart(session_id=session_id), *happened) if new else happened
+
+
+def _selected(option: dict[str, Any]) -> dict[str, Any]:
+    return {"outcome": "selected", "optionId": option.get("optionId")}

@@ -1,0 +1,386 @@
+"""opencode through its server: `opencode serve`, its requests and its event stream.
+
+The bridge (`penstock.bridge`) starts the server and makes lines of both: `{"event": …}`, and `{"id", "status", "body"}`
+for each request of ours. All sessions of a server come in one stream; what is not of our session is of a sub-agent,
+named by its `task` call. See `docs/agents/opencode.md`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from penstock.agents._opencode_parts import (
+    Part,
+    answer_of,
+    read_call,
+    read_finish,
+    read_part,
+    read_tool,
+    reason_of,
+)
+from penstock.agents._opencode_questions import Questions
+from penstock.agents._starting import no_profile
+from penstock.agents._values import as_dict, as_int, text_of, text_or
+from penstock.agents.base import HINT_ALLOW
+from penstock.commands import Command, Request, encoded
+from penstock.decoding import fit
+from penstock.errors import UsageError
+from penstock.events import Kind
+from penstock.updates import (
+    Failure,
+    MessageStart,
+    Notice,
+    Result,
+    RunStart,
+    Text,
+    Traits,
+    TurnMark,
+    Unknown,
+    Update,
+)
+
+BEGIN, PROMPT = 1, 2
+"""The ids of the two requests that must succeed: the one that tells the session, and the prompt."""
+
+KINDS: dict[str, Kind] = {"text": "text", "reasoning": "thinking"}
+SILENT_PARTS = frozenset({"agent", "compaction", "file", "patch", "retry", "snapshot", "subtask"})
+SILENT = frozenset(
+    {
+        "catalog", "command", "file", "global", "installation", "integration", "lsp", "mcp", "message", "models-dev",
+        "permission", "plugin", "project", "pty", "question", "reference", "server", "session", "todo", "tui", "vcs",
+        "workspace", "worktree",
+    }
+)  # fmt: skip
+"""The first words of all kinds of events that a server of version 1.18.33 lists. What is not read says nothing."""
+
+Fields = dict[str, Any]
+
+
+class OpenCodeServer:
+    """Speaks with `opencode serve` through the bridge, or reads what was recorded of that."""
+
+    name: ClassVar[str] = "opencode"
+    traits: ClassVar[Traits] = Traits(block_ends=True)
+    wire: ClassVar[Any] = Any
+
+    def __init__(self, request: Request | None = None) -> None:
+        self.over = False
+        self._request = request
+        self._said: list[bytes] = []
+        self._requests = 0
+        self._session: str | None = None
+        self._lanes: dict[str, str | None] = {}  # sessions of this run, ours and those of its sub-agents
+        self._users: set[str] = set()  # messages that are no model's
+        self._parts: dict[str, tuple[Kind, str | None]] = {}  # texts that are being written: kind, message
+        self._given_up: set[str] = set()  # parts of attempts that were retried
+        self._steps: dict[str | None, str | None] = {}  # by lane, the message whose model call goes on
+        self._questions = Questions(request is not None and request.allow == "edits")
+        self._busy = self._cancelling = self._aborted = self._replied = False
+        self._writing = ""  # the model's message that is not completed
+        self._answer: Result | None = None
+        self._trouble = ""
+        self._handlers: dict[str, Callable[[Fields], Sequence[Update]]] = {
+            "message.part.delta": self._delta,
+            "message.part.updated": self._part,
+            "message.updated": self._message,
+            "session.created": self._created,
+            "session.status": self._status,
+            "session.idle": self._idle,
+            "session.error": self._error,
+            "permission.asked": self._permission,
+            "permission.replied": lambda said: self._questions.settled(said, self._lane(said)),
+            "question.asked": lambda said: self._questions.question(said, self._lane(said)),
+            "question.replied": lambda said: self._questions.settled(said, self._lane(said)),
+            "question.rejected": lambda said: self._questions.settled(said, self._lane(said)),
+        }
+        if request is not None:
+            self._begin(request)
+
+    @staticmethod
+    def command(request: Request) -> Command:
+        """The bridge, which starts the server. Everything else is said to it."""
+        no_profile("opencode", request)
+        _model(request.model)
+        encoded(request.prompt)
+        bridge = (sys.executable, "-P", "-m", "penstock.bridge", "serve", "/event", "--")
+        server = ("opencode", "serve", "--port=0", "--hostname=127.0.0.1", *request.args)
+        return Command(argv=(*bridge, *server), program=len(bridge))
+
+    def take(self) -> bytes:
+        """The requests to make now, a line each."""
+        said, self._said = self._said, []
+        return b"".join(said)
+
+    def answer(self, id: str, text: str) -> Sequence[Update]:
+        """Answer a question; that it is answered comes as an event. See `Questions.reply`."""
+        self._post(*self._questions.reply(id, text))
+        return ()
+
+    def cancel(self) -> bool:
+        """Abort the turn, at once or as soon as it has begun."""
+        if self._session is None or self.over:
+            return False
+        if not self._cancelling:
+            self._cancelling = True
+            self._questions.forget()
+            if self._busy:
+                self._abort()
+        return True
+
+    def read(self, event: Any) -> Sequence[Update]:
+        """The updates that one line of the bridge means."""
+        line = as_dict(event)
+        if "status" in line and "event" not in line:
+            return self._answered(line)
+        told = as_dict(line.get("event"))
+        kind = text_or(told.get("type"), "")
+        handler = self._handlers.get(kind)
+        if handler is not None:
+            return handler(as_dict(told.get("properties")))
+        return () if kind.partition(".")[0] in SILENT else (Unknown(wire_type=kind or None),)
+
+    # --- our requests ------------------------------------------------------------------------------
+
+    def _begin(self, request: Request) -> None:
+        session = request.session_id
+        if session is None:
+            self._post("/session", {})
+        elif request.fork:
+            self._post(f"/session/{session}/fork", {})
+        else:
+            self._post(f"/session/{session}", None, "GET")
+
+    def _post(self, path: str, body: Any, method: str = "POST") -> None:
+        self._requests += 1
+        line: Fields = {"id": self._requests, "method": method, "path": path}
+        self._said.append(msgspec.json.encode(line if body is None else {**line, "body": body}) + b"\n")
+
+    def _abort(self) -> None:
+        self._post(f"/session/{self._session}/abort", {})
+
+    def _answered(self, line: Fields) -> Sequence[Update]:
+        """What the server said to a request."""
+        status, body, number = as_int(line.get("status")) or 0, line.get("body"), as_int(line.get("id"))
+        if 200 <= status < 300:
+            return self._begun(as_dict(body)) if number == BEGIN else ()
+        reason = reason_of(body) if body else text_of(line.get("error")) or f"the server answered with status {status}"
+        if number not in (BEGIN, PROMPT):
+            return (Notice("error", reason, "warning"),)
+        self.over = self._replied = True
+        return (Result(is_error=True, reason=reason, session_id=self._session),)
+
+    def _begun(self, session: Fields) -> Sequence[Update]:
+        id = text_or(session.get("id"), "")
+        if not id:
+            self.over = True
+            return (Result(is_error=True, reason="the server told no session"),)
+        self._enter(id)
+        if self._request is not None:
+            model, prompt = _model(self._request.model), encoded(self._request.prompt).decode("utf-8", "replace")
+            body = {"parts": [{"type": "text", "text": prompt}], **({"model": model} if model else {})}
+            self._post(f"/session/{id}/prompt_async", body)
+        directory, version = text_or(session.get("directory"), ""), text_or(session.get("version"), "")
+        return (RunStart(id, cwd=directory or None, version=version or None),)
+
+    def _enter(self, session: str) -> None:
+        self._session = session
+        self._lanes[session] = None
+
+    # --- sessions ----------------------------------------------------------------------------------
+
+    def _created(self, said: Fields) -> Sequence[Update]:
+        """A sub-agent's session is named by itself until its call tells that it is its own."""
+        info = as_dict(said.get("info"))
+        id = text_or(info.get("id"), "")
+        if id and text_or(info.get("parentID"), "") in self._lanes:
+            self._lanes.setdefault(id, id)
+        return ()
+
+    def _of(self, said: Fields, inner: str = "") -> str:
+        """The session that an event is of; "" where it is none of this run."""
+        session = text_or(said.get("sessionID"), "") or text_or(as_dict(said.get(inner)).get("sessionID"), "")
+        return session if session in self._lanes else ""
+
+    def _status(self, said: Fields) -> Sequence[Update]:
+        if self._session is None and (id := text_or(said.get("sessionID"), "")):  # a record of the events alone
+            self._enter(id)
+            return (RunStart(id), *self._status(said))
+        session, status = self._of(said), as_dict(said.get("status"))
+        if not session:
+            return ()
+        kind, ours = status.get("type"), session == self._session
+        if ours and kind in ("busy", "retry") and not self._busy:
+            # What came before is the history that a fork repeats, and the prompt.
+            self._busy = True
+            if self._cancelling:
+                self._abort()
+        if kind != "retry":
+            return ()
+        message = text_of(status.get("message")) or "the model call failed"
+        if ours:
+            self._trouble = message
+        return (Notice("retry", message, "warning", self._lanes[session]),)
+
+    def _idle(self, said: Fields) -> Sequence[Update]:
+        """The end of a turn. What was being written then is finished after it, and it is said a second time."""
+        if not self._busy or self._of(said) != self._session:
+            return ()
+        if self._replied:
+            self.over = True
+            return ()
+        return self._reply()
+
+    def _reply(self) -> Sequence[Update]:
+        self._replied = True
+        self.over = not self._writing
+        if self._answer is not None:
+            return (self._answer,)
+        if self._aborted or self._cancelling:
+            return (Result(cancelled=True),)
+        return (Result(is_error=True, reason=self._trouble or "the turn ended without an answer"),)
+
+    def _error(self, said: Fields) -> Sequence[Update]:
+        session = self._of(said) if "sessionID" in said else self._session
+        if not session:
+            return ()
+        lane, ours, error = self._lanes[session], session == self._session, as_dict(said.get("error"))
+        if error.get("name") == "MessageAbortedError":
+            self._aborted = self._aborted or ours
+            return ()
+        reason = reason_of(said.get("error"))
+        notice = Notice("error", reason, "error", lane)
+        if not ours:
+            return (notice,)
+        self._trouble = reason
+        # A prompt that never becomes a turn has no idle.
+        return (notice, Failure(reason), *(() if self._busy or self._replied else self._reply()))
+
+    # --- messages ----------------------------------------------------------------------------------
+
+    def _message(self, said: Fields) -> Sequence[Update]:
+        info = as_dict(said.get("info"))
+        session = self._of(said, "info")
+        if session and info.get("role") == "user":
+            self._users.add(text_or(info.get("id"), ""))
+            return ()
+        if session != self._session or not self._busy:
+            return ()
+        if as_dict(info.get("time")).get("completed"):
+            self._writing = ""
+            self.over = self.over or self._replied  # the last parts have come
+        else:
+            self._writing = text_or(info.get("id"), "")
+        provider, model = text_or(info.get("providerID"), ""), text_or(info.get("modelID"), "")
+        return (RunStart(model=f"{provider}/{model}" if provider else model),) if model else ()
+
+    def _delta(self, said: Fields) -> Sequence[Update]:
+        session, part, text = self._of(said), text_or(said.get("partID"), "") or None, text_or(said.get("delta"), "")
+        message = text_or(said.get("messageID"), "") or None
+        if not text or said.get("field") != "text" or not self._is_shown(session, message, part):
+            return ()
+        kind, message = self._parts.get(part or "") or ("text", message)
+        return (Text(kind, "delta", text, part, message, self._lanes[session]),)
+
+    def _is_shown(self, session: str, message: str | None, part: str | None) -> bool:
+        """Whether a part is of this turn, and no user's."""
+        if not session or (session == self._session and not self._busy):
+            return False
+        return message not in self._users and part not in self._given_up
+
+    def _part(self, said: Fields) -> Sequence[Update]:
+        fields = as_dict(said.get("part"))
+        session = self._of(said, "part")
+        part: Part = fit(fields, Part)
+        kind = text_or(fields.get("type"), "")
+        synthetic = part.synthetic is True and kind == "text"
+        if not self._is_shown(session, None if synthetic else part.message_id, part.id):
+            return ()
+        lane = self._lanes[session]
+        if kind in KINDS:
+            return self._text(KINDS[kind], part, as_dict(fields.get("time")), lane)
+        match kind:
+            case "tool":
+                return self._tool(part, lane)
+            case "step-start":
+                return self._step_start(part, lane)
+            case "step-finish":
+                return self._step_finish(part, lane)
+        return () if kind in SILENT_PARTS else (Unknown(wire_type=f"part {kind}", lane=lane),)
+
+    def _text(self, kind: Kind, part: Part, time: Fields, lane: str | None) -> Sequence[Update]:
+        if time.get("end") is not None:
+            self._parts.pop(part.id or "", None)
+            return read_part(kind, part, lane)
+        if part.synthetic is True or not time:
+            return ()
+        if part.id is not None:
+            self._parts[part.id] = (kind, part.message_id)
+        text = text_of(part.text)
+        return (Text(kind, "snapshot", text, part.id, part.message_id, lane),) if text else ()
+
+    def _step_start(self, part: Part, lane: str | None) -> Sequence[Update]:
+        if self._steps.get(lane) == part.message_id:  # begun again: a retry, with new parts
+            given_up = [id for id, (_, message) in self._parts.items() if message == part.message_id]
+            self._given_up.update(given_up)
+            for id in given_up:
+                del self._parts[id]
+        self._steps[lane] = part.message_id
+        if lane is None:
+            self._answer = None
+        return (MessageStart(part.message_id, lane),)
+
+    def _step_finish(self, part: Part, lane: str | None) -> Sequence[Update]:
+        self._steps.pop(lane, None)
+        if lane is None:
+            self._answer = answer_of(part.reason)
+        return (*read_finish(part, lane), TurnMark(lane))
+
+    def _tool(self, part: Part, lane: str | None) -> Sequence[Update]:
+        state = as_dict(part.state)
+        metadata = as_dict(state.get("metadata"))
+        child = metadata.get("sessionId")
+        if part.tool == "task" and isinstance(child, str) and part.call_id and child != self._session:
+            self._lanes[child] = part.call_id
+        match state.get("status"):
+            case "completed" | "error":
+                updates = read_tool(part, lane)
+                if lane is None:
+                    self._trouble = next((it.reason for it in updates if isinstance(it, Failure)), self._trouble)
+                    return updates
+                return [it for it in updates if not isinstance(it, Failure)]
+            case "running":
+                call, output = read_call(part, lane), text_of(metadata.get("output"))
+                shown = Text("tool_output", "snapshot", output, lane=lane, call_id=call.call_id)
+                return (call, shown) if output else (call,)
+        return ()
+
+    # --- questions ---------------------------------------------------------------------------------
+
+    def _permission(self, said: Fields) -> Sequence[Update]:
+        updates, granted = self._questions.permission(said, self._lane(said))
+        if granted:
+            self.answer(text_or(said.get("id"), ""), HINT_ALLOW)
+        return updates
+
+    def _lane(self, said: Fields) -> str | None:
+        return self._lanes.get(self._of(said))
+
+
+def _model(name: str | None) -> dict[str, str] | None:
+    """A model as the server wants it.
+
+    Raises:
+        UsageError: it has no provider.
+    """
+    if name is None:
+        return None
+    provider, slash, model = name.partition("/")
+    if not (provider and slash and model):
+        raise UsageError(
+            f"{name!r} does not tell the provider", expected="PROVIDER/MODEL", way_out="`opencode models` lists them"
+        )
+    return {"providerID": provider, "modelID": model}

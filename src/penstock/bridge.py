@@ -1,0 +1,400 @@
+"""The bridge: a process of its own that turns HTTP into lines, so that a server is supervised like any other agent.
+
+::
+
+    python -P -m penstock.bridge post [--host-from VARIABLE] URL              a JSON body on stdin → the answer, raw
+    python -P -m penstock.bridge serve EVENTS_PATH -- PROGRAM ARG…            requests on stdin → answers and events
+
+`post` passes the answer on as it arrives. An HTTP error and a server that cannot be reached are told on stderr, with
+exit status 1; the body of the error still goes to stdout.
+
+`serve` starts PROGRAM, which prints `listening on http://…` when it is ready, and subscribes to its server-sent events
+before it sends anything. All requests are about the directory that the bridge was started in. A line each::
+
+    > {"id": 1, "method": "POST", "path": "/session", "body": {…}}
+    < {"id": 1, "status": 200, "body": {…}}       a body that is no JSON is a string, none at all is null
+    < {"id": 2, "status": 0, "body": null, "error": "…"}                      no answer came
+    < {"event": {…}}                              what the server sent as `data:`, byte for byte
+
+Requests run side by side, and are answered as their answers come. The end of stdin ends the server, and the bridge
+with status 0; a server that dies gives the bridge its exit status. It imports nothing of Penstock, so that it can be
+run by its file path too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import msgspec
+
+if TYPE_CHECKING:
+    import httpx
+
+START_SECONDS = 60.0
+"""For the server to say where it listens: the first start of some takes ten and more."""
+FIRST_EVENT_SECONDS = 2.0
+"""How long requests wait for the first event after the subscription was answered. Servers greet; one that does
+not is subscribed to by then."""
+CONNECT_SECONDS = 10.0
+REQUEST_SECONDS = 300.0
+"""Between two bytes of an answer. Some requests answer only when the model has."""
+STOP_SECONDS = 1.0
+"""Between SIGTERM and SIGKILL for the server."""
+DRAIN_SECONDS = 5.0
+"""For the last events of a server that died."""
+MAX_SHOWN_BYTES = 500
+PASSWORD, USER = "OPENCODE_SERVER_PASSWORD", "OPENCODE_SERVER_USERNAME"
+"""How the server is told who may speak to it: in its environment, never in its arguments."""
+USER_NAME = "penstock"
+
+PR_SET_PDEATHSIG = 1
+USAGE = "usage: python -m penstock.bridge (post [--host-from VARIABLE] URL | serve EVENTS_PATH -- PROGRAM [ARG...])"
+
+_LISTENING = re.compile(rb"listening on (https?://[^\s\x1b]+)")
+
+
+class Ask(msgspec.Struct):
+    """A line of stdin: one HTTP request."""
+
+    id: msgspec.Raw
+    path: str
+    method: str = "GET"
+    body: msgspec.Raw = msgspec.Raw(b"")
+
+
+class End(NamedTuple):
+    """Why the bridge ends: with a status, or by a signal."""
+
+    status: int
+    why: str = ""
+    signal: int = 0
+    drain: bool = False
+    """What the server has sent may still be on its way."""
+
+
+def main(argv: list[str]) -> int:
+    """Run one form of the bridge; its exit status."""
+    match argv:
+        case ["post", url]:
+            return post(url)
+        case ["post", "--host-from", variable, url]:
+            return post(moved(url, os.environ.get(variable, "")))
+        case ["serve", events, "--", *command] if command:
+            return serve(events, command)
+    _say(USAGE)
+    return 2
+
+
+def post(url: str) -> int:
+    """Send stdin to `url` and pass the answer on; the exit status."""
+    import httpx
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    body = sys.stdin.buffer.read()
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+    patience = httpx.Timeout(CONNECT_SECONDS, read=None, write=None)  # a model may take minutes to load
+    try:
+        with (
+            httpx.Client(timeout=patience, trust_env=not _is_local(url)) as client,
+            client.stream("POST", url, content=body, headers=headers) as response,
+        ):
+            for chunk in response.iter_raw():
+                _write(chunk)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        _say(f"{url}: {_words(error)}")
+        return 1
+    except BrokenPipeError:
+        return 1  # nobody reads any more
+    if response.status_code >= 400:
+        _say(f"{url}: HTTP status {response.status_code} {response.reason_phrase}".rstrip())
+        return 1
+    return 0
+
+
+def moved(url: str, host: str) -> str:
+    """`url` at another server: `HOST`, `HOST:PORT`, `:PORT` or a whole address, as OLLAMA_HOST is written.
+
+    Without a port it is that of `url`, or of the scheme where one is given. What listens on all addresses is
+    reached by loopback.
+    """
+    host = host.strip().strip("\"'")
+    if not host:
+        return url
+    old = urlsplit(url)
+    given = "://" in host
+    new = urlsplit(host if given else f"{old.scheme}://{host}")
+    try:
+        port = new.port
+    except ValueError:
+        port = None
+    name = new.hostname or old.hostname or ""
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)
+    port = port or (None if given else old.port)
+    place = (f"[{name}]" if ":" in name else name) + (f":{port}" if port else "")
+    return urlunsplit((new.scheme, place, new.path.rstrip("/") + old.path, old.query, ""))
+
+
+def _is_local(url: str) -> bool:
+    """Whether no proxy may stand between."""
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def serve(events: str, command: list[str]) -> int:
+    """Start the server and stand between it and our two pipes until one of them ends; the exit status."""
+    ends: SimpleQueue[End] = SimpleQueue()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: ends.put(End(0, signal=number)))
+    threading.excepthook = lambda failed: ends.put(End(1, f"a bug in the bridge: {failed.exc_value!r}"))
+    password = secrets.token_urlsafe(32)
+    try:
+        child = _spawn(command, password)
+    except OSError as error:
+        _say(f"{command[0]!r} cannot be started: {error.strerror}")
+        return 127 if isinstance(error, FileNotFoundError) else 126
+    try:
+        bridge = Bridge(events, password, ends.put)
+        _in_thread(lambda: ends.put(_death(child.wait())))
+        _in_thread(lambda: bridge.follow(child))
+        _in_thread(bridge.take_requests)
+        end = ends.get()
+        if end.drain:
+            bridge.drain()
+    finally:
+        _stop(child)
+    if end.why:
+        _say(end.why)
+    if end.signal:
+        signal.signal(end.signal, signal.SIG_DFL)
+        os.kill(os.getpid(), end.signal)
+    return end.status
+
+
+class Bridge:
+    """Moves requests, answers and events, each in a thread of its own, until it is told that this ends."""
+
+    def __init__(self, events: str, password: str, end: Callable[[End], None]) -> None:
+        self._events = events
+        self._auth = (USER_NAME, password)
+        self._end = end
+        self._client: httpx.Client | None = None
+        self._base = ""
+        self._directory = "directory=" + quote(os.getcwd(), safe="")
+        self._subscribed, self._writing = threading.Event(), threading.Lock()
+        self._listening: threading.Thread | None = None
+
+    def follow(self, child: subprocess.Popen[bytes]) -> None:
+        """Find the server's address in what it prints, and pass the rest of that on to stderr."""
+        assert child.stdout is not None
+        late = f"the server did not say within {START_SECONDS:g} s where it listens"
+        _later(START_SECONDS, lambda: self._base or self._end(End(1, late)))
+        for line in child.stdout:
+            found = None if self._base else _LISTENING.search(line)
+            if found is None:
+                sys.stderr.buffer.write(line)
+                sys.stderr.flush()
+                continue
+            self._base = found[1].decode("ascii", "replace").rstrip("/")
+            self._listening = _in_thread(self._listen)
+
+    def take_requests(self) -> None:
+        """Send what stdin asks for, until it ends."""
+        for line in sys.stdin.buffer:
+            self._take(line)
+        self._end(End(0))
+
+    def drain(self) -> None:
+        """Wait a little for events that are on their way."""
+        if self._listening is not None:
+            self._listening.join(DRAIN_SECONDS)
+
+    def _listen(self) -> None:
+        """Pass the server's events on. There is no replay, so the end of them is the end of all."""
+        import httpx
+
+        self._client = client = httpx.Client(
+            auth=self._auth,
+            headers={"Accept-Encoding": "identity"},
+            timeout=httpx.Timeout(REQUEST_SECONDS, connect=CONNECT_SECONDS),
+            limits=httpx.Limits(max_connections=None),
+            trust_env=False,
+        )
+        why = "the server closed its event stream"
+        patience = httpx.Timeout(CONNECT_SECONDS, read=None)
+        try:
+            with client.stream("GET", self._url(self._events), timeout=patience) as response:
+                if response.status_code == 200:
+                    _later(FIRST_EVENT_SECONDS, self._subscribed.set)
+                    for payload in payloads(response.iter_raw()):
+                        self._put(b'{"event":%b}\n' % payload)
+                        self._subscribed.set()
+                else:
+                    shown = response.read()[:MAX_SHOWN_BYTES].decode("utf-8", "replace")
+                    why = f"the server refused its events: HTTP status {response.status_code} {shown}".rstrip()
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            why = f"the server's event stream broke: {_words(error)}"
+        _later(STOP_SECONDS, lambda: self._end(End(1, why)))  # the status of a server that died comes first
+
+    def _take(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            ask = msgspec.json.decode(line, type=Ask)
+            problem = "" if ask.path.startswith("/") else "its path does not begin with '/'"
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            ask, problem = Ask(msgspec.Raw(b"null"), "/"), f"no request: {error}"
+        if problem:
+            self._answer(ask, 0, b"null", problem)
+        else:
+            _in_thread(lambda: self._send(ask))
+
+    def _send(self, ask: Ask) -> None:
+        import httpx
+
+        self._subscribed.wait()
+        assert self._client is not None
+        body = bytes(ask.body)
+        headers = {"Content-Type": "application/json"} if body else {}
+        try:
+            response = self._client.request(ask.method, self._url(ask.path), content=body or None, headers=headers)
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            self._answer(ask, 0, b"null", _words(error))
+            return
+        self._answer(ask, response.status_code, _as_json(response.content))
+
+    def _answer(self, ask: Ask, status: int, body: bytes, error: str = "") -> None:
+        more = b',"error":' + msgspec.json.encode(error) if error else b""
+        self._put(b'{"id":%b,"status":%d,"body":%b%b}\n' % (bytes(ask.id), status, body, more))
+
+    def _put(self, line: bytes) -> None:
+        """Write a line. This is the only writer of stdout."""
+        try:
+            with self._writing:
+                _write(line)
+        except OSError:
+            self._end(End(0))  # nobody reads any more
+
+    def _url(self, path: str) -> str:
+        return f"{self._base}{path}{'&' if '?' in path else '?'}{self._directory}"
+
+
+def payloads(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """What the `data:` lines of a stream of server-sent events hold, byte for byte; an empty one is null.
+
+    One over several lines is joined by spaces, which mean to JSON what the line ends meant.
+    """
+    held: list[bytes] = []
+    data: list[bytes] = []
+    for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        held.append(first)
+        for part in others:
+            line = b"".join(held).removesuffix(b"\r")
+            held = [part]
+            if line.startswith(b"data:"):
+                data.append(line[5:].removeprefix(b" "))
+            elif not line and data:
+                yield b" ".join(data).strip() or b"null"
+                data = []
+
+
+def _spawn(command: list[str], password: str) -> subprocess.Popen[bytes]:
+    """Start the server in our own process group, to die with us.
+
+    Raises:
+        OSError: it cannot be executed.
+    """
+    env = {**os.environ, PASSWORD: password, USER: USER_NAME}
+    bridge, prctl = os.getpid(), _prctl()
+
+    def die_with_us() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != bridge:
+            os._exit(1)
+
+    # No thread runs yet, and the main thread, whose death the signal tells, is the one that ends last.
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=env, preexec_fn=die_with_us)
+
+
+def _prctl() -> Callable[..., Any]:
+    """Linux's prctl; elsewhere something that does nothing."""
+    try:
+        from ctypes import CDLL
+
+        found: Callable[..., Any] = CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):
+        return lambda *values: -1
+    return found
+
+
+def _death(status: int) -> End:
+    if status < 0:
+        return End(128 - status, f"the server was killed by signal {-status}", drain=True)
+    return End(status, drain=True)
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    """End the server, and where the process group is ours alone, all of it."""
+    leads = os.getpgrp() == os.getpid()
+    if leads:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.killpg(0, signal.SIGTERM)
+    elif child.poll() is None:
+        child.terminate()
+    try:
+        child.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def _in_thread(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def _later(seconds: float, work: Callable[[], object]) -> None:
+    timer = threading.Timer(seconds, work)
+    timer.daemon = True
+    timer.start()
+
+
+def _as_json(body: bytes) -> bytes:
+    """An answer's body as one line of JSON: itself where it is JSON, else as a string."""
+    if not body.strip():
+        return b"null"
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.encode(body.decode("utf-8", "replace"))
+    return body.replace(b"\r", b" ").replace(b"\n", b" ")  # raw ones stand between values only
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _write(data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(1, rest) :]
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"penstock bridge: {text}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    os._exit(main(sys.argv[1:]))  # threads may wait in a read or a write that nothing ends

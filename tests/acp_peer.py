@@ -1,0 +1,136 @@
+"""A small agent, made with the protocol's own Python package: what Penstock says has to suit it.
+
+Run as a program it speaks ACP on its stdin and stdout. The prompt tells it what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import acp
+from acp import helpers, schema
+
+MODES = schema.SessionModeState(
+    current_mode_id="ask",
+    available_modes=[schema.SessionMode(id="ask", name="Ask"), schema.SessionMode(id="yolo", name="Yolo")],
+)
+OPTIONS = [
+    schema.PermissionOption(option_id="always", name="Always", kind="allow_always"),
+    schema.PermissionOption(option_id="once", name="Yes, once", kind="allow_once"),
+    schema.PermissionOption(option_id="never", name="No", kind="reject_once"),
+]
+KNOWN = "known-session"
+
+
+class Peer:
+    """The agent. It knows one old session."""
+
+    def __init__(self) -> None:
+        self.mode = "ask"
+        self.cancelled = asyncio.Event()
+        self.client: Any = None
+
+    def on_connect(self, conn: Any) -> None:
+        """The client, to speak to it."""
+        self.client = conn
+
+    async def initialize(self, protocol_version: int, **_: Any) -> schema.InitializeResponse:
+        """What it can do: it loads sessions and forks them."""
+        sessions = schema.SessionCapabilities(fork=schema.SessionForkCapabilities())
+        return schema.InitializeResponse(
+            protocol_version=1,
+            agent_capabilities=schema.AgentCapabilities(load_session=True, session_capabilities=sessions),
+            agent_info=schema.Implementation(name="peer", version="0.1"),
+        )
+
+    async def new_session(self, cwd: str, **_: Any) -> schema.NewSessionResponse:
+        """A session whose id tells the working directory."""
+        return schema.NewSessionResponse(session_id=f"new-in-{cwd.rsplit('/', 1)[-1]}", modes=MODES)
+
+    async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
+        """The old session, with its history before and, as some do, after the answer."""
+        self._know(session_id)
+        await self._say(session_id, helpers.update_user_message_text("an old prompt"))
+        await self._say(session_id, helpers.update_agent_message_text("an old reply"))
+        self.late = asyncio.create_task(self._say_late(session_id))
+        return schema.LoadSessionResponse(modes=MODES)
+
+    async def _say_late(self, session_id: str) -> None:
+        for number in range(3):
+            await asyncio.sleep(0)
+            await self._say(session_id, helpers.update_agent_message_text(f"old text {number}"))
+
+    async def fork_session(self, cwd: str, session_id: str, **_: Any) -> schema.ForkSessionResponse:
+        """A branch of the old session."""
+        self._know(session_id)
+        return schema.ForkSessionResponse(session_id=f"fork-of-{session_id}", modes=MODES)
+
+    def _know(self, session_id: str) -> None:
+        if session_id != KNOWN:
+            raise acp.RequestError.resource_not_found(session_id)
+
+    async def set_session_mode(self, mode_id: str, session_id: str, **_: Any) -> schema.SetSessionModeResponse:
+        """Another permission mode."""
+        self.mode = mode_id
+        return schema.SetSessionModeResponse()
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        """The client wants no more."""
+        self.cancelled.set()
+
+    async def prompt(self, prompt: list[Any], session_id: str, **_: Any) -> schema.PromptResponse:
+        """Do what the prompt says."""
+        words = prompt[0].text
+        stop: Any = "end_turn"
+        if words == "permission":
+            await self._permission(session_id)
+        elif words == "wait":
+            await self._say(session_id, helpers.update_agent_message_text("waiting"))
+            await self.cancelled.wait()
+            stop = "cancelled"
+        elif words == "files":
+            await self._files(session_id)
+        elif words == "fail":
+            raise acp.RequestError.internal_error({"details": "nothing works today"})
+        else:
+            for part in (words[:3], words[3:]):
+                await self._say(session_id, helpers.update_agent_message_text(part))
+        usage = schema.Usage(input_tokens=10, output_tokens=4, cached_read_tokens=5, total_tokens=19)
+        return schema.PromptResponse(stop_reason=stop, usage=usage)
+
+    async def _permission(self, session_id: str) -> None:
+        call = helpers.start_tool_call("c1", "Remove all", kind="delete", status="pending", raw_input={"path": "/all"})
+        await self._say(session_id, call)
+        if self.mode == "yolo":
+            answer = "nobody"
+        else:
+            request = schema.ToolCallUpdate(tool_call_id="c1", title="Remove all", kind="delete")
+            asked = await self.client.request_permission(session_id=session_id, tool_call=request, options=OPTIONS)
+            answer = getattr(asked.outcome, "option_id", asked.outcome.outcome)
+        status: Any = "failed" if answer in ("never", "cancelled") else "completed"
+        await self._say(session_id, helpers.update_tool_call("c1", status=status, raw_output=f"asked: {answer}"))
+        await self._say(session_id, helpers.update_agent_message_text(f"asked: {answer}"))
+
+    async def _files(self, session_id: str) -> None:
+        """Ask for what no client offered."""
+        codes = []
+        for asked in (
+            self.client.read_text_file(session_id=session_id, path="/x"),
+            self.client.write_text_file(session_id=session_id, path="/x", content=""),
+            self.client.create_terminal(session_id=session_id, command="true"),
+            self.client.ext_method("made/up", {}),
+        ):
+            try:
+                await asked
+            except acp.RequestError as error:
+                codes.append(str(error.code))
+        await self._say(session_id, helpers.update_agent_message_text(" ".join(codes)))
+
+    async def _say(self, session_id: str, update: Any) -> None:
+        await self.client.session_update(session_id=session_id, update=update)
+
+
+if __name__ == "__main__":
+    peer: Any = Peer()
+    asyncio.run(acp.run_agent(peer, use_unstable_protocol=True))

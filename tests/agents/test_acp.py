@@ -1,0 +1,713 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import updates as up
+from penstock.agents.acp import Acp, Asked
+from penstock.agents.base import HINT_ALLOW, HINT_REFUSE, Adapter, Dialogue
+from penstock.commands import Request
+from penstock.events import BlockEnded, Event, PlanChanged, RunEnded, ToolCalled, ToolReturned, UsageReported
+from penstock.stream import Stream
+from penstock.testing.verify import verify
+
+SESSION = "s1"
+
+
+def answered(id: Any, result: Any) -> dict[str, Any]:
+    """An answer of the agent's."""
+    return {"jsonrpc": "2.0", "id": id, "result": result}
+
+
+def failed(id: Any, message: str, code: int = -32603, data: Any = None) -> dict[str, Any]:
+    """An answer that is an error."""
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, "data": data}}
+
+
+def update(what: str, /, session: str = SESSION, **fields: Any) -> dict[str, Any]:
+    """A `session/update`."""
+    params = {"sessionId": session, "update": {"sessionUpdate": what, **fields}}
+    return {"jsonrpc": "2.0", "method": "session/update", "params": params}
+
+
+def chunk(text: str, message: str | None = None, thought: bool = False, **fields: Any) -> dict[str, Any]:
+    """A piece of text or of a thought."""
+    kind = "agent_thought_chunk" if thought else "agent_message_chunk"
+    named = {"messageId": message} if message else {}
+    return update(kind, content={"type": "text", "text": text}, **named, **fields)
+
+
+def asking(id: Any = 0, options: Any = None, **call: Any) -> dict[str, Any]:
+    """A request for a permission."""
+    kinds = {"Always": "allow_always", "Once": "allow_once", "No": "reject_once"}
+    made = [{"optionId": name.lower(), "name": name, "kind": kind} for name, kind in kinds.items()]
+    params = {
+        "sessionId": SESSION,
+        "toolCall": {"toolCallId": "c", **call},
+        "options": made if options is None else options,
+    }
+    return {"jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": params}
+
+
+def opening(agent: str = "peer", first: int = 0, **capabilities: Any) -> list[dict[str, Any]]:
+    """How a dialogue begins, as another client recorded it."""
+    able = {"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": {"name": agent, "version": "1.0"}}
+    return [answered(first, able), answered(first + 1, {"sessionId": SESSION})]
+
+
+def read(*lines: dict[str, Any], agent: str = "peer", end: bool = True) -> list[Event]:
+    """The events of a session in which the agent says these lines."""
+    last = [answered(2, {"stopReason": "end_turn"})] if end else []
+    stream = Stream("acp")
+    events = stream.feed(b"".join(json.dumps(line).encode() + b"\n" for line in [*opening(agent), *lines, *last]))
+    events += stream.close()
+    assert verify(events) == []
+    return events
+
+
+def end_of(events: list[Event]) -> RunEnded:
+    """The last event."""
+    assert isinstance(events[-1], RunEnded)
+    return events[-1]
+
+
+def texts(events: list[Event]) -> list[tuple[str, str]]:
+    """The blocks of text and thinking."""
+    return [(e.kind, e.text) for e in events if isinstance(e, BlockEnded) and e.kind in ("text", "thinking")]
+
+
+class Talk:
+    """A dialogue with nobody: the test says the agent's lines."""
+
+    def __init__(self, prompt: str = "do it", **request: Any) -> None:
+        self.acp = Acp(Request(prompt=prompt, cwd="/srv", **request))
+        self.updates: list[up.Update] = []
+
+    def said(self) -> list[Any]:
+        """What Penstock says now."""
+        return [json.loads(line) for line in self.acp.take().splitlines()]
+
+    def hear(self, *lines: Any) -> list[Any]:
+        """What it says to these lines."""
+        for line in lines:
+            self.updates += self.acp.read(json.loads(json.dumps(line)))
+        return self.said()
+
+    def begin(self, agent: str = "peer", session: Any = None, **capabilities: Any) -> list[Any]:
+        """Answer until the session is open; what it says then."""
+        self.said()
+        [opened] = self.hear(opening(agent, Asked.INITIALIZE, **capabilities)[0])
+        return self.hear(answered(opened["id"], {"sessionId": SESSION, **(session or {})}))
+
+
+def test_it_is_a_dialogue_and_an_adapter() -> None:
+    """With a request and without one."""
+    assert isinstance(Acp(), Adapter)
+    assert isinstance(Acp(Request(prompt="x")), Dialogue)
+    assert Acp().take() == b""
+
+
+def test_it_opens_a_session_and_prompts() -> None:
+    """Each request follows the answer to the one before."""
+    talk = Talk("do it — \ud83d")
+    [first] = talk.said()
+    assert (first["method"], first["params"]["protocolVersion"], first["params"]["clientCapabilities"]) == (
+        "initialize",
+        1,
+        {},
+    )
+    assert talk.said() == []
+    [new] = talk.hear(opening(first=first["id"])[0])
+    assert (new["method"], new["params"]) == ("session/new", {"cwd": "/srv", "mcpServers": []})
+    [prompt] = talk.hear(answered(new["id"], {"sessionId": SESSION}))
+    assert prompt["params"] == {"sessionId": SESSION, "prompt": [{"type": "text", "text": "do it — \ufffd"}]}
+    assert not talk.acp.over
+    assert talk.hear(answered(prompt["id"], {"stopReason": "end_turn"})) == []
+    assert talk.acp.over
+
+
+@pytest.mark.parametrize(
+    ("can", "fork", "method"),
+    [
+        ({"loadSession": True}, False, "session/load"),
+        ({"loadSession": True, "sessionCapabilities": {"resume": {}}}, False, "session/resume"),
+        ({"sessionCapabilities": {"fork": {}}}, True, "session/fork"),
+    ],
+)
+def test_a_session_is_gone_on_with_as_the_agent_can(can: dict[str, Any], fork: bool, method: str) -> None:
+    """Resuming is better than loading, which repeats the history."""
+    talk = Talk(session_id="old", fork=fork)
+    talk.said()
+    [opened] = talk.hear(opening(first=Asked.INITIALIZE, **can)[0])
+    assert (opened["method"], opened["params"]["sessionId"]) == (method, "old")
+
+
+@pytest.mark.parametrize(
+    ("can", "fork", "words"),
+    [
+        ({}, False, "it can only begin new ones"),
+        ({}, True, "it can only begin new sessions"),
+        ({"loadSession": True}, True, "it can go on with a session, or begin one"),
+    ],
+)
+def test_what_the_agent_cannot_do_is_an_error_that_says_what_it_can(
+    can: dict[str, Any], fork: bool, words: str
+) -> None:
+    """And the dialogue is over before anything ran."""
+    talk = Talk(session_id="old", fork=fork)
+    talk.said()
+    assert talk.hear(opening(first=Asked.INITIALIZE, **can)[0]) == []
+    [result] = talk.updates
+    assert isinstance(result, up.Result)
+    assert result.is_error
+    assert words in (result.reason or "")
+    assert talk.acp.over
+
+
+def test_a_resume_that_is_announced_and_missing_becomes_a_load() -> None:
+    """Qwen 0.15 announces it and does not know the method."""
+    talk = Talk(session_id="old")
+    talk.said()
+    [resume] = talk.hear(opening(first=Asked.INITIALIZE, loadSession=True, sessionCapabilities={"resume": {}})[0])
+    [load] = talk.hear(failed(resume["id"], "Method not found", -32601))
+    assert load["method"] == "session/load"
+    assert not talk.acp.over
+
+
+def test_history_that_goes_on_after_the_load_is_waited_for() -> None:
+    """The prompt is sent when the agent answers a made-up request with nothing said since the one before."""
+    talk = Talk(session_id=SESSION)
+    talk.said()
+    [load] = talk.hear(opening(first=Asked.INITIALIZE, loadSession=True)[0])
+    [sync] = talk.hear(chunk("old 1"), answered(load["id"], None))
+    [again] = talk.hear(chunk("old 2"), failed(sync["id"], "unknown", -32601))
+    [third] = talk.hear(chunk("old 3"), failed(again["id"], "unknown", -32601))
+    [prompt] = talk.hear(failed(third["id"], "unknown", -32601))
+    assert prompt["method"] == "session/prompt"
+    talk.hear(chunk("new"), answered(prompt["id"], {"stopReason": "end_turn"}))
+    assert [update.text for update in talk.updates if isinstance(update, up.Text)] == ["new"]
+
+
+def test_a_record_of_such_a_session_reads_alike() -> None:
+    """The ids of Penstock's own requests tell a later reader what was history."""
+    lines = [
+        opening(first=Asked.INITIALIZE, loadSession=True)[0],
+        chunk("old 1"),
+        answered(Asked.LOAD, {}),
+        chunk("old 2"),
+        failed(Asked.SYNC + 1, "unknown", -32601),
+        failed(Asked.SYNC + 2, "unknown", -32601),
+        chunk("new"),
+        answered(Asked.PROMPT, {"stopReason": "end_turn"}),
+    ]
+    stream = Stream("acp")
+    events = stream.feed(b"".join(json.dumps(line).encode() + b"\n" for line in lines)) + stream.close()
+    assert (end_of(events).reply, end_of(events).session_id) == ("new", SESSION)
+    assert texts(events) == [("text", "new")]
+
+
+MODELS = {"models": {"currentModelId": "m1", "availableModels": [{"modelId": "m1"}, {"modelId": "m2", "name": "Two"}]}}
+OPTION = {
+    "id": "model",
+    "category": "model",
+    "type": "select",
+    "currentValue": "p/m1",
+    "options": [{"group": "p", "name": "P", "options": [{"value": "p/m1", "name": "One"}, {"value": "p/m2"}]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("session", "model", "method", "params"),
+    [
+        (MODELS, "m2", "session/set_model", {"modelId": "m2"}),
+        (MODELS, "Two", "session/set_model", {"modelId": "m2"}),
+        (MODELS, "unlisted", "session/set_model", {"modelId": "unlisted"}),
+        ({"configOptions": [OPTION]}, "m2", "session/set_config_option", {"configId": "model", "value": "p/m2"}),
+        ({"configOptions": [OPTION]}, "p/m1", None, None),
+        (MODELS, "m1", None, None),
+    ],
+)
+def test_the_model_is_set_as_the_agent_offers_it(session: Any, model: str, method: str | None, params: Any) -> None:
+    """By id, name or the end of an id; one that it has already is not set."""
+    talk = Talk(model=model)
+    [next_one] = talk.begin(session=session)
+    if method is None:
+        assert next_one["method"] == "session/prompt"
+    else:
+        assert (next_one["method"], next_one["params"]) == (method, {"sessionId": SESSION, **params})
+        [prompt] = talk.hear(answered(next_one["id"], {}))
+        assert prompt["method"] == "session/prompt"
+
+
+def test_a_model_that_cannot_be_set_is_a_warning() -> None:
+    """The run goes on, with what the agent has."""
+    talk = Talk(model="m2")
+    [prompt] = talk.begin()
+    assert prompt["method"] == "session/prompt"
+    refused = Talk(model="m2")
+    [asked] = refused.begin(session=MODELS)
+    [prompt] = refused.hear(failed(asked["id"], "no such model"))
+    assert prompt["method"] == "session/prompt"
+    for each in (talk, refused):
+        [notice] = [update for update in each.updates if isinstance(update, up.Notice)]
+        assert (notice.code, notice.level) == ("model", "warning")
+
+
+@pytest.mark.parametrize(
+    ("ids", "allow", "wanted"),
+    [
+        (["default", "autoEdit", "yolo", "plan"], "edits", "autoEdit"),
+        (["default", "autoEdit", "yolo", "plan"], "all", "yolo"),
+        (["default", "acceptEdits", "plan", "auto", "bypassPermissions"], "edits", "acceptEdits"),
+        (["default", "acceptEdits", "plan", "auto", "bypassPermissions"], "all", "bypassPermissions"),
+        (["read-only", "auto", "full-access"], "edits", "auto"),
+        (["read-only", "auto", "full-access"], "all", "full-access"),
+        (["plan", "default", "auto-edit", "auto", "yolo"], "edits", "auto-edit"),
+        (["https://x/modes#agent", "https://x/modes#autopilot"], "all", None),
+        (["plan", "act"], "edits", None),
+        (["default", "yolo"], "default", None),
+    ],
+)
+def test_the_permission_mode_is_found_among_the_agents_own(ids: list[str], allow: Any, wanted: str | None) -> None:
+    """None means that the questions are answered instead."""
+    talk = Talk(allow=allow)
+    modes = {"modes": {"currentModeId": ids[0], "availableModes": [{"id": id, "name": id} for id in ids]}}
+    [asked] = talk.begin(session=modes)
+    assert asked["params"].get("modeId") == wanted
+    assert asked["method"] == ("session/prompt" if wanted is None else "session/set_mode")
+
+
+@pytest.mark.parametrize(("text", "chosen"), [(HINT_ALLOW, "once"), (HINT_REFUSE, "no"), ("Always", "always")])
+def test_the_two_directions_have_their_own_ids(text: str, chosen: str) -> None:
+    """The agent's request 0 is answered with its own id, which may also be a text."""
+    for id in (0, "c0ffee"):
+        talk = Talk()
+        talk.begin()
+        assert talk.hear(asking(id, title="Run it", rawInput={"command": "make"})) == []
+        hint = talk.updates[-1]
+        assert hint == up.Hint(str(id), "Run it: make", ["Always", "Once", "No"], True)
+        talk.acp.answer(hint.id, text)
+        [said] = talk.said()
+        assert (said["id"], said["result"]["outcome"]) == (id, {"outcome": "selected", "optionId": chosen})
+        with pytest.raises(KeyError):
+            talk.acp.answer(hint.id, text)
+
+
+def test_a_refusal_without_an_option_for_it_cancels() -> None:
+    """It is never taken for a yes."""
+    talk = Talk()
+    talk.begin()
+    talk.hear(asking(0, [{"optionId": "a", "name": "Go", "kind": "allow_once"}]))
+    talk.acp.answer("0", HINT_REFUSE)
+    assert talk.said()[0]["result"] == {"outcome": {"outcome": "cancelled"}}
+
+
+def test_a_refused_call_that_the_agent_forgets_returns() -> None:
+    """Gemini says nothing more of it: what it says next is another message."""
+    talk = Talk()
+    talk.begin("gemini-cli")
+    talk.hear(chunk("Before."), asking(title="ls", kind="execute"))
+    talk.updates += talk.acp.answer("0", HINT_REFUSE)
+    talk.hear(chunk("After."))
+    assert up.ToolReturn("c", "refused", True) in talk.updates
+    assert sum(isinstance(update, up.MessageStart) for update in talk.updates) == 2
+
+
+def test_after_a_cancel_questions_are_given_up() -> None:
+    """Those that wait, those that come late, and only once a prompt is at work."""
+    talk = Talk()
+    assert talk.acp.cancel() is False
+    [prompt] = talk.begin()
+    talk.hear(asking(0))
+    assert talk.acp.cancel() is True
+    cancel, given_up = talk.said()
+    assert (cancel["method"], given_up["result"]) == ("session/cancel", {"outcome": {"outcome": "cancelled"}})
+    with pytest.raises(KeyError):
+        talk.acp.answer("0", HINT_ALLOW)
+    [late] = talk.hear(asking(1))
+    assert late["result"] == {"outcome": {"outcome": "cancelled"}}
+    assert up.HintAnswer("0", "cancelled") in talk.updates
+    talk.hear(failed(prompt["id"], "aborted"))
+    result = talk.updates[-1]
+    assert isinstance(result, up.Result)
+    assert (result.cancelled, result.is_error) == (True, False)
+    assert talk.acp.over
+    assert talk.acp.cancel() is False
+
+
+@pytest.mark.parametrize("method", ["fs/read_text_file", "terminal/create", "craft/drainMidTurnQueue", "_x/y", "nope"])
+def test_every_request_is_answered(method: str) -> None:
+    """What this client does not do is refused properly."""
+    talk = Talk()
+    talk.begin()
+    [said] = talk.hear({"jsonrpc": "2.0", "id": "r", "method": method, "params": {}})
+    assert (said["id"], said["error"]["code"]) == ("r", -32601)
+
+
+def test_a_permission_without_options_is_refused() -> None:
+    """Nobody could answer it."""
+    talk = Talk()
+    talk.begin()
+    [said] = talk.hear(asking(7, []))
+    assert said["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize(
+    "method", ["_auth/status_update", "qwen/notify/session/prompt-suggestion", "craft/x", "$/cancel"]
+)
+def test_private_methods_are_never_text(method: str) -> None:
+    """They are between an agent and its own clients."""
+    events = read({"jsonrpc": "2.0", "method": method, "params": {"text": "psst"}}, chunk("said"))
+    assert end_of(events).reply == "said"
+    assert "psst" not in str(events)
+
+
+def test_blocks_end_by_kind_and_by_call() -> None:
+    """Without message ids, two model calls are told apart by the call between them; its texts are two."""
+    events = read(
+        chunk("I th", thought=True),
+        chunk("ink.", thought=True),
+        chunk("Look"),
+        chunk("ing."),
+        update("tool_call", toolCallId="c", title="ls", kind="execute", status="in_progress"),
+        update("tool_call_update", toolCallId="c", status="completed", rawOutput={"output": "a b", "exit_code": 0}),
+        chunk("Done."),
+    )
+    assert texts(events) == [("thinking", "I think."), ("text", "Looking."), ("text", "Done.")]
+    assert (end_of(events).reply, end_of(events).rounds) == ("Done.", 2)
+
+
+def test_a_call_that_returns_late_does_not_break_the_text() -> None:
+    """Codex commands outlive their message; a call that never returns ends it all the same."""
+    events = read(
+        chunk("Start."),
+        update("tool_call", toolCallId="c", title="sleep", kind="execute", status="in_progress"),
+        chunk("Half "),
+        update("tool_call_update", toolCallId="c", status="completed", rawOutput="late"),
+        chunk("and half."),
+    )
+    assert end_of(events).reply == "Half and half."
+    assert [event.text for event in events if isinstance(event, ToolReturned)] == ["late"]
+
+
+def test_a_call_that_ends_twice_ended_once() -> None:
+    """Cline tells a refused call a second time, whole, while the model goes on."""
+    ended = update("tool_call_update", toolCallId="c", title="ls", status="failed")
+    again = update("tool_call", toolCallId="c", title="ls", status="in_progress")
+    events = read(ended, chunk("Half "), again, ended, chunk("and half."))
+    assert texts(events) == [("text", "Half and half.")]
+    assert sum(isinstance(event, ToolReturned) for event in events) == 1
+
+
+def test_a_call_is_told_when_its_input_is_whole() -> None:
+    """Claude's grows over patches, each a whole snapshot; absent fields and nulls change nothing."""
+    events = read(
+        update(
+            "tool_call", toolCallId="c", title="Terminal", name="Bash", kind="execute", status="pending", rawInput={}
+        ),
+        update("tool_call_update", toolCallId="c", title="ls", rawInput={"command": "ls"}, status=None),
+        update("tool_call_update", toolCallId="c", rawInput={"command": "ls -l"}, content=[text_part("List it")]),
+        update("tool_call_update", toolCallId="c", _meta={"x": {"toolResponse": 1}}),
+        update("tool_call_update", toolCallId="c", status="failed", content=[text_part("```console\nno\n```")]),
+        update("tool_call_update", toolCallId="c", status="completed", rawInput={"command": "rm"}),
+    )
+    [called] = [event for event in events if isinstance(event, ToolCalled)]
+    assert (called.name, called.input, called.title, called.tool_kind) == (
+        "Bash",
+        {"command": "ls -l"},
+        "ls -l",
+        "execute",
+    )
+    [returned] = [event for event in events if isinstance(event, ToolReturned)]
+    assert (returned.text, returned.is_error) == ("no", True)
+
+
+def text_part(text: str) -> dict[str, Any]:
+    """Text in the content of a call."""
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+def test_the_output_of_a_running_command_streams() -> None:
+    """Its content is a snapshot, with or without a fence; the first patch heard may be any."""
+    events = read(
+        update("tool_call_update", toolCallId="c", title="make", kind="execute", status="in_progress"),
+        update("tool_call_update", toolCallId="c", content=[text_part("```sh\none\n```")]),
+        update("tool_call_update", toolCallId="c", content=[text_part("```sh\none\ntwo\n```")]),
+        update("tool_call_update", toolCallId="c", status="completed", rawOutput=[{"result": "one\ntwo"}]),
+    )
+    assert [e.text for e in events if isinstance(e, BlockEnded) and e.kind == "tool_output"] == ["one\ntwo"]
+    assert [e.text for e in events if isinstance(e, ToolReturned)] == ["one\ntwo"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "code"),
+    [
+        ({"rawOutput": {"output": "o", "metadata": {"exit": 3}}}, "o", 3),
+        ({"rawOutput": {"content": "o\n<shellId: 0 completed with exit code 2>"}}, None, 2),
+        ({"content": [text_part("Output: o\nExit Code: 3")]}, None, 3),
+        ({"rawOutput": [{"query": "q", "result": "[Command exited with code 4]\no"}]}, None, 4),
+        (
+            {"content": [{"type": "diff", "path": "/n", "oldText": "a\nb\nz", "newText": "a\nc\nd\nz"}]},
+            "/n (+2 -1)",
+            None,
+        ),
+        ({"content": [{"type": "diff", "path": "/n", "oldText": None, "newText": "a\nb\n"}]}, "/n (+2 -0)", None),
+        ({"content": [text_part("```\na\n```\nand\n```\nb\n```")]}, "```\na\n```\nand\n```\nb\n```", None),
+        ({"content": [], "rawOutput": {}}, "", None),
+    ],
+)
+def test_results_have_many_shapes(fields: dict[str, Any], text: str | None, code: int | None) -> None:
+    """The raw output is the truth, then the content, then the changed files."""
+    events = read(update("tool_call", toolCallId="c", title="x", status="completed", **fields))
+    [returned] = [event for event in events if isinstance(event, ToolReturned)]
+    assert text is None or returned.text == text
+    assert returned.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("agent", "call", "name", "title"),
+    [
+        ("gemini-cli", {"toolCallId": "write_file__fc_1", "title": "Writing to a"}, "write_file", "Writing to a"),
+        ("cline", {"title": "run_commands: ls", "rawInput": {}}, "run_commands", "ls"),
+        (
+            "qwen-code",
+            {"title": "Shell: ls", "_meta": {"toolName": "run_shell_command"}},
+            "run_shell_command",
+            "Shell: ls",
+        ),
+        ("someone", {"title": "ls", "kind": "execute"}, "execute", "ls"),
+        ("someone", {"title": "Ask"}, "tool", "Ask"),
+    ],
+)
+def test_names_of_tools_are_where_each_agent_puts_them(agent: str, call: dict[str, Any], name: str, title: str) -> None:
+    """The protocol has none; a kind stands in for one."""
+    events = read(update("tool_call", **{"toolCallId": "c", "status": "in_progress", **call}), agent=agent)
+    [called] = [event for event in events if isinstance(event, ToolCalled)]
+    assert (called.name, called.title) == (name, title)
+
+
+def test_opencodes_first_title_is_the_tools_name() -> None:
+    """A later one tells what it works on."""
+    events = read(
+        update("tool_call", toolCallId="c", title="bash", kind="execute", status="pending"),
+        update("tool_call_update", toolCallId="c", title="List", status="in_progress", rawInput={"command": "ls"}),
+        agent="OpenCode",
+    )
+    assert [(e.name, e.title) for e in events if isinstance(e, ToolCalled)] == [("bash", "ls")]
+
+
+def test_a_sub_agents_work_is_in_its_lane() -> None:
+    """Where the agent marks it; another session on the same connection is nobody's."""
+    marked: dict[str, Any] = {"_meta": {"claudeCode": {"parentToolUseId": "task"}}}
+    events = read(
+        update("tool_call", toolCallId="inner", title="ls", status="in_progress", **marked),
+        chunk("inner words", _meta={"parentToolCallId": "task"}),
+        update("agent_message_chunk", "another-session", content={"type": "text", "text": "not ours"}),
+        chunk("ours"),
+    )
+    assert [event.parent for event in events if isinstance(event, ToolCalled)] == ["task"]
+    said = {event.text: event.parent for event in events if isinstance(event, BlockEnded) and event.kind == "text"}
+    assert said == {"inner words": "task", "ours": None}
+    assert end_of(events).reply == "ours"
+
+
+@pytest.mark.parametrize(
+    ("agent", "remark", "message", "outcome"),
+    [
+        ("gemini-cli", "[MODE_UPDATE] yolo", None, "ok"),
+        ("Copilot", "Info: /tmp/notes.txt", None, "ok"),
+        ("Copilot", "Error: no model", None, "error"),
+        ("claude", "API Error: 503", "0f8fad5b-d9cb-469f-a165-70867728950e", "error"),
+    ],
+)
+def test_the_agents_own_remarks_are_no_reply(agent: str, remark: str, message: str | None, outcome: str) -> None:
+    """And one of an error is the outcome, though the turn ends regularly, unless the model goes on."""
+    events = read(chunk("The reply.", "msg_1" if message else None), chunk(remark, message), agent=agent)
+    assert (end_of(events).reply, end_of(events).outcome) == ("The reply.", outcome)
+    assert end_of(read(chunk(remark, message), chunk("Better.", "msg_2"), agent=agent)).outcome == "ok"
+
+
+@pytest.mark.parametrize("text", ["Error: this is what it prints", "API Error: explained", "[MODE_UPDATE] yolo"])
+def test_the_same_words_from_others_are_text(text: str) -> None:
+    """Text is never dropped on suspicion."""
+    assert end_of(read(chunk(text))).reply == text
+    assert end_of(read(chunk(text))).outcome == "ok"
+
+
+@pytest.mark.parametrize(
+    ("stop", "outcome"),
+    [
+        ("end_turn", "ok"),
+        ("cancelled", "cancelled"),
+        ("refusal", "error"),
+        ("max_tokens", "error"),
+        ("max_turn_requests", "error"),
+        ("some_new_reason", "ok"),
+    ],
+)
+def test_the_answer_to_the_prompt_is_the_end(stop: str, outcome: str) -> None:
+    """Its reason to stop decides."""
+    events = read(chunk("said"), answered(2, {"stopReason": stop}), end=False)
+    assert (end_of(events).outcome, end_of(events).reply) == (outcome, "said")
+    assert (end_of(events).reason is not None) == (outcome == "error")
+
+
+def test_without_an_answer_the_stream_was_cut() -> None:
+    """Whatever was said before."""
+    assert end_of(read(chunk("said"), end=False)).outcome == "cut_off"
+
+
+@pytest.mark.parametrize(
+    ("message", "data", "reason"),
+    [
+        ("Internal error", {"details": "503 overloaded"}, "Internal error: 503 overloaded"),
+        ('{"error":{"code":500,"message":"The server is broken."}}', None, "The server is broken."),
+        ("Session not found", {"sessionId": "x"}, "Session not found"),
+        ("", None, "the agent reported an error and gave no message"),
+    ],
+)
+def test_an_error_tells_its_reason(message: str, data: Any, reason: str) -> None:
+    """Also where it is JSON in a text, or stands in the data."""
+    talk = Talk()
+    [prompt] = talk.begin()
+    talk.hear(failed(prompt["id"], message, 500, data))
+    assert talk.updates[-1] == up.Result(is_error=True, reason=reason, session_id=SESSION)
+
+
+def test_an_agent_that_wants_a_login_says_how() -> None:
+    """Penstock does not log in for anybody."""
+    talk = Talk()
+    talk.said()
+    able = {"protocolVersion": 1, "agentCapabilities": {}, "authMethods": [{"id": "k", "name": "Use a key"}]}
+    [new] = talk.hear(answered(Asked.INITIALIZE, able))
+    talk.hear(failed(new["id"], "Authentication required", -32000))
+    result = talk.updates[-1]
+    assert isinstance(result, up.Result)
+    assert result.reason == "Authentication required (log in with the agent itself: Use a key)"
+
+
+def test_another_version_of_the_protocol_is_refused() -> None:
+    """Before anything is asked."""
+    talk = Talk()
+    talk.said()
+    assert talk.hear(answered(Asked.INITIALIZE, {"protocolVersion": 2, "agentCapabilities": {}})) == []
+    assert talk.acp.over
+    assert "version 2" in (talk.updates[-1].reason or "")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("figures", "usage"),
+    [
+        ({"inputTokens": 10, "outputTokens": 4, "cachedReadTokens": 5, "totalTokens": 14}, (10, 4)),
+        ({"inputTokens": 10, "outputTokens": 4, "cachedReadTokens": 5, "totalTokens": 19}, (15, 4)),
+        ({"inputTokens": 10, "outputTokens": 4, "cachedReadTokens": 5, "thoughtTokens": 3, "totalTokens": 22}, (15, 7)),
+        ({"inputTokens": 10, "outputTokens": 4, "thoughtTokens": 3, "totalTokens": 14}, (10, 4)),
+    ],
+)
+def test_figures_are_brought_to_one_reading(figures: dict[str, int], usage: tuple[int, int]) -> None:
+    """The total tells whether cached and thought tokens are counted within."""
+    events = read(chunk("x"), answered(2, {"stopReason": "end_turn", "usage": figures}), end=False)
+    told = end_of(events).usage
+    assert told is not None
+    assert (told.input_tokens, told.output_tokens) == usage
+
+
+def test_an_empty_chunk_may_carry_the_figures_of_a_call() -> None:
+    """Qwen's do: the run's are their sum."""
+    used: dict[str, Any] = {"_meta": {"usage": {"inputTokens": 10, "outputTokens": 2, "totalTokens": 12}}}
+    events = read(chunk("", **used), chunk("x"), chunk("", **used))
+    assert sum(isinstance(event, UsageReported) for event in events) == 2
+    told = end_of(events).usage
+    assert told is not None
+    assert told.input_tokens == 20
+
+
+def test_cost_is_that_of_the_session() -> None:
+    """In dollars; the model's name stands beside it."""
+    events = read(
+        update("usage_update", used=1, size=2, cost={"amount": 0.5, "currency": "USD"}, _meta={"_claude/model": "m"}),
+        update("usage_update", used=1, size=2, cost={"amount": 7, "currency": "EUR"}),
+        chunk("x"),
+    )
+    assert end_of(events).cost_usd == 0.5
+
+
+def test_a_surrogate_pair_in_two_chunks_is_one_character() -> None:
+    """The session joins it."""
+    assert end_of(read(chunk("a\ud83d"), chunk("\ude00b"))).reply == "a😀b"
+
+
+def test_plans_and_users_words() -> None:
+    """A plan is told; what was said in the user's role is no text, and ends a round."""
+    entries = [{"content": "Look", "status": "completed"}, {"content": "Do", "status": "pending"}]
+    events = read(
+        chunk("old"),
+        update("user_message_chunk", content={"type": "text", "text": "a prompt"}),
+        update("plan", entries=entries),
+        update("available_commands_update", availableCommands=[]),
+        chunk("new"),
+    )
+    [plan] = [event for event in events if isinstance(event, PlanChanged)]
+    assert [(item.text, item.status) for item in plan.items] == [("Look", "completed"), ("Do", "pending")]
+    assert (end_of(events).reply, texts(events)) == ("new", [("text", "old"), ("text", "new")])
+
+
+def test_what_is_not_known_is_told() -> None:
+    """A new kind of update, a new notification, and what is no message at all."""
+    stream = Stream("acp")
+    lines = [*opening(), update("telepathy"), {"jsonrpc": "2.0", "method": "session/dream"}, {"type": "log"}, 5, ["x"]]
+    stream.feed(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    assert set(stream.health.unknown_kinds) == {"session/update/telepathy", "session/dream", "log", "?"}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = st.sampled_from(
+    [
+        "toolCallId",
+        "status",
+        "title",
+        "kind",
+        "content",
+        "rawInput",
+        "rawOutput",
+        "_meta",
+        "messageId",
+        "entries",
+        "cost",
+    ]
+)
+KINDS = st.sampled_from(
+    ["tool_call", "tool_call_update", "agent_message_chunk", "usage_update", "plan", "user_message_chunk"]
+)
+LINES = st.one_of(
+    JSON,
+    st.builds(lambda kind, fields: update(kind, **fields), KINDS, st.dictionaries(KEYS, JSON, max_size=4)),
+    st.builds(lambda id, options, call: asking(id, options) | {"x": call}, JSON, JSON, JSON),
+    st.builds(lambda id, result: {"id": id, "result": result}, st.sampled_from([*Asked, 1101, "x"]) | JSON, JSON),
+    st.builds(lambda id, error: {"id": id, "error": error}, st.sampled_from([*Asked, 1101]) | JSON, JSON),
+    st.sampled_from([*opening(first=Asked.INITIALIZE), chunk("x"), answered(1007, {"stopReason": "end_turn"})]),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(LINES, max_size=8), st.booleans())
+def test_nothing_raises(lines: list[Any], ours: bool) -> None:
+    """Whatever the values are; what is said to the agent is one JSON object a line, and the contract holds."""
+    acp = Acp(Request(prompt="x", session_id="s1", model="m", allow="edits") if ours else None)
+    stream = Stream(acp, strict=True)
+    events: list[Event] = []
+    for line in lines:
+        for each in acp.take().splitlines():
+            assert isinstance(json.loads(each), dict)
+        events += stream.feed(json.dumps(line, allow_nan=True).encode() + b"\n")
+    acp.cancel()
+    acp.take()
+    assert verify(events + stream.close()) == []

@@ -1,0 +1,212 @@
+"""Acp against an agent that is made with the protocol's own package, over real pipes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp import schema
+
+from penstock.agents.acp import Acp
+from penstock.agents.base import HINT_ALLOW, HINT_REFUSE
+from penstock.commands import Request
+from penstock.events import Event, HintAnswered, HintRequested, RunEnded, ToolReturned
+from penstock.stream import Stream
+from penstock.testing.verify import verify
+
+PEER = Path(__file__).parents[1] / "acp_peer.py"
+LIMIT_SECONDS = 60
+
+SAID: dict[str, Any] = {
+    "initialize": schema.InitializeRequest,
+    "session/new": schema.NewSessionRequest,
+    "session/load": schema.LoadSessionRequest,
+    "session/fork": schema.ForkSessionRequest,
+    "session/resume": schema.ResumeSessionRequest,
+    "session/set_mode": schema.SetSessionModeRequest,
+    "session/set_config_option": schema.SetSessionConfigOptionSelectRequest,
+    "session/prompt": schema.PromptRequest,
+    "session/cancel": schema.CancelNotification,
+}
+
+
+@contextmanager
+def peer() -> Iterator[subprocess.Popen[bytes]]:
+    """The agent's process, which is killed in any case."""
+    process = subprocess.Popen([sys.executable, str(PEER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    watchdog = threading.Timer(LIMIT_SECONDS, process.kill)
+    watchdog.start()
+    try:
+        yield process
+    finally:
+        watchdog.cancel()
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            pipe.close()
+        process.wait()
+
+
+def drive(request: Request, on: Callable[[Acp, Event], Any] = lambda acp, event: None) -> tuple[list[Event], list[Any]]:
+    """Talk with the agent until it has answered: the events, and the messages that were said to it."""
+    acp = Acp(request)
+    stream = Stream(acp)
+    events: list[Event] = []
+    said: list[Any] = []
+    with peer() as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, b"")
+        while True:
+            for line in acp.take().splitlines(keepends=True):
+                said.append(json.loads(line))
+                process.stdin.write(line)
+            process.stdin.flush()
+            if acp.over:
+                break
+            found = stream.feed(next(lines))
+            for event in found:
+                events.append(event)
+                events += stream.tell(on(acp, event) or ())
+    events += stream.close()
+    assert verify(events) == []
+    assert stream.health.unknown_kinds == {}
+    for message in said:
+        check(message)
+    return events, said
+
+
+def check(message: Any) -> None:
+    """What is said is what the protocol's own types take."""
+    assert message["jsonrpc"] == "2.0"
+    method = message.get("method")
+    if method in SAID:
+        SAID[method].model_validate(message["params"])
+    elif "result" in message:
+        schema.RequestPermissionResponse.model_validate(message["result"])
+    elif "error" in message:
+        schema.Error.model_validate(message["error"])
+    else:
+        assert method.startswith("_penstock/")
+
+
+def end_of(events: list[Event]) -> RunEnded:
+    """The last event."""
+    assert isinstance(events[-1], RunEnded)
+    return events[-1]
+
+
+def answering(text: str) -> Callable[[Acp, Event], Any]:
+    """Answers each question so."""
+    return lambda acp, event: acp.answer(event.id, text) if isinstance(event, HintRequested) else ()
+
+
+def test_a_prompt_is_answered(tmp_path: Path) -> None:
+    """The reply, the session and the figures are the agent's; the tokens that were cached are part of the input."""
+    events, said = drive(Request(prompt="hello — 世界", cwd=str(tmp_path)))
+    end = end_of(events)
+    assert (end.outcome, end.reply, end.session_id) == ("ok", "hello — 世界", f"new-in-{tmp_path.name}")
+    assert end.usage is not None
+    assert (end.usage.input_tokens, end.usage.output_tokens, end.usage.cached_tokens) == (15, 4, 5)
+    assert [message["method"] for message in said] == ["initialize", "session/new", "session/prompt"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "chosen", "told", "failed"),
+    [
+        (HINT_ALLOW, "once", "Yes, once", False),
+        (HINT_REFUSE, "never", "No", True),
+        ("Always", "always", "Always", False),
+        ("once", "once", "Yes, once", False),
+        ("what?", "never", "No", True),
+    ],
+)
+def test_a_permission_is_asked_and_answered(answer: str, chosen: str, told: str, failed: bool) -> None:
+    """By the words that allow and refuse, or by an option's name or id; anything else refuses."""
+    events, _ = drive(Request(prompt="permission"), answering(answer))
+    [asked] = [event for event in events if isinstance(event, HintRequested)]
+    assert (asked.text, asked.options, asked.blocking) == ("Remove all: /all", ["Always", "Yes, once", "No"], True)
+    assert [event.text for event in events if isinstance(event, HintAnswered)] == [told]
+    [returned] = [event for event in events if isinstance(event, ToolReturned)]
+    assert (returned.text, returned.is_error) == (f"asked: {chosen}", failed)
+    assert end_of(events).reply == f"asked: {chosen}"
+
+
+def test_a_mode_that_allows_all_is_set() -> None:
+    """Then nobody is asked."""
+    events, said = drive(Request(prompt="permission", allow="all"))
+    assert [message["params"]["modeId"] for message in said if message.get("method") == "session/set_mode"] == ["yolo"]
+    assert not any(isinstance(event, HintRequested) for event in events)
+    assert end_of(events).reply == "asked: nobody"
+
+
+def test_edits_are_allowed_where_there_is_no_mode_for_them() -> None:
+    """Penstock answers what is asked about files."""
+    events, _ = drive(Request(prompt="permission", allow="edits"))
+    assert not any(isinstance(event, HintRequested) for event in events)
+    assert end_of(events).reply == "asked: once"
+
+
+def test_a_cancel_ends_the_turn() -> None:
+    """The text stays, and the outcome says it."""
+    events, said = drive(
+        Request(prompt="wait"), lambda acp, event: acp.cancel() and () if type(event).__name__ == "Delta" else ()
+    )
+    assert (end_of(events).outcome, end_of(events).reply) == ("cancelled", "waiting")
+    assert said[-1]["method"] == "session/cancel"
+
+
+def test_a_cancel_gives_up_the_question() -> None:
+    """The agent is told so, and the reader too."""
+    events, _ = drive(
+        Request(prompt="permission"), lambda acp, event: acp.cancel() and () if isinstance(event, HintRequested) else ()
+    )
+    assert [event.text for event in events if isinstance(event, HintAnswered)] == ["cancelled"]
+    assert end_of(events).reply == "asked: cancelled"
+
+
+def test_the_history_of_a_loaded_session_is_no_reply() -> None:
+    """Neither what comes before the answer nor what comes after it."""
+    events, said = drive(Request(prompt="new words", session_id="known-session"))
+    end = end_of(events)
+    assert (end.outcome, end.reply, end.session_id) == ("ok", "new words", "known-session")
+    assert not any("old" in getattr(event, "text", "") for event in events)
+    assert [message["method"] for message in said if not message["method"].startswith("_")] == [
+        "initialize",
+        "session/load",
+        "session/prompt",
+    ]
+
+
+def test_a_fork_has_a_new_id() -> None:
+    """The agent's own."""
+    events, _ = drive(Request(prompt="hi there", session_id="known-session", fork=True))
+    assert (end_of(events).session_id, end_of(events).reply) == ("fork-of-known-session", "hi there")
+
+
+def test_an_unknown_session_is_an_error() -> None:
+    """Nothing is prompted, and the reason is the agent's."""
+    events, said = drive(Request(prompt="hi", session_id="nobody"))
+    end = end_of(events)
+    assert (end.outcome, end.reply) == ("error", "")
+    assert "not found" in (end.reason or "")
+    assert all(message.get("method") != "session/prompt" for message in said)
+
+
+def test_a_failed_prompt_tells_its_reason() -> None:
+    """With the details that the error carries."""
+    events, _ = drive(Request(prompt="fail"))
+    assert (end_of(events).outcome, end_of(events).reason) == ("error", "Internal error: nothing works today")
+
+
+def test_what_was_not_offered_is_refused() -> None:
+    """Files, terminals and made-up methods get a proper error, so the agent goes on."""
+    events, _ = drive(Request(prompt="files"))
+    assert end_of(events).reply == "-32601 -32601 -32601 -32601"
