@@ -73,7 +73,7 @@ def plan(
         own = msgspec.structs.replace(own, command=list(command), adapter=adapter or own.adapter)
     if name.startswith(ACP):
         words = _words(name)
-        chosen, reader, start = "acp", registry.load("acp:Acp")(request), Command(argv=(*words, *request.args))
+        chosen, reader, start = "acp", registry.load("acp.dialogue:Acp")(request), Command(argv=(*words, *request.args))
         agent = os.path.basename(words[0])
     elif own.command is not None and name.partition("/")[0] not in registry.AGENTS:
         agent = name
@@ -184,7 +184,7 @@ def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Ada
     if own.protocol is not None and own.protocol != "acp":
         raise ConfigError(f"[agents.{name}] protocol is {own.protocol!r}", expected='"acp"')
     if own.protocol == "acp":
-        return "acp", registry.load("acp:Acp")(request), Command(argv=(*own.command, *request.args))
+        return "acp", registry.load("acp.dialogue:Acp")(request), Command(argv=(*own.command, *request.args))
     from penstock.agents.generic import Generic
 
     adapter = registry.make(own.adapter) if own.adapter else Generic(own.events)

@@ -61,30 +61,30 @@ AGENTS: dict[str, Entry] = {
     "claude": Entry(
         {
             "exec": Route("claude:Claude", "claude", fork=True),
-            "acp": Route("acp:Acp", "claude-agent-acp", "claude:acp", fork=True),
+            "acp": Route("acp.dialogue:Acp", "claude-agent-acp", "claude:acp", fork=True),
         },
         _npm("@anthropic-ai/claude-code"),
         "2.1.329",
     ),
     "codex": Entry(
         {
-            "server": Route("codex_server:CodexServer", "codex", fork=True),
-            "exec": Route("codex:Codex", "codex", live=False, fork=True),
-            "acp": Route("acp:Acp", "codex-acp", "codex:acp"),
+            "server": Route("codex.server:CodexServer", "codex", fork=True),
+            "exec": Route("codex.exec:Codex", "codex", live=False, fork=True),
+            "acp": Route("acp.dialogue:Acp", "codex-acp", "codex.exec:acp"),
         },
         _npm("@openai/codex"),
         "0.169.0",
     ),
     "gemini": Entry(
-        {"exec": Route("gemini:Gemini", "gemini"), "acp": Route("acp:Acp", "gemini", "gemini:acp")},
+        {"exec": Route("gemini:Gemini", "gemini"), "acp": Route("acp.dialogue:Acp", "gemini", "gemini:acp")},
         _npm("@google/gemini-cli"),
         "0.61.0",
     ),
     "opencode": Entry(
         {
-            "server": Route("opencode_server:OpenCodeServer", "opencode", fork=True),
-            "exec": Route("opencode:OpenCode", "opencode", live=False, fork=True),
-            "acp": Route("acp:Acp", "opencode", "opencode:acp", fork=True),
+            "server": Route("opencode.server:OpenCodeServer", "opencode", fork=True),
+            "exec": Route("opencode.exec:OpenCode", "opencode", live=False, fork=True),
+            "acp": Route("acp.dialogue:Acp", "opencode", "opencode.exec:acp", fork=True),
         },
         _npm("opencode-ai"),
         "1.18.33",
@@ -93,18 +93,18 @@ AGENTS: dict[str, Entry] = {
         {"exec": Route("cursor:Cursor", "cursor-agent")}, "curl https://cursor.com/install -fsS | bash", proven=False
     ),
     "qwen": Entry(
-        {"exec": Route("qwen:Qwen", "qwen"), "acp": Route("acp:Acp", "qwen", "qwen:acp")},
+        {"exec": Route("qwen:Qwen", "qwen"), "acp": Route("acp.dialogue:Acp", "qwen", "qwen:acp")},
         _npm("@qwen-code/qwen-code"),
         "0.15.10",
     ),
     "copilot": Entry(
-        {"exec": Route("copilot:Copilot", "copilot"), "acp": Route("acp:Acp", "copilot", "copilot:acp")},
+        {"exec": Route("copilot:Copilot", "copilot"), "acp": Route("acp.dialogue:Acp", "copilot", "copilot:acp")},
         _npm("@github/copilot"),
         "1.0.102",
     ),
     "pi": Entry({"exec": Route("pi:Pi", "pi", fork=True)}, _npm("@mariozechner/pi-coding-agent"), "0.73.1"),
     "cline": Entry(
-        {"exec": Route("cline:Cline", "cline", resume=False), "acp": Route("acp:Acp", "cline", "cline:acp")},
+        {"exec": Route("cline:Cline", "cline", resume=False), "acp": Route("acp.dialogue:Acp", "cline", "cline:acp")},
         _npm("cline"),
         "3.0.65",
     ),
@@ -112,7 +112,7 @@ AGENTS: dict[str, Entry] = {
     "ollama": Entry(
         {"exec": Route("ollama:Ollama", "", resume=False)}, "see https://ollama.com/download", proven=False
     ),
-    "acp": Entry({"acp": Route("acp:Acp", "", fork=True)}, "any program that speaks ACP on its stdio"),
+    "acp": Entry({"acp": Route("acp.dialogue:Acp", "", fork=True)}, "any program that speaks ACP on its stdio"),
     "generic": Entry({"exec": Route("generic:Generic", "", resume=False)}, proven=False),
 }
 """The agents. A name may go on after a slash: `ccs/glm` is a profile, `codex/server` a route to be read."""

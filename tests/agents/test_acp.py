@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import updates as up
-from penstock.agents.acp import Acp, Asked
+from penstock.agents.acp.dialogue import Acp, Asked
 from penstock.agents.base import HINT_ALLOW, HINT_REFUSE, Adapter, Dialogue
 from penstock.commands import Request
 from penstock.events import BlockEnded, Event, PlanChanged, RunEnded, ToolCalled, ToolReturned, UsageReported

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from acp import schema
 
-from penstock.agents.acp import Acp
+from penstock.agents.acp.dialogue import Acp
 from penstock.agents.base import HINT_ALLOW, HINT_REFUSE
 from penstock.commands import Request
 from penstock.events import Event, HintAnswered, HintRequested, RunEnded, ToolReturned

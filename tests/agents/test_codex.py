@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from penstock import updates as up
-from penstock.agents.codex import Codex, Item, unwrapped
+from penstock.agents.codex.exec import Codex, Item, unwrapped
 from penstock.events import PlanItem
 
 

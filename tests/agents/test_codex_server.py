@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import updates as up
 from penstock.agents.base import HINT_ALLOW, HINT_REFUSE, Dialogue, Startable
-from penstock.agents.codex_server import NO_SUCH_METHOD, SETTLED, CodexServer
+from penstock.agents.codex.server import NO_SUCH_METHOD, SETTLED, CodexServer
 from penstock.commands import Allow, Request
 from penstock.errors import UsageError
 from penstock.events import BlockEnded, Delta, Event, HintRequested, PlanItem, RunEnded, ToolCalled, ToolReturned

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from penstock import updates as up
-from penstock.agents.opencode import OpenCode
+from penstock.agents.opencode.exec import OpenCode
 from penstock.events import PlanItem
 
 

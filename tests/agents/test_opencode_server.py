@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import updates as up
 from penstock.agents.base import HINT_ALLOW, HINT_REFUSE, Dialogue
-from penstock.agents.opencode_server import OpenCodeServer
+from penstock.agents.opencode.server import OpenCodeServer
 from penstock.commands import Request
 from penstock.errors import UsageError
 from penstock.events import BlockEnded, BlockStarted, Event, Replied, RunEnded, ToolCalled, ToolReturned

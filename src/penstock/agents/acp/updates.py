@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.agents._acp_calls import Call, Calls, meta_of
-from penstock.agents._acp_end import model_of_usage, usage_of
 from penstock.agents._values import as_dict, as_float, plan_items, text_of, text_or
+from penstock.agents.acp.calls import Call, Calls, meta_of
+from penstock.agents.acp.end import model_of_usage, usage_of
 from penstock.events import Kind, NoticeCode
 from penstock.updates import (
     Failure,

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.agents._codex_items import Item as Item
-from penstock.agents._codex_items import read_item, usage_of
-from penstock.agents._codex_items import unwrapped as unwrapped
 from penstock.agents._starting import granted, no_fork, no_profile, option, piped
 from penstock.agents._values import as_dict, inner_message, text_of, text_or
+from penstock.agents.codex.items import Item as Item
+from penstock.agents.codex.items import read_item, usage_of
+from penstock.agents.codex.items import unwrapped as unwrapped
 from penstock.commands import Command, Request
 from penstock.updates import MessageEnd, Notice, Result, RunStart, Traits, Unknown, Update
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents._codex_items import unwrapped
 from penstock.agents._values import as_dict, as_list, compact, text_of
 from penstock.agents.base import HINT_ALLOW, HINT_REFUSE
+from penstock.agents.codex.items import unwrapped
 
 MAX_SHOWN_CHARS = 4000
 """What is shown of a change that is asked about."""

@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.agents._opencode_parts import (
+from penstock.agents._starting import granted, no_profile, option, piped
+from penstock.agents._values import as_dict, text_of, text_or
+from penstock.agents.opencode.parts import (
     Part,
     answer_of,
     read_finish,
@@ -19,8 +21,6 @@ from penstock.agents._opencode_parts import (
     read_tool,
     reason_of,
 )
-from penstock.agents._starting import granted, no_profile, option, piped
-from penstock.agents._values import as_dict, text_of, text_or
 from penstock.commands import Command, Request
 from penstock.updates import Failure, MessageStart, Notice, RunStart, Traits, TurnMark, Unknown, Update
 

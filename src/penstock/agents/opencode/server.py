@@ -13,7 +13,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.agents._opencode_parts import (
+from penstock.agents._starting import no_profile
+from penstock.agents._values import as_dict, as_int, text_of, text_or
+from penstock.agents.base import HINT_ALLOW
+from penstock.agents.opencode.parts import (
     Part,
     answer_of,
     read_call,
@@ -22,10 +25,7 @@ from penstock.agents._opencode_parts import (
     read_tool,
     reason_of,
 )
-from penstock.agents._opencode_questions import Questions
-from penstock.agents._starting import no_profile
-from penstock.agents._values import as_dict, as_int, text_of, text_or
-from penstock.agents.base import HINT_ALLOW
+from penstock.agents.opencode.questions import Questions
 from penstock.commands import Command, Request, encoded
 from penstock.decoding import fit
 from penstock.errors import UsageError

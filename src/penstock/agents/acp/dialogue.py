@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.agents._acp_calls import Call, question_of
-from penstock.agents._acp_end import ended, reason_of
-from penstock.agents._acp_setup import Setting, mode_setting, mode_value, model_setting, model_value, session_request
-from penstock.agents._acp_updates import Happenings
 from penstock.agents._values import as_dict, as_list, text_of, text_or
+from penstock.agents.acp.calls import Call, question_of
+from penstock.agents.acp.end import ended, reason_of
+from penstock.agents.acp.setup import Setting, mode_setting, mode_value, model_setting, model_value, session_request
+from penstock.agents.acp.updates import Happenings
 from penstock.agents.base import HINT_ALLOW, HINT_REFUSE
 from penstock.commands import Request
 from penstock.decoding import well_formed
