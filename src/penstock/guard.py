@@ -1,9 +1,10 @@
 """The guard: a small process of its own between Penstock and an agent, which lets no process outlive the run.
 
-It is run as a file (`python -I -S guard.py CONTROL PROGRAM ARG…`), starts the agent in a session of its own, and
-does what it is told through the socket CONTROL. When the socket closes, as it does when Penstock is killed with
--9, it kills all that is left. As the agent's parent and (on Linux) the subreaper of everything below it, it
-finds a grandchild that went into a session of its own too, and it may use what is unsafe in a program with threads.
+It is run as a file (`python -I -S guard.py CONTROL PARENT PROGRAM ARG…`), starts the agent in a session of its
+own, and does what it is told through the socket CONTROL. When the socket closes or the process PARENT is gone, as
+happens when Penstock is killed with -9, it kills all that is left. As the agent's parent and (on Linux) the
+subreaper of everything below it, it finds a grandchild that went into a session of its own too, and it may use what
+is unsafe in a program with threads.
 
 It is told one byte: `I`, `T` signal the agent's group, `K` kills everything and ends the guard. It tells lines:
 `started PID`, `failed ERRNO`, `exited CODE SIGNAL` (one of the two is 0). It ends by itself, and so closes the
@@ -31,29 +32,34 @@ KILL_ROUND_SECONDS = 0.005
 KILL_SECONDS = 10.0
 """So long the guard goes on killing: a process in an uninterruptible system call dies when that returns."""
 
+SUBREAPER = sys.platform == "linux"
+"""Whether orphans become children of the guard. Elsewhere only the agent's group is known."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 DEFAULT_AGAIN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 
 
-def main(control: int, argv: list[str]) -> None:
+def main(control: int, parent: int, argv: list[str]) -> None:
     """Guard one agent to its end."""
     os.set_inheritable(control, False)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # of the thread that started it
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     prctl = _prctl()
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake = _child_signals()
-    parent = os.getppid()
     leader = _start(control, argv, prctl)
     if leader is None:
         return
     _let_go_of_pipes()
     guard = Guard(control, leader)
+    poll = select.poll()  # not `select`, which knows no descriptor above 1023
+    poll.register(control, select.POLLIN)
+    poll.register(wake, select.POLLIN)
     while guard.reap():
-        ready, _, _ = select.select([control, wake], [], [], PARENT_POLL_SECONDS)
+        ready = [fd for fd, _ in poll.poll(PARENT_POLL_SECONDS * 1000)]
         if wake in ready:
             os.read(wake, 4096)
-        order = os.read(control, 1) if control in ready else None
+        order = _order(control) if control in ready else None
         if order in (b"", b"K") or os.getppid() != parent:
             guard.kill()
             return
@@ -75,7 +81,7 @@ class Guard:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return False
+                return not SUBREAPER and _succeeds(os.killpg, self._leader, 0)
             if pid == 0:
                 return True
             if pid == self._leader:
@@ -85,21 +91,21 @@ class Guard:
 
     def signal(self, number: int) -> None:
         """Signal the agent's group, also where its leader is gone and others of it are left."""
-        if self._lives:
-            _try(os.killpg, self._leader, number)
+        if self._lives or not SUBREAPER:
+            _succeeds(os.killpg, self._leader, number)
             return
         for pid, group in descendants():
             if group == self._leader:
-                _try(os.kill, pid, number)
+                _succeeds(os.kill, pid, number)
 
     def kill(self) -> None:
         """Kill everything below the guard, until nothing is left."""
         end = time.monotonic() + KILL_SECONDS
         while self.reap() and time.monotonic() < end:
-            if self._lives:
-                _try(os.killpg, self._leader, signal.SIGKILL)
+            if self._lives or not SUBREAPER:
+                _succeeds(os.killpg, self._leader, signal.SIGKILL)
             for pid, _ in descendants():
-                _try(os.kill, pid, signal.SIGKILL)
+                _succeeds(os.kill, pid, signal.SIGKILL)
             time.sleep(KILL_ROUND_SECONDS)
 
 
@@ -131,8 +137,12 @@ def descendants() -> list[tuple[int, int]]:
 def _start(control: int, argv: list[str], prctl: Callable[[int, int], int]) -> int | None:
     """Start the agent; None where it cannot be executed, which is told."""
     guard = os.getpid()
-    read_end, write_end = os.pipe()  # closed by a successful exec
-    leader = os.fork()
+    try:
+        read_end, write_end = os.pipe()  # closed by a successful exec
+        leader = os.fork()
+    except OSError as error:
+        _tell(control, f"failed {error.errno}")
+        return None
     if leader == 0:
         try:
             os.setsid()
@@ -186,16 +196,25 @@ def _let_go_of_pipes() -> None:
     os.close(null)
 
 
+def _order(control: int) -> bytes:
+    try:
+        return os.read(control, 1)
+    except OSError:
+        return b""  # reset: it was closed before all was read that was told
+
+
 def _tell(control: int, line: str) -> None:
-    _try(os.write, control, line.encode() + b"\n")
+    _succeeds(os.write, control, line.encode() + b"\n")
 
 
-def _try(call: Callable[..., object], *args: object) -> None:
+def _succeeds(call: Callable[..., object], *args: object) -> bool:
+    """False where the one that it is meant for is gone, and needs nothing any more."""
     try:
         call(*args)
     except OSError:
-        pass  # who is gone needs nothing any more
+        return False
+    return True
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -12,9 +12,10 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 
-from penstock.errors import TransportError
+from penstock.errors import TransportError, UsageError
 
 MARK = "PENSTOCK_RUN"
 """The variable by which a process is known to belong to a run, in whatever group or session it is."""
@@ -22,6 +23,7 @@ MARK = "PENSTOCK_RUN"
 GUARD = os.path.join(os.path.dirname(__file__), "guard.py")
 END_SECONDS = 12.0
 """So long the guard may take to kill what is left: more than it gives itself."""
+SWEEP_ROUND_SECONDS = 0.005
 
 
 class Exited:
@@ -44,6 +46,7 @@ class Process:
 
     Raises:
         TransportError: the guard cannot be started (no file descriptor, no memory, no process left).
+        UsageError: the environment or an argument is none that a program can be given.
     """
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, mark: str) -> None:
@@ -59,6 +62,9 @@ class Process:
         self._fds: set[int] = set()
         try:
             self._guard = self._start(argv, {**env, MARK: mark}, cwd)
+        except ValueError as error:
+            self._let_go()
+            raise UsageError(f"a program cannot be given this environment or argument: {error}") from error
         except OSError as error:
             self._let_go()
             raise TransportError(
@@ -82,7 +88,7 @@ class Process:
             for fd in self._fds:
                 os.set_blocking(fd, False)
             return subprocess.Popen(
-                [sys.executable, "-I", "-S", GUARD, str(theirs[3]), *argv],
+                [sys.executable, "-I", "-S", GUARD, str(theirs[3]), str(os.getpid()), *argv],
                 stdin=theirs[0],
                 stdout=theirs[1],
                 stderr=theirs[2],
@@ -123,26 +129,31 @@ class Process:
     def _guard_ended(self) -> None:
         self.gone = True
         status = self._guard.wait()
-        if status != 0 or (self.exited is None and self.failed is None and self.pid is None):
-            # Somebody killed the guard, or it could not even begin: what it did not tell is not known.
-            self.sweep()
-        if self.exited is None and self.failed is None:
+        told = self.exited is not None or self.failed is not None
+        if status != 0 or not told:
+            self.sweep()  # somebody killed the guard
+        if not told:
             self.exited = Exited(0, signal.SIGKILL)
 
     def signal(self, order: str) -> None:
         """`I`, `T`: interrupt or terminate the agent's group; `K`: kill all that is left of the run."""
+        if self.control not in self._fds:
+            return  # closed, and its number may be somebody else's by now
         try:
             os.write(self.control, order.encode())
         except OSError:
             pass  # the guard has gone, and with it everything
 
     def sweep(self) -> None:
-        """Kill what bears the run's mark, where no guard does it."""
-        for pid in marked(self.mark):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
+        """Kill what bears the run's mark, where no guard does it, until nothing is left."""
+        end = time.monotonic() + END_SECONDS
+        while (left := marked(self.mark)) and time.monotonic() < end:
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
+            time.sleep(SWEEP_ROUND_SECONDS)
 
     def close_fd(self, fd: int) -> None:
         """Close one of the four; again: nothing."""
@@ -150,14 +161,21 @@ class Process:
             self._fds.discard(fd)
             os.close(fd)
 
+    def abandon(self) -> None:
+        """Kill the guard, which does not do what it is told. The agent dies with it, and `news` kills the rest."""
+        self._guard.kill()
+
     def end(self) -> None:
         """Kill what is left, wait until it is gone, and let go of everything."""
         self.signal("K")
-        while not self.gone and select.select([self.control], [], [], END_SECONDS)[0]:
+        poll = select.poll()
+        if not self.gone:
+            poll.register(self.control, select.POLLIN)
+        while not self.gone and poll.poll(END_SECONDS * 1000):
             self.news()
         self._let_go()
         if not self.gone:
-            self._guard.kill()
+            self.abandon()
             self._guard_ended()
 
     def _let_go(self) -> None:

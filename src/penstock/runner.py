@@ -12,8 +12,10 @@ stands still costs memory (up to `MAX_WAITING_BYTES`), never text. What a run gu
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
+import signal
 import threading
 import time
 from collections import deque
@@ -25,9 +27,9 @@ import msgspec
 from penstock.agents.base import HINT_ALLOW, HINT_REFUSE, Dialogue
 from penstock.contract.ending import Exit
 from penstock.errors import AgentNotFound, PenstockError, TransportError
-from penstock.events import Event, HintRequested, MessageStarted, Replied, RunEnded
+from penstock.events import Event, HintAnswered, HintRequested, MessageStarted, Replied, RunEnded
 from penstock.inputs import MAX_WAITING_BYTES, READ_BYTES
-from penstock.process import Exited, Process
+from penstock.process import END_SECONDS, Exited, Process
 from penstock.stream import Stream
 from penstock.updates import Notice, Update
 
@@ -73,7 +75,10 @@ class Outbox:
     def __init__(self, limit: int = MAX_WAITING_BYTES) -> None:
         self.on_put: Callable[[], None] = lambda: None
         """Called from the run's thread when there is something to take."""
+        self.on_room: Callable[[], None] = lambda: None
+        """Called from the reader's thread when there is room again."""
         self._limit = limit
+        self._pid = os.getpid()
         self._batches: deque[tuple[list[Event], int]] = deque()
         self._bytes = 0
         self._over = False
@@ -95,14 +100,22 @@ class Outbox:
         return self._bytes >= self._limit
 
     def take(self, *, wait: bool = True) -> list[Event] | None:
-        """The oldest batch; None when the run is over. Without `wait` an empty one where there is none yet."""
+        """The oldest batch; None when the run is over. Without `wait` an empty one where there is none yet.
+
+        In a fork of the process, which has no thread that could put any: None.
+        """
+        if os.getpid() != self._pid:
+            return None
         with self._changed:
             while wait and not self._batches and not self._over:
                 self._changed.wait()
             if not self._batches:
                 return None if self._over else []
+            was_full = self.full
             events, size = self._batches.popleft()
             self._bytes -= size
+        if was_full:
+            self.on_room()
         return events
 
 
@@ -118,6 +131,7 @@ class Supervisor:
     def __init__(self, launch: Launch, limits: Limits, *, allow: Allow, ask: bool, journal: Journal | None) -> None:
         self.stream = Stream(launch.reader, label=launch.label, run=launch.number)
         self.outbox = Outbox()
+        self.outbox.on_room = self.taken
         self.exited: Exited | None = None
         self.error: BaseException | None = None
         """A bug in Penstock that ended the run, or what kept it from starting."""
@@ -132,6 +146,8 @@ class Supervisor:
         self._thread = threading.Thread(target=self._supervise, name=f"penstock {launch.label}", daemon=True)
         self._orders: deque[Callable[[], None]] = deque()
         self._wake_out, self._wake_in = -1, -1
+        self._waking = threading.Lock()
+        self._pid = os.getpid()
         self._stage: Stage = "running"
         self._stage_ends: float | None = None
         self._why = ""
@@ -151,11 +167,21 @@ class Supervisor:
             AgentNotFound: it cannot be executed.
             TransportError: no process can be started.
         """
-        self._wake_out, self._wake_in = os.pipe()
-        os.set_blocking(self._wake_in, False)
-        os.set_blocking(self._wake_out, False)
-        self._thread.start()
-        self._started.wait()
+        try:
+            self._wake_out, self._wake_in = os.pipe()
+            os.set_blocking(self._wake_in, False)
+            os.set_blocking(self._wake_out, False)
+            self._thread.start()
+            self._started.wait()
+        except (OSError, RuntimeError) as error:
+            self._let_go()
+            raise TransportError(
+                f"no run can be started: {error}", way_out="look at the limits of this machine"
+            ) from error
+        except BaseException:  # Ctrl-C: nobody will hold what was started
+            self.kill()
+            self.join()
+            raise
         if isinstance(self.error, PenstockError):
             self._thread.join()
             raise self.error
@@ -178,15 +204,20 @@ class Supervisor:
 
     def join(self, seconds: float | None = None) -> bool:
         """Wait for the end of the process and all it started; whether it came."""
-        self._thread.join(seconds)
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def _order(self, order: Callable[[], None]) -> None:
+        if os.getpid() != self._pid:
+            return  # in a fork of the process, which has no part in the run
         self._orders.append(order)
-        try:
-            os.write(self._wake_in, b".")
-        except OSError:
-            pass  # it is awake already, or over
+        with self._waking:  # else the number could be another file's when it is written to
+            if self._wake_in >= 0:
+                try:
+                    os.write(self._wake_in, b".")
+                except OSError:
+                    pass  # it is awake already
 
     # --- the thread --------------------------------------------------------------------------------
 
@@ -194,6 +225,7 @@ class Supervisor:
         self._begin = time.monotonic()
         self._last_sign = self._begin
         process: Process | None = None
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})  # a program may have it at its default, which kills
         try:
             command = self._launch.command
             process = Process(command.argv, self._launch.env, self._launch.cwd, self._launch.mark)
@@ -201,6 +233,8 @@ class Supervisor:
             with selectors.DefaultSelector() as selector:
                 self._selector = selector
                 self._loop()
+        except OSError as error:
+            self.error = TransportError(f"the run failed: {error}", way_out="look at the limits of this machine")
         except BaseException as error:
             self.error = error
         finally:
@@ -216,13 +250,21 @@ class Supervisor:
         try:
             last = self.stream.close(self._exit(), self._now())
             self._end_journal(last)
+        except BaseException as error:
+            self.error = self.error or error
         finally:
-            # Nobody may wait for a thread that died, whatever it died of.
-            self.outbox.put(last, 0, over=True)
-            for fd in (self._wake_out, self._wake_in):
+            self._let_go(last)
+
+    def _let_go(self, last: Sequence[Event] = ()) -> None:
+        """Nobody may wait for a thread that died, whatever it died of."""
+        with self._waking:
+            for fd in {self._wake_out, self._wake_in} - {-1}:
                 os.close(fd)
-            self._wake_in = -1
-            self._started.set()
+            self._wake_out = self._wake_in = -1
+        self._started.set()
+        self.outbox.put(list(last), 0, over=True)
+        if self._journal is not None:
+            self._journal.close()
 
     def _now(self) -> int:
         return int((time.monotonic() - self._begin) * 1000)
@@ -237,6 +279,7 @@ class Supervisor:
         }
         for fd, handler in handlers.items():
             selector.register(fd, selectors.EVENT_READ, handler)
+        self._take_orders()  # what came before there was anybody to wake
         self._collect_words()
         while not (process.gone and not self._stdout_open):
             self._heed_reader()
@@ -257,6 +300,14 @@ class Supervisor:
         elif not reading and not self.outbox.full:
             selector.register(process.stdout, selectors.EVENT_READ, self._read_stdout)
             self._last_sign = time.monotonic()
+            if self._stage == "replied" and self.exited is None:
+                self._stage_ends = None  # it could not write what it still has to say
+                self._await_exit()
+
+    @property
+    def _held(self) -> bool:
+        """Whether it is Penstock that does not read, so that the agent cannot go on."""
+        return self._stdout_open and self._process.stdout not in self._selector.get_map()
 
     # --- bytes -------------------------------------------------------------------------------------
 
@@ -271,8 +322,8 @@ class Supervisor:
             self._close(self._process.stdout)
             self._stdout_open = False
             if self.exited is not None:
-                self._enter("killed", None)
-            elif self._stage == "running":
+                self._kill()
+            elif self._stage == "running" or (self._stage == "replied" and self._stage_ends is None):
                 self._stage_ends = self._last_sign + self._limits.exit_grace
 
     def _receive(self, data: bytes) -> None:
@@ -289,11 +340,16 @@ class Supervisor:
             kind = type(event)
             if kind is HintRequested:
                 self._hinted(event)  # type: ignore[arg-type]  # narrowed by its exact type, for speed
+            elif kind is HintAnswered:
+                self._waiting_hints.pop(event.id, None)  # type: ignore[union-attr]  # the same
+            elif self.exited is not None:
+                pass  # nothing is waited for any more
             elif kind is Replied and self._stage == "running":
                 self._stage = "replied"
             elif kind is MessageStarted and event.parent is None and self._stage == "replied":
                 self._stage, self._stage_ends = "running", None  # it has more to say
-        if self._stage == "replied":
+                self._worked = False
+        if self._stage == "replied" and self._stdout_open and self.exited is None:
             self._await_exit()
         self._tell_journal_trouble()
 
@@ -316,9 +372,7 @@ class Supervisor:
         process = self._process
         process.news()
         if process.failed is not None and not self._started.is_set():
-            name = self._launch.command.argv[0]
-            why = f"{name!r} cannot be executed: {os.strerror(process.failed)}"
-            self.error = AgentNotFound(self._launch.label, name, why=why)
+            self.error = self._not_executed(process.failed)
         if process.pid is not None or process.failed is not None:
             self._started.set()
         if process.exited is not None and self.exited is None:
@@ -326,10 +380,17 @@ class Supervisor:
             if self._stdout_open:
                 self._stage_ends = time.monotonic() + self._limits.exit_grace
             else:
-                self._enter("killed", None)  # whoever is left has nothing to say
+                self._kill()  # whoever is left has nothing to say
         if process.gone:
             self._close(process.control)
             self._stage_ends = time.monotonic()  # nobody is left who could write: what is in the pipe is all
+
+    def _not_executed(self, number: int) -> PenstockError:
+        name = self._launch.command.argv[0]
+        why = f"{name!r} cannot be executed: {os.strerror(number)}"
+        if number in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
+            return TransportError(why, way_out="look at the limits of this machine")
+        return AgentNotFound(self._launch.agent, name, why=why)
 
     def _collect_words(self) -> None:
         """Take what the dialogue has to say, and write as much as goes."""
@@ -379,12 +440,12 @@ class Supervisor:
     def _alarms(self) -> list[tuple[float, Callable[[], None]]]:
         limits, stopping = self._limits, self._stage not in ("running", "replied")
         alarms: list[tuple[float, Callable[[], None]]] = []
-        if self._stage_ends is not None:
+        held = self._held and self.exited is None
+        if self._stage_ends is not None and (stopping or not held):
             alarms.append((self._stage_ends, self._next_stage))
         if not stopping and limits.timeout is not None:
             alarms.append((self._begin + limits.timeout, self._too_long))
-        reading = not self._stdout_open or self._process.stdout in self._selector.get_map()
-        if not stopping and limits.idle is not None and reading and not self._waiting_hints:
+        if not stopping and limits.idle is not None and not self._held and not self._waiting_hints:
             alarms.append((self._last_sign + limits.idle, self._too_quiet))
         return alarms
 
@@ -411,7 +472,7 @@ class Supervisor:
         self._stop_late(f"no output for {self._limits.idle:g} s")
 
     def _stop_late(self, why: str) -> None:
-        if self._stage == "replied" and not self.stream.working:
+        if self.exited is not None or (self._stage == "replied" and not self.stream.working):
             self._next_stage()  # all is said: this only shortens its grace
             return
         self._timed_out = True
@@ -432,7 +493,7 @@ class Supervisor:
 
     def _kill_now(self) -> None:
         self._cancel()
-        self._enter("killed", None)
+        self._kill()
 
     def _stop(self, seconds: float) -> None:
         """Interrupt the agent, which then has so long."""
@@ -440,10 +501,14 @@ class Supervisor:
         self._write()
         self._enter("interrupted", seconds)
 
-    def _enter(self, stage: Stage, seconds: float | None) -> None:
+    def _kill(self) -> None:
+        """Kill all that is left."""
+        self._enter("killed", END_SECONDS)
+
+    def _enter(self, stage: Stage, seconds: float) -> None:
         order = {"interrupted": "I", "terminated": "T", "killed": "K"}.get(stage)
         self._stage = stage
-        self._stage_ends = None if seconds is None else time.monotonic() + seconds
+        self._stage_ends = time.monotonic() + seconds
         if order is not None:
             self._stopped = self._stopped or self.exited is None
             self._process.signal(order)
@@ -458,8 +523,11 @@ class Supervisor:
                 self._receive(data)
             self._close(self._process.stdout)
             self._stdout_open = False
+        elif self._stage == "killed":
+            self._process.abandon()
+            self._stage_ends = None
         elif self.exited is not None or self._stage == "terminated":
-            self._enter("killed", None)
+            self._kill()
         elif self._stage == "interrupted":
             self._enter("terminated", limits.terminate if self._why or self._cancelled else limits.step)
         elif self._stage == "asked":
@@ -472,7 +540,7 @@ class Supervisor:
     # --- questions ---------------------------------------------------------------------------------
 
     def _hinted(self, hint: HintRequested) -> None:
-        if not hint.blocking:
+        if not hint.blocking or self._dialogue is None:
             return
         self._waiting_hints[hint.id] = None
         if self._allow == "all":

@@ -1,0 +1,138 @@
+"""What the tests of processes share: agents that misbehave, and the look at what is left of a run."""
+
+from __future__ import annotations
+
+import faulthandler
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.api import Agent, agent
+from penstock.events import Event, RunEnded
+from penstock.process import marked
+from penstock.runner import Limits
+from penstock.runs import Run
+from penstock.testing.verify import verify
+
+PROGRAM = Path(__file__).parent / "programs" / "agent.py"
+HANGS = 120
+"""Seconds after which a test hangs, and is ended."""
+ENDS = 30
+"""Seconds in which what was killed is gone, on a machine that is busy."""
+
+LONG = 60
+SHORT = Limits(reply_grace=0.2, work_grace=0.2, exit_grace=0.2, ask=0.2, interrupt=0.2, terminate=0.2, step=0.1)
+"""For agents that use up what they are given."""
+PATIENT = Limits(
+    reply_grace=LONG, work_grace=LONG, exit_grace=LONG, ask=LONG, interrupt=LONG, terminate=LONG, step=LONG
+)
+"""For agents that need none of it: a test that waits for it hangs."""
+
+
+def living() -> Iterator[tuple[int, int]]:
+    """All processes with their groups, but those that have ended and wait for their parent to see it."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, _, group = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[:3]
+            except OSError:
+                continue
+            if state not in "ZX":
+                yield int(entry.name), int(group)
+
+
+class Place:
+    """A folder where agents leave notes, and a way to start them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.patient = PATIENT
+
+    def command(self, mode: str, value: object = "") -> list[str]:
+        """The command line of the agent that misbehaves so."""
+        return [sys.executable, "-S", str(PROGRAM), mode, str(value)]
+
+    def agent(self, mode: str, value: object = "", **options: Any) -> Agent:
+        """The agent that misbehaves so."""
+        env = {"NOTES": str(self.folder), **options.pop("env", {})}
+        return agent(
+            "faulty",
+            **{"command": self.command(mode, value), "adapter": "claude", "env": env, "limits": PATIENT} | options,
+        )
+
+    def make(self, name: str) -> None:
+        """Make the file that an agent waits for."""
+        (self.folder / name).touch()
+
+    def pid(self, name: str) -> int:
+        """The process that left this note; waits for it."""
+        path = self.folder / name
+        self.until(path.exists)
+        return int(path.read_text())
+
+    @staticmethod
+    def until(true: Callable[[], object], seconds: float = ENDS) -> None:
+        """Wait until something is so.
+
+        Raises:
+            AssertionError: it does not become so.
+        """
+        end = time.monotonic() + seconds
+        while not true():
+            assert time.monotonic() < end, "it did not come to be"
+            time.sleep(0.01)
+
+    def nothing_left(self, mark: str) -> None:
+        """Nothing bears the mark, no group of an agent is there, and nobody who left a note lives."""
+        assert marked(mark) == []
+        assert self.left() == []
+
+    def left(self) -> list[str]:
+        """The notes of those who live, or whose group does."""
+        alive = {number for both in living() for number in both}
+        notes = [(note.name, note.read_text()) for note in self.folder.iterdir()]
+        return [name for name, said in notes if said.isdigit() and int(said) in alive]
+
+    def whole(self, run: Run, events: list[Event]) -> RunEnded:
+        """The end of a run that keeps the contract and leaves nothing."""
+        assert verify(events) == []
+        ended = [event for event in events if isinstance(event, RunEnded)]
+        assert len(ended) == 1
+        assert ended[0] is events[-1]
+        assert run.result == ended[0]
+        self.nothing_left(run.mark)
+        return ended[0]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A place of the test's own."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    return Place(folder)
+
+
+@pytest.fixture(autouse=True)
+def _no_hang() -> Iterator[None]:
+    """A test that hangs is ended, with where it hung."""
+    faulthandler.dump_traceback_later(HANGS, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No configuration but that of the test."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("PENSTOCK_CONFIG", raising=False)
+
+
+@pytest.fixture
+def short() -> Limits:
+    """Small graces."""
+    return SHORT

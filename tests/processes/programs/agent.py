@@ -1,0 +1,224 @@
+"""An agent that misbehaves: `agent.py MODE [ARG]` prints lines as claude does, and does what its mode says."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+FOREVER = 1000
+SAID = "hello, all of it is here"
+
+
+def say(**line):
+    """Print one event."""
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def init():
+    """The first line of a run."""
+    say(type="system", subtype="init", session_id="s1", model="m1")
+
+
+def text(words, message="m1"):
+    """A whole message."""
+    say(type="assistant", message={"id": message, "content": [{"type": "text", "text": words}]})
+
+
+def result(words=SAID):
+    """The answer."""
+    say(type="result", subtype="success", is_error=False, result=words, session_id="s1", num_turns=1)
+
+
+def answer(words=SAID, message="m1"):
+    """A message and the answer that has it."""
+    text(words, message)
+    result(words)
+
+
+def deaf():
+    """Take no notice of what may be ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def stay():
+    """Stay to the end of the test."""
+    time.sleep(FOREVER)
+
+
+def told(name="ready"):
+    """Say in a file that it is so far, with the process's id."""
+    path = os.path.join(os.environ["NOTES"], name)
+    with open(f"{path}.{os.getpid()}.new", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename(f"{path}.{os.getpid()}.new", path)
+
+
+def wait_for(name):
+    """Wait until somebody made this file."""
+    while not os.path.exists(os.path.join(os.environ["NOTES"], name)):
+        time.sleep(0.01)
+
+
+def behind(*, pipe, session):
+    """Leave a grandchild that ignores signals: with stdout still open, or in a session of its own."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0) if session else wait_for("grandchild")
+        return
+    if session:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+    deaf()
+    if not pipe:
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(null, number)
+    told("grandchild")
+    stay()
+    os._exit(0)
+
+
+def works(then):
+    """Answer while a task still runs in the background, and tell of that task later."""
+    say(type="system", subtype="task_started", task_id="t1", description="builds")
+    answer("it is being built")
+    told()
+    wait_for("go")
+    say(type="system", subtype="task_notification", task_id="t1", status="completed")
+    if then == "turn":
+        answer("it is built", "m2")
+
+
+def forks(count):
+    """Start many processes, which start more, and leave them."""
+    for _ in range(count):
+        subprocess.Popen(["sh", "-c", "sleep 1000 & exec sleep 1000"], start_new_session=True)
+
+
+def flood(size):
+    """Fill stderr."""
+    part = b"noise " * 10000 + b"\n"
+    while size > 0:
+        size -= os.write(2, part)
+    os.write(2, b"the last line of stderr\n")
+
+
+def deltas(count):
+    """Stream so many pieces of text at once."""
+    say(type="stream_event", event={"type": "message_start", "message": {"id": "m1"}})
+    block = {"type": "text", "text": ""}
+    say(type="stream_event", event={"type": "content_block_start", "index": 0, "content_block": block})
+    words = [f"{number} " for number in range(count)]
+    lines = (
+        json.dumps(
+            {
+                "type": "stream_event",
+                "event": {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word}},
+            }
+        )
+        for word in words
+    )
+    sys.stdout.write("\n".join(lines) + "\n")
+    answer("".join(words))
+
+
+def main(mode, value=""):
+    """Misbehave."""
+    told("agent")
+    if mode == "closes_stdin":
+        os.close(0)
+    init()
+    match mode:
+        case "well" | "hangs_after_result" | "second_result" | "closes_stdin" | "exits_1_with_a_result":
+            answer()
+            if mode == "second_result":
+                answer("and one thing more", "m2")
+            if mode == "hangs_after_result":
+                stay()
+            sys.exit(mode == "exits_1_with_a_result")
+        case "two_long_turns":
+            answer()
+            answer("and " + "more " * 100_000, "m2")
+        case "echoes":
+            answer(sys.stdin.read())
+        case "deaf_after_result":
+            deaf()
+            answer()
+            stay()
+        case "never_answers" | "silent":
+            text(SAID)
+            told()
+            stay()
+        case "deaf":
+            deaf()
+            text(SAID)
+            told()
+            stay()
+        case "never_reads":
+            answer()
+            told()
+            stay()
+        case "pipe_behind" | "session_behind" | "pipe_and_session_behind":
+            behind(pipe="pipe" in mode, session="session" in mode)
+            answer()
+        case "pipe_behind_no_result":
+            behind(pipe=True, session=False)
+            text(SAID)
+        case "behind_while_it_works":
+            behind(pipe=False, session=True)
+            text(SAID)
+            told()
+            stay()
+        case "works_and_leaves":
+            behind(pipe=True, session=False)
+            say(type="system", subtype="task_started", task_id="t1", description="builds")
+            answer()
+            sys.stdout.write("not json " * 30000 + "\n")
+            sys.stdout.flush()
+        case "works_and_closes":
+            say(type="system", subtype="task_started", task_id="t1", description="builds")
+            answer()
+            os.close(1)
+            stay()
+        case "forks":
+            forks(int(value))
+            answer()
+        case "floods":
+            flood(int(value))
+            answer()
+        case "floods_and_fails":
+            text(SAID)
+            flood(int(value))
+            sys.exit(3)
+        case "half_a_line":
+            text(SAID)
+            os.write(1, b'{"type":"assistant","message":{"id":"m2","content":[{"type":"te')
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "exits_0" | "exits_1":
+            text(SAID)
+            sys.stderr.write("it is no good\n")
+            sys.exit(mode == "exits_1")
+        case "nothing":
+            sys.exit(0)
+        case "closes_stdout":
+            text(SAID)
+            os.close(1)
+            stay()
+        case "works":
+            works(value)
+        case "works_and_hangs":
+            works("turn")
+            stay()
+        case "deltas":
+            deltas(int(value))
+        case _:
+            sys.exit(f"no such mode: {mode}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,171 @@
+"""How the supervision speaks with an agent: opening, questions, the protocol's own cancel."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from penstock.commands import Command
+from penstock.events import Delta, Event, HintRequested
+from penstock.launching import Launch
+from penstock.runs import Options, Run
+from penstock.updates import Hint, HintAnswer, MessageStart, Result, Text, Traits, Update
+
+PEER = Path(__file__).parent / "programs" / "peer.py"
+
+
+class Talk:
+    """A small two-way protocol."""
+
+    name: ClassVar[str] = "talk"
+    traits: ClassVar[Traits] = Traits()
+    wire: ClassVar[Any] = Any
+
+    def __init__(self, prompt: str) -> None:
+        self.over = False
+        self._said = ""
+        self._waiting: set[str] = set()
+        self._out = self._line(hello=prompt)
+
+    @staticmethod
+    def _line(**line: Any) -> bytes:
+        return json.dumps(line).encode() + b"\n"
+
+    def take(self) -> bytes:
+        out, self._out = self._out, b""
+        return out
+
+    def read(self, event: Any) -> Sequence[Update]:
+        return list(self._read(event))
+
+    def _read(self, event: dict[str, Any]) -> Iterator[Update]:
+        if "ask" in event:
+            self._waiting.add(event["ask"])
+            yield Hint(event["ask"], event["text"], ["allow", "refuse"], blocking=True)
+        elif "settled" in event:
+            self._waiting.discard(event["settled"])
+            yield HintAnswer(event["settled"], "settled")
+        elif "text" in event:
+            self._said = event["text"]
+            yield MessageStart("m1")
+            yield Text("text", "snapshot", self._said, message="m1")
+        elif "done" in event:
+            self.over = True
+            self._said += event["done"]
+            yield Text("text", "final", self._said, message="m1")
+            yield Result(self._said)
+        elif "cancelled" in event:
+            self.over = True
+            yield Result(None, cancelled=True)
+
+    def answer(self, id: str, text: str) -> Sequence[Update]:
+        self._waiting.remove(id)
+        self._out += self._line(answer=text)
+        return [HintAnswer(id, text)]
+
+    def cancel(self) -> bool:
+        self._out += self._line(cancel=True)
+        return True
+
+
+@pytest.fixture
+def talk(place: Any, short: Any) -> Any:
+    """A run of the peer that behaves so."""
+
+    def make(mode: str, prompt: str = "hi", **options: Any) -> Run:
+        launch = Launch(
+            agent="talk",
+            label="talk",
+            route="talk",
+            reader=Talk(prompt),
+            command=Command(argv=(sys.executable, "-S", str(PEER), mode)),
+            env=dict(os.environ),
+            cwd=None,
+            mark=os.urandom(8).hex(),
+        )
+        return Run(launch, Options(**{"limits": place.patient, **options}))  # type: ignore[typeddict-item]
+
+    return make
+
+
+def test_opened_answered_and_closed(place: Any, talk: Any) -> None:
+    """The opening lines are written, and stdin is closed when all is said, upon which the agent goes."""
+    with talk("answers", "é" * 300_000) as run:
+        events = list(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reply, run.exit_status) == ("ok", "you said " + "é" * 300_000, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"), [({}, "refuse"), ({"allow": "all"}, "allow"), ({"allow": "edits"}, "refuse")]
+)
+def test_questions_that_nobody_is_asked(place: Any, talk: Any, options: dict[str, Any], answer: str) -> None:
+    """A question is refused, or allowed where everything is."""
+    with talk("asks", **options) as run:
+        events = list(run)
+    assert place.whole(run, events).reply == f"you said hi and answered {answer}"
+
+
+def test_a_question_that_is_asked(place: Any, talk: Any) -> None:
+    """With `ask` a question waits for its answer, longer than the idle limit; other answers are passed over."""
+    events: list[Event] = []
+    with talk("asks", ask=True, idle_timeout=1) as run:
+        for event in run:
+            events.append(event)
+            if isinstance(event, HintRequested):
+                assert not run._supervisor.join(1.5)
+                run.answer("another", "allow")
+                run.answer(event.id, "allow")
+                run.answer(event.id, "refuse")
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reply) == ("ok", "you said hi and answered allow")
+
+
+def test_a_question_that_is_taken_back(place: Any, talk: Any, short: Any) -> None:
+    """A question that the agent settles itself is waited for no longer: the idle limit holds again."""
+    with talk("withdraws", ask=True, idle_timeout=1, limits=short) as run:
+        events = list(run)
+    assert place.whole(run, events).outcome == "timed_out"
+
+
+def _until_it_speaks(run: Run) -> list[Event]:
+    events: list[Event] = []
+    for event in run:
+        events.append(event)
+        if isinstance(event, Delta):
+            run.cancel()
+    return events
+
+
+def test_cancelled_by_the_protocol(place: Any, talk: Any) -> None:
+    """An agent that heeds the protocol's cancel is not signalled."""
+    with talk("waits") as run:
+        events = _until_it_speaks(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reply, run.exit_status) == ("cancelled", "you said hi", 0)
+
+
+def test_a_cancel_that_is_not_heeded(place: Any, talk: Any, short: Any) -> None:
+    """An agent that ignores the protocol's cancel, and SIGINT, is ended by the next signal."""
+    limits = msgspec.structs.replace(place.patient, ask=short.ask, interrupt=short.interrupt)
+    with talk("ignores_cancel", limits=limits) as run:
+        events = _until_it_speaks(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reply, run.exit_status) == ("cancelled", "you said hi", -signal.SIGTERM)
+
+
+def test_a_server_that_stays(place: Any, talk: Any, short: Any) -> None:
+    """A cancelled agent that stays when its stdin is closed is interrupted."""
+    limits = msgspec.structs.replace(place.patient, ask=short.ask)
+    with talk("stays", limits=limits) as run:
+        events = _until_it_speaks(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, run.exit_status) == ("cancelled", -signal.SIGINT)

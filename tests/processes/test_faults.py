@@ -1,0 +1,248 @@
+"""The fault table: what agents do that misbehave, and what becomes of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock.api import agent
+from penstock.errors import AgentNotFound, UsageError
+from penstock.events import Delta, Event, Notice, Replied
+
+SAID = "hello, all of it is here"
+
+# mode, its argument, whether it uses up its graces, outcome, what the reason says, exit status, reply
+TABLE: list[tuple[str, object, bool, str, str | None, int | None, str]] = [
+    ("well", "", False, "ok", None, 0, SAID),
+    ("hangs_after_result", "", True, "ok", None, -signal.SIGINT, SAID),
+    ("deaf_after_result", "", True, "ok", None, -signal.SIGKILL, SAID),
+    ("pipe_behind", "", True, "ok", None, 0, SAID),
+    ("session_behind", "", False, "ok", None, 0, SAID),
+    ("pipe_and_session_behind", "", True, "ok", None, 0, SAID),
+    ("floods", 100 * 1024 * 1024, False, "ok", None, 0, SAID),
+    ("floods_and_fails", 10 * 1024 * 1024, False, "error", "the last line of stderr", 3, SAID),
+    ("half_a_line", "", False, "cut_off", "killed by signal 9", -signal.SIGKILL, SAID),
+    ("exits_0", "", False, "cut_off", "exit status 0 without an answer: it is no good", 0, SAID),
+    ("exits_1", "", False, "error", "exit status 1: it is no good", 1, SAID),
+    ("exits_1_with_a_result", "", False, "ok", "exit status 1", 1, SAID),
+    ("nothing", "", False, "cut_off", "exit status 0 without an answer", 0, ""),
+    ("closes_stdout", "", True, "cut_off", "it closed its output and stayed", -signal.SIGINT, SAID),
+    ("second_result", "", False, "ok", None, 0, "and one thing more"),
+    ("closes_stdin", "", False, "ok", None, 0, SAID),
+    ("forks", 100, True, "ok", None, 0, SAID),
+    ("works_and_leaves", "", True, "ok", None, 0, SAID),
+    ("works_and_closes", "", True, "ok", None, -signal.SIGINT, SAID),
+]
+
+
+@pytest.mark.parametrize(("mode", "value", "slow", "outcome", "reason", "status", "reply"), TABLE)
+def test_fault(
+    place: Any,
+    short: Any,
+    mode: str,
+    value: object,
+    slow: bool,
+    outcome: str,
+    reason: str | None,
+    status: int,
+    reply: str,
+) -> None:
+    """Each fault has its outcome and reason, all text is there, and nothing is left."""
+    options = {"limits": short} if slow else {}
+    with place.agent(mode, value, **options).run("hi") as run:
+        events = list(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reply, run.exit_status) == (outcome, reply, status)
+    assert (ended.reason is None) == (reason is None)
+    assert reason is None or reason in str(ended.reason)
+
+
+def _cancelled(place: Any, mode: str, limits: Any, note: str = "ready") -> tuple[Any, Any]:
+    with place.agent(mode, limits=limits).run("hi") as run:
+        place.pid(note)
+        run.cancel()
+        events = list(run)
+    return place.whole(run, events), run
+
+
+def test_cancelled_while_it_works(place: Any) -> None:
+    """An agent that never answers is interrupted, and what it said stays."""
+    ended, run = _cancelled(place, "never_answers", place.patient)
+    assert (ended.outcome, ended.reply, run.exit_status) == ("cancelled", SAID, -signal.SIGINT)
+
+
+@pytest.mark.parametrize("mode", ["deaf", "behind_while_it_works"])
+def test_cancelled_and_deaf(place: Any, short: Any, mode: str) -> None:
+    """An agent, or what it started in a session of its own, that ignores SIGINT and SIGTERM is killed."""
+    ended, _ = _cancelled(place, mode, short)
+    assert (ended.outcome, ended.reply) == ("cancelled", SAID)
+
+
+def test_killed_by_us(place: Any) -> None:
+    """`kill` asks nobody and waits for nothing."""
+    with place.agent("deaf").run("hi") as run:
+        place.pid("ready")
+        run.kill()
+        events = list(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reply, run.exit_status) == ("cancelled", SAID, -signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"), [("timeout", "the time limit of 1 s was reached"), ("idle_timeout", "no output for 1 s")]
+)
+@pytest.mark.parametrize("mode", ["never_answers", "deaf"])
+def test_time_limits(place: Any, short: Any, mode: str, limit: str, why: str) -> None:
+    """An agent that takes too long, or is silent too long, is stopped, and what it said stays."""
+    with place.agent(mode, limits=short, **{limit: 1}).run("hi") as run:
+        events = list(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reply) == ("timed_out", SAID)
+    assert str(ended.reason).startswith(why)
+
+
+@pytest.mark.parametrize("mode", ["hangs_after_result", "pipe_behind"])
+def test_a_time_limit_after_the_answer(place: Any, short: Any, mode: str) -> None:
+    """A time limit that comes when all is said shortens the graces and makes no failure."""
+    limits = msgspec.structs.replace(short, reply_grace=100, exit_grace=100)
+    with place.agent(mode, limits=limits, timeout=1.5).run("hi") as run:
+        events = list(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reason, ended.reply) == ("ok", None, SAID)
+
+
+def test_a_time_limit_after_the_exit(place: Any) -> None:
+    """A time limit that comes when the agent has exited only ends the wait for what it left behind."""
+    with place.agent("pipe_behind_no_result", timeout=1.5).run("hi") as run:
+        events = list(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reason, ended.reply) == ("cut_off", "exit status 0 without an answer", SAID)
+
+
+def test_killed_from_outside(place: Any) -> None:
+    """An agent that somebody kills has the signal for its reason."""
+    with place.agent("never_answers").run("hi") as run:
+        os.kill(place.pid("ready"), signal.SIGTERM)
+        events = list(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reason, run.exit_status) == ("cut_off", "killed by signal 15", -signal.SIGTERM)
+
+
+def test_many_lines_at_once(place: Any) -> None:
+    """200,000 pieces of text at once are all there, in their order."""
+    with place.agent("deltas", 200_000).run("hi") as run:
+        events = list(run)
+    ended = place.whole(run, events)
+    whole = "".join(f"{number} " for number in range(200_000))
+    assert (ended.outcome, ended.reply) == ("ok", whole)
+    assert "".join(event.text for event in events if isinstance(event, Delta)) == whole
+
+
+@pytest.mark.parametrize("prompt", ["- a\n'\"$HOME", "x" * 1024 * 1024, "é \udcff"], ids=["odd", "1 MB", "no UTF-8"])
+def test_prompts_arrive(place: Any, prompt: str) -> None:
+    """A prompt arrives whole through stdin, which is closed behind it."""
+    with place.agent("echoes", env={"PYTHONIOENCODING": "utf-8:surrogateescape"}).run(prompt) as run:
+        events = list(run)
+    assert place.whole(run, events).reply == prompt.replace("\udcff", "\ufffd")
+
+
+def test_a_prompt_that_nobody_reads(place: Any, short: Any) -> None:
+    """An agent that answers without reading a prompt of 1 MB does not hold the run."""
+    with place.agent("never_reads", limits=short).run("x" * 1024 * 1024) as run:
+        events = list(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reply) == ("ok", SAID)
+
+
+def test_background_work_is_waited_for(place: Any) -> None:
+    """While a task is known to run the agent is not stopped, and what it says then is the reply."""
+    events: list[Event] = []
+    limits = msgspec.structs.replace(place.patient, reply_grace=0.01)
+    with place.agent("works", "turn", limits=limits).run("hi") as run:
+        for event in run:
+            events.append(event)
+            if isinstance(event, Replied) and event.reply == "it is being built":
+                place.pid("ready")
+                threading.Timer(0.3, place.make, ["go"]).start()
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reply) == ("ok", "it is built")
+
+
+def test_background_work_and_then_nothing(place: Any, short: Any) -> None:
+    """After the task the agent has the grace for a second turn, and after that turn the usual one."""
+    place.make("go")
+    limits = msgspec.structs.replace(place.patient, reply_grace=0.2, step=0.2, work_grace=1000)
+    with place.agent("works_and_hangs", limits=limits).run("hi") as run:
+        events = list(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reply) == ("ok", "it is built")
+
+
+@pytest.fixture
+def refused(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Configure a program under the name `faulty`; the error that it makes."""
+
+    def start(program: Path) -> AgentNotFound:
+        config = tmp_path / "penstock.toml"
+        config.write_text(f'[agents.faulty]\ncommand = ["{program}"]\nadapter = "claude"\n', "utf-8")
+        monkeypatch.setenv("PENSTOCK_CONFIG", str(config))
+        with pytest.raises(AgentNotFound) as caught, agent("faulty").run("hi"):
+            pass
+        return caught.value
+
+    return start
+
+
+def test_not_installed(refused: Any, tmp_path: Path) -> None:
+    """A program that is not there is named."""
+    assert "is not installed" in str(refused(tmp_path / "no-such-program"))
+
+
+def test_not_executable(refused: Any, tmp_path: Path) -> None:
+    """A file that is not executable is told from one that is not there."""
+    (tmp_path / "program").write_text("#!/bin/sh\n", "utf-8")
+    assert "is not executable" in str(refused(tmp_path / "program"))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("exit 0\n", "Exec format error"), ("#!/no/such/shell\n", "No such file"), ("", "Exec format")]
+)
+def test_no_program(refused: Any, tmp_path: Path, text: str, why: str) -> None:
+    """A file that the system cannot execute is refused with the system's reason."""
+    program = tmp_path / "program"
+    program.write_text(text, "utf-8")
+    program.chmod(0o755)
+    assert why in str(refused(program))
+
+
+def test_a_value_that_no_environment_holds(place: Any) -> None:
+    """A NUL in the environment is the caller's error, and nothing is started."""
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(UsageError, match="environment"), place.agent("well", env={"A": "x\0y"}).run("hi"):
+        pass
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_full_disk(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that cannot be written ends the record, is told once, and leaves the run as it is."""
+    import penstock.journal as journal
+
+    monkeypatch.setattr(journal._Log, "write", _full)
+    with place.agent("well", record=tmp_path / "records").run("hi") as run:
+        events = list(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reply) == ("ok", SAID)
+    said = [event.text for event in events if isinstance(event, Notice) and "No space left" in event.text]
+    assert len(said) == 1
+
+
+def _full(log: Any, data: bytes) -> None:
+    with open("/dev/full", "wb", buffering=0) as full:
+        full.write(data)

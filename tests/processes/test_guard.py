@@ -1,0 +1,107 @@
+"""The guard alone, also as it is where there is no subreaper and no /proc."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from penstock import guard
+from penstock.process import GUARD
+
+POOR = f"""
+import sys
+sys.path.insert(0, {os.path.dirname(GUARD)!r})
+import guard
+guard.SUBREAPER = False
+guard._prctl = lambda: lambda option, value: -1
+guard.descendants = lambda: []
+guard.main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+"""
+
+
+class Poor:
+    """A guard without a subreaper and without /proc, as Penstock sees it."""
+
+    def __init__(self, place: Any, mode: str) -> None:
+        self.control, theirs = socket.socketpair()
+        self.control.settimeout(60)
+        with theirs:
+            number = theirs.fileno()
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", POOR, str(number), str(os.getpid()), *place.command(mode)],
+                env={**os.environ, "NOTES": str(place.folder)},
+                pass_fds=[number],
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+
+@pytest.fixture
+def start(place: Any) -> Iterator[Callable[[str], Poor]]:
+    """Starts such a guard with an agent of this mode."""
+    guards: list[Poor] = []
+
+    def make(mode: str) -> Poor:
+        guards.append(Poor(place, mode))
+        return guards[-1]
+
+    yield make
+    for started in guards:
+        started.control.close()
+        started.process.wait(60)
+
+
+@pytest.mark.parametrize("mode", ["deaf", "pipe_behind"])
+def test_without_a_subreaper(place: Any, start: Callable[[str], Poor], mode: str) -> None:
+    """Where orphans cannot be followed, the agent's whole group is killed, also when its leader has exited."""
+    poor = start(mode)
+    control, process = poor.control, poor.process
+    place.pid("ready" if mode == "deaf" else "grandchild")
+    told = b""
+    while b"started" not in told or (mode == "pipe_behind" and b"exited" not in told):
+        told += control.recv(4096)
+    assert process.poll() is None
+    control.sendall(b"K")
+    assert process.wait(60) == 0
+    place.until(lambda: not place.left())
+    if mode == "deaf":
+        assert b"exited 0 9" in control.recv(4096)
+
+
+def test_without_a_subreaper_it_ends_by_itself(start: Callable[[str], Poor]) -> None:
+    """With nobody left in the group, the guard goes."""
+    poor = start("well")
+    assert poor.process.wait(60) == 0
+    assert b"exited 0 0" in poor.control.recv(4096)
+
+
+def test_descendants_are_found() -> None:
+    """A process below a process is found, with its group."""
+    child = subprocess.Popen(["sh", "-c", "sleep 1000 & wait"], start_new_session=True)
+    try:
+        while len(found := [pid for pid, group in guard.descendants() if group == child.pid]) < 2:
+            pass
+        assert child.pid in found
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def test_no_process_for_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has no process left for the agent, the guard tells so."""
+
+    def refuse() -> int:
+        raise BlockingIOError(11, "no process")
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        monkeypatch.setattr(os, "fork", refuse)
+        assert guard._start(theirs.fileno(), ["/bin/true"], lambda option, value: 0) is None
+        assert ours.recv(100) == b"failed 11\n"
