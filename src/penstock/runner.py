@@ -18,18 +18,19 @@ import selectors
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from penstock.agents.base import HINT_ALLOW, HINT_REFUSE, Dialogue
+from penstock.agents.base import Dialogue
 from penstock.contract.ending import Exit
+from penstock.crossing import Orders, Outbox
 from penstock.errors import AgentNotFound, PenstockError, TransportError
 from penstock.events import Event, HintAnswered, HintRequested, MessageStarted, Replied, RunEnded
-from penstock.inputs import MAX_WAITING_BYTES, READ_BYTES
+from penstock.inputs import READ_BYTES
 from penstock.process import END_SECONDS, Exited, Process
+from penstock.speaking import Speaker
 from penstock.stream import Stream
 from penstock.updates import Notice, Update
 
@@ -69,56 +70,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Between two signals where nothing more is expected: the agent has answered, or closed its output."""
 
 
-class Outbox:
-    """Events on their way from the run's thread to its reader, in batches, bounded by the bytes they came from."""
-
-    def __init__(self, limit: int = MAX_WAITING_BYTES) -> None:
-        self.on_put: Callable[[], None] = lambda: None
-        """Called from the run's thread when there is something to take."""
-        self.on_room: Callable[[], None] = lambda: None
-        """Called from the reader's thread when there is room again."""
-        self._limit = limit
-        self._pid = os.getpid()
-        self._batches: deque[tuple[list[Event], int]] = deque()
-        self._bytes = 0
-        self._over = False
-        self._changed = threading.Condition()
-
-    def put(self, events: list[Event], size: int, *, over: bool = False) -> None:
-        """Add events that came from so many bytes; `over`: they are the last."""
-        with self._changed:
-            if events:
-                self._batches.append((events, size))
-                self._bytes += size
-            self._over = self._over or over
-            self._changed.notify_all()
-        self.on_put()
-
-    @property
-    def full(self) -> bool:
-        """Whether no more should be read before something was taken."""
-        return self._bytes >= self._limit
-
-    def take(self, *, wait: bool = True) -> list[Event] | None:
-        """The oldest batch; None when the run is over. Without `wait` an empty one where there is none yet.
-
-        In a fork of the process, which has no thread that could put any: None.
-        """
-        if os.getpid() != self._pid:
-            return None
-        with self._changed:
-            while wait and not self._batches and not self._over:
-                self._changed.wait()
-            if not self._batches:
-                return None if self._over else []
-            was_full = self.full
-            events, size = self._batches.popleft()
-            self._bytes -= size
-        if was_full:
-            self.on_room()
-        return events
-
-
 Stage = Literal["running", "replied", "asked", "interrupted", "terminated", "killed"]
 
 
@@ -131,31 +82,25 @@ class Supervisor:
     def __init__(self, launch: Launch, limits: Limits, *, allow: Allow, ask: bool, journal: Journal | None) -> None:
         self.stream = Stream(launch.reader, label=launch.label, run=launch.number)
         self.outbox = Outbox()
-        self.outbox.on_room = self.taken
+        self.outbox.on_room = lambda: self._orders.put(lambda: None)
         self.exited: Exited | None = None
         self.error: BaseException | None = None
         """A bug in Penstock that ended the run, or what kept it from starting."""
         self._launch = launch
-        self._dialogue = launch.reader if isinstance(launch.reader, Dialogue) else None
+        dialogue = launch.reader if isinstance(launch.reader, Dialogue) else None
+        self._speaker = Speaker(launch.command.stdin, dialogue, allow=allow, ask=ask, heard=self._said)
+        self._two_way = dialogue is not None
         self._limits = limits
-        self._allow = allow
-        self._ask = ask
         self._journal = journal
         self._journal_told = False
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name=f"penstock {launch.label}", daemon=True)
-        self._orders: deque[Callable[[], None]] = deque()
-        self._wake_out, self._wake_in = -1, -1
-        self._waking = threading.Lock()
-        self._pid = os.getpid()
+        self._orders = Orders()
         self._stage: Stage = "running"
         self._stage_ends: float | None = None
         self._why = ""
         self._cancelled = self._timed_out = self._stopped = self._worked = False
         self._tail = b""
-        self._to_write = bytearray(launch.command.stdin)
-        self._more_to_write = self._dialogue is not None
-        self._waiting_hints: dict[str, None] = {}
         self._stdout_open = True
 
     # --- from any thread ---------------------------------------------------------------------------
@@ -168,9 +113,7 @@ class Supervisor:
             TransportError: no process can be started.
         """
         try:
-            self._wake_out, self._wake_in = os.pipe()
-            os.set_blocking(self._wake_in, False)
-            os.set_blocking(self._wake_out, False)
+            self._orders.open()
             self._thread.start()
             self._started.wait()
         except (OSError, RuntimeError) as error:
@@ -188,36 +131,21 @@ class Supervisor:
 
     def cancel(self) -> None:
         """Stop the run: the protocol's own way, then SIGINT, SIGTERM, SIGKILL, each after its time."""
-        self._order(self._cancel)
+        self._orders.put(self._cancel)
 
     def kill(self) -> None:
         """Stop the run at once."""
-        self._order(self._kill_now)
+        self._orders.put(self._kill_now)
 
     def answer(self, id: str, text: str) -> None:
         """Answer a question of the agent's. A question that waits no more is passed over."""
-        self._order(lambda: self._answer(id, text))
-
-    def taken(self) -> None:
-        """The reader took something: there may be room to read on."""
-        self._order(lambda: None)
+        self._orders.put(lambda: self._answer(id, text))
 
     def join(self, seconds: float | None = None) -> bool:
         """Wait for the end of the process and all it started; whether it came."""
         if self._thread.ident is not None:
             self._thread.join(seconds)
         return not self._thread.is_alive()
-
-    def _order(self, order: Callable[[], None]) -> None:
-        if os.getpid() != self._pid:
-            return  # in a fork of the process, which has no part in the run
-        self._orders.append(order)
-        with self._waking:  # else the number could be another file's when it is written to
-            if self._wake_in >= 0:
-                try:
-                    os.write(self._wake_in, b".")
-                except OSError:
-                    pass  # it is awake already
 
     # --- the thread --------------------------------------------------------------------------------
 
@@ -257,10 +185,7 @@ class Supervisor:
 
     def _let_go(self, last: Sequence[Event] = ()) -> None:
         """Nobody may wait for a thread that died, whatever it died of."""
-        with self._waking:
-            for fd in {self._wake_out, self._wake_in} - {-1}:
-                os.close(fd)
-            self._wake_out = self._wake_in = -1
+        self._orders.close()
         self._started.set()
         self.outbox.put(list(last), 0, over=True)
         if self._journal is not None:
@@ -275,12 +200,13 @@ class Supervisor:
             process.stdout: self._read_stdout,
             process.stderr: self._read_stderr,
             process.control: self._read_control,
-            self._wake_out: self._take_orders,
+            self._orders.fd: self._orders.make,
         }
         for fd, handler in handlers.items():
             selector.register(fd, selectors.EVENT_READ, handler)
-        self._take_orders()  # what came before there was anybody to wake
-        self._collect_words()
+        self._speaker.attach(process, selector)
+        self._orders.make()  # what came before there was anybody to wake
+        self._speak()
         while not (process.gone and not self._stdout_open):
             self._heed_reader()
             for key, _ in selector.select(self._patience()):
@@ -331,7 +257,7 @@ class Supervisor:
         if self._journal is not None:
             self._journal.received(data, at)
         self._emit(self.stream.feed(data, at), len(data))
-        self._collect_words()
+        self._speak()
 
     def _emit(self, events: list[Event], size: int = 0) -> None:
         if events:
@@ -341,7 +267,7 @@ class Supervisor:
             if kind is HintRequested:
                 self._hinted(event)  # type: ignore[arg-type]  # narrowed by its exact type, for speed
             elif kind is HintAnswered:
-                self._waiting_hints.pop(event.id, None)  # type: ignore[union-attr]  # the same
+                self._speaker.waiting.pop(event.id, None)  # type: ignore[union-attr]  # the same
             elif self.exited is not None:
                 pass  # nothing is waited for any more
             elif kind is Replied and self._stage == "running":
@@ -392,38 +318,12 @@ class Supervisor:
             return TransportError(why, way_out="look at the limits of this machine")
         return AgentNotFound(self._launch.agent, name, why=why)
 
-    def _collect_words(self) -> None:
-        """Take what the dialogue has to say, and write as much as goes."""
-        dialogue = self._dialogue
-        if dialogue is not None and self._more_to_write:
-            words = dialogue.take()
-            if words:
-                self._to_write += words
-                if self._journal is not None:
-                    self._journal.sent(words, self._now())
-            if dialogue.over and not self.stream.working:
-                self._more_to_write = False  # the end of stdin tells a server to go
-        self._write()
+    def _speak(self) -> None:
+        self._speaker.speak(working=self.stream.working)
 
-    def _write(self) -> None:
-        process = self._process
-        if process.stdin < 0:
-            return
-        try:
-            while self._to_write:
-                del self._to_write[: os.write(process.stdin, self._to_write[:READ_BYTES])]
-        except BlockingIOError:
-            if process.stdin not in self._selector.get_map():
-                self._selector.register(process.stdin, selectors.EVENT_WRITE, self._write)
-            return
-        except OSError:
-            self._to_write.clear()  # it does not read any more; what it says of it tells more than this
-            self._more_to_write = False
-        if process.stdin in self._selector.get_map():
-            self._selector.unregister(process.stdin)
-        if not self._more_to_write:
-            self._close(process.stdin)
-            process.stdin = -1
+    def _said(self, words: bytes) -> None:
+        if self._journal is not None:
+            self._journal.sent(words, self._now())
 
     def _close(self, fd: int) -> None:
         if fd in self._selector.get_map():
@@ -445,7 +345,7 @@ class Supervisor:
             alarms.append((self._stage_ends, self._next_stage))
         if not stopping and limits.timeout is not None:
             alarms.append((self._begin + limits.timeout, self._too_long))
-        if not stopping and limits.idle is not None and not self._held and not self._waiting_hints:
+        if not stopping and limits.idle is not None and not self._held and not self._speaker.waiting:
             alarms.append((self._last_sign + limits.idle, self._too_quiet))
         return alarms
 
@@ -462,7 +362,7 @@ class Supervisor:
             self._worked, self._stage_ends = True, None
         elif self._stage_ends is None:
             limits = self._limits
-            grace = limits.exit_grace if self._dialogue is not None else limits.reply_grace
+            grace = limits.exit_grace if self._two_way else limits.reply_grace
             self._stage_ends = time.monotonic() + (limits.work_grace if self._worked else grace)
 
     def _too_long(self) -> None:
@@ -485,9 +385,9 @@ class Supervisor:
         if wanted:
             self._cancelled = not self._timed_out
             self._why = why
-        if wanted and self._dialogue is not None and self._dialogue.cancel():
+        if wanted and self._speaker.cancel():
             self._enter("asked", self._limits.ask)
-            self._collect_words()
+            self._speak()
         else:
             self._stop(self._limits.interrupt if wanted else self._limits.step)
 
@@ -497,8 +397,7 @@ class Supervisor:
 
     def _stop(self, seconds: float) -> None:
         """Interrupt the agent, which then has so long."""
-        self._more_to_write = False
-        self._write()
+        self._speaker.hush()
         self._enter("interrupted", seconds)
 
     def _kill(self) -> None:
@@ -540,35 +439,16 @@ class Supervisor:
     # --- questions ---------------------------------------------------------------------------------
 
     def _hinted(self, hint: HintRequested) -> None:
-        if not hint.blocking or self._dialogue is None:
-            return
-        self._waiting_hints[hint.id] = None
-        if self._allow == "all":
-            self._answer(hint.id, HINT_ALLOW)
-        elif not self._ask:
-            self._answer(hint.id, HINT_REFUSE)
+        answer = self._speaker.asked(hint.id) if hint.blocking else None
+        if answer is not None:
+            self._answer(hint.id, answer)
 
     def _answer(self, id: str, text: str) -> None:
-        if self._dialogue is None or id not in self._waiting_hints:
-            return
-        del self._waiting_hints[id]
-        try:
-            updates = self._dialogue.answer(id, text)
-        except KeyError:
-            return  # settled otherwise meanwhile
         self._last_sign = time.monotonic()
-        self._tell(updates)
-        self._collect_words()
+        self._tell(self._speaker.answer(id, text))
+        self._speak()
 
-    # --- orders and the end ------------------------------------------------------------------------
-
-    def _take_orders(self) -> None:
-        try:
-            os.read(self._wake_out, 4096)
-        except BlockingIOError:
-            pass
-        while self._orders:
-            self._orders.popleft()()
+    # --- the end ------------------------------------------------------------------------------
 
     def _tell_journal_trouble(self) -> None:
         if self._journal is not None and self._journal.problem is not None and not self._journal_told:

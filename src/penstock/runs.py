@@ -169,7 +169,8 @@ class Run:
             )
             self.record = journal.folder
         times = {"timeout": options.get("timeout"), "idle": options.get("idle_timeout")}
-        limits = msgspec.structs.replace(options.get("limits") or Limits(), **times)
+        given = {name: seconds for name, seconds in times.items() if seconds is not None}
+        limits = msgspec.structs.replace(options.get("limits") or Limits(), **given)
         allow, ask = options.get("allow", "default"), options.get("ask", False)
         self._supervisor = Supervisor(launch, limits, allow=allow, ask=ask, journal=journal)
         self._supervisor.start()
@@ -183,10 +184,7 @@ class Run:
 
     def _take(self, *, wait: bool) -> list[Event] | None:
         supervisor = self._running
-        full = supervisor.outbox.full
         batch = supervisor.outbox.take(wait=wait)
-        if full:
-            supervisor.taken()
         if batch is None:
             self._over = True
             if supervisor.error is not None:
@@ -241,14 +239,26 @@ class Run:
             return
         if not self._over:
             self.cancel()
-        self.wait()
+        for _ in self.batches():
+            pass
+        self._running.join()
+
+    def __del__(self) -> None:
+        # Nobody can read it any more, or stop it. Its thread lives without it.
+        if self._supervisor is not None and not self._over:
+            self._supervisor.kill()
 
     # --- for async code ----------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         from asyncio import to_thread
 
-        return await to_thread(self.start)
+        try:
+            await _to_the_end(to_thread(self.start))
+        except BaseException:  # cancelled: nobody will leave a block that was not entered
+            await _to_the_end(to_thread(self.stop))
+            raise
+        return self
 
     async def __aexit__(self, *error: object) -> None:
         # Shielded: a task that is cancelled while it cleans up must not leave the agent running.
@@ -280,6 +290,9 @@ class Run:
         """Pass over what is left of the events, and wait for the end."""
         async for _ in self:
             pass
+        from asyncio import to_thread
+
+        await to_thread(self._running.join)
         return self.result
 
     async def aclose(self) -> None:
@@ -288,7 +301,8 @@ class Run:
             return
         if not self._over:
             self.cancel()
-        await self.await_end()
+        async for _ in self:
+            pass
         from asyncio import to_thread
 
         await to_thread(self._running.join)
@@ -306,5 +320,5 @@ async def _to_the_end(work: Any) -> None:
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        raise cancelled
+        raise cancelled from task.exception()
     task.result()
