@@ -435,9 +435,9 @@ def test_a_run_that_is_dropped(place: Any) -> None:
     place.until(lambda: not marked(mark))
 
 
-def test_limits_count_where_no_option_is_given(place: Any) -> None:
+def test_limits_count_where_no_option_is_given(place: Any, short: Any) -> None:
     """Time limits may be said as limits too; an option is over them."""
-    limits = msgspec.structs.replace(place.patient, timeout=0.3)
+    limits = msgspec.structs.replace(short, timeout=0.3)
     with place.agent("deaf", limits=limits).run("hi") as run:
         events = list(run)
     assert place.whole(run, events).outcome == "timed_out"
