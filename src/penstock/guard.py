@@ -6,20 +6,25 @@ happens when Penstock is killed with -9, it kills all that is left. As the agent
 subreaper of everything below it, it finds a grandchild that went into a session of its own too, and it may use what
 is unsafe in a program with threads.
 
+It also takes the agent's output in and passes it on. Many agents exit without waiting for what is in their pipe, so
+whoever reads it must never stand still; Penstock may (Ctrl-Z, a host program in a debugger), the guard does not.
+
 It is told one byte: `I`, `T` signal the agent's group, `K` kills everything and ends the guard. It tells lines:
 `started PID`, `failed ERRNO`, `exited CODE SIGNAL` (one of the two is 0). It ends by itself, and so closes the
-socket, when the agent and all its descendants are gone.
+socket, when the agent and all its descendants are gone and what they wrote is passed on.
 
 Only the standard library's lightest modules, as each run waits for it to start.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import sys
 import time
+from collections import deque
 
 TYPE_CHECKING = False  # without `typing`, which would double the time that the guard takes to start
 if TYPE_CHECKING:
@@ -31,6 +36,13 @@ Penstock's process holds the other end open."""
 KILL_ROUND_SECONDS = 0.005
 KILL_SECONDS = 10.0
 """So long the guard goes on killing: a process in an uninterruptible system call dies when that returns."""
+
+READ_BYTES = 64 * 1024
+PIPE_BYTES = 1 << 20
+"""What the agent's pipe may hold on Linux, the most that everybody may ask for: qwen loses its end to a pipe of the
+usual size on a busy machine, however soon it is read."""
+MAX_HELD_BYTES = 256 * 1024 * 1024
+"""What is held for a Penstock that stands still; past it the agent waits. As much as Penstock itself holds."""
 
 SUBREAPER = sys.platform == "linux"
 """Whether orphans become children of the guard. Elsewhere only the agent's group is known."""
@@ -47,24 +59,111 @@ def main(control: int, parent: int, argv: list[str]) -> None:
     prctl = _prctl()
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake = _child_signals()
-    leader = _start(control, argv, prctl)
+    source, agents_stdout = os.pipe()
+    leader = _start(control, argv, agents_stdout, prctl)
     if leader is None:
         return
-    _let_go_of_pipes()
+    os.close(agents_stdout)
+    relay = Relay(source, _let_go_of_pipes())
     guard = Guard(control, leader)
     poll = select.poll()  # not `select`, which knows no descriptor above 1023
     poll.register(control, select.POLLIN)
     poll.register(wake, select.POLLIN)
-    while guard.reap():
+    while True:
+        if not guard.reap() and relay.ended():
+            return
+        relay.watch(poll)
         ready = [fd for fd, _ in poll.poll(PARENT_POLL_SECONDS * 1000)]
         if wake in ready:
             os.read(wake, 4096)
+        relay.move()
         order = _order(control) if control in ready else None
-        if order in (b"", b"K") or os.getppid() != parent:
+        if order == b"" or os.getppid() != parent:
             guard.kill()
             return
-        if order is not None:
+        if order == b"K":
+            guard.kill()
+        elif order is not None:
             guard.signal(signal.SIGINT if order == b"I" else signal.SIGTERM)
+
+
+class Relay:
+    """The agent's output on its way to Penstock."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        self._source = source
+        self._sink = sink
+        self._pieces: deque[bytes] = deque()
+        self._held = 0
+        self._open = True
+        os.set_blocking(source, False)
+        os.set_blocking(sink, False)
+        try:
+            fcntl.fcntl(source, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        except (OSError, AttributeError):
+            pass  # another system, or a limit on all pipes of this user: what a pipe holds by itself then
+
+    def watch(self, poll: select.poll) -> None:
+        """Wake when something can be moved."""
+        if self._open and self._held < MAX_HELD_BYTES:
+            poll.register(self._source, select.POLLIN)
+        elif self._open:
+            poll.register(self._source, 0)
+        if self._held:
+            poll.register(self._sink, select.POLLOUT)
+        elif self._sink >= 0:
+            poll.register(self._sink, 0)
+
+    def move(self) -> None:
+        """Take in what is there, pass on what goes."""
+        self._pull()
+        self._push()
+        if not self._open and not self._held and self._sink >= 0:
+            os.close(self._sink)  # which is the end of the output for Penstock
+            self._sink = -1
+
+    def ended(self) -> bool:
+        """Whether all is passed on, where nobody is left who could write more."""
+        while self._open and self._pull():
+            pass
+        if self._open:
+            os.close(self._source)
+            self._open = False
+        self.move()
+        return self._held == 0
+
+    def _pull(self) -> bool:
+        if not self._open or self._held >= MAX_HELD_BYTES:
+            return False
+        try:
+            data = os.read(self._source, READ_BYTES)
+        except BlockingIOError:
+            return False
+        if data:
+            self._pieces.append(data)
+            self._held += len(data)
+        else:
+            os.close(self._source)
+            self._open = False
+        return bool(data)
+
+    def _push(self) -> None:
+        try:
+            while self._pieces:
+                piece = self._pieces.popleft()
+                self._held -= len(piece)
+                done = 0
+                try:
+                    done = os.write(self._sink, piece)
+                finally:
+                    if done < len(piece):
+                        self._pieces.appendleft(piece[done:])
+                        self._held += len(piece) - done
+        except BlockingIOError:
+            pass
+        except OSError:  # nobody reads it any more
+            self._pieces.clear()
+            self._held = 0
 
 
 class Guard:
@@ -134,8 +233,8 @@ def descendants() -> list[tuple[int, int]]:
     return found
 
 
-def _start(control: int, argv: list[str], prctl: Callable[[int, int], int]) -> int | None:
-    """Start the agent; None where it cannot be executed, which is told."""
+def _start(control: int, argv: list[str], stdout: int, prctl: Callable[[int, int], int]) -> int | None:
+    """Start the agent, with its output to `stdout`; None where it cannot be executed, which is told."""
     guard = os.getpid()
     try:
         read_end, write_end = os.pipe()  # closed by a successful exec
@@ -150,6 +249,7 @@ def _start(control: int, argv: list[str], prctl: Callable[[int, int], int]) -> i
             if os.getppid() == guard:
                 for number in DEFAULT_AGAIN:
                     signal.signal(number, signal.SIG_DFL)
+                os.dup2(stdout, 1)
                 os.execv(argv[0], argv)
         except OSError as error:
             os.write(write_end, str(error.errno).encode())
@@ -188,12 +288,14 @@ def _child_signals() -> int:
     return read_end
 
 
-def _let_go_of_pipes() -> None:
-    # The agent's end of stdout must be the only one, or its end is never seen.
+def _let_go_of_pipes() -> int:
+    """Let go of the agent's stdin and stderr, whose ends must be the agent's alone; the way to Penstock is kept."""
+    sink = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
     os.close(null)
+    return sink
 
 
 def _order(control: int) -> bytes:

@@ -23,8 +23,6 @@ MARK = "PENSTOCK_RUN"
 GUARD = os.path.join(os.path.dirname(__file__), "guard.py")
 END_SECONDS = 12.0
 """So long the guard may take to kill what is left: more than it gives itself."""
-PIPE_BYTES = 1 << 20
-"""What the agent's output may hold on Linux: the most that everybody may ask for."""
 SWEEP_ROUND_SECONDS = 0.005
 
 
@@ -83,7 +81,6 @@ class Process:
                 theirs.append(pair[1 - ours])
                 pairs.append(pair[ours])
             self.stdin, self.stdout, self.stderr = pairs
-            _enlarge(self.stdout)
             mine, yours = socket.socketpair()
             self.control = mine.detach()
             self._fds.add(self.control)
@@ -184,19 +181,6 @@ class Process:
     def _let_go(self) -> None:
         for fd in list(self._fds):
             self.close_fd(fd)
-
-
-def _enlarge(pipe: int) -> None:
-    """Let a pipe hold more while nobody reads it: many agents exit without waiting for what is in it.
-
-    Penstock reads at once, but it may be stopped as a whole (Ctrl-Z).
-    """
-    import fcntl
-
-    try:
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    except (OSError, AttributeError):
-        pass  # another system, or a limit on all pipes of this user: what it holds by itself then
 
 
 def marked(mark: str) -> list[int]:

@@ -221,13 +221,17 @@ class Supervisor:
         if not self._stdout_open:
             return
         reading = process.stdout in selector.get_map()
-        if reading and self.outbox.full:
+        # What is left of an agent that was killed is bounded, and is taken in so that its guard can go.
+        full = self.outbox.full and self._stage != "killed"
+        if reading and full:
             selector.unregister(process.stdout)
-        elif not reading and not self.outbox.full:
+        elif not reading and not full:
             selector.register(process.stdout, selectors.EVENT_READ, self._read_stdout)
             self._last_sign = time.monotonic()
-            if self._stage == "replied" and self.exited is None:
-                self._stage_ends = None  # it could not write what it still has to say
+            if self.exited is not None:
+                self._stage_ends = self._last_sign + self._limits.exit_grace
+            elif self._stage == "replied":
+                self._stage_ends = None  # what it still has to say was not read
                 self._await_exit()
 
     @property
@@ -244,6 +248,8 @@ class Supervisor:
         self._last_sign = time.monotonic()
         if data:
             self._receive(data)
+            if self._stage == "killed":
+                self._stage_ends = self._last_sign + END_SECONDS
         else:
             self._close(self._process.stdout)
             self._stdout_open = False
@@ -340,8 +346,7 @@ class Supervisor:
     def _alarms(self) -> list[tuple[float, Callable[[], None]]]:
         limits, stopping = self._limits, self._stage not in ("running", "replied")
         alarms: list[tuple[float, Callable[[], None]]] = []
-        held = self._held and self.exited is None
-        if self._stage_ends is not None and (stopping or not held):
+        if self._stage_ends is not None and (stopping or not self._held):
             alarms.append((self._stage_ends, self._next_stage))
         if not stopping and limits.timeout is not None:
             alarms.append((self._begin + limits.timeout, self._too_long))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.runs import Run
     from penstock.writing import Output
 
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STOPPED_BASE = 128
 """A shell's exit status for a program that a signal ended is this and the signal's number."""
 
@@ -138,35 +139,41 @@ class Shell:
         self._options = options
         self._output = output
         self._errors = errors
-        self._news = threading.Event()
+        self._stopped_by = 0  # the signal
         self._stops = 0
-        self._stopped_by = 0
+        self._wake_out, self._wake_in = -1, -1
 
     def show(self) -> int:
         """Run all of them to their ends; the exit status.
 
+        Signals and news of the runs come through one pipe, so that a signal interrupts nothing half way.
+
         Raises:
             AgentNotFound: one of them cannot be executed; the others are ended.
             BrokenPipeError: nobody reads the output any more; all are ended.
+            KeyboardInterrupt: the third signal, for somebody whose terminal stands still; all are ended.
         """
-        previous = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+        self._wake_out, self._wake_in = os.pipe()
+        os.set_blocking(self._wake_in, False)
+        os.set_blocking(self._wake_out, False)
+        wakeup = signal.set_wakeup_fd(self._wake_in, warn_on_full_buffer=False)
+        previous = {number: signal.signal(number, self._count) for number in STOPPING}
         try:
             return self._show()
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup)
+            os.close(self._wake_in)
+            os.close(self._wake_out)
 
     def _show(self) -> int:
         try:
             for shown in self._shown:
                 shown.run.start()
-                shown.run.on_news(self._news.set)
-            self._news.set()  # for what came before it was listened to
+                shown.run.on_news(self._wake)
             while not all(shown.ended for shown in self._shown):
-                try:
-                    self._turn()
-                except KeyboardInterrupt:
-                    self._interrupt()
+                self._turn()
         finally:
             for shown in self._shown:
                 shown.run.stop()
@@ -174,36 +181,46 @@ class Shell:
         self._tell_records()
         if len(self._shown) > 1 and self._options.to == "text":
             self._errors.write(table([(shown.name, shown.ended) for shown in self._shown]))
-        if self._stopped_by not in (0, signal.SIGINT):
-            return STOPPED_BASE + self._stopped_by
-        return status_of(self._shown, interrupted=bool(self._stopped_by))
+        return STOPPED_BASE + self._stopped_by if self._stopped_by else status_of(self._shown, interrupted=False)
 
     def _turn(self) -> None:
-        self._news.wait()
-        self._news.clear()
         for shown in self._shown:
             while batch := shown.run.poll():
                 self._output.write(shown.showing.render(batch, shown.run.agent))
                 self._ask(shown, batch)
             if shown.ended:
                 self._output.write(shown.showing.pause())
+        if not all(shown.ended for shown in self._shown):
+            self._wait()
 
-    def _stop(self, number: int, frame: object) -> None:
-        self._stopped_by = number
-        raise KeyboardInterrupt
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_in, b"\0")
+        except BlockingIOError:
+            pass  # it will wake as it is
 
-    def _interrupt(self) -> None:
-        """The first time agents are asked to stop, the second time they are killed; a third ends Penstock."""
-        self._stopped_by = self._stopped_by or signal.SIGINT
+    def _count(self, number: int, frame: object) -> None:
         self._stops += 1
         if self._stops > 2:
             raise KeyboardInterrupt
+
+    def _wait(self, *more: int) -> bool:
+        """Wait for news, a signal, or something to be read; whether there is something to be read."""
+        ready, _, _ = select.select([self._wake_out, *more], [], [])
+        if self._wake_out in ready:
+            for number in os.read(self._wake_out, 4096):
+                if number in STOPPING:
+                    self._stop(number)
+        return any(fd in ready for fd in more)
+
+    def _stop(self, number: int) -> None:
+        """The first time agents are asked to stop, the second time they are killed."""
         for shown in self._shown:
-            if self._stops == 1:
-                shown.run.cancel()
-            else:
+            if self._stopped_by:
                 shown.run.kill()
-        self._news.set()
+            else:
+                shown.run.cancel()
+        self._stopped_by = self._stopped_by or number
 
     # --- questions ---------------------------------------------------------------------------------
 
@@ -220,11 +237,23 @@ class Shell:
         for hint in list(shown.hints.values()):
             self._output.write(shown.showing.pause())
             answer = None
-            while answer is None:
+            while answer is None and not self._stopped_by:
                 self._errors.write(question(shown.name, hint))
-                answer = chosen(_line(), hint)
+                answer = chosen(self._line(), hint)
             del shown.hints[hint.id]
-            shown.run.answer(hint.id, answer)
+            if answer is not None:
+                shown.run.answer(hint.id, answer)
+
+    def _line(self) -> str | None:
+        """What a person types, up to the end of the line; None at the end of the input, or where all is to stop."""
+        data = b""
+        while not data.endswith(b"\n") and not self._stopped_by:
+            if self._wait(0):
+                piece = os.read(0, 1)
+                if not piece:
+                    break
+                data += piece
+        return data.decode(errors="replace") if data else None
 
     def _tell_records(self) -> None:
         for shown in self._shown:
@@ -255,17 +284,6 @@ def chosen(line: str | None, hint: HintRequested) -> str | None:
     if word.isdecimal() and 1 <= int(word) <= len(options):
         return options[int(word) - 1]
     return next((option for option in options if option.lower() == word.lower()), None)
-
-
-def _line() -> str | None:
-    """What a person types, up to the end of the line; None at the end of the input."""
-    data = b""
-    while not data.endswith(b"\n"):
-        piece = os.read(0, 1)
-        if not piece:
-            return data.decode(errors="replace") if data else None
-        data += piece
-    return data.decode(errors="replace")
 
 
 def table(rows: Sequence[tuple[str, RunEnded | None]]) -> str:

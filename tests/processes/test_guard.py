@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -103,5 +104,50 @@ def test_no_process_for_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         monkeypatch.setattr(os, "fork", refuse)
-        assert guard._start(theirs.fileno(), ["/bin/true"], lambda option, value: 0) is None
+        assert guard._start(theirs.fileno(), ["/bin/true"], 1, lambda option, value: 0) is None
         assert ours.recv(100) == b"failed 11\n"
+
+
+def test_the_relay_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Penstock does not take is held up to a bound, past which the agent waits; all of it arrives in its order."""
+    monkeypatch.setattr(guard, "MAX_HELD_BYTES", 200_000)
+    monkeypatch.setattr(guard, "PIPE_BYTES", 65_536)
+    source, agents = os.pipe()
+    penstocks, sink = os.pipe()
+    for fd in (agents, penstocks):
+        os.set_blocking(fd, False)
+    relay, poll = guard.Relay(source, sink), select.poll()
+    said = b"".join(b"%d\n" % number for number in range(200_000))
+    left, seen = memoryview(said), b""
+    for _ in range(100):  # nobody takes anything
+        try:
+            left = left[os.write(agents, left[:50_000]) :]
+        except BlockingIOError:
+            pass
+        relay.watch(poll)
+        relay.move()
+    assert len(said) - len(left) < 200_000 + guard.READ_BYTES + 2 * 65_536
+    while len(seen) < len(said):
+        try:
+            seen += os.read(penstocks, 65_536)
+            left = left[os.write(agents, left[:50_000]) :] if left else left
+        except BlockingIOError:
+            pass
+        relay.watch(poll)
+        relay.move()
+    assert seen == said
+    os.close(agents)
+    assert relay.ended()
+    assert os.read(penstocks, 1) == b""
+    os.close(penstocks)
+
+
+def test_a_relay_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Penstock has closed its end, what is left is nobody's, and the guard is not held by it."""
+    source, agents = os.pipe()
+    penstocks, sink = os.pipe()
+    relay = guard.Relay(source, sink)
+    os.close(penstocks)
+    os.write(agents, b"x" * 1000)
+    os.close(agents)
+    assert relay.ended()

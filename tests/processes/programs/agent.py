@@ -1,5 +1,6 @@
 """An agent that misbehaves: `agent.py MODE [ARG]` prints lines as claude does, and does what its mode says."""
 
+import io
 import json
 import os
 import signal
@@ -127,6 +128,24 @@ def deltas(count):
     answer("".join(words))
 
 
+def hasty(count):
+    """Stream as agents in JavaScript do, which exit without waiting for whoever reads them; a little patience apart."""
+    told("pid")
+    os.set_blocking(1, False)
+    real, sys.stdout = sys.stdout, io.StringIO()
+    init()
+    deltas(count)
+    left = memoryview(sys.stdout.getvalue().encode())
+    sys.stdout = real
+    end = time.monotonic() + 2
+    while left and time.monotonic() < end:
+        try:
+            left = left[os.write(1, left) :]
+            end = time.monotonic() + 2
+        except BlockingIOError:
+            time.sleep(0.001)
+
+
 def main(mode, value=""):
     """Misbehave."""
     told("agent")
@@ -216,6 +235,8 @@ def main(mode, value=""):
             stay()
         case "deltas":
             deltas(int(value))
+        case "hasty":
+            hasty(int(value))
         case _:
             sys.exit(f"no such mode: {mode}")
 
