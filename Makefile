@@ -5,16 +5,24 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench picture clean
+.PHONY: help demo test test-agents record check format bench picture clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 demo: $(VENV)/.run ## show Penstock at work on a real recording
 	@$(BIN)/penstock demo
 
 test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local model server; AGENTS=codex,claude-acp for some
+	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2
+	PENSTOCK_REAL=$(or $(AGENTS),1) tests/real/offline.sh $(BIN)/python -m pytest tests/real -n auto --dist loadgroup -rs $(ARGS)
+
+record: $(VENV)/.dev ## record the real agents anew, for a diff to review; AGENTS="codex claude" for some
+	$(BIN)/python tests/real/install.py || echo "They are not recorded." >&2
+	tests/real/offline.sh $(BIN)/python tests/real/record.py $(AGENTS) $(ARGS)
 
 check: $(VENV)/.dev ## lint, format, types, house rules
 	$(BIN)/ruff check .

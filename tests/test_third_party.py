@@ -35,12 +35,17 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(site: Path, *args: str) -> subprocess.CompletedProcess[str]:
+def run(site: Path, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run Python with that folder on its path, and no configuration of the machine's user."""
     config = site / "none.toml"
     config.touch()
     env = {key: value for key, value in os.environ.items() if not key.startswith(("PENSTOCK", "GITHUB", "GITLAB"))}
-    env |= {"PYTHONPATH": f"{site}{os.pathsep}{SOURCE}", "PENSTOCK_CONFIG": str(config), "PYTHONIOENCODING": "utf-8"}
+    env |= {
+        "PYTHONPATH": f"{site}{os.pathsep}{SOURCE}",
+        "PENSTOCK_CONFIG": str(config),
+        "PYTHONIOENCODING": "utf-8",
+        **more,
+    }
     return subprocess.run([sys.executable, *args], env=env, capture_output=True, encoding="utf-8", check=False)
 
 
@@ -64,6 +69,20 @@ def test_its_events_are_those_of_any_agent(site: Path) -> None:
     assert {event["agent"] for event in events} == {"parrot"}
     assert events[0] == {"type": "run_started", "session_id": "p-1", "model": "macaw", "agent": "parrot"}
     assert (events[-1]["outcome"], events[-1]["reply"]) == ("ok", "There are nuts and seeds.")
+
+
+def test_it_is_started_like_any_agent(site: Path) -> None:
+    """`penstock run parrot` starts its program, with the prompt and the session; what it cannot do is refused."""
+    program = site / "parrot"
+    program.write_text(f'#!/bin/sh\necho "$@" > "{site}/argv"; cat > "{site}/prompt"; cat "{STREAM}"\n', "utf-8")
+    program.chmod(0o755)
+    env = {"PATH": f"{site}{os.pathsep}{os.environ['PATH']}"}
+    done = run(site, "-m", "penstock", "run", "parrot", "hello", "--session", "p-1", "--to", "reply", **env)
+    assert (done.returncode, done.stdout) == (0, "There are nuts and seeds.\n")
+    assert (site / "argv").read_text("utf-8") == "--json --session=p-1\n"
+    assert (site / "prompt").read_text("utf-8") == "hello"
+    refused = run(site, "-m", "penstock", "run", "parrot", "hello", "--session", "p-1", "--fork", **env)
+    assert (refused.returncode, "parrot cannot fork a conversation" in refused.stderr) == (2, True)
 
 
 def test_the_command_lists_it(site: Path) -> None:

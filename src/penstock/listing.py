@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
-import time
-import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -70,7 +67,7 @@ def _row(name: str, config: Config) -> Row:
         live=best.live,
         resume=best.resume,
         fork=best.fork,
-        routes=[way if _where(route.program) else f"({way})" for way, route in entry.routes.items()],
+        routes=[way if not route.program or _where(route.program) else f"({way})" for way, route in entry.routes.items()],
         install=entry.install or None,
     )
     return _with_program(row, own.command[0] if own.command else best.program)
@@ -92,26 +89,14 @@ def _where(program: str) -> str | None:
 def version(program: str) -> str | None:
     """What a program says to `--version`, None where it says nothing of the kind in time. Nothing is left running."""
     from penstock.errors import TransportError
-    from penstock.process import Process
+    from penstock.process import output_of
 
     try:
-        process = Process([program, "--version"], dict(os.environ), None, uuid.uuid4().hex)
+        _, said = output_of([program, "--version"], os.environ, None, CHECK_SECONDS)
     except TransportError:
         return None
-    process.close_fd(process.stdin)
-    said, end = b"", time.monotonic() + CHECK_SECONDS
-    waiting = {process.stdout, process.stderr}
-    try:
-        while waiting and (left := end - time.monotonic()) > 0:
-            for fd in select.select(waiting, [], [], left)[0]:
-                data = os.read(fd, 65536)
-                said += data if fd == process.stdout or not said else b""
-                if not data:
-                    waiting.discard(fd)
-    finally:
-        process.end()
-    found = _VERSION.search(said.decode(errors="replace"))
-    return found[0] if found else None
+    found = _VERSION.search(said)
+    return found[0].rstrip(".") if found else None
 
 
 def as_text(found: Sequence[Row]) -> str:

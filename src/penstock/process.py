@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 
 from penstock.errors import TransportError, UsageError
@@ -181,6 +182,50 @@ class Process:
     def _let_go(self) -> None:
         for fd in list(self._fds):
             self.close_fd(fd)
+
+
+def output_of(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, seconds: float) -> tuple[int | None, str]:
+    """The exit status of a program and what it printed, stdout and stderr; nothing of it is left running.
+
+    The status is None where it did not exit in time, or could not be executed. `argv[0]` is a path.
+
+    Raises:
+        TransportError: no process can be started.
+    """
+    process = Process(argv, env, cwd, uuid.uuid4().hex)
+    process.close_fd(process.stdin)
+    said, end = b"", time.monotonic() + seconds
+    poll = select.poll()
+    for fd in (process.stdout, process.stderr, process.control):
+        poll.register(fd, select.POLLIN)
+    try:
+        while process.exited is None and process.failed is None and (left := end - time.monotonic()) > 0:
+            for fd, _ in poll.poll(left * 1000):
+                if fd == process.control:
+                    process.news()
+                elif data := os.read(fd, 65536):
+                    said += data
+                else:
+                    poll.unregister(fd)
+        exited = process.exited
+        process.signal("K")
+        said += _rest(process)
+    finally:
+        process.end()
+    return exited.status if exited is not None else None, said.decode("utf-8", "replace")
+
+
+def _rest(process: Process) -> bytes:
+    """What is still in the pipes of a process that has exited or is killed."""
+    os.set_blocking(process.stdout, True)
+    said = b""
+    while data := os.read(process.stdout, 65536):
+        said += data
+    try:
+        said += os.read(process.stderr, 65536)
+    except BlockingIOError:
+        pass
+    return said
 
 
 def marked(mark: str) -> list[int]:

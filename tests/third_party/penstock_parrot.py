@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.commands import Command, Request, encoded, refuse
 from penstock.updates import (
     MessageEnd,
     MessageStart,
@@ -75,6 +76,14 @@ class Parrot:
     name: ClassVar[str] = "parrot"
     traits: ClassVar[Traits] = Traits()
     wire: ClassVar[Any] = Hello | Begin | Say | Said | Call | Got | Bye
+
+    @staticmethod
+    def command(request: Request) -> Command:
+        """`parrot --json`, with the prompt through stdin."""
+        if request.fork:
+            raise refuse("parrot", "fork a conversation", can="it can go on with one: --session")
+        session = () if request.session_id is None else (f"--session={request.session_id}",)
+        return Command(argv=("parrot", "--json", *session, *request.args), stdin=encoded(request.prompt))
 
     def read(self, event: Any) -> Sequence[Update]:
         """The updates that one line means."""

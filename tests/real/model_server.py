@@ -1,0 +1,241 @@
+"""A model server on loopback that says what `scenarios` tells, in the dialect in which it is asked.
+
+It keeps what it was asked, so that a test sees what of its prompt, model and history arrived; and it has a gate at
+which an answer waits until the test has seen its beginning: "live" is so proved by order, never by time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import scenarios
+from dialects import Asked, Item, Tool, dialect, pieces
+from scenarios import Break, Call, History, Refuse, Say, Think, Wait
+
+GATE_SECONDS = 30.0
+"""So long an answer waits for the test; then it goes on, and the test that has seen nothing fails."""
+
+SHELL_TOOLS = ("Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell", "run_commands")
+WRITE_TOOLS = ("Write", "write", "write_file", "create", "editor", "apply_patch")
+
+
+class Request(NamedTuple):
+    """One request that was answered, with what was said."""
+
+    asked: Asked
+    scenario: str | None
+    """None: a request beside the conversation, for its title."""
+
+    @property
+    def prompts(self) -> list[str]:
+        """What was said in the user's role."""
+        return [item.text for item in self.asked.items if item.who == "user"]
+
+
+class ModelServer:
+    """One server; used as a context manager. `folder` is where the agents work."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.requests: list[Request] = []
+        self.gate = threading.Event()
+        self.waiting = threading.Event()
+        """An answer stands at the gate."""
+        self.timed_out = False
+        """An answer went through the gate without having been let."""
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"server_of": self}))
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it is reached."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def __enter__(self) -> ModelServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.gate.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def close_gate(self) -> None:
+        """The next answer that comes to a gate waits there."""
+        self.gate.clear()
+        self.waiting.clear()
+        self.timed_out = False
+
+    def wait(self) -> None:
+        """Stand at the gate."""
+        self.waiting.set()
+        if not self.gate.wait(GATE_SECONDS):
+            self.timed_out = True
+
+    def answer(self, asked: Asked) -> tuple[str | None, scenarios.Answer]:
+        """What is said to a request, and in which scenario."""
+        prompts = [at for at, item in enumerate(asked.items) if item.who == "user" and named(item)]
+        if not prompts or not asked.tools:
+            return None, [Say(scenarios.TITLE)]
+        last = prompts[-1]
+        if _beside(asked.items[last:]):
+            return None, [Say(scenarios.TITLE)]
+        scenario = named(asked.items[last])[-1]
+        told = scenarios.SCENARIOS.get(scenario, [[Say(f"There is no scenario {scenario}.")]])
+        after = asked.items[last:]
+        rounds = sum(item.who == "call" and before.who != "call" for before, item in pairwise(after))
+        answer = told[min(rounds, len(told) - 1)]
+        if answer == [History()]:
+            answer = [Say(scenarios.history([name for at in prompts for name in named(asked.items[at])]))]
+        return scenario, answer
+
+
+def _beside(items: list[Item]) -> bool:
+    """Whether the agent adds words of its own to a conversation that has its answer, say for a suggestion."""
+    whos = [item.who for item in items]
+    return whos[-1] == "user" and "assistant" in whos and "result" not in whos[whos.index("assistant") :]
+
+
+def named(item: Item) -> list[str]:
+    """The scenarios that a prompt names."""
+    return scenarios.NAMED.findall(item.text)
+
+
+def tool_for(call: Call, tools: list[Tool], folder: Path) -> tuple[Tool, Any]:
+    """The offered tool that does what is wanted, and its input.
+
+    Raises:
+        LookupError: none does.
+    """
+    path = str(folder / call.path)
+    for name in SHELL_TOOLS if call.does == "shell" else WRITE_TOOLS:
+        for tool in tools:
+            if tool.name == name:
+                return tool, _input(call, path, tool)
+    raise LookupError(f"no tool does {call.does}: {[tool.name for tool in tools]}")
+
+
+def _patch(call: Call, path: str) -> str:
+    added = "".join(f"+{line}\n" for line in call.text.splitlines())
+    return f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch"
+
+
+def _input(call: Call, path: str, tool: Tool) -> Any:
+    text = call.text
+    if tool.schema is None:
+        return _patch(call, path)
+    properties = tool.schema.get("properties", {})
+    if call.does == "shell":
+        values = {"command": text, "cmd": text, "commands": [text], "is_background": False}
+        if properties.get("command", {}).get("type") in ("array", "ARRAY"):
+            values["command"] = ["bash", "-lc", text]
+        values["description"] = "Run a demo command"
+    elif tool.name == "apply_patch":
+        values = {"input": _patch(call, path)}
+    else:
+        values = {"file_path": path, "filePath": path, "path": path}
+        values |= {"content": text, "file_text": text, "new_text": text}
+    return {name: value for name, value in values.items() if name in properties}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server_of: ModelServer
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: what is asked is kept."""
+
+    def do_HEAD(self) -> None:
+        self._json(200, {})
+
+    def do_GET(self) -> None:
+        self._json(200, {"object": "list", "data": [{"id": "mock-model", "object": "model"}], "models": []})
+
+    def do_POST(self) -> None:
+        body = self._body()
+        made = dialect(self.path)
+        if self.path.partition("?")[0].endswith("/count_tokens") or "countTokens" in self.path:
+            self._json(200, {"input_tokens": 5, "totalTokens": 5})
+            return
+        if made is None:
+            self._json(200, {})
+            return
+        server = self.server_of
+        asked = made.read(json.loads(body), self.path)
+        scenario, answer = server.answer(asked)
+        server.requests.append(Request(asked, scenario))
+        speaks = made(asked.model)
+        failure = next((piece for piece in answer if isinstance(piece, Refuse | Break)), None)
+        if isinstance(failure, Refuse):
+            self._json(failure.status, made.refusal(*failure))
+        elif not asked.stream and failure is not None:
+            self._json(503, made.refusal(503, failure.message))
+        elif not asked.stream:
+            self._json(200, speaks.whole("".join(piece.text for piece in answer if isinstance(piece, Say))))
+        else:
+            self._stream(self._said(speaks, answer, asked))
+
+    def _said(self, speaks: Any, answer: scenarios.Answer, asked: Asked) -> Iterator[bytes]:
+        yield speaks.begin()
+        for piece in answer:
+            match piece:
+                case Think(text, size):
+                    yield from map(speaks.think, pieces(text, size))
+                case Say(text, size):
+                    yield from map(speaks.say, pieces(text, size))
+                case Call():
+                    yield speaks.call(*tool_for(piece, asked.tools, self.server_of.folder))
+                case Wait():
+                    self.server_of.wait()
+                case Break(message):
+                    yield speaks.broken(message)
+                    return
+        yield speaks.end()
+
+    def _stream(self, events: Iterator[bytes]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Cache-Control", "no-cache")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        try:
+            for event in events:
+                self.wfile.write(event)
+        except OSError:
+            pass  # the agent has gone
+        except LookupError as error:
+            self.wfile.write(str(error).encode())
+
+    def _json(self, status: int, value: Any) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            try:
+                self.wfile.write(data)
+            except OSError:
+                pass  # the agent has gone
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            data = b"".join(self._chunks())
+        else:
+            data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        return gzip.decompress(data) if self.headers.get("Content-Encoding") == "gzip" else data
+
+    def _chunks(self) -> Iterator[bytes]:
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            yield self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()

@@ -1,0 +1,260 @@
+"""Record what the real agents print: `python tests/real/record.py [AGENT…] [--case CASE…] [--into FOLDER]`.
+
+Writes `<agent>-<version>/<case>/` in the form of `tests/recordings`, where each folder is a test: `input.ndjson`,
+`times`, and `expected.json`, which holds what the model server was told to say, never what Penstock made of it. The
+agents are those of `agents.toml`, on their `exec` route, as Penstock starts them. Then read the difference to the
+version before: `diff -r tests/recordings/claude tests/recordings/claude-2.2.0`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import scenarios
+from install import NotInstalled, install
+from model_server import Request, tool_for
+from setups import SETUPS, Bench, Target, bench
+
+from penstock import registry
+from penstock.commands import Command
+from penstock.commands import Request as Asked
+from penstock.errors import UsageError
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+SECONDS = 120
+LONGEST = 4000
+"""Longer texts are given by their hash; see the README of the recordings."""
+
+QUADRATIC = {"pi", "cline"}
+"""Agents that repeat all text so far with each delta: `long` would be hundreds of megabytes."""
+SILENT = {"gemini": ("thinking",)}
+"""Kinds of blocks that an agent never prints."""
+ERROR_IS_TEXT = {"qwen"}
+"""Agents that print an error of the server as the model's text."""
+TELLS_ABORT = {"copilot", "cline"}
+"""Agents that say so when they are stopped by SIGTERM."""
+RENAMED = {"codex"}
+"""Agents that print tool calls in words of their own."""
+
+
+class Case(NamedTuple):
+    """One recording."""
+
+    scenario: str
+    after: str = ""
+    """The case whose session it goes on with."""
+    kill: bool = False
+    """Killed by SIGTERM when the model has said its first half."""
+
+
+CASES = {
+    "text": Case("text"),
+    "thinking": Case("thinking"),
+    "thinktools": Case("thinktools"),
+    "tools": Case("tools"),
+    "parallel": Case("parallel"),
+    "toolerror": Case("toolerror"),
+    "long": Case("long"),
+    "err401": Case("err401"),
+    "base_for_resume": Case("text"),
+    "resume": Case("history", after="base_for_resume"),
+    "killed_sigterm": Case("slow", kill=True),
+}
+
+
+class Printed(NamedTuple):
+    """What an agent printed."""
+
+    argv: tuple[str, ...]
+    data: bytes
+    times: list[float]
+    """Seconds since the start, one for each line."""
+    requests: list[Request]
+
+
+def command(at: Bench, prompt: str, session_id: str | None) -> Command:
+    """How Penstock starts the agent."""
+    route = registry.AGENTS[at.target.agent].routes["exec"]
+    make = registry.load(route.starter) if route.starter else registry.load(route.reader).command
+    profile = at.target.name.partition("/")[2] or None
+    made: Command = make(Asked(prompt=prompt, session_id=session_id, allow="all", profile=profile))
+    return made
+
+
+def run(at: Bench, case: Case, session_id: str | None) -> Printed:
+    """Run the agent on a case, and take what it prints as it comes."""
+    asked = command(at, f"scenario={case.scenario} please", session_id)
+    server, begin = at.server, time.monotonic()
+    before = len(server.requests)
+    server.close_gate()
+    env = {**at.env, **asked.env}
+    with subprocess.Popen(
+        asked.argv,
+        env={name: value for name, value in env.items() if name not in asked.unset},
+        cwd=at.folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(asked.stdin)
+            process.stdin.close()
+            lines, times = [], []
+            if case.kill:
+                server.waiting.wait(SECONDS)
+                time.sleep(1)  # what was said reaches stdout; how much of it does, the recording shows
+                os.killpg(process.pid, signal.SIGTERM)
+                time.sleep(1)
+                _kill(process.pid)  # for those that heed no SIGTERM
+            for line in process.stdout:
+                lines.append(line)
+                times.append(time.monotonic() - begin)
+        finally:
+            _kill(process.pid)
+    server.gate.set()
+    return Printed(asked.argv, b"".join(lines), times, server.requests[before:])
+
+
+def _kill(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def expected(at: Bench, case: Case, printed: Printed, version: str) -> dict[str, Any]:
+    """What a reader must get: what the model server was told to say."""
+    said: list[tuple[str, str]] = []
+    calls: list[list[Any]] = []
+    for request in printed.requests:
+        if request.scenario is None:
+            continue
+        _, answer = at.server.answer(request.asked)
+        for piece in answer:
+            if isinstance(piece, scenarios.Wait):
+                break
+            if isinstance(piece, scenarios.Say | scenarios.Think):
+                said.append(("text" if isinstance(piece, scenarios.Say) else "thinking", piece.text))
+            elif isinstance(piece, scenarios.Refuse) and at.target.agent in ERROR_IS_TEXT:
+                said = [("text", f"[API Error: {piece.status} {piece.message}]")]
+            elif isinstance(piece, scenarios.Call):
+                tool, input = tool_for(piece, request.asked.tools, at.folder)
+                calls.append(_renamed(piece, str(at.folder)) if at.target.agent in RENAMED else [tool.name, input])
+    outcome = "error" if case.scenario.startswith("err") else "ok"
+    if case.kill:
+        outcome = "cancelled" if at.target.agent in TELLS_ABORT else "cut_off"
+    silent = SILENT.get(at.target.agent, ())
+    if case.kill and not registry.AGENTS[at.target.agent].routes["exec"].live:
+        said = []  # it prints whole messages alone
+    if case.scenario == "parallel":  # of calls at once, agents print first which they like
+        calls.sort(key=lambda call: printed.data.find(_command(call[1]).encode()))
+    texts = [text for kind, text in said if kind == "text"]
+    return {
+        "agent": at.target.agent,
+        "version": version,
+        "argv": list(printed.argv),
+        "blocks": [[kind, _short(text)] for kind, text in said if kind not in silent],
+        "calls": calls,
+        "reply": _short(texts[-1]) if texts else "",
+        "outcome": outcome,
+        "session_id": session_of(printed.data),
+    }
+
+
+def _renamed(call: scenarios.Call, folder: str) -> list[Any]:
+    if call.does == "shell":
+        return ["command_execution", {"command": f"/bin/bash -lc {shlex.quote(call.text)}"}]
+    return ["file_change", {"changes": [{"path": f"{folder}/{call.path}", "kind": "add"}]}]
+
+
+def _command(input: Any) -> str:
+    """The command in a tool's input, as it stands in JSON."""
+    command = input.get("command") or input.get("commands") or input.get("cmd")
+    return json.dumps(command[-1] if isinstance(command, list) else command, ensure_ascii=False)[1:-1]
+
+
+def _short(text: str) -> Any:
+    if len(text) <= LONGEST:
+        return text
+    return {"sha256": hashlib.sha256(text.encode()).hexdigest(), "length": len(text)}
+
+
+def session_of(data: bytes) -> str | None:
+    """The session id, under whatever name an agent gives it."""
+    found = None
+    for line in data.splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            named = [event.get(key) for key in ("session_id", "sessionID", "sessionId", "thread_id")]
+            named.append(event.get("id") if event.get("type") == "session" else None)
+            found = next((name for name in named if isinstance(name, str)), found)
+    return found
+
+
+def record(at: Bench, cases: list[str], into: Path) -> None:
+    """Record cases of one agent."""
+    version = at.target.packages[0].version
+    sessions: dict[str, str | None] = {}
+    for name in cases:
+        case = CASES[name]
+        if name == "long" and at.target.agent in QUADRATIC:
+            continue
+        try:
+            printed = run(at, case, sessions[case.after] if case.after else None)
+        except UsageError as error:
+            print(f"{at.target.agent} {name}: {error}")
+            continue
+        wanted = expected(at, case, printed, version)
+        sessions[name] = wanted["session_id"]
+        folder = into / f"{at.target.agent}-{version}" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "input.ndjson").write_bytes(printed.data)
+        (folder / "times").write_text("".join(f"{at:.3f}\n" for at in printed.times), "utf-8")
+        (folder / "expected.json").write_text(json.dumps(wanted, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        print(f"{folder}: {len(printed.times)} lines, {len(printed.data)} bytes")
+        (at.folder / "notes.txt").unlink(missing_ok=True)
+
+
+def main() -> int:
+    """The command line. The exit status is the number of agents that are not installed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("agents", nargs="*", default=list(SETUPS), metavar="AGENT", help=", ".join(SETUPS))
+    parser.add_argument("--case", nargs="+", default=list(CASES), choices=CASES)
+    parser.add_argument("--into", type=Path, default=RECORDINGS)
+    given = parser.parse_args()
+    if unknown := set(given.agents) - set(SETUPS):
+        parser.error(f"no such agent: {', '.join(unknown)}")
+    cases = [name for name in CASES if name in given.case or any(CASES[case].after == name for case in given.case)]
+    missing = 0
+    for agent in given.agents:
+        target = Target(agent, "exec")
+        try:
+            for package in target.packages:
+                install(package)
+            with tempfile.TemporaryDirectory() as root, bench(target, Path(root)) as at:
+                record(at, cases, given.into)
+        except NotInstalled as error:
+            print(f"NOT RECORDED: {error}", file=sys.stderr)
+            missing += 1
+    return missing
+
+
+if __name__ == "__main__":
+    sys.exit(main())

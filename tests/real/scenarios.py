@@ -1,0 +1,154 @@
+"""What the model says in each scenario. A prompt names its scenario: `scenario=tools`.
+
+The texts are those of `tests/recordings`, so that a new recording differs from an old one by its agent alone.
+
+A scenario is a list of answers; the model gives the next one after each round of tool results.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Think(NamedTuple):
+    """Thinking, in pieces of `size` characters."""
+
+    text: str
+    size: int = 9
+
+
+class Say(NamedTuple):
+    """Text, in pieces of `size` characters."""
+
+    text: str
+    size: int = 7
+
+
+class Call(NamedTuple):
+    """A tool call in nobody's dialect: the server looks for a tool that does it among those that are offered."""
+
+    does: str
+    """`shell` or `write`."""
+    text: str
+    """The command, or the content of the file."""
+    path: str = ""
+
+
+class Wait(NamedTuple):
+    """Nothing more until the test opens the server's gate."""
+
+
+class Break(NamedTuple):
+    """An error event in the middle of the stream."""
+
+    message: str
+
+
+class Refuse(NamedTuple):
+    """No stream at all: an HTTP status and an error."""
+
+    status: int
+    message: str
+
+
+class History(NamedTuple):
+    """Text that says which scenarios the prompts of this conversation have named."""
+
+
+Piece = Think | Say | Call | Wait | Break | Refuse | History
+Answer = list[Piece]
+
+MARKDOWN = """\
+# Résumé — 你好，世界
+
+Plain, **bold**, *italic*, `inline code`, and a [link](http://127.0.0.1/x).
+
+- emoji: 👩\u200d👩\u200d👧\u200d👦 🇪🇺 👍🏽 🧑\u200d💻 ✅
+- CJK: 日本語のテキスト、한국어, 繁體中文
+- combining: é ñ ạ̊ Z͑ͫ̓ͪ
+- RTL: שלום عالم — Devanagari: नमस्ते
+- math: ∑ᵢ xᵢ² ≤ ∞
+
+1. first
+2. second
+   - nested
+
+| col A | col B |
+|-------|------:|
+| x     |     1 |
+| 長い  |    22 |
+
+```python
+def greet(name: str) -> str:
+    # a comment with ``two`` backticks
+    return f"hello, {name}"  # 👋
+```
+
+> A quote, then the end.
+"""
+THOUGHT = """\
+Let me think about this. First, I list the facts: 1) one; 2) two.
+
+**Weighing options**
+
+The user wants a short answer — 日本語 too. I will say forty-two."""
+LONG = "".join(
+    f"word{line:04} of a long reply, with text to reach seventy bytes or so: 長 ✓ {7 * line}\n" for line in range(3000)
+)
+NOTES = "line one\nline two — ünï\n"
+FIRST_HALF, SECOND_HALF = "This is the first half, ", "and this is the second. FINAL-REPLY."
+
+SCENARIOS: dict[str, list[Answer]] = {
+    "text": [[Say(MARKDOWN)]],
+    "thinking": [[Think(THOUGHT), Say("The answer is **42**. (This is the visible reply.)")]],
+    "thinktools": [
+        [Think("I need to look first."), Say("Looking."), Call("shell", "echo hi && ls")],
+        [Think("Now I know enough."), Say("Finished thinking and tools. FINAL-REPLY.")],
+    ],
+    "tools": [
+        [Say("I will look around first."), Call("shell", "echo hi && ls")],
+        [Say("Now I write the file."), Call("write", NOTES, "notes.txt")],
+        [Say("All done: `notes.txt` has two lines. FINAL-REPLY.")],
+    ],
+    "parallel": [
+        [Say("Two at once."), Call("shell", "sleep 0.3; echo first"), Call("shell", "echo second")],
+        [Say("Both have finished. FINAL-REPLY.")],
+    ],
+    "toolerror": [
+        [Say("Running a failing command."), Call("shell", "echo out; echo err >&2; exit 3")],
+        [Say("The command failed with status 3. FINAL-REPLY.")],
+    ],
+    "long": [[Say(LONG, 75)]],
+    "slow": [[Say(FIRST_HALF), Wait(), Say(SECOND_HALF)]],
+    "history": [[History()]],
+    "err401": [[Refuse(401, "This key is not good enough.")]],
+    "err500": [[Refuse(500, "The model server is broken.")]],
+    "errstream": [[Say("This reply breaks off in the mid"), Break("The model server is overloaded.")]],
+}
+TITLE = "A short title"
+"""The answer to all that is asked without any tool: agents name their conversations so."""
+
+NAMED = re.compile(r"scenario=([a-z0-9]+)")
+
+
+def texts(scenario: str) -> list[str]:
+    """What the model says as text, message by message."""
+    said = ["".join(piece.text for piece in answer if isinstance(piece, Say)) for answer in SCENARIOS[scenario]]
+    return [text for text in said if text]
+
+
+def thoughts(scenario: str) -> list[str]:
+    """What the model thinks, message by message."""
+    said = ["".join(piece.text for piece in answer if isinstance(piece, Think)) for answer in SCENARIOS[scenario]]
+    return [text for text in said if text]
+
+
+def calls(scenario: str) -> list[Call]:
+    """The tools that the model calls."""
+    return [piece for answer in SCENARIOS[scenario] for piece in answer if isinstance(piece, Call)]
+
+
+def history(scenarios: list[str]) -> str:
+    """What `History` says."""
+    return f"The prompts of this conversation: {', '.join(scenarios)}. FINAL-REPLY."

@@ -1,0 +1,298 @@
+"""Each real agent, on each of its routes, run through Penstock against the model server.
+
+Every run's stream is judged as well: the contract holds, and no line is unknown, malformed or read leniently
+(`playing.play`). Where an agent differs from the others, a table says how and why.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playing import Played
+    from setups import Bench
+
+    from penstock.runs import Run
+
+import playing
+import scenarios
+from playing import kill_agent, left, play, started
+
+from penstock import agent
+from penstock.errors import AgentFailed, UsageError
+from penstock.events import Delta, Event, HintRequested, RunEnded, decode
+from penstock.registry import AGENTS, Route
+
+HIDES_THINKING = {"gemini-exec"}
+"""Routes that never print the model's thinking."""
+DRESSES_THINKING = {"gemini-acp", "codex-acp"}
+"""Routes that put titles or empty lines of their own into it."""
+HIDES_USAGE = {"copilot-exec", "codex-acp", "cline-acp"}
+"""Routes that never tell how many tokens were used."""
+HIDES_SESSION = {"cline-exec"}
+"""Routes that never tell the session id."""
+LOSES_RESULTS = {"codex-acp": "parallel"}
+"""Routes that do not always tell what a call returned, and in which scenario."""
+TAKES_ARGUMENTS = {"cline-exec"}
+"""Routes that take the prompt as an argument alone, which cannot be that long."""
+WINDOW = {"copilot": "prompt budget"}
+"""Agents that refuse a megabyte themselves, as they know no model with so large a window, and their words for it."""
+RETRIES_FOR_LONG = {"opencode", "qwen", "copilot"}
+"""Agents that ask again for minutes, or for ever, when the server is broken."""
+
+AWKWARD = {
+    "flag": "--help scenario=text",
+    "quotes": 'it\'s "quoted", `ticked`, $HOME and \\ — ünï 👋\n\n\tscenario=text\nlast line',
+    "short": "scenario=text",
+    "megabyte": "-" + "word " * 200_000 + "\nscenario=text",
+}
+
+
+def route(at: Bench) -> Route:
+    """What the registry says of the route."""
+    return AGENTS[at.target.agent].routes[at.target.route]
+
+
+def when_at_the_gate(at: Bench, act: Callable[[], None]) -> None:
+    """Do something when an answer waits at the server's gate; for routes that show nothing of it."""
+
+    def wait() -> None:
+        if at.server.waiting.wait(playing.SECONDS):
+            act()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def notes_are_written(at: Bench) -> None:
+    """The file that the model writes in `tools` is there; it is taken away for the next test."""
+    notes = at.folder / "notes.txt"
+    assert notes.read_text("utf-8").rstrip("\n") == scenarios.NOTES.rstrip("\n")  # one tool drops the last newline
+    notes.unlink()
+
+
+@pytest.mark.parametrize("scenario", ["text", "thinking", "thinktools", "tools", "parallel", "toolerror", "long"])
+def test_what_the_model_said(at: Bench, scenario: str) -> None:
+    """Text, thinking, calls and reply are what the server told, with a session id, usage and a good outcome."""
+    name = str(at.target)
+    played = play(at, f"scenario={scenario} please")
+    assert (played.result.outcome, played.result.reason) == ("ok", None)
+    assert played.result.reply == scenarios.texts(scenario)[-1]
+    assert played.blocks("text") == scenarios.texts(scenario)
+    thoughts = [] if name in HIDES_THINKING else scenarios.thoughts(scenario)
+    if name in DRESSES_THINKING:
+        assert len(played.blocks("thinking")) == len(thoughts)
+    else:
+        assert played.blocks("thinking") == thoughts
+    assert len(played.calls) == len(scenarios.calls(scenario))
+    assert sorted(call.call_id for call in played.calls) == sorted(back.call_id for back in played.returned)
+    assert all(back.complete for back in played.returned) or LOSES_RESULTS.get(name) == scenario
+    assert (played.result.session_id is None) == (name in HIDES_SESSION)
+    if name not in HIDES_USAGE:
+        assert played.result.usage is not None
+        assert played.result.usage.output_tokens
+    if scenario == "tools":
+        notes_are_written(at)
+    if route(at).live:
+        deltas = [event for event in played.events if isinstance(event, Delta) and event.kind == "text"]
+        assert len(deltas) > len(played.blocks("text"))
+
+
+def test_live(at: Bench) -> None:
+    """Text is seen while the model still writes: it goes on only when the test has seen its beginning."""
+    server, seen = at.server, ""
+
+    def heed(run: object, event: Event) -> None:
+        nonlocal seen
+        if isinstance(event, Delta) and event.kind == "text" and not server.gate.is_set():
+            seen += event.text
+            if seen == scenarios.FIRST_HALF:
+                server.gate.set()
+
+    server.close_gate()
+    if not route(at).live:
+        when_at_the_gate(at, server.gate.set)
+    played = play(at, "scenario=slow please", heed=heed)
+    assert not server.timed_out
+    assert played.result.reply == scenarios.FIRST_HALF + scenarios.SECOND_HALF
+    assert seen == (scenarios.FIRST_HALF if route(at).live else "")
+
+
+def test_model(at: Bench) -> None:
+    """The model that is asked for is the one that the server is asked for."""
+    setup = at.target.setup
+    played = play(at, "scenario=text please", model=setup.model)
+    assert {request.asked.model for request in played.conversation} == {setup.arrives or setup.model}
+
+
+@pytest.mark.parametrize("prompt", AWKWARD.values(), ids=AWKWARD)
+def test_awkward_prompts(at: Bench, prompt: str) -> None:
+    """A prompt arrives as it is, whatever it looks like; one that is too long is refused in clear words."""
+    huge = len(prompt) > 100_000
+    if huge and str(at.target) in TAKES_ARGUMENTS:
+        with pytest.raises(UsageError, match="bytes"):
+            started(at, prompt)
+        return
+    played = play(at, prompt)
+    if huge and at.target.agent in WINDOW:
+        failed(played)
+        assert WINDOW[at.target.agent] in str(played.result.reason)
+        return
+    assert played.result.reply == scenarios.MARKDOWN
+    assert any(prompt.strip() in said for said in played.conversation[0].prompts)
+
+
+def test_resume(at: Bench) -> None:
+    """A second run goes on with the conversation of the first: the model sees both prompts."""
+    first = play(at, "scenario=text please")
+    if not route(at).resume:
+        with pytest.raises(UsageError):
+            started(at, "scenario=history please", session_id="some-session")
+        return
+    second = play(at, "scenario=history please", session_id=first.result.session_id)
+    assert second.result.reply == scenarios.history(["text", "history"])
+    assert second.blocks("text") == [second.result.reply]
+    assert second.result.session_id == first.result.session_id
+
+
+def test_fork(at: Bench) -> None:
+    """A fork has a new session id and the history; the conversation that was forked has nothing of it."""
+    if not route(at).fork:
+        with pytest.raises(UsageError):
+            started(at, "scenario=history please", session_id="some-session", fork=True)
+        return
+    first = play(at, "scenario=text please")
+    session = first.result.session_id
+    fork = play(at, "scenario=history please", session_id=session, fork=True)
+    assert fork.result.session_id not in (None, session)
+    assert fork.result.reply == scenarios.history(["text", "history"])
+    again = play(at, "scenario=history please", session_id=session)
+    assert again.result.reply == scenarios.history(["text", "history"])
+
+
+def failed(played: Played) -> None:
+    """The run ended as an error, with a reason, and `check` says so."""
+    assert played.result.outcome == "error"
+    assert played.result.reason
+    with pytest.raises(AgentFailed):
+        played.run.check()
+
+
+def test_refused(at: Bench) -> None:
+    """A server that refuses the key makes an error of the run, with the server's words as its reason."""
+    played = play(at, "scenario=err401 please")
+    failed(played)
+    assert "401" in str(played.result.reason) or "not good enough" in str(played.result.reason)
+
+
+def test_broken_server(at: Bench) -> None:
+    """A server that fails makes an error of the run, unless the agent keeps on asking: then the time limit ends it."""
+    if at.target.agent in RETRIES_FOR_LONG:
+        played = play(at, "scenario=err500 please", timeout=8)
+        assert played.result.outcome == "timed_out"
+        return
+    failed(play(at, "scenario=err500 please"))
+
+
+def test_error_in_mid_stream(at: Bench) -> None:
+    """A stream that breaks off is an error of the run, and what was said before it is not lost."""
+    text = scenarios.texts("errstream")[0]
+    long = at.target.agent in RETRIES_FOR_LONG
+    played = play(at, "scenario=errstream please", timeout=8 if long else playing.SECONDS)
+    assert played.result.outcome in (("error", "timed_out") if long else ("error",))
+    if route(at).live:
+        assert played.live.startswith(text)
+
+
+def stopped_in_mid_stream(at: Bench, stop: Callable[[Run], None]) -> Played:
+    """A run that `stop` ends when the model has said its first half."""
+    server = at.server
+    server.close_gate()
+    done = threading.Event()
+
+    def once(run: Run) -> None:
+        if not done.is_set():
+            done.set()
+            stop(run)
+
+    seen: list[str] = []
+
+    def heed(run: Run, event: Event) -> None:
+        if isinstance(event, Delta) and event.kind == "text":
+            seen.append(event.text)
+            if "".join(seen) == scenarios.FIRST_HALF:
+                once(run)
+        elif not route(at).live and len(seen) == 0:
+            seen.append("")
+            when_at_the_gate(at, lambda: once(run))
+
+    played = play(at, "scenario=slow please", heed=heed)
+    server.gate.set()
+    assert not server.timed_out
+    if route(at).live:
+        assert played.live == scenarios.FIRST_HALF
+        assert played.result.reply in ("", scenarios.FIRST_HALF)
+    return played
+
+
+def test_cancel(at: Bench) -> None:
+    """A cancel in mid-stream ends the run as `cancelled`, with what was said, and leaves no process."""
+    played = stopped_in_mid_stream(at, lambda run: run.cancel())
+    assert played.result.outcome == "cancelled"
+    assert left(played.run.mark) == []
+
+
+def test_killed_agent(at: Bench) -> None:
+    """An agent that is killed in mid-stream ends the run as an error or cut off, with what was said."""
+    played = stopped_in_mid_stream(at, lambda run: kill_agent(run.mark))
+    assert played.result.outcome in ("error", "cut_off")
+    assert played.result.reason
+
+
+def test_questions(at: Bench) -> None:
+    """An agent that asks before it writes a file is answered, and then writes it."""
+    if at.target.route == "exec":
+        pytest.skip("an exec route has no way to answer")
+    asked = []
+
+    def heed(run: Run, event: Event) -> None:
+        if isinstance(event, HintRequested) and event.blocking:
+            asked.append(event.id)
+            run.answer(event.id, "allow")
+
+    played = play(at, "scenario=tools please", allow="default", ask=True, heed=heed)
+    assert played.result.reply == scenarios.texts("tools")[-1]
+    notes_are_written(at)
+
+
+def test_chunks(at: Bench) -> None:
+    """`send_streaming` gives the reply in new text alone, and one final chunk with the whole."""
+    speaker = agent(at.target.name, route=at.target.route, cwd=at.folder, env=at.env, timeout=playing.SECONDS)
+    chunks = list(speaker.send_streaming("scenario=text please"))
+    assert [chunk.is_final for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+    assert "".join(chunk.text for chunk in chunks) == scenarios.MARKDOWN
+    assert chunks[-1].reply == scenarios.MARKDOWN
+    assert len(chunks) > 10 or not route(at).live
+
+
+def test_the_command_line(at: Bench) -> None:
+    """`penstock run` says the same on its stdout, as text for programs, and tells by its status that all is well."""
+    words = [at.target.name, "scenario=tools please", "--route", at.target.route, "--allow", "all", "--to", "ndjson"]
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "run", *words, "--timeout", str(playing.SECONDS)],
+        env=at.env | {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
+        cwd=at.folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    (at.folder / "notes.txt").unlink(missing_ok=True)
+    assert done.returncode == 0, done.stderr.decode()
+    end = decode(done.stdout.splitlines()[-1])
+    assert isinstance(end, RunEnded)
+    assert end.reply == scenarios.texts("tools")[-1]
