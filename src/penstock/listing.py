@@ -67,7 +67,7 @@ def _row(name: str, config: Config) -> Row:
         live=best.live,
         resume=best.resume,
         fork=best.fork,
-        routes=[way if not route.program or _where(route.program) else f"({way})" for way, route in entry.routes.items()],
+        routes=[way if _is_there(route.program) else f"({way})" for way, route in entry.routes.items()],
         install=entry.install or None,
     )
     return _with_program(row, own.command[0] if own.command else best.program)
@@ -78,6 +78,10 @@ def _with_program(row: Row, program: str) -> Row:
         row.program = _where(program)
         row.installed = row.program is not None
     return row
+
+
+def _is_there(program: str) -> bool:
+    return not program or _where(program) is not None
 
 
 def _where(program: str) -> str | None:

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,9 +31,12 @@ from penstock import registry
 from penstock.commands import Command
 from penstock.commands import Request as Asked
 from penstock.errors import UsageError
+from penstock.process import MARK, marked
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 120
+PIPE_BYTES = 1 << 20
+"""Some agents exit before their output is taken: what fits into the pipe is not lost (Linux)."""
 LONGEST = 4000
 """Longer texts are given by their hash; see the README of the recordings."""
 
@@ -98,7 +102,8 @@ def run(at: Bench, case: Case, session_id: str | None) -> Printed:
     server, begin = at.server, time.monotonic()
     before = len(server.requests)
     server.close_gate()
-    env = {**at.env, **asked.env}
+    mark = uuid.uuid4().hex
+    env = {**at.env, **asked.env, MARK: mark}
     with subprocess.Popen(
         asked.argv,
         env={name: value for name, value in env.items() if name not in asked.unset},
@@ -106,6 +111,7 @@ def run(at: Bench, case: Case, session_id: str | None) -> Printed:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        pipesize=PIPE_BYTES,
         start_new_session=True,
     ) as process:
         assert process.stdin is not None
@@ -125,6 +131,8 @@ def run(at: Bench, case: Case, session_id: str | None) -> Printed:
                 times.append(time.monotonic() - begin)
         finally:
             _kill(process.pid)
+            for pid in marked(mark):  # cline leaves a server behind, in a session of its own
+                os.kill(pid, signal.SIGKILL)
     server.gate.set()
     return Printed(asked.argv, b"".join(lines), times, server.requests[before:])
 
