@@ -164,7 +164,7 @@ def expected(at: Bench, case: Case, printed: Printed, version: str) -> dict[str,
                 calls.append(_renamed(piece, str(at.folder)) if at.target.agent in RENAMED else [tool.name, input])
     outcome = "error" if case.scenario.startswith("err") else "ok"
     if case.kill:
-        outcome = "cancelled" if at.target.agent in TELLS_ABORT else "cut_off"
+        outcome = "cancelled" if at.target.agent in TELLS_ABORT else "cut_off" if printed.data else "empty"
     silent = SILENT.get(at.target.agent, ())
     if case.kill and not registry.AGENTS[at.target.agent].routes["exec"].live:
         said = []  # it prints whole messages alone
