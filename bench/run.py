@@ -235,6 +235,48 @@ def start_up(quick: bool) -> Iterator[str]:
         yield row(ours, milliseconds(median[ours]), beside, f"{ratio:.2f}", wanted)
 
 
+def first_text(quick: bool) -> Iterator[str]:
+    yield from section(
+        "`penstock run`: the first text",
+        "From the start of the command until the first text can be read, and until it has ended; medians. The agent is "
+        "a stand-in that reads its prompt and prints a recording at once, so all of the difference is Penstock's: its "
+        "own start, the guard's, and the way through both. Wanted: the first text at most 150 ms later.",
+        ["what", "bare", "`penstock run`", "later by"],
+    )
+    recording = RECORDINGS / "claude" / "tools" / "input.ndjson"
+    with tempfile.TemporaryDirectory() as folder:
+        agent = ["sh", "-c", f"cat >/dev/null; cat {recording}"]
+        config = Path(folder) / "config.toml"
+        config.write_text(f'[agents.stand-in]\ncommand = {json.dumps(agent)}\nadapter = "claude"\n')
+        env = {**os.environ, "PYTHONPYCACHEPREFIX": folder, "PENSTOCK_CONFIG": str(config)}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        run = [sys.executable, "-m", "penstock", "run", "stand-in", "--to", "ndjson"]
+        took = [(timed(agent, env, b"text_delta"), timed(run, env, b'"delta"')) for _ in range(10 if quick else 40)]
+    for at, what in enumerate(("first text", "end")):
+        bare, ours = (statistics.median(pair[which][at] for pair in took[1:]) for which in (0, 1))
+        yield row(what, milliseconds(bare), milliseconds(ours), milliseconds(ours - bare))
+
+
+def timed(argv: list[str], env: dict[str, str], needle: bytes) -> tuple[float, float]:
+    """Seconds until a command has printed the needle, and until it has ended."""
+    start = time.perf_counter()
+    with subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"hello")
+        process.stdin.close()
+        seen = b""
+        while needle not in seen:
+            piece = process.stdout.read(65536)
+            if not piece:
+                raise SystemExit(f"{argv[0]} never printed {needle!r}")
+            seen += piece
+        first = time.perf_counter() - start
+        while process.stdout.read(65536):
+            pass
+    return first, time.perf_counter() - start
+
+
 def lenient(_: bool) -> Iterator[str]:
     yield from section(
         "Lines that the typed decoder does not take",
@@ -303,6 +345,7 @@ SECTIONS = {
     "snapshots": snapshots,
     "memory": memory,
     "start": start_up,
+    "run": first_text,
     "lenient": lenient,
 }
 
