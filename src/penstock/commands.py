@@ -36,7 +36,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     fork: bool = False
     """Branch that conversation: the agent gives it a new session id, and the old one stays as it is."""
     cwd: str | None = None
-    """The directory in which the agent works; None: the one of this process."""
+    """The directory in which the agent works; None: the one of this process. A launch gives the absolute path."""
     allow: Allow = "default"
     profile: str | None = None
     """The part of an agent's name after the slash: the `ccs` profile, `glm` in `ccs/glm`."""

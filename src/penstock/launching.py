@@ -64,8 +64,8 @@ def plan(
         UsageError: the agent is not known, cannot do what is asked, or a value of the request cannot be used.
         AgentNotFound: its program is not installed.
     """
-    checked(request)
     cwd = _directory(request.cwd)
+    request = msgspec.structs.replace(checked(request), cwd=cwd)
     own = config.agent(name)
     if not trust:
         _trusted(name, config)
