@@ -556,6 +556,21 @@ def test_the_answer_to_the_prompt_is_the_end(stop: str, outcome: str) -> None:
     assert (end_of(events).reason is not None) == (outcome == "error")
 
 
+def test_a_cancel_that_nobody_asked_for_is_an_error() -> None:
+    """Some agents say that they were cancelled in the middle of a reply; some do so where they were refused."""
+    for refuse in (False, True):
+        talk = Talk()
+        [prompt] = talk.begin()
+        if refuse:
+            talk.hear(asking(0))
+            talk.updates += talk.acp.answer("0", HINT_REFUSE)
+        talk.hear(answered(prompt["id"], {"stopReason": "cancelled"}))
+        result = talk.updates[-1]
+        assert isinstance(result, up.Result)
+        assert (result.cancelled, result.is_error) == (refuse, not refuse)
+        assert (result.reason is None) is refuse
+
+
 def test_without_an_answer_the_stream_was_cut() -> None:
     """Whatever was said before."""
     assert end_of(read(chunk("said"), end=False)).outcome == "cut_off"

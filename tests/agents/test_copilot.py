@@ -268,6 +268,14 @@ def test_interrupted(last: list[Line]) -> None:
     assert end(events) == ("cancelled", "tick 0 tick", "user_initiated")
 
 
+def test_interrupted_with_a_result() -> None:
+    """The line after the abort is no second end, but it tells the session."""
+    events = run(*begin(), *deltas("m1", "tick"), line("abort", reason="user_abort"), result(), exit=Exit(0))
+    ended = events[-1]
+    assert isinstance(ended, ev.RunEnded)
+    assert (ended.outcome, ended.session_id) == ("cancelled", "s")
+
+
 def test_killed() -> None:
     """No last line is no regular end."""
     events = run(*begin(), *deltas("m1", "tick"), exit=Exit(signal=15))

@@ -43,6 +43,8 @@ LOSES_RESULTS = {"codex-acp": "parallel"}
 """Routes that do not always tell what a call returned, and in which scenario."""
 TAKES_ARGUMENTS = {"cline-exec"}
 """Routes that take the prompt as an argument alone, which cannot be that long."""
+STOPS_ITSELF = {"copilot-acp": "long"}
+"""Routes that at times answer that they were cancelled, though nobody did, and in which scenario. What came is kept."""
 WINDOW = {"copilot": "prompt budget"}
 """Agents that refuse a megabyte themselves, as they know no model with so large a window, and their words for it."""
 LOSES_YOUNG_SESSIONS = {"gemini-acp"}
@@ -85,6 +87,9 @@ def test_what_the_model_said(at: Bench, scenario: str) -> None:
     """Text, thinking, calls and reply are what the server told, with a session id, usage and a good outcome."""
     name = str(at.target)
     played = play(at, f"scenario={scenario} please")
+    if STOPS_ITSELF.get(name) == scenario and "nobody did it" in str(played.result.reason):
+        assert scenarios.texts(scenario)[-1].startswith(played.live)
+        return
     assert (played.result.outcome, played.result.reason) == ("ok", None)
     assert played.result.reply == scenarios.texts(scenario)[-1]
     assert played.blocks("text") == scenarios.texts(scenario)

@@ -170,6 +170,8 @@ class Copilot:
             self._started_by[agent_id] = text_of(data["toolCallId"])
         lane = self._lane(agent_id, text_or(data.get("parentToolCallId"), ""))
         if kind == "result":
+            # After an abort it is a second end, but the only line that tells the session.
+            yield RunStart(session_id=text_of(event.get("sessionId")) or None)
             yield _result(event)
         elif kind in _SILENT or kind.startswith(_SILENT_PREFIXES):
             return

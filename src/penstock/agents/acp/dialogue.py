@@ -113,6 +113,7 @@ class Acp:
         self._allow_edits = request is not None and request.allow == "edits"
         self._prompted = False
         self._cancelling = False
+        self._refused = False  # something that it asked for, which ends the turn of some
         self._questions: dict[str, Question] = {}
         self._given_up: list[str] = []  # questions, by the cancel
         self._happenings = Happenings()
@@ -145,6 +146,7 @@ class Acp:
         option = question.chosen(text)
         outcome = {"outcome": "cancelled"} if option is None else _selected(option)
         if option is None or text_of(option.get("kind")).startswith("reject"):
+            self._refused = True
             self._happenings.refuse(question.call)
         self._say({"id": question.id, "result": {"outcome": outcome}})
         return (HintAnswer(id, text if option is None else text_of(option.get("name")) or text),)
@@ -222,7 +224,8 @@ class Acp:
             self.over = True
             cost = self._happenings.cost if self._cost_counts else None
             yield from self._happenings.settle()
-            yield from ended(result, self._session_id, self._happenings.error, cost)
+            wanted = self._request is None or self._cancelling or self._refused
+            yield from ended(result, self._session_id, self._happenings.error, cost, may_be_cancelled=wanted)
         elif asked is Asked.MODEL:
             yield RunStart(model=self._model)
             self._step()

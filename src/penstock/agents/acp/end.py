@@ -15,7 +15,14 @@ _CUT = {
 }
 
 
-def ended(result: dict[str, Any], session_id: str | None, error: str | None, cost: float | None) -> Iterator[Update]:
+def ended(
+    result: dict[str, Any],
+    session_id: str | None,
+    error: str | None,
+    cost: float | None,
+    *,
+    may_be_cancelled: bool = True,
+) -> Iterator[Update]:
     """What the answer to `session/prompt` means.
 
     Args:
@@ -23,6 +30,8 @@ def ended(result: dict[str, Any], session_id: str | None, error: str | None, cos
         session_id: of the session that was prompted.
         error: the agent's own words of an error, where they were the last that it said: `end_turn` is no success then.
         cost: of the session so far, in US dollars.
+        may_be_cancelled: somebody cancelled it or refused it something. copilot at times says that it was cancelled
+            in the middle of a long reply, though nobody did.
     """
     stop = text_or(result.get("stopReason"), "")
     if model := model_of_usage(result):
@@ -30,7 +39,9 @@ def ended(result: dict[str, Any], session_id: str | None, error: str | None, cos
     if stop == "refusal":
         yield Notice("refusal", _CUT[stop], "warning")
     reason = _CUT.get(stop, error)
-    cancelled = stop == "cancelled"
+    cancelled = stop == "cancelled" and may_be_cancelled
+    if stop == "cancelled" and not cancelled:
+        reason = reason or "the agent says that it was cancelled, and nobody did it"
     yield Result(
         is_error=reason is not None and not cancelled,
         reason=None if cancelled else reason,
