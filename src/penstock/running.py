@@ -157,7 +157,9 @@ class Shell:
         os.set_blocking(self._wake_in, False)
         os.set_blocking(self._wake_out, False)
         wakeup = signal.set_wakeup_fd(self._wake_in, warn_on_full_buffer=False)
-        previous = {number: signal.signal(number, self._count) for number in STOPPING}
+        # What the caller has ignored stays so: `nohup` does, and a shell for what runs in the background.
+        heeded = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
+        previous = {number: signal.signal(number, self._count) for number in heeded}
         try:
             return self._show()
         finally:

@@ -124,8 +124,8 @@ def run(env: dict[str, str], tmp_path: Path) -> Run:
 def begun(env: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
     """Start `penstock run` and wait until its agent has said something."""
 
-    def begun(*words: str) -> subprocess.Popen[bytes]:
-        command = [*PENSTOCK, "run", *words]
+    def begun(*words: str, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+        command = [*before, *PENSTOCK, "run", *words]
         penstock = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=tmp_path)
         wait_for(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text())
         return penstock
@@ -240,6 +240,17 @@ def test_a_signal_stops_the_agent(
     assert b"You said: " in out
     assert b"cancelled" in out
     assert not lives(int((tmp_path / "pids").read_text()))
+
+
+def test_a_signal_that_the_caller_ignores(begun: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """Under `nohup` a hangup stops nothing; another signal does."""
+    penstock = begun("slow", "hi", before=("sh", "-c", "trap '' HUP; exec \"$@\"", "sh"))
+    penstock.send_signal(signal.SIGHUP)
+    time.sleep(0.2)
+    assert penstock.poll() is None
+    penstock.send_signal(signal.SIGTERM)
+    penstock.communicate(timeout=TIMEOUT)
+    assert penstock.returncode == 143
 
 
 def test_kill_9_of_penstock(begun: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:
