@@ -21,6 +21,7 @@ PACKAGE = SOURCE / "penstock"
 FLOORS = {
     "errors": 0,
     "titles": 1,
+    "tags": 1,
     "events": 1,
     "updates": 1,
     "commands": 1,
@@ -32,6 +33,7 @@ FLOORS = {
     "registry": 4,
     "detection": 4,
     "stream": 4,
+    "turns": 5,
     "sinks": 5,
     "testing": 5,
     "config": 6,
@@ -53,6 +55,7 @@ FLOORS = {
     "running": 6,
     "listing": 6,
     "classic": 6,
+    "chat": 6,
     "cli": 7,
     "__main__": 7,
 }
