@@ -239,17 +239,21 @@ class Shell:
         for hint in list(shown.hints.values()):
             self._output.write(shown.showing.pause())
             answer = None
-            while answer is None and not self._stopped_by:
+            while answer is None and self._may_answer(shown):
                 self._errors.write(question(shown.name, hint))
-                answer = chosen(self._line(), hint)
+                answer = chosen(self._line(shown), hint)
             del shown.hints[hint.id]
             if answer is not None:
                 shown.run.answer(hint.id, answer)
 
-    def _line(self) -> str | None:
-        """What a person types, up to the end of the line; None at the end of the input, or where all is to stop."""
+    def _may_answer(self, shown: Shown) -> bool:
+        """Whether there still is somebody to be answered: no signal came, and no time limit ended the agent."""
+        return not self._stopped_by and shown.run.exit_status is None
+
+    def _line(self, shown: Shown) -> str | None:
+        """What a person types, up to the end of the line; None at the end of the input, or where nobody waits for it."""
         data = b""
-        while not data.endswith(b"\n") and not self._stopped_by:
+        while not data.endswith(b"\n") and self._may_answer(shown):
             if self._wait(0):
                 piece = os.read(0, 1)
                 if not piece:

@@ -293,6 +293,17 @@ def test_a_question_without_a_terminal_is_refused(run: Run) -> None:
     assert '"optionId": "yes"' in run("asks", "hi", "--to", "reply", "--allow", "all").stdout
 
 
+def test_a_question_that_nobody_answers(env: dict[str, str], tmp_path: Path) -> None:
+    """A run that ends while its question stands is not held by it."""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execve(sys.executable, [*PENSTOCK, "run", "asks", "hi", "--timeout", "0.5"], env)
+    wait_for(lambda: os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 124
+    os.close(master)
+
+
 @pytest.mark.parametrize(("typed", "chosen"), [(b"1\n", "yes"), (b"what?\nleave it\n", "no"), (b"\x04", "no")])
 def test_a_question_is_asked_at_the_terminal(env: dict[str, str], tmp_path: Path, typed: bytes, chosen: str) -> None:
     """By number or by its words; anything else is asked again, the end of the input refuses."""
