@@ -393,5 +393,5 @@ A recording of a real agent, at its real pace:
 
 """
 DEMO_OUTRO = """
-The same with an agent of yours: pipe it into penstock. See penstock --help, and penstock agents.
+The same with an agent of yours: penstock run claude "…". See penstock --help, and penstock agents.
 """

@@ -99,6 +99,15 @@ def encoded(prompt: str) -> bytes:
         raise UsageError(f"the prompt has half a character ({half})", expected="whole ones, as UTF-8 has") from error
 
 
+def as_json_text(prompt: str) -> str:
+    """The prompt for agents that get it inside of JSON: bytes that were no UTF-8 are replaced.
+
+    Raises:
+        UsageError: as `encoded`.
+    """
+    return encoded(prompt).decode("utf-8", "replace")
+
+
 def refuse(agent: str, what: str, *, can: str) -> UsageError:
     """The error for what an agent cannot do. `what` completes "cannot"; `can` says what it can do instead."""
     return UsageError(f"{agent} cannot {what}", way_out=can)

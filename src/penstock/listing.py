@@ -11,6 +11,7 @@ import msgspec
 
 from penstock import registry
 from penstock.config import FILE_NAME, Config, dotted, shown
+from penstock.writing import columns
 
 CHECK_SECONDS = 30.0
 """So long a program may take to tell its version: some are large, and the first start of the day is slow."""
@@ -115,9 +116,7 @@ def as_text(found: Sequence[Row]) -> str:
         state, text = ("proven" if row.proven else "unproven"), ("in pieces" if row.live else "whole")
         more = (row.tested or "–", state, text, _yes(row.resume), _yes(row.fork), " ".join(row.routes))
         cells.append((row.name, installed, *more))
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in cells]
-    return "".join(line.rstrip() + "\n" for line in lines)
+    return columns(cells)
 
 
 def as_json(found: Sequence[Row]) -> str:

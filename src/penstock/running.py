@@ -14,6 +14,7 @@ from penstock.events import Event, HintAnswered, HintRequested, RunEnded
 from penstock.inputs import READ_BYTES
 from penstock.reading import Showing, make_sink, report, status_of
 from penstock.registry import AGENTS
+from penstock.writing import columns
 
 if TYPE_CHECKING:
     from penstock.config import Config
@@ -251,7 +252,7 @@ class Shell:
         return not self._stopped_by and shown.run.exit_status is None
 
     def _line(self, shown: Shown) -> str | None:
-        """What a person types, up to the end of the line; None at the end of the input, or where nobody waits for it."""
+        """What a person types, up to the end of the line; None at the end of the input, or where it is of no use."""
         data = b""
         while not data.endswith(b"\n") and self._may_answer(shown):
             if self._wait(0):
@@ -308,9 +309,4 @@ def table(rows: Sequence[tuple[str, RunEnded | None]]) -> str:
                     f"${ended.cost_usd:.2f}" if ended.cost_usd is not None else "–",
                 )
             )
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    sides = [str.ljust, str.ljust, str.rjust, str.rjust, str.rjust, str.rjust]
-    lines = [
-        "  ".join(side(text, width) for side, text, width in zip(sides, row, widths, strict=True)) for row in cells
-    ]
-    return "".join(line.rstrip() + "\n" for line in lines)
+    return columns(cells, right_from=2)

@@ -228,10 +228,13 @@ class Run:
 
     def wait(self) -> RunEnded:
         """Pass over what is left of the events, and wait for the end."""
+        self._drain()
+        return self.result
+
+    def _drain(self) -> None:
         for _ in self.batches():
             pass
         self._running.join()
-        return self.result
 
     def close(self) -> None:
         """Cancel what still runs, and wait until nothing of it is left. `result` is there after it."""
@@ -239,9 +242,7 @@ class Run:
             return
         if not self._over:
             self.cancel()
-        for _ in self.batches():
-            pass
-        self._running.join()
+        self._drain()
 
     def __del__(self) -> None:
         # Nobody can read it any more, or stop it. Its thread lives without it.
@@ -288,12 +289,15 @@ class Run:
 
     async def await_end(self) -> RunEnded:
         """Pass over what is left of the events, and wait for the end."""
-        async for _ in self:
-            pass
+        await self._adrain()
+        return self.result
+
+    async def _adrain(self) -> None:
         from asyncio import to_thread
 
+        async for _ in self:
+            pass
         await to_thread(self._running.join)
-        return self.result
 
     async def aclose(self) -> None:
         """`close`, for async code."""
@@ -301,11 +305,7 @@ class Run:
             return
         if not self._over:
             self.cancel()
-        async for _ in self:
-            pass
-        from asyncio import to_thread
-
-        await to_thread(self._running.join)
+        await self._adrain()
 
 
 async def _to_the_end(work: Any) -> None:

@@ -1,8 +1,26 @@
-"""The one place that writes output."""
+"""The one place that writes output, and how a table is laid out."""
 
 from __future__ import annotations
 
 import os
+
+TYPE_CHECKING = False  # without `typing`, as `--version` comes through here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def columns(rows: Sequence[Sequence[str]], right_from: int | None = None) -> str:
+    """Rows of as many cells each as lines of aligned columns; those from `right_from` on to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    left = len(widths) if right_from is None else right_from
+    lines = (
+        "  ".join(
+            text.ljust(width) if column < left else text.rjust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+    return "".join(line.rstrip() + "\n" for line in lines)
 
 
 class Output:

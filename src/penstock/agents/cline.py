@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.agents._starting import granted, no_fork, no_profile, option
 from penstock.agents._values import as_dict, as_float, as_int, inner_message, text_of, text_or
-from penstock.commands import Command, Request, as_argument, encoded, refuse
+from penstock.commands import Command, Request, as_argument, refuse
 from penstock.updates import (
     Failure,
     MessageEnd,
@@ -139,7 +139,6 @@ class Cline:
         _refused(request)
         if request.session_id is not None:
             raise refuse("cline", "go on with a session on this route", can="its route 'acp' can")
-        encoded(request.prompt)
         prompt = request.prompt
         if not _BLANK.search(prompt):
             prompt += "\n"  # a single word is taken for a command, behind `--` too; cline strips the line feed

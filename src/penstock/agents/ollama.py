@@ -18,7 +18,7 @@ import msgspec
 
 from penstock.agents._starting import no_fork, no_profile
 from penstock.agents._values import text_of, text_or
-from penstock.commands import Command, Request, encoded, refuse
+from penstock.commands import Command, Request, as_json_text, refuse
 from penstock.events import Kind
 from penstock.updates import (
     MessageEnd,
@@ -182,7 +182,7 @@ class Ollama:
             raise refuse("ollama", f"take the argument {request.args[0]!r}", can="it is asked over HTTP, with no flags")
         if request.model is None:
             raise refuse("ollama", "choose a model", can="name one with --model; `ollama list` shows what is there")
-        prompt = encoded(request.prompt).decode("utf-8", "replace")
+        prompt = as_json_text(request.prompt)
         chat = {"model": request.model, "messages": [{"role": "user", "content": prompt}], "stream": True}
         argv = (sys.executable, "-P", "-m", "penstock.bridge", "post", "--host-from", "OLLAMA_HOST", CHAT_URL)
         return Command(argv=argv, stdin=msgspec.json.encode(chat))

@@ -17,7 +17,7 @@ from penstock.agents._starting import no_profile
 from penstock.agents._values import as_dict, as_int, as_list, inner_message, plan_items, text_of, text_or
 from penstock.agents.codex.items import NOTED, SILENT, TOLD, in_lane, item_of, read_item, snaked, usage_of
 from penstock.agents.codex.questions import Question, questions_of, result_of
-from penstock.commands import Command, Request, encoded
+from penstock.commands import Command, Request, as_json_text, encoded
 from penstock.contract.records import summed
 from penstock.decoding import well_formed_values
 from penstock.events import Kind
@@ -67,7 +67,7 @@ class CodexServer:
         """
         self.over = False
         self._request = request
-        self._prompt = encoded(request.prompt).decode("utf-8", "replace") if request is not None else ""
+        self._prompt = as_json_text(request.prompt) if request is not None else ""
         self._out: list[bytes] = []
         self._asked: dict[int, str] = {}  # what we asked and was not answered yet
         self._ids = 0

@@ -26,7 +26,7 @@ from penstock.agents.opencode.parts import (
     reason_of,
 )
 from penstock.agents.opencode.questions import Questions
-from penstock.commands import Command, Request, encoded
+from penstock.commands import Command, Request, as_json_text
 from penstock.decoding import fit
 from penstock.errors import UsageError
 from penstock.events import Kind
@@ -105,7 +105,6 @@ class OpenCodeServer:
         """The bridge, which starts the server. Everything else is said to it."""
         no_profile("opencode", request)
         _model(request.model)
-        encoded(request.prompt)
         bridge = (sys.executable, "-P", "-m", "penstock.bridge", "serve", "/event", "--")
         server = ("opencode", "serve", "--port=0", "--hostname=127.0.0.1", *request.args)
         return Command(argv=(*bridge, *server), program=len(bridge))
@@ -180,7 +179,7 @@ class OpenCodeServer:
             return (Result(is_error=True, reason="the server told no session"),)
         self._enter(id)
         if self._request is not None:
-            model, prompt = _model(self._request.model), encoded(self._request.prompt).decode("utf-8", "replace")
+            model, prompt = _model(self._request.model), as_json_text(self._request.prompt)
             body = {"parts": [{"type": "text", "text": prompt}], **({"model": model} if model else {})}
             self._post(f"/session/{id}/prompt_async", body)
         directory, version = text_or(session.get("directory"), ""), text_or(session.get("version"), "")
