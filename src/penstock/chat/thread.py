@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from penstock import events as ev
 from penstock import turns
 from penstock.chat import views
-from penstock.chat.record import Steps
 from penstock.chat.rows import ChatDeleted, Entry, Numbered, Prompted, TurnBegan, TurnEnded
+from penstock.chat.steps import Steps
 from penstock.chat.views import Checkpoint, Frame, Snapshot, TurnView
 
 KEPT_TURNS = 50
