@@ -53,6 +53,7 @@ FLOORS = {
     "runs": 6,
     "api": 6,
     "running": 6,
+    "serving": 6,
     "listing": 6,
     "classic": 6,
     "chat": 6,
