@@ -211,13 +211,16 @@ def test_growing_text_can_wait_and_all_else_cannot() -> None:
     assert [grown.take([row]) for row in chat] == [True, True, False, False, True, False, False]
 
 
+ODD = [b'{"type":"of_tomorrow"}', b"\xff", b"[" * 100_000, b'{"type":"tool_called","input":' + b"[" * 100_000, b""]
+
+
 def test_rows_of_a_newer_version() -> None:
     """A kind of row that is not known is passed over, and counts."""
     known = rows.encode([Prompted(1, "?")])[0]
-    read = rows.decode([Row(1, 5, known), Row(2, 5, b'{"type":"of_tomorrow"}'), Row(3, 5, b"\xff")])
+    read = rows.decode([Row(1, 5, known), *(Row(number, 5, odd) for number, odd in enumerate(ODD, 2))])
     grown = Thread()
     grown.take(read)
-    assert (grown.number, list(grown.turns)) == (3, [1])
+    assert (grown.number, list(grown.turns)) == (1 + len(ODD), [1])
 
 
 def test_a_turn_that_a_crash_cut_off() -> None:

@@ -1,112 +1,38 @@
-"""A run as the turn of a chat: by recordings, by random runs, and by the cases of the older design."""
+"""A run as the turn of a chat: by recordings, by random runs, and case by case. `test_seed` has what it grew from."""
 
 from __future__ import annotations
 
-import importlib.util
-import re
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from turn_judge import BASH, FEW, RANDOM, START, WORKING, check, conflated, one_by_one, run, said, text
 
-from penstock import turns
 from penstock import updates as up
 from penstock.contract.session import Exit, Session
 from penstock.events import (
-    BlockEnded,
-    BlockStarted,
     Delta,
     Event,
-    MessageEnded,
     Replied,
     RunEnded,
     ToolCalled,
-    ToolReturned,
 )
 from penstock.stream import Stream
 from penstock.tags import strip_tags
 from penstock.testing import feeds
-from penstock.turns import Assistant, Completed, FinalMessageStart, Question, Streaming, Thinking, Turn, TurnEvent
+from penstock.turns import Assistant, Completed, Question, Streaming, Thinking, Turn
 
 if TYPE_CHECKING:
     from conftest import Recording
-
-
-def neighbour(name: str) -> ModuleType:
-    """A test module of another folder, for what it is made of."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "property" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-RANDOM = neighbour("test_random_updates")
-FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-
-STATUSES = {turns.WORKING, turns.PLANNING, turns.DELEGATING, turns.ASKING}
-STATUSES |= {*turns.CALLING.values(), *turns.NOTICED.values()}
-LIFE_CYCLE = re.compile("S[ST]*(?:F(?:A|S|T)*)?C")
-
-
-def one_by_one(events: list[Event]) -> list[TurnEvent]:
-    """The turn of a run whose events come one at a time."""
-    turn = Turn()
-    out = turn.start()
-    for event in events:
-        out += turn.feed([event])
-    return out
-
-
-def conflated(events: list[TurnEvent]) -> list[TurnEvent]:
-    """Each `assistant` in the place of the ones right before it."""
-    out: list[TurnEvent] = []
-    for event in events:
-        last = out[-1] if out else None
-        if isinstance(event, Assistant) and isinstance(last, Assistant):
-            out[-1] = Assistant(event.content, event.replace or last.replace)
-        else:
-            out.append(event)
-    return out
-
-
-def check(out: list[TurnEvent]) -> Completed:
-    """Judge one turn by its life cycle; the end of it."""
-    order = "".join(type(event).__name__[0] for event in out)
-    assert LIFE_CYCLE.fullmatch(order), order
-    assert ("F" in order) == ("A" in order)
-    assert {event.status for event in out if isinstance(event, Streaming)} <= STATUSES
-    bubble = ""
-    for event in out:
-        if isinstance(event, Assistant):
-            assert event.replace or event.content.startswith(bubble), "a bubble that did not grow"
-            assert bubble or event.content.strip(), "a bubble for nothing"
-            bubble = event.content
-    lines = msgspec.json.Encoder().encode_lines(out).splitlines()
-    assert msgspec.json.Decoder(list[TurnEvent]).decode(b"[" + b",".join(lines) + b"]") == out
-    end = out[-1]
-    assert isinstance(end, Completed)
-    return end
-
-
-def said(events: list[Event]) -> list[str]:
-    """The texts of the top agent's text blocks that were not given up."""
-    gone = {event.message for event in events if isinstance(event, MessageEnded) and event.status == "superseded"}
-    top = {e.block for e in events if isinstance(e, BlockStarted) and e.parent is None and e.message not in gone}
-    return [e.text for e in events if isinstance(e, BlockEnded) and e.block in top and e.kind == "text"]
 
 
 # --- recordings ------------------------------------------------------------------------------------
 
 
 def test_recordings(recording: Recording, shorten: Callable[[str], Any]) -> None:
-    """SC1 to SC5, G1, G5: the order of the events, and for the message the last round's reply, no more and no less."""
+    """The order of the events, and for the message the last round's reply, no more and no less."""
     events = feeds.whole(Stream(recording.agent), recording.data)
     out = one_by_one(events)
     end = check(out)
@@ -124,28 +50,6 @@ def test_recordings(recording: Recording, shorten: Callable[[str], Any]) -> None
     titles = [event.title for event in events if isinstance(event, ToolCalled) and event.title not in words]
     assert not [title for title in titles if any(title in bubble for bubble in bubbles)]
     assert conflated(Turn().feed(events)) == conflated(out)
-
-
-def test_no_earlier_round_in_the_message(recordings: list[Recording]) -> None:
-    """Final message, SC1: what was said between the calls was shown, and is not part of the message."""
-    seen = 0
-    for recording in recordings:
-        events = feeds.whole(Stream(recording.agent), recording.data)
-        out = one_by_one(events)
-        end = check(out)
-        top = [event for event in events if event.parent is None]
-        texts = [at for at, event in enumerate(top) if isinstance(event, BlockEnded) and event.kind == "text"]
-        results = [at for at, event in enumerate(top) if isinstance(event, ToolReturned) and event.complete]
-        if not results or not texts or texts[-1] < results[-1]:
-            continue
-        bubbles = [event.content for event in out if isinstance(event, Assistant)]
-        for at in texts:
-            event = top[at]
-            if at < results[-1] and isinstance(event, BlockEnded) and event.complete:
-                seen += 1
-                assert event.text not in end.message
-                assert any(event.text.strip() in bubble for bubble in bubbles)
-    assert seen >= 20
 
 
 def test_recordings_cut_short(recording: Recording) -> None:
@@ -173,7 +77,7 @@ TAGGED = st.builds(
 @given(updates=st.lists(RANDOM.UPDATES | TAGGED, max_size=30), exit=RANDOM.EXITS, cut=st.integers(0, 60))
 @FEW
 def test_random_runs(traits: up.Traits, updates: list[up.Update], exit: Exit | None, cut: int) -> None:
-    """G2, G4, G5: any run is one turn in order, however its events were cut; a crash may end it anywhere."""
+    """Any run is one turn in order, however its events were cut; a crash may end it anywhere."""
     events = RANDOM.run(traits, updates, exit)
     out = one_by_one(events)
     check(out)
@@ -191,100 +95,7 @@ def test_random_runs(traits: up.Traits, updates: list[up.Update], exit: Exit | N
     assert over or (end.outcome, end.reason) == ("cut_off", "the server was stopped")
 
 
-@given(rounds=st.lists(st.lists(st.text(st.sampled_from("ab \n`<think>/"), min_size=1), min_size=1), min_size=1))
-@FEW
-def test_last_round_only(rounds: list[list[str]]) -> None:
-    """Final message, SC1, SC3, G2: rounds of text are shown one after the other, and the last one stays."""
-    updates: list[up.Update] = []
-    for number, texts in enumerate(rounds):
-        updates += [up.MessageStart(f"m{number}"), *(up.Text("text", "delta", text, place=0) for text in texts)]
-        if number < len(rounds) - 1:
-            updates += [up.ToolCall(f"c{number}", "Bash", {"command": "ls"}, place=1), up.MessageEnd()]
-            updates.append(up.ToolReturn(f"c{number}", "x"))
-    updates += [up.MessageEnd(), up.Result()]
-    end = check(one_by_one(RANDOM.run(up.Traits(block_ends=True), updates)))
-    assert end.message == strip_tags("".join(rounds[-1]))
-
-
 # --- case by case ----------------------------------------------------------------------------------
-
-
-def run(*updates: up.Update, exit: Exit | None = None, traits: up.Traits | None = None) -> list[TurnEvent]:
-    """The turn of a run of these updates; text has marks for its blocks' ends."""
-    session = Session("test", traits or up.Traits(block_ends=True))
-    events: list[Event] = []
-    for update in updates:
-        session.apply(update, events)
-    session.close(exit, events)
-    out = one_by_one(events)
-    check(out)
-    return out
-
-
-def text(content: str, place: int = 0) -> up.Update:
-    """New text of the current message."""
-    return up.Text("text", "delta", content, place=place)
-
-
-def thought(content: str) -> up.Update:
-    """New thinking."""
-    return up.Text("thinking", "delta", content, place="t")
-
-
-BASH = (up.ToolCall("c1", "Bash", {"command": "rm -r secret"}), up.ToolReturn("c1", "gone"))
-WORKING = Streaming("Working…")
-START = FinalMessageStart()
-
-
-def test_the_whole_life_of_a_turn() -> None:
-    """SC1 to SC4, G2, G4, G5: thinking by pieces, one start, rounds that replace each other, one message."""
-    assert run(
-        *(up.MessageStart("m1"), thought("I "), thought("look."), text("Let me "), text("look."), *BASH),
-        *(up.MessageEnd(), up.MessageStart("m2"), thought("So."), text("All "), text("done."), up.MessageEnd()),
-        up.Result(reply="All done."),
-    ) == [
-        WORKING,
-        Thinking("I "),
-        Thinking("look."),
-        START,
-        Assistant("Let me"),
-        Assistant("Let me look."),
-        Streaming("Running a command…"),
-        WORKING,
-        Thinking("So."),
-        Assistant("All", replace=True),
-        Assistant("All done."),
-        Completed("All done.", "ok"),
-    ]
-
-
-def test_thinking_is_passed_on_as_it_comes() -> None:
-    """SC1, G3: a piece that begins like the one before is no snapshot: neither dropped nor doubled."""
-    out = run(*map(thought, ["ha", "haha", "ha", "ha"]), up.Result())
-    assert [event.content for event in out if isinstance(event, Thinking)] == ["ha", "haha", "ha", "ha"]
-
-
-def test_whole_messages_only() -> None:
-    """SC5; final message, SC2: a run without thinking that prints its messages whole is a turn like others."""
-    out = run(up.Text("text", "final", "All of it.", message="m1"), up.Result(reply="All of it."))
-    assert out == [WORKING, START, Assistant("All of it."), Completed("All of it.", "ok")]
-
-
-def test_an_explicit_final_message() -> None:
-    """The agent's own final message is the message, where it holds all that its last round said."""
-    assert run(text("Half"), up.MessageEnd(), up.Result(reply="Half and <think>x</think>half."))[-1] == Completed(
-        "Half and half.", "ok"
-    )
-    assert run(up.Result(reply="Only this.")) == [WORKING, Completed("Only this.", "ok")]
-
-
-def test_tags_are_in_neither_stream_nor_message() -> None:
-    """Final message, SC4, G3, G5: one helper for both, over the borders of pieces; code stays whole."""
-    pieces = ["<thi", "nk>secret</th", "ink>\n\nSee:\n```xml\n<thi", "nk>\n```\n<tool_call>secret", "</tool_call>"]
-    out = run(*map(text, pieces), up.Result())
-    assert [event for event in out if isinstance(event, Assistant)][-1].content == "See:\n```xml\n<think>\n```"
-    assert out[-1] == Completed("See:\n```xml\n<think>\n```", "ok")
-    assert "secret" not in repr(out)
 
 
 def test_an_open_tag_hides_its_own_block_only() -> None:
@@ -294,6 +105,14 @@ def test_an_open_tag_hides_its_own_block_only() -> None:
     )
     assert [event for event in out if isinstance(event, Assistant)][-1].content == "A\n\nB"
     assert out[-1].message == "A\n\nB"  # type: ignore[union-attr]
+
+
+def test_an_explicit_final_message() -> None:
+    """The agent's own final message is the message, where it holds all that its last round said."""
+    assert run(text("Half"), up.MessageEnd(), up.Result(reply="Half and <think>x</think>half."))[-1] == Completed(
+        "Half and half.", "ok"
+    )
+    assert run(up.Result(reply="Only this.")) == [WORKING, Completed("Only this.", "ok")]
 
 
 def test_attempts_that_were_given_up_leave_nothing() -> None:
@@ -386,18 +205,6 @@ def test_a_time_limit_completes_too() -> None:
 
 
 QUESTION = Question("q1", "Which one?", ["A", "B"])
-
-
-def test_a_question_that_nothing_waits_for_ends_the_turn() -> None:
-    """Final message, SC5, G1, and G6: the early end has its own message, and the text so far is not reset."""
-    out = run(
-        *(up.MessageStart("m1"), text("Two ways."), up.Hint("q1", "Which one?", ["A", "B"])),
-        *(up.Notice("status", "x"), up.MessageEnd(), up.MessageStart("m2"), text("I go on."), up.Result()),
-    )
-    assert out == [
-        *(WORKING, START, Assistant("Two ways.")),
-        Completed("Two ways.\n\nWhich one?", "ok", hint=QUESTION),
-    ]
 
 
 def test_a_question_at_the_end_of_the_run() -> None:

@@ -39,6 +39,8 @@ class TurnBegan(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_began
     model: str | None = None
     session_id: str | None = None
     """The conversation that it goes on with."""
+    mark: str | None = None
+    """What the processes of its run bear in their environment as `PENSTOCK_RUN`."""
 
 
 class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_ended"):
@@ -79,7 +81,7 @@ def decode(rows: Iterable[Row]) -> list[Numbered]:
     for number, at, data in rows:
         try:
             what = _decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeError):
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             what = None
         found.append(Numbered(number, at, what))
     return found

@@ -122,6 +122,7 @@ class Thread:
         for number, at, what in rows:
             if self._live is not None and self._live.growing and _is_text(what):
                 more.append(what)
+                self._live.steps.take(what)
                 self.number, self._at = number, at
                 continue
             if more:
