@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-agents record check format bench picture clean
+.PHONY: help demo page test test-chat test-agents record check format bench picture clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -13,8 +13,16 @@ help: ## show this list
 demo: $(VENV)/.run ## show Penstock at work on a real recording
 	@$(BIN)/penstock demo
 
+page: ## fetch what the chat's page loads from npm
+	@$(PYTHON) page/vendor.py
+
 test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cuts, kills; needs chromium, or PENSTOCK_CHROMIUM=…
+	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page tests/gateway -n auto -rs $(ARGS)
+	$(BIN)/python tests/real/install.py pi || echo "Its test is skipped." >&2
+	PENSTOCK_CHAT=1 PENSTOCK_REAL=pi tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rs $(ARGS)
 
 test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local model server; AGENTS=codex,claude-acp for some
 	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2
@@ -60,6 +68,11 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and its test tools into $(VENV) …" >&2
 	@$(PIP) install --editable '.[dev]'
 	@touch $@ $(VENV)/.run
+
+$(VENV)/.browser: pyproject.toml | $(BIN)/python
+	@echo "Installing Penstock and what drives a browser into $(VENV) …" >&2
+	@$(PIP) install --editable '.[dev,browser]'
+	@touch $@ $(VENV)/.dev $(VENV)/.run
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and what it is measured against into $(VENV) …" >&2

@@ -82,6 +82,7 @@ class Agent:
                 route=chosen.get("route"),
                 label=chosen.get("label"),
                 env=chosen.get("env"),
+                environ=chosen.get("environ"),
                 number=chosen.get("number"),
                 command=chosen.get("command"),
                 adapter=chosen.get("adapter"),

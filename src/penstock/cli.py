@@ -36,6 +36,7 @@ commands:
   read [FILE…]     read streams from files or stdin (what `penstock` alone does with a pipe)
   demo             replay a real recording, at its real pace
   replay FILE      replay a recording of your own
+  serve            chat with agents in a browser
   agents           the agents that are known, and what each can do
   config           where the configuration is read from, and what is in force
 
@@ -353,12 +354,13 @@ def _run(options: Options, readings: list[Reading], feed: Iterator[Chunk], repli
 
 
 def _agents(args: list[str]) -> int:
-    parser = _parser("agents", "Show the agents that are known, which are installed, what each can do.", AGENTS_LEGEND)
+    from penstock import listing
+
+    text = "Show the agents that are known, which are installed, what each can do."
+    parser = _parser("agents", text, listing.LEGEND)
     parser.add_argument("--json", action="store_true", help="as one JSON object a line")
     parser.add_argument("--check", action="store_true", help="ask each installed one for its version")
     options = parser.parse_args(args)
-    from penstock import listing
-
     rows = listing.rows(_config(), check=options.check)
     return _say(listing.as_json(rows) if options.json else listing.as_text(rows))
 
@@ -372,20 +374,21 @@ def _show_config(args: list[str]) -> int:
     return _say(listing.config_as_json(config.load()) if as_json else listing.config_as_text(config.load()))
 
 
+def _serve(args: list[str]) -> int:
+    from penstock import serving
+
+    return serving.serve(args, _config)
+
+
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "run": _run_agents,
     "read": _read,
     "demo": _demo,
     "replay": _replay,
+    "serve": _serve,
     "agents": _agents,
     "config": _show_config,
 }
-
-AGENTS_LEGEND = """\
-installed: of the route that a run takes by default, which is the first; routes in brackets need a program that is
-not installed. tested: the version of the recordings among the tests. proven: there are recordings of the real agent.
-Text comes in pieces as the model writes it, or whole. resume, fork: a conversation can be gone on with, or branched.
-"""
 
 DEMO_INTRO = """\
 A recording of a real agent, at its real pace:

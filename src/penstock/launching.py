@@ -49,6 +49,7 @@ def plan(
     route: str | None = None,
     label: str | None = None,
     env: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
     number: int | None = None,
     command: Sequence[str] | None = None,
     adapter: str | None = None,
@@ -56,9 +57,9 @@ def plan(
 ) -> Launch:
     """Decide how `name` is started for this request.
 
-    `name` is an agent, `ccs/PROFILE`, `acp:COMMAND`, or a name of the configuration. `env` is set over the
-    environment of this process, `command` and `adapter` over the configuration. The label is the one given, else the
-    configured one, else the name.
+    `name` is an agent, `ccs/PROFILE`, `acp:COMMAND`, or a name of the configuration. `env` is set over `environ`, by
+    default the environment of this process, `command` and `adapter` over the configuration. The label is the one
+    given, else the configured one, else the name.
 
     Raises:
         UsageError: the agent is not known, cannot do what is asked, or a value of the request cannot be used.
@@ -80,7 +81,8 @@ def plan(
         chosen, reader, start = _configured(name, own, request)
     else:
         agent, chosen, reader, start = _known(name, own, request, route)
-    inherited = {variable: value for variable, value in os.environ.items() if variable not in start.unset}
+    given = os.environ if environ is None else environ
+    inherited = {variable: value for variable, value in given.items() if variable not in start.unset}
     # Programs believe PWD over where they really are, opencode among them; as a shell does, it is set with it.
     inherited["PWD"] = cwd
     whole = {**inherited, **start.env, **own.env, **(env or {})}

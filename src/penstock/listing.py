@@ -16,6 +16,13 @@ from penstock.writing import columns
 CHECK_SECONDS = 30.0
 """So long a program may take to tell its version: some are large, and the first start of the day is slow."""
 
+LEGEND = """\
+installed: of the route that a run takes by default, which is the first; routes in brackets need a program that is
+not installed. tested: the version of the recordings among the tests. proven: there are recordings of the real agent.
+Text comes in pieces as the model writes it, or whole. resume, fork: a conversation can be gone on with, or branched.
+"""
+"""What the words of the table mean."""
+
 _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
 
 

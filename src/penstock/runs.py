@@ -29,7 +29,9 @@ class Options(TypedDict, total=False):
     cwd: str | os.PathLike[str] | None
     """The directory in which it works; None: the one of this process."""
     env: Mapping[str, str]
-    """Set over the environment of this process."""
+    """Set over `environ`."""
+    environ: Mapping[str, str] | None
+    """What the agent inherits; None: the environment of this process."""
     args: Sequence[str]
     """More arguments for the agent's command."""
     timeout: float | None

@@ -103,13 +103,13 @@ def test_the_help_names_every_command(run: Run) -> None:
     """`--help` shows each command and examples, and ends well."""
     done = run("--help")
     assert done.returncode == 0
-    for command in ("read", "demo", "replay", "agents", "config"):
+    for command in ("read", "demo", "replay", "agents", "config", "serve"):
         assert re.search(rf"^  {command}\b", done.stdout, re.MULTILINE)
     assert "| penstock\n" in done.stdout
     assert run("help").stdout == done.stdout
 
 
-@pytest.mark.parametrize("command", ["read", "demo", "replay", "agents", "config"])
+@pytest.mark.parametrize("command", ["read", "demo", "replay", "agents", "config", "serve"])
 def test_each_command_has_its_help(run: Run, command: str) -> None:
     """Each command explains itself."""
     done = run(command, "--help")

@@ -210,3 +210,21 @@ def test_lists_of_agents() -> None:
     """Commas part agents, but not the words of a command."""
     assert split_names("claude,codex") == ["claude", "codex"]
     assert split_names("acp:a --with=x,y,codex,acp:b") == ["acp:a --with=x,y", "codex", "acp:b"]
+
+
+def test_an_environment_can_be_given(found: configuration.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `environ` the agent inherits that and nothing else; the configuration and `env` are set over it."""
+    monkeypatch.setenv("SECRET", "of this process")
+    environ = {"PATH": os.environ["PATH"], "MINE": "0", "CLAUDECODE": "1", "KEPT": "2"}
+    launch = plan("mine", Request(prompt="hi"), found, environ=environ, env={"OWN": "3"})
+    assert launch.env == {
+        "PATH": os.environ["PATH"],
+        "PWD": os.getcwd(),
+        "MINE": "1",
+        "CLAUDECODE": "1",
+        "KEPT": "2",
+        "OWN": "3",
+    }
+    assert "CLAUDECODE" not in plan("claude", Request(prompt="hi"), found, environ=environ).env
+    with pytest.raises(AgentNotFound):
+        plan("claude", Request(prompt="hi"), found, environ={"PATH": "/nowhere"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any
 
 from penstock.chat import sqlite_store
 from penstock.chat.log import MAX_ROW_BYTES, PAGE_ROWS, Bells, LogClosed, Row, check_chat, check_number, check_rows
+from penstock.chat.recent import Recent
 from penstock.chat.sqlite_file import caution
 from penstock.chat.sqlite_store import Readers, Writer
 from penstock.errors import UsageError
@@ -46,6 +48,9 @@ class SqliteLog:
         self._readers = Readers(writer.path)
         self._pool = ThreadPoolExecutor(READERS, "penstock-log-reader")
         self._bells = Bells()
+        self._recent = Recent()
+        self._done: deque[tuple[Future[Any], asyncio.Future[Any], Callable[[Any], None] | None]] = deque()
+        self._telling = False
         self._now = now
         self._max_row_bytes = max_row_bytes
         self._closing: asyncio.Future[None] | None = None
@@ -99,21 +104,15 @@ class SqliteLog:
         """As `EventLog.append`. Appends are made in the order of the calls."""
         check_chat(chat)
         check_number("after", after)
-        copied = check_rows(rows, self._max_row_bytes)
-        change = partial(sqlite_store.append, name=chat, rows=copied, after=after, at=self._now())
-        future = self._put(change)
-        loop = asyncio.get_running_loop()
+        copied, at = check_rows(rows, self._max_row_bytes), self._now()
 
-        def ring(made: Future[Any]) -> None:
+        def made(last: int) -> None:
             # Also for a caller who no longer waits: the rows are there.
-            if not made.cancelled() and made.exception() is None and copied:
-                try:
-                    loop.call_soon_threadsafe(self._bells.ring, chat)
-                except RuntimeError:
-                    pass  # the loop is closed, and with it all who listened
+            if copied:
+                self._recent.add(chat, copied, last=last, at=at)
+                self._bells.ring(chat)
 
-        future.add_done_callback(ring)
-        last: int = await asyncio.wrap_future(future)
+        last: int = await self._change(partial(sqlite_store.append, name=chat, rows=copied, after=after, at=at), made)
         return last
 
     async def read(self, chat: str, *, after: int = 0, limit: int = PAGE_ROWS) -> list[Row]:
@@ -121,6 +120,9 @@ class SqliteLog:
         check_chat(chat)
         check_number("after", after)
         check_number("limit", limit, 1)
+        self._require_open()
+        if (recent := self._recent.read(chat, after, limit)) is not None:
+            return recent
         rows: list[Row] = await self._look(sqlite_store.read, chat, after, limit)
         return rows
 
@@ -133,6 +135,9 @@ class SqliteLog:
     async def last(self, chat: str) -> int:
         """As `EventLog.last`."""
         check_chat(chat)
+        self._require_open()
+        if (recent := self._recent.last(chat)) is not None:
+            return recent
         number: int = await self._look(sqlite_store.last, chat)
         return number
 
@@ -140,7 +145,8 @@ class SqliteLog:
         """As `EventLog.trim`. It goes by steps, between which others append; cut off, it has trimmed the oldest."""
         check_chat(chat)
         check_number("upto", upto)
-        while await asyncio.wrap_future(self._put(partial(sqlite_store.trim, name=chat, upto=upto))):
+        change = partial(sqlite_store.trim, name=chat, upto=upto)
+        while await self._change(change, lambda _: self._recent.forget(chat)):
             pass
 
     # --- retention and backup ---
@@ -163,7 +169,7 @@ class SqliteLog:
         trimmed = await self.expired(max_age_ms=max_age_ms, max_bytes=max_bytes)
         for chat, upto in trimmed.items():
             await self.trim(chat, upto)
-        while await asyncio.wrap_future(self._put(sqlite_store.shrink)):
+        while await self._change(sqlite_store.shrink):
             pass
         return trimmed
 
@@ -181,9 +187,43 @@ class SqliteLog:
 
     # --- inside ---
 
-    def _put(self, change: sqlite_store.Change) -> Future[Any]:
+    async def _change(self, change: sqlite_store.Change, made: Callable[[Any], None] | None = None) -> Any:
+        """Have it made; `made` is called with its result in the loop, before anybody has it."""
         self._require_open()
-        return self._writer.put(change)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        future = self._writer.put(change)
+
+        def tell(done: Future[Any]) -> None:
+            self._done.append((done, answer, made))
+            if not self._telling:  # one call for all that was committed together
+                self._telling = True
+                try:
+                    loop.call_soon_threadsafe(self._tell)
+                except RuntimeError:
+                    pass  # the loop is closed, and with it all who listened
+
+        future.add_done_callback(tell)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            future.cancel()  # what has not begun is not made
+            raise
+
+    def _tell(self) -> None:
+        self._telling = False  # first: what is done from now on calls again
+        while self._done:
+            done, answer, made = self._done.popleft()
+            if done.cancelled():
+                continue
+            error = done.exception()
+            if error is None and made is not None:
+                made(done.result())
+            if not answer.done():
+                if error is None:
+                    answer.set_result(done.result())
+                else:
+                    answer.set_exception(error)
 
     async def _look(self, what: Callable[..., Any], *arguments: Any) -> Any:
         self._require_open()

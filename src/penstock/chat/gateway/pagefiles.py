@@ -1,0 +1,79 @@
+"""The files of the page: all that stood in its folder when the server began, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.errors import UsageError
+
+FOLDER = Path(__file__).parents[1] / "page"
+
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+    ".webmanifest": "application/manifest+json",
+    ".json": "application/json",
+    ".txt": "text/plain; charset=utf-8",
+}
+"""What a browser is told of a file. Others are not served: the page needs none."""
+
+INDEX = "index.html"
+MAX_FILE_BYTES = 8 * 1024 * 1024
+"""More than any file of the page: they are held in memory."""
+
+
+class File(NamedTuple):
+    """A file as it is sent."""
+
+    data: bytes
+    type: str
+    etag: str
+
+
+class PageFiles:
+    """The page, in memory."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Read the files of a folder; None: those that come with Penstock.
+
+        Raises:
+            UsageError: the page is not there.
+        """
+        folder = folder or FOLDER
+        self.files: dict[str, File] = {}
+        """By their address, as `/app.js`."""
+        for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+            kind = TYPES.get(path.suffix)
+            if kind and path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
+                data = path.read_bytes()
+                etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+                self.files[f"/{path.relative_to(folder).as_posix()}"] = File(data, kind, etag)
+        if f"/{INDEX}" not in self.files or not any(name.startswith("/vendor/") for name in self.files):
+            raise UsageError(
+                "the page was not built into this copy of Penstock",
+                expected=f"{INDEX} and the folder vendor in {folder}",
+                way_out="install a released wheel, or run make page",
+            )
+
+    def answer(self, request: Request, name: str) -> Response | None:
+        """The file of this address; None where there is none."""
+        file = self.files.get(name)
+        if file is None:
+            return None
+        # `no-cache`: keep it, and ask whether it is still the same; so a new version is seen at once.
+        headers = {"ETag": file.etag, "Cache-Control": "no-cache"}
+        asked = request.headers.get("if-none-match", "")
+        if asked == "*" or file.etag in (tag.strip().removeprefix("W/") for tag in asked.split(",")):
+            return Response(status_code=304, headers=headers)
+        return Response(file.data, headers=headers, media_type=file.type)

@@ -1,0 +1,86 @@
+// The gateway's REST addresses, as docs/gateway-api.md has them.
+
+/** An answer from 400 on, or none (`status` 0, `code` "offline"). */
+export class Refused extends Error {
+  constructor(status, { code = "failed", what = `The server answered ${status}.`, expected, way_out: wayOut } = {}) {
+    super(what);
+    Object.assign(this, { status, code, what, expected, wayOut });
+  }
+
+  /** All of it as sentences for a person. */
+  get words() {
+    const sentences = [this.what, this.expected && `Expected: ${this.expected}`, this.wayOut];
+    return sentences.filter(Boolean).map((it) => sentence(it)).join(" ");
+  }
+}
+
+function sentence(text) {
+  const upper = text[0].toUpperCase() + text.slice(1);
+  return /[.!?…]$/.test(upper) ? upper : `${upper}.`;
+}
+
+const TRIES = 6; // of a message, each with the same key: about 20 s of a bad line, then a person decides
+const listeners = new Set();
+
+/** Call it whenever an answer says that nobody is signed in. */
+export function onSignedOut(call) {
+  listeners.add(call);
+}
+
+async function ask(method, path, body, headers = {}) {
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method,
+      cache: "no-store",
+      headers: body === undefined ? headers : { "Content-Type": "application/json", ...headers },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch {
+    throw new Refused(0, { code: "offline", what: "The server cannot be reached." });
+  }
+  if (answer.ok) return answer.status === 204 ? null : answer.json();
+  const told = await answer.json().catch(() => null);
+  if (answer.status === 401) for (const call of listeners) call();
+  throw new Refused(answer.status, told?.error);
+}
+
+const of = (id) => `/api/chats/${encodeURIComponent(id)}`;
+
+export const api = {
+  login: (body) => ask("POST", "/api/login", body),
+  logout: () => ask("POST", "/api/logout", {}),
+  link: () => ask("POST", "/api/link", {}),
+  about: () => ask("GET", "/api/about"),
+  agents: async () => (await ask("GET", "/api/agents")).agents,
+  workspaces: () => ask("GET", "/api/workspaces"),
+  trust: (path) => ask("POST", "/api/workspaces", { path }),
+  chats: async () => (await ask("GET", "/api/chats")).chats,
+  create: (chat) => ask("POST", "/api/chats", chat),
+  change: (id, changes) => ask("PATCH", of(id), changes),
+  remove: (id) => ask("DELETE", of(id), {}),
+  stop: (id, turn) => ask("POST", `${of(id)}/stop`, turn === undefined ? {} : { turn }),
+  answer: (id, hint, answer) => ask("POST", `${of(id)}/hints`, { id: hint, answer }),
+  turns: (id, before) => ask("GET", `${of(id)}/turns?before=${before}&limit=50`),
+  record: (id, turn) => ask("GET", `${of(id)}/turns/${turn}/record`),
+  recordUrl: (id, turn) => `${of(id)}/turns/${turn}/record?format=ndjson`,
+  eventsUrl: (id) => `${of(id)}/events`,
+
+  /** Send a prompt. What a bad line ate is sent again with the same key, so it is one turn however often it came. */
+  async prompt(id, text, key, wait) {
+    for (let n = 0; ; n++) {
+      try {
+        return (await ask("POST", `${of(id)}/turns`, { text }, { "Idempotency-Key": key })).turn;
+      } catch (error) {
+        const again = error.status === 0 || error.status === 502 || error.status === 503 || error.status === 504;
+        if (!again || n + 1 >= TRIES) throw error;
+        await wait(n);
+      }
+    }
+  },
+};
+
+/** A key that no other message has. `crypto.randomUUID` exists only where the page came by a safe way. */
+export function newKey() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,142 @@
+// The end of a Markdown text that still grows, made whole: what is half written must not flicker once the rest comes.
+
+const CODE_FENCE = /^ {0,3}(`{3,}|~{3,})/;
+const MARKER_LINE = /(^|\n)[ \t]*(?:[-=*+_]{1,3}|#{1,6}|>+|\d{1,9}[.)]?|`{1,3}[\w+-]*|~{1,3}|\||[-*+] \[[ xX]?\]?)[ \t]*$/;
+const HALF_TAG = /<(?:[a-zA-Z/!][^<>\n]*)?$/;
+const HALF_ENTITY = /&(?:#\w*|[a-z]\w*)?$/i;
+const DEFINITION = /(^|\n) {0,3}\[[^\]\n]+\]:[^\n]*$/;
+const SEGMENT = /\n[ \t]*\n|\n[ \t]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]|(?<!\\)\|/g;
+
+/** The last block of a growing text, as it can be shown now. */
+export function heal(raw) {
+  const fence = CODE_FENCE.exec(raw);
+  if (fence) return healFence(raw, fence[1]);
+  let text = raw.replace(/[ \t\n]+$/, "");
+  text = text.replace(MARKER_LINE, "").replace(DEFINITION, "");
+  text = withoutTableHead(text);
+  text = text.replace(/[ \t\n\\]+$/, "");
+  const start = segment(text);
+  return text.slice(0, start) + healInline(text.slice(start));
+}
+
+/** Of an open fence, what may be the half of its end is not shown; nor is a half language. */
+function healFence(raw, fence) {
+  if (!raw.includes("\n")) return "";
+  const half = new RegExp(`\\n {0,3}${fence[0]}{1,${fence.length}}$`).exec(raw);
+  return half && half[0].trim().length < fence.length ? raw.slice(0, half.index) : raw;
+}
+
+/** A table's head looks like prose until the line below it is whole. */
+function withoutTableHead(text) {
+  const lines = text.split("\n");
+  const from = lines.findLastIndex((line) => !/^[ \t]*\|/.test(line)) + 1; // the lines at the end with a bar in front
+  const [head, rule] = lines.slice(from);
+  if (head === undefined || lines.length - from > 2) return text;
+  const open = rule === undefined || (/^[|: \t-]*$/.test(rule) && cells(rule) < cells(head));
+  return open ? lines.slice(0, from).join("\n") : text;
+}
+
+const cells = (row) => row.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).length;
+
+/** Where the last paragraph, item, heading or cell begins: emphasis does not reach beyond. */
+function segment(text) {
+  let start = 0;
+  for (const found of text.matchAll(SEGMENT)) start = found.index + found[0].length;
+  return start;
+}
+
+function healInline(text) {
+  text = text.replace(HALF_TAG, "").replace(HALF_ENTITY, "").replace(/(?<!~)~$/, "");
+  const open = []; // the marks without an end, outermost first: {mark, at}
+  const brackets = [];
+  for (let i = 0; i < text.length; ) {
+    const char = text[i];
+    if (char === "\\") i += 2;
+    else if (char === "`") {
+      const run = /^`+/.exec(text.slice(i))[0];
+      const end = closing(text, i + run.length, run);
+      if (end < 0) return closeCode(text, i, run, open);
+      i = end;
+    } else if (char === "[" && !/\w/.test(text[i - 1] ?? " ")) {
+      brackets.push(i++);
+    } else if (char === "]") {
+      const from = brackets.pop();
+      const target = from === undefined ? null : linkEnd(text, i + 1);
+      if (target === "half") return close(withoutLink(text, from, i), open);
+      i = target ?? i + 1;
+    } else if (char === "*" || char === "_" || char === "~") {
+      i = emphasis(text, i, open);
+    } else i++;
+  }
+  const half = brackets.at(-1);
+  // A link's text that is not closed yet.
+  if (half !== undefined && text.length - half < 200) return close(withoutLink(text, half, text.length), open);
+  return close(text, open);
+}
+
+/** The index behind the run of backticks that ends a code span, or -1. */
+function closing(text, from, run) {
+  for (const found of text.slice(from).matchAll(/`+/g)) {
+    if (found[0].length === run.length) return from + found.index + run.length;
+  }
+  return -1;
+}
+
+function closeCode(text, at, run, open) {
+  const code = text.slice(at + run.length).replace(/`+$/, "");
+  if (!code.trim()) return close(text.slice(0, at), open);
+  return close(text.slice(0, at) + run + code + run, open);
+}
+
+/** The index behind a link's target, "half" where it is not whole, null where there is none. */
+function linkEnd(text, at) {
+  if (at === text.length) return "half";
+  if (text[at] !== "(") return null;
+  let depth = 0;
+  for (let i = at; i < text.length; i++) {
+    if (text[i] === "\\") i++;
+    else if (text[i] === "\n") return null;
+    else if (text[i] === "(") depth++;
+    else if (text[i] === ")" && --depth === 0) return i + 1;
+  }
+  return "half";
+}
+
+function withoutLink(text, from, to) {
+  const image = text[from - 1] === "!";
+  return text.slice(0, image ? from - 1 : from) + text.slice(from + 1, to);
+}
+
+/** Take a run of marks: it ends what is open, or begins something. Gives the index behind it. */
+function emphasis(text, at, open) {
+  const char = text[at];
+  let run = 1;
+  while (text[at + run] === char) run++;
+  const [before, after] = [text[at - 1] ?? " ", text[at + run] ?? " "];
+  const inWord = char === "_" && /\w/.test(before) && /\w/.test(after);
+  if (inWord || (char === "~" && run !== 2)) return at + run;
+  let left = run;
+  if (/\S/.test(before)) {
+    while (left && open.length && open.at(-1).mark[0] === char && open.at(-1).mark.length <= left) {
+      left -= open.pop().mark.length;
+    }
+  }
+  if (left && left <= 3 && (/\S/.test(after) || at + run === text.length)) {
+    if (char === "~") open.push({ mark: "~~", at });
+    else if (left === 3) open.push({ mark: char, at }, { mark: char + char, at: at + 1 });
+    else open.push({ mark: char.repeat(left), at: at + run - left });
+  }
+  return at + run;
+}
+
+/** End what is open; a mark that nothing follows is left out. */
+function close(text, open) {
+  let kept = text;
+  while (open.length && kept.slice(open.at(-1).at).replace(/[*_~\s]/g, "") === "") kept = kept.slice(0, open.pop().at);
+  kept = kept.replace(/\s+$/, "");
+  const half = /([*_~])$/.exec(kept); // the first half of a mark that ends something
+  const last = open.at(-1);
+  if (half && last && last.mark[0] === half[1] && last.at + last.mark.length < kept.length) kept = kept.slice(0, -1);
+  for (const { mark } of open.reverse()) kept += mark;
+  return kept;
+}

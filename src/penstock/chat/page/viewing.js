@@ -1,0 +1,131 @@
+// The chat that is open: its stream, folded by the reducer, and the messages that are on their way.
+
+import { saySoon, say, sayNow } from "./announce.js";
+import { api } from "./api.js";
+import { EMPTY, reduce, THINKING } from "./reducer.js";
+import { keep, kept } from "./keeping.js";
+import { ChatStream, pause } from "./stream.js";
+import { harmless, line } from "./text.js";
+import { outcomeWords } from "./words.js";
+
+const LATE_MS = 3000; // a cut this short is not worth a word
+const MAX_SAID = 1500; // characters of a reply that are read out; the rest is there to be read
+
+export class Viewing {
+  chat = EMPTY;
+  /** As `ChatStream` says. */
+  line = "connecting";
+  /** The line has been cut for so long that a person is told. */
+  late = false;
+  #stream; #onChange; #lateTimer;
+  #drawing = false;
+  #over = false;
+
+  constructor(id, onChange) {
+    this.id = id;
+    this.#onChange = onChange;
+    this.chat = { ...EMPTY, unsent: this.#left() };
+    this.#stream = new ChatStream(api.eventsUrl(id), {
+      onFrame: (frame) => this.#frame(frame),
+      onState: (state) => this.#lineIs(state),
+    });
+  }
+
+  close() {
+    this.#over = true;
+    clearTimeout(this.#lateTimer);
+    this.#stream.close();
+  }
+
+  /** Send a message; its key makes it one turn, however often it has to be sent. */
+  async send(text, key) {
+    this.#take({ type: "local_sending", key, text });
+    try {
+      const turn = await api.prompt(this.id, text, key, (n) => new Promise((done) => setTimeout(done, pause(n + 1))));
+      this.#take({ type: "local_accepted", key, turn });
+    } catch (error) {
+      this.#take({ type: "local_failed", key, why: error.words ?? String(error) });
+      sayNow(`Your message was not sent. ${error.words ?? ""}`);
+    }
+  }
+
+  /** Forget a message that was not sent. */
+  drop(key) {
+    this.#take({ type: "local_dropped", key });
+  }
+
+  /** Load the turns before those that are shown. */
+  async earlier() {
+    const before = this.chat.turns[0]?.turn;
+    const { turns, earlier = false } = await api.turns(this.id, before);
+    if (this.chat.turns[0]?.turn === before) this.#take({ type: "local_earlier", turns, earlier });
+  }
+
+  #frame(frame) {
+    this.#announce(frame);
+    this.#take(frame);
+    return this.chat.broken ? "again" : undefined;
+  }
+
+  #take(frame) {
+    const before = this.chat;
+    this.chat = reduce(before, frame);
+    if (this.chat.unsent !== before.unsent) this.#keep();
+    if (this.chat !== before) this.#draw();
+  }
+
+  #lineIs(state) {
+    this.line = state;
+    clearTimeout(this.#lateTimer);
+    this.late = this.late && state === "connecting";
+    if (state === "waiting" || state === "connecting") {
+      this.#lateTimer = setTimeout(() => {
+        this.late = true;
+        this.#draw();
+      }, LATE_MS);
+    }
+    this.#draw();
+  }
+
+  /** However many frames came, the page is drawn once for each that the screen shows. */
+  #draw() {
+    if (this.#drawing) return;
+    this.#drawing = true;
+    const draw = () => {
+      this.#drawing = false;
+      if (!this.#over) this.#onChange();
+    };
+    if (document.hidden) setTimeout(draw, 100);
+    else requestAnimationFrame(draw);
+  }
+
+  #announce(frame) {
+    if (frame.type === "streaming" && frame.hint) sayNow(`The agent asks: ${line(frame.hint.text)}`);
+    else if (frame.type === "streaming") saySoon(line(frame.status));
+    else if (frame.type === "thinking") saySoon(THINKING);
+    else if (frame.type === "final_message_start") saySoon("Writing the reply…");
+    else if (frame.type === "completed") {
+      const text = harmless(frame.message ?? "").replace(/```[^]*?(```|$)/g, "(code)").replace(/[#*_`|>]+/g, " ").trim();
+      const short = text.length > MAX_SAID ? `${text.slice(0, MAX_SAID)} … The reply is longer.` : text;
+      const words = outcomeWords(frame);
+      if (words) sayNow(words);
+      if (short) say(`The agent replied: ${short}`);
+    }
+  }
+
+  // What was not sent when the page went away is there when it comes back.
+
+  get #name() {
+    return `penstock.unsent.${this.id}`;
+  }
+
+  #keep() {
+    const left = this.chat.unsent.filter((it) => it.state !== "accepted").map(({ key, text }) => ({ key, text }));
+    keep(this.#name, left.length ? JSON.stringify(left) : "");
+  }
+
+  #left() {
+    const why = "The page was left before the server answered.";
+    return JSON.parse(kept(this.#name) || "[]").map((it) => ({ ...it, state: "failed", why }));
+  }
+}

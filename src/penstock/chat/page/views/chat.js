@@ -1,0 +1,145 @@
+// A chat: its thread, and where the next message is written.
+
+import { api, newKey } from "../api.js";
+import { asked, running } from "../reducer.js";
+import { Stick } from "../scroll.js";
+import { chatOf, openDialog, useThread } from "../state.js";
+import { base, line } from "../text.js";
+import { html, Icon, Menu, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
+import { listenForCopies } from "../markdown.js";
+import { ALLOW } from "../words.js";
+import { Composer } from "./composer.js";
+import { Missing } from "./states.js";
+import { TurnView, Unsent } from "./turn.js";
+
+export function ChatPage({ app }) {
+  const { route } = app;
+  const viewing = useThread();
+  const chat = chatOf(route.id);
+  if (viewing?.line === "deleted") return html`<${Missing} title="This chat was deleted" words="What was said in it is gone." />`;
+  if (viewing?.line === "missing") return html`<${Missing} title="There is no such chat" words="It was deleted, or the address is not quite right." />`;
+  const title = line(chat?.title) || "New chat";
+  return html`<section class="chat" aria-label=${title}>
+    <${Head} chat=${chat} title=${title} id=${route.id} />
+    ${viewing && html`<${Thread} viewing=${viewing} chat=${chat} app=${app} />`}
+  </section>`;
+}
+
+function Head({ chat, title, id }) {
+  const items = [
+    { label: "Rename and settings", act: () => openDialog({ kind: "settings", id }) },
+    { label: "Heartbeat", act: () => openDialog({ kind: "heartbeat", id }) },
+    { label: "Delete", danger: true, act: () => openDialog({ kind: "delete", id }) },
+  ];
+  const allow = ALLOW.find((it) => it.value === chat?.allow)?.label;
+  return html`<header class="head">
+    <div class="head-text">
+      <h1><bdi>${title}</bdi></h1>
+      ${chat && html`<p><bdi>${line(chat.agent)}</bdi>${chat.model && html` · <bdi>${line(chat.model)}</bdi>`} · <bdi title=${line(chat.cwd)}>${base(chat.cwd)}</bdi>
+        ${allow && html` · ${allow.toLowerCase()}`}</p>`}
+    </div>
+    ${chat?.heartbeat?.on && html`<button type="button" class="quiet round" aria-label=${`Heartbeat: every ${chat.heartbeat.minutes} minutes`}
+      title=${`Heartbeat: every ${chat.heartbeat.minutes} minutes`} onClick=${() => openDialog({ kind: "heartbeat", id })}><${Icon} name="pulse" /></button>`}
+    ${chat && html`<${Menu} label="Of this chat" items=${items} />`}
+  </header>`;
+}
+
+function Thread({ viewing, chat, app }) {
+  const { chat: thread } = viewing;
+  const [pinned, setPinned] = useState(true);
+  const [given, setGiven] = useState(null);
+  const [scroller, content, stick] = [useRef(null), useRef(null), useRef(null)];
+
+  useLayoutEffect(() => {
+    stick.current = new Stick(scroller.current, content.current, setPinned);
+    listenForCopies(content.current);
+    const latest = () => stick.current.pin();
+    document.addEventListener("penstock:latest", latest);
+    return () => {
+      document.removeEventListener("penstock:latest", latest);
+      stick.current.close();
+    };
+  }, []);
+
+  const now = running(thread);
+  const question = asked(thread);
+  const stop = () => api.stop(viewing.id, now?.turn).catch(() => {});
+  const send = (text) => {
+    stick.current.pin();
+    viewing.send(text, newKey());
+    return true;
+  };
+  const write = (text) => setGiven({ text });
+  const again = (it) => viewing.send(it.text, it.key);
+  const edit = (it) => {
+    viewing.drop(it.key);
+    write(it.text);
+  };
+  const last = thread.turns.at(-1)?.turn;
+  const agent = line(chat?.agent) || "the agent";
+  const empty = thread.known && !thread.turns.length && !thread.unsent.length;
+
+  return html`
+    <div class="thread" ref=${scroller} tabindex="0" role="region" aria-label="Conversation" data-ready=${thread.known}>
+      <div class="column" ref=${content}>
+        ${thread.earlier && html`<${Earlier} viewing=${viewing} scroller=${scroller} />`}
+        ${!thread.known && !thread.unsent.length && html`<p class="status loading"><span class="flow"></span>Loading…</p>`}
+        ${empty && html`<${Empty} agent=${agent} chat=${chat} />`}
+        ${thread.turns.map((turn) => html`<${TurnView} key=${turn.turn} chat=${viewing.id} turn=${turn} last=${turn.turn === last}
+          question=${question?.turn === turn ? question.hint : null} onEdit=${write} />`)}
+        ${thread.unsent.map((it) => html`<${Unsent} key=${it.key} it=${it} onAgain=${again} onEdit=${edit} />`)}
+      </div>
+    </div>
+    <div class="foot">
+      ${!pinned && html`<button type="button" class="latest" onClick=${() => stick.current.pin()}><${Icon} name="down" />Latest</button>`}
+      ${viewing.late && html`<${Cut} />`}
+      <${Composer} draft=${viewing.id} label=${`Message to ${agent}`} placeholder=${question ? "Answer, or say something else" : `Message ${agent}`}
+        maxBytes=${app.about.max_prompt_bytes} onSend=${send} onStop=${now ? stop : null} text=${given} />
+    </div>`;
+}
+
+function Cut() {
+  const offline = navigator.onLine === false;
+  return html`<p class="banner" role="status">${offline ? "You are offline." : "The connection is cut; it is tried again."} Nothing is lost meanwhile.</p>`;
+}
+
+function Empty({ agent, chat }) {
+  return html`<div class="empty"><h2>Nothing said yet</h2>
+    <p>What you write goes to <bdi>${agent}</bdi>${chat && html`, which works in <bdi class="path">${line(chat.cwd)}</bdi>`}.</p></div>`;
+}
+
+/** The way to the turns before: by itself once it comes into sight, or by its button. */
+function Earlier({ viewing, scroller }) {
+  const [busy, setBusy] = useState(false);
+  const [failed, setFailed] = useState("");
+  const button = useRef(null);
+  const anchor = useRef(null);
+  const load = async () => {
+    if (anchor.current) return;
+    setBusy(true);
+    setFailed("");
+    const first = scroller.current.querySelector("[data-turn]");
+    anchor.current = { first, top: first?.getBoundingClientRect().top };
+    try {
+      await viewing.earlier();
+    } catch (error) {
+      anchor.current = null;
+      setFailed(error.words ?? String(error));
+    }
+    setBusy(false);
+  };
+  // What was seen stays where it was, with or without the browser's own anchor.
+  useLayoutEffect(() => {
+    const held = anchor.current;
+    if (!held?.first || held.first === scroller.current.querySelector("[data-turn]")) return;
+    anchor.current = null;
+    scroller.current.scrollTop += held.first.getBoundingClientRect().top - held.top;
+  });
+  useEffect(() => {
+    const seen = new IntersectionObserver(([entry]) => entry.isIntersecting && load(), { root: scroller.current, rootMargin: "400px 0px 0px" });
+    seen.observe(button.current);
+    return () => seen.disconnect();
+  }, [viewing.chat.turns[0]?.turn]);
+  return html`<p class="earlier"><button type="button" class="quiet" ref=${button} disabled=${busy} onClick=${load}>${busy ? "Loading…" : "Earlier turns"}</button>
+    ${failed && html`<span class="wrong" role="alert">${failed}</span>`}</p>`;
+}

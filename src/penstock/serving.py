@@ -1,0 +1,285 @@
+"""What `penstock serve` does: its options, the sockets, the links that it prints, and the way to its end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import resource
+import signal
+import sys
+import webbrowser
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+
+from penstock.chat.gateway.api import Api
+from penstock.chat.gateway.app import make_app
+from penstock.chat.gateway.listening import PORT, Place, listen, listen_at_path
+from penstock.chat.gateway.logins import TOKEN_VARIABLE, Logins, check_token, make_token, read_token
+from penstock.chat.gateway.metrics import MeasuredLog, Metrics
+from penstock.chat.gateway.pagefiles import PageFiles
+from penstock.chat.gateway.security import Security
+from penstock.chat.gateway.server import MAX_CONNECTIONS, Server
+from penstock.chat.gateway.watching import Watches
+from penstock.chat.retention import Retention
+from penstock.chat.runtime import Runtime
+from penstock.chat.sqlite_log import SqliteLog
+from penstock.chat.worker import Limits
+from penstock.config import Config
+from penstock.errors import UsageError
+
+SPARE_FILES = 512
+"""Open files for all but connections: agents, the log, the page."""
+
+LOG, TOKEN, OPENED = "chats.sqlite", "token", "open.html"
+"""The files of the data directory: the chats, the token, and, while it runs, what `--open` opens."""
+
+DAY_MS = 24 * 60 * 60 * 1000
+MB = 1_000_000
+
+EXAMPLES = """\
+examples:
+  penstock serve                                          this directory, at http://127.0.0.1:8377
+  penstock serve --root ~/src --agent claude --open       all directories below ~/src, once each is trusted
+  penstock serve --uds /run/penstock.sock --allow-host chat.example.org --token-file TOKEN    behind a proxy
+"""
+
+
+_log = logging.getLogger("penstock.gateway")
+
+
+class Options(argparse.Namespace):
+    """What was said on the command line."""
+
+    host: str
+    port: int | None
+    uds: Path | None
+    data: Path | None
+    root: list[Path]
+    agent: str | None
+    max_runs: int
+    allow_host: list[str]
+    allow_origin: list[str]
+    token_file: Path | None
+    env: list[str]
+    keep_days: float | None
+    keep_size: float | None
+    open: bool
+    log: bool
+    has_token: bool = False
+    """The environment has one."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of the command."""
+    made = argparse.ArgumentParser(
+        prog="penstock serve",
+        usage="penstock serve [options]",
+        description="Chat with agents in a browser: serves the page and its API to this machine.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add("--host", default="127.0.0.1", metavar="H", help="the address to listen at (default 127.0.0.1)")
+    add("--port", type=_port, metavar="N", help=f"by default {PORT}, or the next that is free; 0: any")
+    add("--uds", type=Path, metavar="PATH", help="listen at a Unix socket instead")
+    add("--data", type=Path, metavar="DIR", help="where the chats are kept (default ~/.local/share/penstock)")
+    add("--root", type=Path, action="append", default=[], metavar="DIR",
+        help="agents may work in the directories below it; again for more (default: this directory)")  # fmt: skip
+    add("--agent", metavar="NAME", help="the agent of a new chat, where no other is chosen")
+    runs = Limits().max_runs
+    add("--max-runs", type=_count, default=runs, metavar="N", help=f"agents at work at once (default {runs})")
+    add("--allow-host", action="append", default=[], metavar="H", help="a host name that requests may name")
+    add("--allow-origin", action="append", default=[], metavar="O", help="another page that may ask, with the token")
+    add("--token-file", type=Path, metavar="F", help="the token of programs; PENSTOCK_TOKEN is over it")
+    add("--env", action="append", default=[], metavar="NAME", help="a variable that agents get as well")
+    add("--keep-days", type=_amount, metavar="N", help="forget what is older")
+    add("--keep-size", type=_amount, metavar="MB", help="forget the oldest, where the chats are larger")
+    add("--open", action="store_true", help="open the page in a browser")
+    add("--log", action="store_true", help="a line on stderr for each request")
+    return made
+
+
+def _port(text: str) -> int:
+    return _whole(text, 0, 65535)
+
+
+def _count(text: str) -> int:
+    return _whole(text, 1, 1000)
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    if not text.isdecimal() or len(text) > 9 or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}")
+    return int(text)
+
+
+def _amount(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError("expected a number above 0")
+    return value
+
+
+def serve(args: Sequence[str], configured: Callable[[], Config]) -> int:
+    """Serve until a signal comes; the exit status. `configured` gives the configuration in force.
+
+    Raises:
+        UsageError: it cannot be done as asked.
+        TransportError: the log fails.
+    """
+    options = parser().parse_args(args, Options())
+    config = configured()
+    token = _take_token()
+    options.has_token = token is not None
+    files = PageFiles()
+    data = data_directory(options.data)
+    place = _listen(options)
+    try:
+        if place.warning:
+            _tell(f"penstock: warning: {place.warning}")
+        token = token or _stored_token(options, data)
+        _log_to_stderr(options.log)
+        _allow_files()
+        ended_by = asyncio.run(_serve(options, config, data, place, token, files))
+    finally:
+        place.close()
+        (data / OPENED).unlink(missing_ok=True)
+    return 128 + signal.SIGINT if ended_by == signal.SIGINT else 0
+
+
+def _listen(options: Options) -> Place:
+    if options.uds is not None:
+        return listen_at_path(options.uds, allow_hosts=options.allow_host)
+    has_token = options.has_token or options.token_file is not None
+    return listen(options.host, options.port, allow_hosts=options.allow_host, has_token=has_token)
+
+
+async def _serve(
+    options: Options, config: Config, data: Path, place: Place, token: str, files: PageFiles
+) -> int | None:
+    metrics = Metrics()
+    logins = Logins(token, place.cookie)
+    security = Security(logins, hosts=[*place.hosts, *options.allow_host], origins=options.allow_origin)
+    async with await SqliteLog.open(data / LOG) as log:
+        if log.caution:
+            _log.info(log.caution)
+        measured = MeasuredLog(log, metrics)
+        runtime = await Runtime.open(
+            measured,
+            roots=options.root or [Path.cwd()],
+            config=config,
+            limits=Limits(max_runs=options.max_runs),
+            default_agent=options.agent,
+            extra_env=options.env,
+            retention=_retention(options, log),
+        )
+        try:
+            watches = Watches(runtime, measured, metrics)
+            app = make_app(Api(runtime, watches, security), files)
+            server = Server(app, runtime.close)
+            announce(options, place, logins, data)
+            await server.serve(sockets=place.sockets)
+        finally:
+            await runtime.close()
+    return server.ended_by
+
+
+def _retention(options: Options, log: SqliteLog) -> Retention | None:
+    days, megabytes = options.keep_days, options.keep_size
+    if days is None and megabytes is None:
+        return None
+    return Retention(
+        expired=log.expired,
+        max_age_ms=None if days is None else int(days * DAY_MS),
+        max_bytes=None if megabytes is None else int(megabytes * MB),
+    )
+
+
+# --- what it keeps ---
+
+
+def data_directory(named: Path | None) -> Path:
+    """Where the chats are kept; made where it is not there, for nobody else's eyes.
+
+    Raises:
+        UsageError: it cannot be made, or others can write into it.
+    """
+    default = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "penstock"
+    path = (named or default).absolute()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = path.stat().st_mode
+        if named is None and mode & 0o077:
+            path.chmod(0o700)
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"the data directory {path} cannot be used: {getattr(error, 'strerror', error)}") from error
+    if named is not None and mode & 0o022:
+        raise UsageError(f"others can write into the data directory {path}", way_out=f"chmod 700 {path}")
+    return path
+
+
+def _take_token() -> str | None:
+    """The token of the environment, which then has it no more: no agent may find it there."""
+    token = os.environ.pop(TOKEN_VARIABLE, None)
+    return check_token(token, TOKEN_VARIABLE) if token is not None else None
+
+
+def _stored_token(options: Options, data: Path) -> str:
+    return make_token(data / TOKEN) if options.token_file is None else read_token(options.token_file)
+
+
+def _allow_files() -> None:
+    """As many open files as connections need; a usual limit is below that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_CONNECTIONS + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+# --- what it says ---
+
+
+def announce(options: Options, place: Place, logins: Logins, data: Path) -> None:
+    """Print the link that lets one browser in, and say where programs find the token."""
+    where = f"{place.url}/#code={logins.new_code()}"
+    if place.path is not None:
+        _tell(f"penstock: listening at {place.path}")
+    if place.url:
+        _tell("Open this link in a browser; it works once, within 15 minutes:")
+    os.write(1, f"{where}\n".encode())
+    if not options.has_token:
+        _tell(f"Programs use the token in {options.token_file or data / TOKEN}. Ctrl-C ends Penstock.")
+    if options.open and place.url:
+        _open(where, data)
+
+
+def _open(url: str, data: Path) -> None:
+    """Open the link through a file of ours: everybody on this machine can see the words of a command."""
+    path = data / OPENED
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(url)}">\n')
+    if not webbrowser.open(path.as_uri()):
+        _tell("penstock: no browser could be opened")
+
+
+def _log_to_stderr(requests: bool) -> None:
+    """Warnings, and a line for each request where that is wanted. No line has a token, an id or a query."""
+    logging.basicConfig(level=logging.WARNING, format="penstock: %(message)s", stream=sys.stderr)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warns of every line that is no HTTP
+    logging.getLogger("penstock.gateway").setLevel(logging.INFO if requests else logging.WARNING)
+
+
+def _tell(text: str) -> None:
+    try:
+        os.write(2, f"{text}\n".encode(errors="replace"))
+    except OSError:
+        pass  # nobody can be told
