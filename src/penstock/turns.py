@@ -107,7 +107,7 @@ class Turn:
         self._shown: _Round | None = None  # what the bubble shows
         self._filled = False  # it has words
         self._question: Question | None = None  # asked, and the run does not wait for the answer
-        self._waiting: dict[str, None] = {}  # the questions that it waits for
+        self._waiting: dict[str, Question] = {}  # the questions that it waits for; the last one is shown
         self._calls: dict[str, None] = {}  # those that have not returned
         self._lanes: dict[str, int] = {}  # sub-agents in the middle of a message
         self._background = False  # work beside the run was told of
@@ -204,15 +204,21 @@ class Turn:
     def _asked(self, event: ev.HintRequested | ev.HintAnswered, out: list[TurnEvent]) -> None:
         if isinstance(event, ev.HintAnswered):
             if event.id in self._waiting:
+                shown = next(reversed(self._waiting))
                 del self._waiting[event.id]
                 self._say(WORKING, out)
+                if self._waiting and shown == event.id:
+                    self._tell(out)
+                    self._status = ASKING
+                    out.append(Streaming(ASKING, next(reversed(self._waiting.values()))))
             return
         question = Question(event.id, event.text, event.options)
         if not event.blocking:
             self._question = question
             return
         self._tell(out)
-        self._waiting[event.id] = None
+        self._waiting.pop(event.id, None)
+        self._waiting[event.id] = question
         self._status = ASKING
         out.append(Streaming(ASKING, question))
 

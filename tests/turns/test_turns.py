@@ -15,6 +15,8 @@ from penstock.contract.session import Exit, Session
 from penstock.events import (
     Delta,
     Event,
+    HintAnswered,
+    HintRequested,
     Replied,
     RunEnded,
     ToolCalled,
@@ -22,7 +24,7 @@ from penstock.events import (
 from penstock.stream import Stream
 from penstock.tags import strip_tags
 from penstock.testing import feeds
-from penstock.turns import Assistant, Completed, Question, Streaming, Thinking, Turn
+from penstock.turns import ASKING, Assistant, Completed, Question, Streaming, Thinking, Turn
 
 if TYPE_CHECKING:
     from conftest import Recording
@@ -290,3 +292,26 @@ def test_growing_text_is_told_once_a_feed() -> None:
         session.apply(text("word "), events)
     out = Turn().feed(events)
     assert [len(event.content) for event in out if isinstance(event, Assistant)] == [4999]
+
+
+def test_two_questions_at_once() -> None:
+    """The newest one is shown; when it is answered, the one before is shown again, until none waits."""
+    one, two = (
+        ev_hint("q1", "The first?"),
+        ev_hint("q2", "The second?"),
+    )
+    turn = Turn()
+    turn.start()
+    assert turn.feed([one]) == [Streaming(ASKING, Question("q1", "The first?"))]
+    assert turn.feed([two]) == [Streaming(ASKING, Question("q2", "The second?"))]
+    assert turn.feed([HintAnswered(agent="x", id="q2", text="yes")]) == [
+        Streaming(ASKING, Question("q1", "The first?"))
+    ]
+    assert turn.feed([HintAnswered(agent="x", id="q1", text="yes")]) == [Streaming("Working…")]
+    turn.feed([one, two])
+    assert turn.feed([HintAnswered(agent="x", id="q1", text="yes")]) == []  # the second is still shown
+
+
+def ev_hint(id: str, text: str) -> HintRequested:
+    """A question that the run waits for."""
+    return HintRequested(agent="x", id=id, text=text, blocking=True)

@@ -147,12 +147,11 @@ class Ledger:
         """
         async with self.writing:
             last = await self._log.last(self._checkpoints.stream)
-            every = await self._checkpoints.between(0, last)
-            newest = max(every, key=lambda it: max(view.turn for view in it[1].turns), default=(0, None))[0]
+            # Where nothing waited, a later checkpoint has later turns, the newest among them.
             ends = [
                 (place, checkpoint.number)
-                for place, checkpoint in every
-                if checkpoint.number <= upto and place < min(newest, last) and not checkpoint.queued
+                for place, checkpoint in await self._checkpoints.between(0, last)
+                if checkpoint.number <= upto and place < last and not checkpoint.queued
             ]
             if not ends:
                 return 0

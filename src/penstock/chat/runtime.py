@@ -26,6 +26,7 @@ from penstock.chat.log import EventLog, LogFailed
 from penstock.chat.refusals import Ending, NoSuchChat, TooMany, Wrong
 from penstock.chat.retention import Retention
 from penstock.chat.rows import Numbered
+from penstock.chat.slots import Slots
 from penstock.chat.sqlite_log import clock
 from penstock.chat.starting import Starter
 from penstock.chat.thread import Thread
@@ -83,7 +84,7 @@ class Runtime:
         self._beats = Beats(lambda: self._workers.values(), now, sleep)
         self._tasks: list[asyncio.Task[None]] = []
         self._ending = False
-        self._shared = Shared(log, limits, asyncio.Semaphore(limits.max_runs), starter.run, self._beats.changed.set)
+        self._shared = Shared(log, limits, Slots(limits.max_runs), starter.run, self._beats.changed.set)
 
     @classmethod
     async def open(

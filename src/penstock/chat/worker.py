@@ -15,6 +15,7 @@ from penstock.chat.ledger import LOG_ERRORS, Ledger
 from penstock.chat.log import EventLog, LogClosed
 from penstock.chat.refusals import Conflicting, Ending, NoSuchTurn, TooLarge, TooMany
 from penstock.chat.rows import Asker, Entry, Prompted, TurnBegan, TurnEnded
+from penstock.chat.slots import Slot, Slots
 from penstock.chat.thread import Thread
 from penstock.chat.views import TurnView
 from penstock.errors import PenstockError
@@ -41,7 +42,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How much there may be. Seconds, where it is time."""
 
     max_runs: int = 4
-    """Agents at work at once. Each is a few processes and some hundred megabytes."""
+    """Agents at work at once; one that waits for a person is none of them. Each is some hundred megabytes."""
     max_queue: int = 20
     """Turns of a chat that wait. More is a program that went wrong."""
     max_chats: int = 1000
@@ -58,7 +59,7 @@ class Shared(msgspec.Struct):
 
     log: EventLog
     limits: Limits
-    slots: asyncio.Semaphore
+    slots: Slots
     """One for each agent that may be at work."""
     run: Callable[[Chat, str], Run]
     """Makes a run of a prompt; raises what `Agent.run` does, or a refusal."""
@@ -79,6 +80,7 @@ class Worker:
         self._shared = shared
         self._task: asyncio.Task[None] | None = None
         self._drive: Drive | None = None
+        self._slot: Slot | None = None
         self._why = STOPPED  # a turn that is found running without a run
         self._ending = False
         self._early: asyncio.TimerHandle | None = None
@@ -185,6 +187,7 @@ class Worker:
             running, drive = thread.running, self._drive
             if running is not None and drive is not None and hint_id in drive.waiting and not drive.stopping:
                 drive.answer(hint_id, text)
+                self._yield_slot(drive)
                 asked = running.turn
                 return []
             newest = thread.turns[max(thread.turns)] if thread.turns else None
@@ -325,9 +328,17 @@ class Worker:
                 await self.ledger.append(thread, [TurnEnded(thread.running.turn, "cut_off", self._why)])
             if not thread.queued:
                 return False
-        async with self._shared.slots:
-            await self._turn()
+        async with self._shared.slots.take() as self._slot:
+            try:
+                await self._turn()
+            finally:
+                self._slot = None
         return True
+
+    def _yield_slot(self, drive: Drive) -> None:
+        """Others may work while the run waits for a person."""
+        if self._slot is not None:
+            self._slot.work(not drive.waiting)
 
     async def _sweep(self, turn: int) -> None:
         """Kill what may be left of a run whose guard was killed as well."""
@@ -379,6 +390,7 @@ class Worker:
                 async with self.ledger.writing:
                     await self.ledger.append(await self.ledger.current(), events)
                 drive.look(events)
+                self._yield_slot(drive)
                 if drive.session_id is not None:
                     await self.card.keep_session(drive.session_id)
         except LOG_ERRORS:

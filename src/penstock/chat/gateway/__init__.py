@@ -2,10 +2,12 @@
 
 ::
 
-    server     sockets, signals, the drain
-    entrance   every request: who asks, from where; every answer: its headers, its error, its line in the log
-    addresses  what there is to ask for; `openapi` tells it to machines
-    api        each answer, made of the runtime
-    stream     one viewer of a chat      ─┐
-    watching   one watch of a chat, for all its viewers: event log → thread → frames
+    listening  where: a port, a socket              logins     the token, one-time codes, cookies
+    server     signals, connections, the drain      security   hosts, origins, persons, headers
+    entrance   what every request and every answer passes
+    app        who answers at which address  ◄──  addresses   the one table; `openapi` tells it to machines
+    api        each answer, made of the runtime     bodies     requests and answers, checked
+    stream     one viewer of a chat                 pagefiles  the page
+    watching   one watch of a chat for all its viewers: event log → thread → frames
+    refusing   why not                              metrics    how often, how long
 """

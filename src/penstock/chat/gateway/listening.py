@@ -113,7 +113,7 @@ def _bind(addresses: Sequence[tuple[socket.AddressFamily, str]], ports: Sequence
 
 
 def listen_at_path(path: Path, *, allow_hosts: Sequence[str] = ()) -> Place:
-    """Listen at a Unix socket that nobody else may use.
+    """Listen at a Unix socket, for its owner and group.
 
     Raises:
         UsageError: something is there, or it cannot be made.
@@ -122,7 +122,7 @@ def listen_at_path(path: Path, *, allow_hosts: Sequence[str] = ()) -> Place:
     _clear(path)
     one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        before = os.umask(0o177)  # nobody else may connect, not even for a moment
+        before = os.umask(0o117)  # its group may connect, as a proxy that is in it; strangers not even for a moment
         try:
             one.bind(str(path))
         finally:

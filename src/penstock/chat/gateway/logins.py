@@ -48,7 +48,7 @@ def make_token(path: Path) -> str:
         UsageError: others can read it, or it is none.
     """
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         return read_token(path, private=True)
     except OSError as error:

@@ -51,8 +51,18 @@ class Connection(H11Protocol):
 class Server(uvicorn.Server):
     """Serves the gateway until it is told to end."""
 
-    def __init__(self, app: Entrance, end: Callable[[], Awaitable[None]], **options: Any) -> None:
-        """`end` is called once, when the server begins to end, beside what it still sends."""
+    def __init__(
+        self,
+        app: Entrance,
+        end: Callable[[], Awaitable[None]],
+        *,
+        ready: Callable[[], None] = lambda: None,
+        **options: Any,
+    ) -> None:
+        """`ready` is called when it can be asked, and told to end.
+
+        `end` is called once, when it begins to end, beside what it still sends. `options` are uvicorn's.
+        """
         config = uvicorn.Config(
             app,
             http=Connection,
@@ -73,6 +83,7 @@ class Server(uvicorn.Server):
         """The signal that ended it."""
         self._app = app
         self._end = end
+        self._ready = ready
         self._ending: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -96,6 +107,7 @@ class Server(uvicorn.Server):
         """As uvicorn's."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's, and then all that the gateway had is closed."""

@@ -119,7 +119,7 @@ class EventStream:
         for start in range(0, len(data) or 1, PIECE_BYTES):
             piece = data[start : start + PIECE_BYTES]
             try:
-                async with asyncio.timeout(self._patience) as viewer.sending:
+                async with asyncio.timeout_at(self._watches.until(self._patience)) as viewer.sending:
                     await send({"type": "http.response.body", "body": piece, "more_body": more})
             finally:
                 viewer.sending = None

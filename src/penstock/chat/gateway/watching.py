@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
@@ -213,6 +214,7 @@ class Watches:
         self._leaving: dict[str, asyncio.TimerHandle] = {}
         self._viewers: set[Viewer] = set()
         self._closing: set[asyncio.Task[None]] = set()
+        self._end = math.inf
 
     @contextlib.contextmanager
     def enter(self, chat: str) -> Iterator[tuple[Watch, Viewer]]:
@@ -248,11 +250,15 @@ class Watches:
     def drain(self, seconds: float) -> None:
         """The server is about to end: viewers are told, and have `seconds` for what is being sent to them."""
         self.ending = True
-        until = asyncio.get_running_loop().time() + seconds
+        self._end = asyncio.get_running_loop().time() + seconds
         for viewer in self._viewers:
             viewer.wake.set()
             if viewer.sending is not None and not viewer.sending.expired():
-                viewer.sending.reschedule(until)
+                viewer.sending.reschedule(self._end)
+
+    def until(self, seconds: float) -> float:
+        """When something that may take so long has to be over, by the clock of the loop."""
+        return min(asyncio.get_running_loop().time() + seconds, self._end)
 
     async def close(self) -> None:
         """End all watches."""

@@ -13,7 +13,11 @@ import { Loading, Missing, SignedOut } from "./views/states.js";
 
 function Page({ app }) {
   const { route } = app;
-  if (!app.about) return app.trouble ? html`<${Missing} title="Penstock cannot be reached" words=${`${app.trouble} It is tried again by itself.`}><span></span><//>` : html`<${Loading} />`;
+  if (!app.about && app.trouble) {
+    const words = `${app.trouble} It is tried again by itself.`;
+    return html`<${Missing} title="Penstock cannot be reached" words=${words}><span></span><//>`;
+  }
+  if (!app.about) return html`<${Loading} />`;
   if (route.page === "home") return html`<${NewChat} app=${app} />`;
   if (route.page === "missing") return html`<${Missing} title="There is nothing here" words="The address leads nowhere." />`;
   if (route.page === "record") return html`<${RecordPage} key=${`${route.id}/${route.turn}`} app=${app} />`;
@@ -39,7 +43,8 @@ function App() {
       <${Chats} app=${app} />
       <div class="veil" onClick=${closeDrawer}></div>
       <main id="main" tabindex="-1" inert=${app.drawer}>
-        <button type="button" class="quiet round drawer-button" aria-label="Chats" aria-expanded=${app.drawer} aria-controls="chats"
+        <button type="button" class="quiet round drawer-button" aria-label="Chats" aria-expanded=${app.drawer}
+            aria-controls="chats"
           onClick=${() => set({ drawer: !app.drawer })}><${Icon} name="menu" /></button>
         <${Page} app=${app} />
       </main>

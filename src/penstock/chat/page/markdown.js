@@ -58,7 +58,9 @@ const marked = new Marked({
     table(token) {
       const cell = (tag) => (it, i) => {
         const side = token.align[i] ? ` align="${token.align[i]}"` : "";
-        return `<${tag}${tag === "th" ? ' scope="col"' : ""}${side}>${this.parser.parseInline(it.tokens)}</${tag}>`;
+        const name = it.text.trim() ? tag : "td"; // an empty cell is the head of nothing
+        const scope = name === "th" ? ' scope="col"' : "";
+        return `<${name}${scope}${side}>${this.parser.parseInline(it.tokens)}</${name}>`;
       };
       const head = token.header.map(cell("th")).join("");
       const rows = token.rows.map((row) => `<tr>${row.map(cell("td")).join("")}</tr>`).join("");

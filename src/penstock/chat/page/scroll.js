@@ -22,7 +22,7 @@ export class Stick {
     on(scroller, ["touchstart"], () => (this.#held = true));
     on(scroller, ["pointerdown"], (event) => (this.#held = event.offsetX >= scroller.clientWidth));
     on(window, ["pointerup", "touchend", "touchcancel", "pointercancel"], () => this.#release());
-    on(scroller, ["keydown"], (event) => KEYS.has(event.key) && !/^(TEXTAREA|INPUT|SELECT)$/.test(event.target.tagName) && this.#moved());
+    on(scroller, ["keydown"], ({ key, target }) => KEYS.has(key) && !target.closest("textarea, input, select") && this.#moved());
     on(scroller, ["scroll"], () => this.#scrolled());
     this.#observer = new ResizeObserver(() => this.pinned && this.#follow());
     this.#observer.observe(content);

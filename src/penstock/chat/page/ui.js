@@ -48,7 +48,8 @@ export function Dialog({ title, onClose, children, name }) {
     <div class="dialog-body">
       <header>
         <h2 id="dialog-title">${title}</h2>
-        <button type="button" class="quiet round" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button>
+        <button type="button" class="quiet round" aria-label="Close" onClick=${onClose}><${Icon}
+            name="close" /></button>
       </header>
       ${children}
     </div>
@@ -86,7 +87,8 @@ export function Menu({ label, items }) {
   const item = ({ label: text, act, danger }) => html`<button type="button" role="menuitem" tabindex="-1"
     class=${danger ? "danger" : ""} onClick=${() => (shut(), act())}>${text}</button>`;
   return html`<div class="menu" ref=${root} onKeyDown=${keys}>
-    <button ref=${button} type="button" class="quiet round" aria-label=${label} aria-haspopup="menu" aria-expanded=${open}
+    <button ref=${button} type="button" class="quiet round" aria-label=${label} aria-haspopup="menu"
+        aria-expanded=${open}
       onClick=${() => setOpen(!open)}><${Icon} name="more" /></button>
     ${open && html`<div role="menu" aria-label=${label}>${items.map(item)}</div>`}
   </div>`;
@@ -96,7 +98,8 @@ export function Menu({ label, items }) {
 export function Choice({ label, value, options, onChange }) {
   return html`<span class="choice">
     <select aria-label=${label} value=${value} onChange=${(event) => onChange(event.target.value)}>
-      ${options.map((it) => html`<option value=${it.value} disabled=${it.disabled} selected=${it.value === value}>${it.label}</option>`)}
+      ${options.map((it) => html`<option value=${it.value} disabled=${it.disabled}
+          selected=${it.value === value}>${it.label}</option>`)}
     </select>
     <${Icon} name="chevron" />
   </span>`;
@@ -113,7 +116,8 @@ export function CopyButton({ text, label, plain = false }) {
     return () => clearTimeout(timer);
   }, [told]);
   const act = async () => tell((await copy(text)) ? "Copied" : "Not copied");
-  return html`<button type="button" class=${plain ? "button" : "quiet"} aria-label=${told ? undefined : label} onClick=${act}>${told || "Copy"}</button>`;
+  return html`<button type="button" class=${plain ? "button" : "quiet"} aria-label=${told ? undefined : label}
+      onClick=${act}>${told || "Copy"}</button>`;
 }
 
 /** Run what may be refused; gives [busy, error, run]. */

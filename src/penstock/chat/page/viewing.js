@@ -107,7 +107,8 @@ export class Viewing {
     else if (frame.type === "completed") {
       const text = harmless(frame.message ?? "").replace(/```[^]*?(```|$)/g, "(code)").replace(/[#*_`|>]+/g, " ").trim();
       const short = text.length > MAX_SAID ? `${text.slice(0, MAX_SAID)} … The reply is longer.` : text;
-      const words = outcomeWords(frame);
+      const turn = this.chat.turns.find((it) => it.turn === frame.turn);
+      const words = outcomeWords({ ...turn, ...frame });
       if (words) sayNow(words);
       if (short) say(`The agent replied: ${short}`);
     }

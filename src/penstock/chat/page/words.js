@@ -2,13 +2,13 @@
 
 import { line } from "./text.js";
 
-/** How a turn ended, where it did not end well; "" where it did. */
+/** How a turn ended, where it did not end well; "" where it did. One that never began was taken back. */
 export function outcomeWords({ outcome, reason, began_at: began }) {
   const why = line(reason);
   const because = why ? `: ${why}` : ".";
   switch (outcome) {
     case "error": return `It failed${because}`;
-    case "cancelled": return began === undefined || began ? `Stopped${why ? `: ${why}` : "."}` : "Taken back before it began.";
+    case "cancelled": return began ? `Stopped${because}` : "Taken back before it began.";
     case "timed_out": return `It ran out of time${because}`;
     case "cut_off": return `It was cut off${because}`;
     case "empty": return `It ended without a reply${because}`;

@@ -12,12 +12,17 @@ import { Composer } from "./composer.js";
 import { Missing } from "./states.js";
 import { TurnView, Unsent } from "./turn.js";
 
+const GONE = {
+  deleted: ["This chat was deleted", "What was said in it is gone."],
+  missing: ["There is no such chat", "It was deleted, or the address is not quite right."],
+};
+
 export function ChatPage({ app }) {
   const { route } = app;
   const viewing = useThread();
   const chat = chatOf(route.id);
-  if (viewing?.line === "deleted") return html`<${Missing} title="This chat was deleted" words="What was said in it is gone." />`;
-  if (viewing?.line === "missing") return html`<${Missing} title="There is no such chat" words="It was deleted, or the address is not quite right." />`;
+  const gone = GONE[viewing?.line];
+  if (gone) return html`<${Missing} title=${gone[0]} words=${gone[1]} />`;
   const title = line(chat?.title) || "New chat";
   return html`<section class="chat" aria-label=${title}>
     <${Head} chat=${chat} title=${title} id=${route.id} />
@@ -35,11 +40,14 @@ function Head({ chat, title, id }) {
   return html`<header class="head">
     <div class="head-text">
       <h1><bdi>${title}</bdi></h1>
-      ${chat && html`<p><bdi>${line(chat.agent)}</bdi>${chat.model && html` · <bdi>${line(chat.model)}</bdi>`} · <bdi title=${line(chat.cwd)}>${base(chat.cwd)}</bdi>
+      ${chat && html`<p><bdi>${line(chat.agent)}</bdi>${chat.model && html` · <bdi>${line(chat.model)}</bdi>`} · <bdi
+          title=${line(chat.cwd)}>${base(chat.cwd)}</bdi>
         ${allow && html` · ${allow.toLowerCase()}`}</p>`}
     </div>
-    ${chat?.heartbeat?.on && html`<button type="button" class="quiet round" aria-label=${`Heartbeat: every ${chat.heartbeat.minutes} minutes`}
-      title=${`Heartbeat: every ${chat.heartbeat.minutes} minutes`} onClick=${() => openDialog({ kind: "heartbeat", id })}><${Icon} name="pulse" /></button>`}
+    ${chat?.heartbeat?.on && html`<button type="button" class="quiet round"
+        aria-label=${`Heartbeat: every ${chat.heartbeat.minutes} minutes`}
+      title=${`Heartbeat: every ${chat.heartbeat.minutes} minutes`}
+          onClick=${() => openDialog({ kind: "heartbeat", id })}><${Icon} name="pulse" /></button>`}
     ${chat && html`<${Menu} label="Of this chat" items=${items} />`}
   </header>`;
 }
@@ -83,29 +91,35 @@ function Thread({ viewing, chat, app }) {
     <div class="thread" ref=${scroller} tabindex="0" role="region" aria-label="Conversation" data-ready=${thread.known}>
       <div class="column" ref=${content}>
         ${thread.earlier && html`<${Earlier} viewing=${viewing} scroller=${scroller} />`}
-        ${!thread.known && !thread.unsent.length && html`<p class="status loading"><span class="flow"></span>Loading…</p>`}
+        ${!thread.known && !thread.unsent.length && html`<p class="status loading"><span
+            class="flow"></span>Loading…</p>`}
         ${empty && html`<${Empty} agent=${agent} chat=${chat} />`}
-        ${thread.turns.map((turn) => html`<${TurnView} key=${turn.turn} chat=${viewing.id} turn=${turn} last=${turn.turn === last}
+        ${thread.turns.map((turn) => html`<${TurnView} key=${turn.turn} chat=${viewing.id} turn=${turn}
+            last=${turn.turn === last}
           question=${question?.turn === turn ? question.hint : null} onEdit=${write} />`)}
         ${thread.unsent.map((it) => html`<${Unsent} key=${it.key} it=${it} onAgain=${again} onEdit=${edit} />`)}
       </div>
     </div>
     <div class="foot">
-      ${!pinned && html`<button type="button" class="latest" onClick=${() => stick.current.pin()}><${Icon} name="down" />Latest</button>`}
+      ${!pinned && html`<button type="button" class="latest" onClick=${() => stick.current.pin()}><${Icon}
+          name="down" />Latest</button>`}
       ${viewing.late && html`<${Cut} />`}
-      <${Composer} draft=${viewing.id} label=${`Message to ${agent}`} placeholder=${question ? "Answer, or say something else" : `Message ${agent}`}
+      <${Composer} draft=${viewing.id} label=${`Message to ${agent}`}
+          placeholder=${question ? "Answer, or say something else" : `Message ${agent}`}
         maxBytes=${app.about.max_prompt_bytes} onSend=${send} onStop=${now ? stop : null} text=${given} />
     </div>`;
 }
 
 function Cut() {
   const offline = navigator.onLine === false;
-  return html`<p class="banner" role="status">${offline ? "You are offline." : "The connection is cut; it is tried again."} Nothing is lost meanwhile.</p>`;
+  return html`<p class="banner"
+      role="status">${offline ? "You are offline." : "The connection is cut; it is tried again."} Nothing is lost meanwhile.</p>`;
 }
 
 function Empty({ agent, chat }) {
   return html`<div class="empty"><h2>Nothing said yet</h2>
-    <p>What you write goes to <bdi>${agent}</bdi>${chat && html`, which works in <bdi class="path">${line(chat.cwd)}</bdi>`}.</p></div>`;
+    <p>What you write goes to <bdi>${agent}</bdi>${chat && html`, which works in <bdi
+        class="path">${line(chat.cwd)}</bdi>`}.</p></div>`;
 }
 
 /** The way to the turns before: by itself once it comes into sight, or by its button. */
@@ -136,10 +150,12 @@ function Earlier({ viewing, scroller }) {
     scroller.current.scrollTop += held.first.getBoundingClientRect().top - held.top;
   });
   useEffect(() => {
-    const seen = new IntersectionObserver(([entry]) => entry.isIntersecting && load(), { root: scroller.current, rootMargin: "400px 0px 0px" });
+    const options = { root: scroller.current, rootMargin: "400px 0px 0px" };
+    const seen = new IntersectionObserver(([entry]) => entry.isIntersecting && load(), options);
     seen.observe(button.current);
     return () => seen.disconnect();
   }, [viewing.chat.turns[0]?.turn]);
-  return html`<p class="earlier"><button type="button" class="quiet" ref=${button} disabled=${busy} onClick=${load}>${busy ? "Loading…" : "Earlier turns"}</button>
+  return html`<p class="earlier"><button type="button" class="quiet" ref=${button} disabled=${busy}
+      onClick=${load}>${busy ? "Loading…" : "Earlier turns"}</button>
     ${failed && html`<span class="wrong" role="alert">${failed}</span>`}</p>`;
 }

@@ -18,12 +18,13 @@ function dotOf(chat) {
 function Entry({ chat, current }) {
   const [dot, words] = dotOf(chat);
   return html`<li>
-    <a href=${`/chats/${encodeURIComponent(chat.id)}`} aria-current=${current ? "page" : undefined} data-chat=${chat.id} data-dot=${dot}>
+    <a href=${`/chats/${encodeURIComponent(chat.id)}`} aria-current=${current ? "page" : undefined}
+        data-chat=${chat.id} data-dot=${dot}>
       <span class=${`dot ${dot}`} aria-hidden="true"></span>
       <span class="entry">
         <bdi class="entry-title">${line(chat.title) || "New chat"}</bdi>
         <span class="entry-facts">
-          <bdi>${line(chat.agent)}</bdi><span aria-hidden="true"> · </span>${words}
+          <bdi>${line(chat.agent)}</bdi> · ${words}
         </span>
       </span>
     </a>
@@ -45,8 +46,10 @@ export function Chats({ app }) {
       <a class="wordmark" href="/" aria-label="Penstock, new chat"><${Mark} /><span>penstock</span></a>
       <${Menu} label="More" items=${items} />
     </header>
-    <a class="new-chat" href="/" aria-current=${app.route.page === "home" ? "page" : undefined}><${Icon} name="plus" />New chat</a>
-    ${all.length >= FILTER_FROM && html`<input class="filter" type="search" aria-label="Find a chat" placeholder="Find a chat"
+    <a class="new-chat" href="/" aria-current=${app.route.page === "home" ? "page" : undefined}><${Icon}
+        name="plus" />New chat</a>
+    ${all.length >= FILTER_FROM && html`<input class="filter" type="search" aria-label="Find a chat"
+        placeholder="Find a chat"
       value=${filter} onInput=${(event) => setFilter(event.target.value)} />`}
     ${app.chats && !all.length && html`<p class="side-note">No chats yet.</p>`}
     ${all.length > 0 && !shown.length && html`<p class="side-note">No chat is called so.</p>`}

@@ -5,7 +5,7 @@ import { bytes } from "../text.js";
 import { html, Icon, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
 
 const encoder = new TextEncoder();
-const FINGER = window.matchMedia("(hover: none) and (pointer: coarse)"); // its keyboard has no Shift+Enter
+const FINGER = window.matchMedia("(hover: none) and (pointer: coarse)"); // its keyboard would cover what one came to read
 
 /**
  * `onSend(text)` gives true, or a promise of it, where the text was taken; else it stays. `onStop`: there is something
@@ -43,25 +43,32 @@ export function Composer({ draft, label, placeholder, maxBytes, onSend, onStop, 
     if (taken === true || (await taken)) change("");
     area.current?.focus();
   };
+  const stop = () => {
+    onStop();
+    area.current.focus(); // the button goes
+  };
   const keys = (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.altKey || FINGER.matches) return;
+    if (event.key !== "Enter" || event.shiftKey || event.altKey) return;
     if (event.isComposing || event.keyCode === 229) return; // it chooses a character, and is no end of a message
     event.preventDefault();
     send();
   };
   return html`<form class="composer" onSubmit=${(event) => (event.preventDefault(), send())}>
     <div class="field">
-      <textarea ref=${area} rows="1" aria-label=${label} placeholder=${placeholder} value=${text} enterkeyhint=${FINGER.matches ? "enter" : "send"}
+      <textarea ref=${area} rows="1" aria-label=${label} placeholder=${placeholder} value=${text} enterkeyhint="send"
         aria-invalid=${over > 0} aria-describedby=${over ? "too-long" : undefined}
         onInput=${(event) => change(event.target.value)} onKeyDown=${keys}></textarea>
       <div class="buttons">
-        ${onStop && html`<button type="button" class="stop" aria-label="Stop" title="Stop (Esc)" onClick=${onStop}><span class="square"></span></button>`}
-        ${(!onStop || text.trim() !== "") && html`<button type="submit" class="send" aria-label=${onStop ? "Send after this turn" : "Send"} disabled=${!ready}>
+        ${onStop && html`<button type="button" class="stop" aria-label="Stop" title="Stop (Esc)" onClick=${stop}><span
+            class="square"></span></button>`}
+        ${(!onStop || text.trim() !== "") && html`<button type="submit" class="send"
+            aria-label=${onStop ? "Send after this turn" : "Send"} disabled=${!ready}>
           <${Icon} name="send" /></button>`}
       </div>
     </div>
     ${children}
-    ${over > 0 && html`<p id="too-long" class="wrong" role="alert">The message is ${bytes(over)} too long: ${bytes(maxBytes)} is the most.
+    ${over > 0 && html`<p id="too-long" class="wrong"
+        role="alert">The message is ${bytes(over)} too long: ${bytes(maxBytes)} is the most.
       Put what is large into a file, and name the file.</p>`}
   </form>`;
 }

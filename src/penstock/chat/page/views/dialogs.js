@@ -16,7 +16,8 @@ export function Dialogs({ app }) {
 }
 
 function Buttons({ children, careful = false, onClose = closeDialog }) {
-  return html`<footer class="dialog-buttons"><button type="button" class="button" autofocus=${careful} onClick=${onClose}>Cancel</button>${children}</footer>`;
+  return html`<footer class="dialog-buttons"><button type="button" class="button" autofocus=${careful}
+      onClick=${onClose}>Cancel</button>${children}</footer>`;
 }
 
 function Settings({ chat }) {
@@ -37,10 +38,13 @@ function Settings({ chat }) {
     if (done) closeDialog();
   };
   return html`<${Dialog} title="This chat" name="settings" onClose=${closeDialog}><form onSubmit=${submit}>
-    <label class="row"><span>Title</span><input autofocus value=${title} maxlength="200" dir="auto" onInput=${(event) => setTitle(event.target.value)} /></label>
-    <label class="row"><span>Model</span><input value=${model} placeholder="The agent's own choice" spellcheck=${false} autocapitalize="off" onInput=${(event) => setModel(event.target.value)} /></label>
+    <label class="row"><span>Title</span><input autofocus value=${title} maxlength="200" dir="auto"
+        onInput=${(event) => setTitle(event.target.value)} /></label>
+    <label class="row"><span>Model</span><input value=${model} placeholder="The agent's own choice" spellcheck=${false}
+        autocapitalize="off" onInput=${(event) => setModel(event.target.value)} /></label>
     <fieldset class="levels"><legend>What it may do</legend>
-      ${ALLOW.map((it) => html`<label><input type="radio" name="allow" value=${it.value} checked=${allow === it.value} onChange=${() => setAllow(it.value)} />
+      ${ALLOW.map((it) => html`<label><input type="radio" name="allow" value=${it.value} checked=${allow === it.value}
+          onChange=${() => setAllow(it.value)} />
         <span><b>${it.label}</b><small>${allowWords(it.value, agentOf(chat.agent))}</small></span></label>`)}
     </fieldset>
     <p class="side-note">From the next turn on. It works in <bdi class="path">${line(chat.cwd)}</bdi>.</p>
@@ -66,15 +70,22 @@ function Heartbeat({ chat }) {
   };
   return html`<${Dialog} title="Heartbeat" name="heartbeat" onClose=${closeDialog}><form onSubmit=${submit}>
     <p>Asks the agent the same thing again and again, while nobody else asks it something. Your own message always goes first.</p>
-    <label class="switch"><input type="checkbox" autofocus checked=${on} onChange=${(event) => setOn(event.target.checked)} /><span>On</span></label>
+    <label class="switch"><input type="checkbox" autofocus checked=${on}
+        onChange=${(event) => setOn(event.target.checked)} /><span>On</span></label>
     <fieldset disabled=${!on} class="plain">
       <legend class="offscreen">When and what</legend>
-      <label class="row"><span>Every</span><span class="with-unit"><input type="number" min="1" max="10080" required value=${minutes} onInput=${(event) => setMinutes(event.target.value)} />minutes</span></label>
-      <label class="row"><span>Ask</span><textarea rows="3" required placeholder="Is there anything new that I should know?" value=${prompt} onInput=${(event) => setPrompt(event.target.value)}></textarea></label>
-      <label class="switch"><input type="checkbox" checked=${quiet} onChange=${(event) => setQuiet(event.target.checked)} /><span>Not at night</span></label>
+      <label class="row"><span>Every</span><span class="with-unit"><input type="number" min="1" max="10080" required
+          value=${minutes} onInput=${(event) => setMinutes(event.target.value)} />minutes</span></label>
+      <label class="row"><span>Ask</span><textarea rows="3" required
+          placeholder="Is there anything new that I should know?" value=${prompt}
+          onInput=${(event) => setPrompt(event.target.value)}></textarea></label>
+      <label class="switch"><input type="checkbox" checked=${quiet}
+          onChange=${(event) => setQuiet(event.target.checked)} /><span>Not at night</span></label>
       ${quiet && html`<div class="row"><span>Quiet</span><span class="with-unit">
-        <input type="time" aria-label="Quiet from" required value=${hours.from} onInput=${(event) => setHours({ ...hours, from: event.target.value })} />to
-        <input type="time" aria-label="Quiet until" required value=${hours.to} onInput=${(event) => setHours({ ...hours, to: event.target.value })} /></span></div>`}
+        <input type="time" aria-label="Quiet from" required value=${hours.from}
+            onInput=${(event) => setHours({ ...hours, from: event.target.value })} />to
+        <input type="time" aria-label="Quiet until" required value=${hours.to}
+            onInput=${(event) => setHours({ ...hours, to: event.target.value })} /></span></div>`}
     </fieldset>
     <${Wrong}>${error}<//>
     <${Buttons}><button type="submit" class="button primary" disabled=${busy}>Save</button><//>
@@ -82,11 +93,13 @@ function Heartbeat({ chat }) {
 }
 
 function Delete({ chat }) {
+  const busyNow = chat.state === "idle" ? "" : "What runs now is stopped. ";
   const [busy, error, run] = useAct();
   return html`<${Dialog} title="Delete this chat?" name="delete" onClose=${closeDialog}>
-    <p><bdi>${line(chat.title) || "This chat"}</bdi> and its records go for good.${chat.state !== "idle" && " What runs now is stopped."} The files in its directory stay as they are.</p>
+    <p><bdi>${line(chat.title) || "This chat"}</bdi> and its records go for good. ${busyNow}The files in its directory stay as they are.</p>
     <${Wrong}>${error}<//>
-    <${Buttons} careful><button type="button" class="button danger" disabled=${busy} onClick=${() => run(() => deleteChat(chat.id))}>Delete</button><//>
+    <${Buttons} careful><button type="button" class="button danger" disabled=${busy}
+        onClick=${() => run(() => deleteChat(chat.id))}>Delete</button><//>
   <//>`;
 }
 
@@ -96,7 +109,8 @@ function Trust({ dialog }) {
     <p><bdi class="path">${line(dialog.path)}</bdi></p>
     <p>An agent that works here reads and follows the files in it, and may run what they configure: hooks, tools and commands.
       Trust it only if you know where its files come from. You are asked once.</p>
-    <${Buttons} careful onClose=${no}><button type="button" class="button primary" onClick=${() => dialog.close(true)}>Trust and begin</button><//>
+    <${Buttons} careful onClose=${no}><button type="button" class="button primary"
+        onClick=${() => dialog.close(true)}>Trust and begin</button><//>
   <//>`;
 }
 
@@ -108,14 +122,18 @@ function Link() {
   }, []);
   return html`<${Dialog} title="Link for another device" name="link" onClose=${closeDialog}>
     <p>It signs one browser in, once, within the next minutes. Whoever has it can do what you can: hand it on with care.</p>
-    ${url && html`<p class="link"><input readonly aria-label="Link" value=${url} onFocus=${(event) => event.target.select()} />
+    ${url && html`<p class="link"><input readonly aria-label="Link" value=${url}
+        onFocus=${(event) => event.target.select()} />
       <${CopyButton} text=${url} label="Copy the link" plain /></p>`}
     <${Wrong}>${error}<//>
   <//>`;
 }
 
 function Help() {
+  const drawn = (key) => (key === "+" ? " + " : html`<kbd>${key}</kbd> `);
   return html`<${Dialog} title="Keyboard shortcuts" name="help" onClose=${closeDialog}>
-    <dl class="keys">${SHORTCUTS.map(([keys, what]) => html`<div><dt>${keys.split(" ").map((key) => (key === "+" ? " + " : html`<kbd>${key}</kbd> `))}</dt><dd>${what}</dd></div>`)}</dl>
+    <dl class="keys">
+      ${SHORTCUTS.map(([keys, what]) => html`<div><dt>${keys.split(" ").map(drawn)}</dt><dd>${what}</dd></div>`)}
+    </dl>
   <//>`;
 }

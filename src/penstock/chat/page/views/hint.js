@@ -23,11 +23,13 @@ export function Hint({ chat, hint, ended }) {
     <h3>${ended ? "Your answer" : "The agent asks"}</h3>
     ${!ended && html`<p class="hint-text" dir="auto">${harmless(hint.text)}</p>`}
     ${options.length > 0 && html`<div class="options" role="group" aria-label="Answers">
-      ${options.map((option) => html`<button type="button" class="button" disabled=${busy || sent} aria-pressed=${given === option} dir="auto"
+      ${options.map((option) => html`<button type="button" class="button" disabled=${busy || sent}
+          aria-pressed=${given === option} dir="auto"
         onClick=${() => answer(option)}>${line(option)}</button>`)}
     </div>`}
     ${!options.length && html`<form onSubmit=${submit}>
-      <input aria-label="Your answer" dir="auto" value=${text} disabled=${busy || sent} onInput=${(event) => setText(event.target.value)} />
+      <input aria-label="Your answer" dir="auto" value=${text} disabled=${busy || sent}
+          onInput=${(event) => setText(event.target.value)} />
       <button type="submit" class="button primary" disabled=${busy || sent || !text.trim()}>Answer</button>
     </form>`}
     ${sent && html`<p class="status"><span class="flow"></span>Your answer is on its way…</p>`}

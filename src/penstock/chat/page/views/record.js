@@ -9,6 +9,8 @@ import { outcomeWords } from "../words.js";
 import { listenForCopies } from "../markdown.js";
 import { Missing } from "./states.js";
 
+const RUNS = "The turn still runs: this is what there is so far.";
+const TRIMMED = "The first events of this turn are no longer kept.";
 const DEPTH = 6; // sub-agents deeper than that are not moved in further
 
 export function RecordPage({ app }) {
@@ -28,16 +30,19 @@ export function RecordPage({ app }) {
   const back = `/chats/${encodeURIComponent(id)}`;
   if (error) {
     const title = error.status === 404 ? "There is no such turn" : "The record cannot be shown";
-    return html`<${Missing} title=${title} words=${error.words ?? String(error)}><p><a class="button" href=${back}>To the chat</a></p><//>`;
+    return html`<${Missing} title=${title} words=${error.words ?? String(error)}><p><a class="button"
+        href=${back}>To the chat</a></p><//>`;
   }
   return html`<section class="chat record" aria-labelledby="record-title">
     <header class="head">
       <a class="quiet round" href=${back} aria-label="Back to the chat"><${Icon} name="back" /></a>
-      <div class="head-text"><h1 id="record-title">Record of turn ${turn}</h1><p><bdi>${line(chatOf(id)?.title)}</bdi></p></div>
+      <div class="head-text"><h1
+          id="record-title">Record of turn ${turn}</h1><p><bdi>${line(chatOf(id)?.title)}</bdi></p></div>
       <a class="button" href=${api.recordUrl(id, turn)} download=${`turn-${turn}.ndjson`}>NDJSON</a>
     </header>
     <div class="thread" tabindex="0" role="region" aria-label="Record">
-      <div class="column">${record ? html`<${Record} record=${record} load=${load} />` : html`<p class="status loading"><span class="flow"></span>Loading…</p>`}</div>
+      <div class="column">${record ? html`<${Record} record=${record} load=${load} />` : html`<p
+          class="status loading"><span class="flow"></span>Loading…</p>`}</div>
     </div>
   </section>`;
 }
@@ -50,13 +55,16 @@ function Record({ record, load }) {
   const rounds = roundsOf(items);
   return html`<div ref=${root}>
     <${Summary} turn=${turn} items=${items} />
-    ${!record.whole && html`<p class="banner">${turn.state === "running" ? "The turn still runs: this is what there is so far." : "The first events of this turn are no longer kept."}
-      ${turn.state === "running" && html` <button type="button" class="quiet" onClick=${load}>Load again</button>`}</p>`}
+    ${!record.whole && html`<p
+        class="banner">${turn.state === "running" ? RUNS : TRIMMED}
+      ${turn.state === "running" && html` <button type="button" class="quiet"
+          onClick=${load}>Load again</button>`}</p>`}
     <ol class="items">
       ${items.map((item, i) => {
         const head = rounds.at(-1) > 1 && rounds[i] !== rounds[i - 1];
         return html`${head && html`<li class="round" key=${`r${i}`}><h2>Round ${rounds[i]}</h2></li>`}
-          <li key=${i} class=${`item depth-${depths[i]}`} data-kind=${item.kind} data-given-up=${item.given_up || undefined}>
+          <li key=${i} class=${`item depth-${depths[i]}`} data-kind=${item.kind}
+              data-given-up=${item.given_up || undefined}>
             <time>${moment(item.at ?? 0)}</time>
             <div class="item-body"><${Item} item=${item} /></div>
           </li>`;
@@ -69,8 +77,9 @@ function Record({ record, load }) {
 function Summary({ turn, items }) {
   const { usage = {} } = turn;
   const calls = items.filter((it) => it.kind === "call").length;
+  const by = turn.by === "heartbeat" ? " by the heartbeat" : "";
   const rows = [
-    ["Asked", turn.asked_at && `${new Date(turn.asked_at).toLocaleDateString()} ${clock(turn.asked_at)}${turn.by === "heartbeat" ? " by the heartbeat" : ""}`],
+    ["Asked", turn.asked_at && `${new Date(turn.asked_at).toLocaleDateString()} ${clock(turn.asked_at)}${by}`],
     ["Agent", [line(turn.agent), line(turn.model)].filter(Boolean).join(" · ")],
     ["Took", turn.duration_ms ? duration(turn.duration_ms) : ""],
     ["Steps", `${turn.steps || items.length}, of these ${plural(calls, "call")}`],
@@ -80,7 +89,9 @@ function Summary({ turn, items }) {
     ["Outcome", turn.state === "completed" ? outcomeWords(turn) || "Completed" : ""],
   ];
   return html`<p class="prompt record-prompt" dir="auto">${harmless(turn.prompt)}</p>
-    <dl class="summary">${rows.filter(([, value]) => value).map(([name, value]) => html`<div><dt>${name}</dt><dd><bdi>${value}</bdi></dd></div>`)}</dl>`;
+    <dl class="summary">
+      ${rows.filter(([, value]) => value).map(([name, value]) => html`<div><dt>${name}</dt><dd><bdi>${value}</bdi></dd></div>`)}
+    </dl>`;
 }
 
 function tokens(all, part, words) {
@@ -115,10 +126,12 @@ const KINDS = { thinking: "Thought", text: "Text", call: "Call", notice: "Notice
 
 function Item({ item }) {
   const marks = [item.given_up && "given up", item.cut && "cut off", item.is_error && "failed"].filter(Boolean).join(", ");
-  const shortened = item.shortened ? html`<p class="side-note">${item.shortened.toLocaleString()} characters are left out here; the NDJSON has them.</p>` : null;
+  const shortened = item.shortened ? html`<p
+      class="side-note">${item.shortened.toLocaleString()} characters are left out here; the NDJSON has them.</p>` : null;
   const body = BODIES[item.kind];
   if (!body) return null;
-  return html`<p class="kind">${KINDS[item.kind]}${marks && html`<span class="marks">, ${marks}</span>`}</p>${body(item)}${shortened}`;
+  return html`<p class="kind">${KINDS[item.kind]}${marks && html`<span
+      class="marks">, ${marks}</span>`}</p>${body(item)}${shortened}`;
 }
 
 const BODIES = {
@@ -126,10 +139,12 @@ const BODIES = {
   text: (item) => html`<${Static} text=${item.text} />`,
   call: (item) => html`<${Call} item=${item} />`,
   notice: (item) => html`<p class=${`notice ${item.level}`} dir="auto">${harmless(item.text)}</p>`,
-  plan: (item) => html`<ul class="plan">${(item.items ?? []).map((it) => html`<li data-status=${it.status} dir="auto"><span class="offscreen">${it.status.replace("_", " ")}: </span>${line(it.text)}</li>`)}</ul>`,
+  plan: (item) => html`<ul class="plan">${(item.items ?? []).map((it) => html`<li data-status=${it.status}
+      dir="auto"><span class="offscreen">${it.status.replace("_", " ")}: </span>${line(it.text)}</li>`)}</ul>`,
   question: (item) => html`<p class="prompt" dir="auto">${harmless(item.text)}</p>
     ${item.options?.length ? html`<p class="side-note"><bdi>${item.options.map(line).join(" · ")}</bdi></p>` : null}
-    ${item.answer !== undefined && item.answer !== null && html`<p class="answered">Answer: <bdi>${line(item.answer)}</bdi></p>`}`,
+    ${item.answer !== undefined && item.answer !== null && html`<p
+        class="answered">Answer: <bdi>${line(item.answer)}</bdi></p>`}`,
 };
 
 function Static({ text }) {
@@ -142,7 +157,8 @@ function Long({ text, name }) {
   const shown = harmless(text).trim();
   if (shown.length < 400) return html`<p class="thought" dir="auto">${shown}</p>`;
   const first = line(shown).slice(0, 120);
-  return html`<details class="fold"><summary><bdi>${first}…</bdi><span class="offscreen"> (all of the ${name})</span></summary><p class="thought" dir="auto">${shown}</p></details>`;
+  return html`<details class="fold"><summary><bdi>${first}…</bdi><span
+      class="offscreen"> (all of the ${name})</span></summary><p class="thought" dir="auto">${shown}</p></details>`;
 }
 
 function Call({ item }) {
@@ -153,9 +169,12 @@ function Call({ item }) {
     item.exit_code !== undefined && item.exit_code !== null && item.exit_code !== 0 && `exit ${item.exit_code}`,
   ].filter(Boolean);
   return html`<details class="fold call" data-failed=${item.is_error || undefined}>
-    <summary><bdi class="call-title">${title}</bdi><span class="call-facts">${facts.map((it) => html`<bdi>${it}</bdi>`)}</span></summary>
-    ${item.input && html`<h3>Input</h3><pre tabindex="0" role="group" aria-label="Input"><code>${pretty(item.input)}</code></pre>`}
-    ${item.output ? html`<h3>Output</h3><pre tabindex="0" role="group" aria-label="Output"><code>${harmless(item.output)}</code></pre>` : html`<p class="side-note">No output.</p>`}
+    <summary><bdi class="call-title">${title}</bdi><span
+        class="call-facts">${facts.map((it) => html`<bdi>${it}</bdi>`)}</span></summary>
+    ${item.input && html`<h3>Input</h3><pre tabindex="0" role="group"
+        aria-label="Input"><code>${pretty(item.input)}</code></pre>`}
+    ${item.output ? html`<h3>Output</h3><pre tabindex="0" role="group"
+        aria-label="Output"><code>${harmless(item.output)}</code></pre>` : html`<p class="side-note">No output.</p>`}
   </details>`;
 }
 

@@ -28,7 +28,8 @@ export function SignedOut({ trouble }) {
       device that is signed in can make a new one.</p>
     <form class="sign-in" onSubmit=${submit}>
       <label for="sign-in">Link or token</label>
-      <input id="sign-in" type="password" autocomplete="off" spellcheck=${false} value=${text} onInput=${(event) => setText(event.target.value)} />
+      <input id="sign-in" type="password" autocomplete="off" spellcheck=${false} value=${text}
+          onInput=${(event) => setText(event.target.value)} />
       <button type="submit" class="button primary" disabled=${busy || !text.trim()}>Sign in</button>
     </form>
     <${Wrong}>${error || trouble}<//>

@@ -22,12 +22,14 @@ export class TurnView extends Component {
     const done = turn.state === "completed";
     const text = done ? turn.message : turn.reply;
     const words = done ? outcomeWords(turn) : "";
-    return html`<article class="turn" data-turn=${turn.turn} data-state=${turn.state} data-outcome=${turn.outcome} data-last=${last || undefined}
+    return html`<article class="turn" data-turn=${turn.turn} data-state=${turn.state} data-outcome=${turn.outcome}
+        data-last=${last || undefined}
         aria-label=${`Turn ${turn.turn}`}>
       <${Asked} turn=${turn} chat=${chat} />
       ${turn.state !== "queued" && html`<div class="answer" aria-live="off" aria-busy=${!done}>
         ${text ? html`<${Markdown} text=${text} growing=${!done} />` : null}
-        ${!done && turn.status && !question && html`<p class="status"><span class="flow"></span><bdi>${line(turn.status)}</bdi></p>`}
+        ${!done && turn.status && !question && html`<p class="status"><span
+            class="flow"></span><bdi>${line(turn.status)}</bdi></p>`}
         ${question && html`<${Hint} key=${question.id} chat=${chat} hint=${question} ended=${done} />`}
         ${words && html`<p class="outcome" data-outcome=${turn.outcome}><bdi>${words}</bdi></p>`}
         ${done && html`<${Facts} chat=${chat} turn=${turn} last=${last} onEdit=${onEdit} />`}
@@ -49,7 +51,8 @@ function Markdown({ text, growing }) {
 function Asked({ turn, chat }) {
   if (turn.by === "heartbeat") {
     return html`<details class="beat">
-        <summary><span class="beat-mark" aria-hidden="true"></span>Heartbeat<time>${clock(turn.asked_at)}</time></summary>
+        <summary><span class="beat-mark"
+            aria-hidden="true"></span>Heartbeat<time>${clock(turn.asked_at)}</time></summary>
         <p class="prompt" dir="auto">${harmless(turn.prompt)}</p>
       </details>
       ${turn.state === "queued" && html`<${Queued} turn=${turn} chat=${chat} />`}`;
@@ -67,14 +70,16 @@ function Prompt({ text }) {
   const long = shown.length > FOLD_CHARACTERS || shown.split("\n").length > FOLD_LINES;
   return html`<div class="prompt-box">
     <p class=${`prompt ${long && !open ? "folded" : ""}`} dir="auto">${shown}</p>
-    ${long && html`<button type="button" class="quiet" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "Show less" : "Show all"}</button>`}
+    ${long && html`<button type="button" class="quiet" aria-expanded=${open}
+        onClick=${() => setOpen(!open)}>${open ? "Show less" : "Show all"}</button>`}
   </div>`;
 }
 
 function Queued({ turn, chat }) {
   const [busy, error, run] = useAct();
   return html`<div class="queued"><span>Waits for its turn</span>
-    <button type="button" class="quiet" disabled=${busy} onClick=${(event) => (event.preventDefault(), run(() => api.stop(chat, turn.turn)))}>Take back</button>
+    <button type="button" class="quiet" disabled=${busy}
+        onClick=${(event) => (event.preventDefault(), run(() => api.stop(chat, turn.turn)))}>Take back</button>
     <${Wrong}>${error}<//></div>`;
 }
 
@@ -93,16 +98,20 @@ export function Unsent({ it, onAgain, onEdit }) {
 
 function Facts({ chat, turn, last, onEdit }) {
   const took = turn.duration_ms ?? (turn.completed_at && turn.began_at ? turn.completed_at - turn.began_at : null);
-  const steps = [turn.steps ? plural(turn.steps, "step") : "Record", took !== null ? duration(took) : ""].filter(Boolean).join(", ");
+  const steps = turn.steps ? plural(turn.steps, "step") : "Record";
   const { usage } = turn;
-  const tokens = usage && (usage.input_tokens || usage.output_tokens) ? `${count(usage.input_tokens ?? 0)} in, ${count(usage.output_tokens ?? 0)} out` : "";
+  const [input, output] = [usage?.input_tokens ?? 0, usage?.output_tokens ?? 0];
+  const tokens = input || output ? `${count(input)} in, ${count(output)} out` : "";
   const cost = money(turn.cost_usd ?? usage?.cost_usd ?? 0);
   return html`<footer class="facts">
-    ${turn.began_at !== null && turn.began_at !== undefined && html`<a href=${`/chats/${encodeURIComponent(chat)}/turns/${turn.turn}`} class="to-record">${steps}</a>`}
+    ${turn.began_at !== null && turn.began_at !== undefined && html`<a
+        href=${`/chats/${encodeURIComponent(chat)}/turns/${turn.turn}`} class="to-record">${took === null ? steps : `${steps}, ${duration(took)}`}</a>`}
     ${tokens && html`<span title="Tokens">${tokens}</span>`}
     ${cost && html`<span>${cost}</span>`}
-    ${turn.completed_at && html`<time dateTime=${new Date(turn.completed_at).toISOString()}>${clock(turn.completed_at)}</time>`}
+    ${turn.completed_at && html`<time
+        dateTime=${new Date(turn.completed_at).toISOString()}>${clock(turn.completed_at)}</time>`}
     ${turn.message && html`<${CopyButton} text=${turn.message} label="Copy the reply" />`}
-    ${last && turn.by !== "heartbeat" && AGAIN.has(turn.outcome) && html`<button type="button" class="quiet" onClick=${() => onEdit(turn.prompt)}>Ask again</button>`}
+    ${last && turn.by !== "heartbeat" && AGAIN.has(turn.outcome) && html`<button type="button" class="quiet"
+        onClick=${() => onEdit(turn.prompt)}>Ask again</button>`}
   </footer>`;
 }

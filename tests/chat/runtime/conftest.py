@@ -1,0 +1,201 @@
+"""What the tests of the runtime share: a home for chats, agents that play recordings, and a judge of the log."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import config, runner
+from penstock import events as ev
+from penstock.chat.log import EventLog
+from penstock.chat.rows import ChatDeleted, Numbered, Prompted, TurnBegan, TurnEnded, decode
+from penstock.chat.runtime import Runtime
+from penstock.chat.sqlite_log import SqliteLog
+from penstock.chat.views import TurnView
+
+TESTS = Path(__file__).parents[2]
+RECORDINGS = TESTS / "recordings"
+SCRIPTED = TESTS / "chat" / "scripted.py"
+PEER = TESTS / "acp_peer.py"
+HANGS = 120
+"""Seconds after which a test hangs, and is ended."""
+PATIENCE = 60
+"""Seconds in which what should come does, on a machine that is busy."""
+
+SHORT = runner.Limits(reply_grace=0.2, work_grace=0.2, exit_grace=0.2, ask=0.5, interrupt=0.2, terminate=0.2, step=0.1)
+
+
+class Home:
+    """A log, a directory to work in, and a configuration of agents."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        self.work.mkdir()
+        self.prompts = folder / "prompts"
+        self.path = folder / "chats.db"
+        self._agents: dict[str, str] = {}
+        self.scripted("scripted", "claude/text.nopartial", "--speed=0")
+
+    def scripted(self, name: str, recording: str | Path, *arguments: str, adapter: str = "claude") -> None:
+        """Configure an agent that plays a recording."""
+        place = str(RECORDINGS / recording)
+        more = [f"--prompts={self.prompts}", "--resume={session_id}", "--model={model}", *arguments]
+        self.configure(name, [sys.executable, "-S", str(SCRIPTED), place, *more], f'adapter = "{adapter}"')
+
+    def peer(self, name: str = "peer") -> None:
+        """Configure the agent that speaks ACP and asks."""
+        self.configure(name, [sys.executable, str(PEER)], 'protocol = "acp"')
+
+    def configure(self, name: str, command: list[str], more: str = "") -> None:
+        """Configure an agent."""
+        self._agents[name] = f"command = {json.dumps(command)}\n{more}"
+
+    def lines(self, name: str, lines: list[Any]) -> Path:
+        """A recording of a test's own, which still needs a real one's shape."""
+        path = self.folder / f"{name}.ndjson"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    @property
+    def config(self) -> config.Config:
+        """What is configured."""
+        return config.load({"PENSTOCK_CONFIG": str(self.config_file)})
+
+    @property
+    def config_file(self) -> Path:
+        """The file that says so."""
+        path = self.folder / "penstock-test.toml"
+        tables = "".join(f"[agents.{name}]\n{said}\n" for name, said in self._agents.items())
+        path.write_text(tables)
+        return path
+
+    @asynccontextmanager
+    async def log(self, **options: Any) -> AsyncIterator[SqliteLog]:
+        """The log."""
+        async with await SqliteLog.open(self.path, **options) as log:
+            yield log
+
+    async def open(self, log: EventLog, **options: Any) -> Runtime:
+        """The runtime over a log; its directory is trusted."""
+        given = {"roots": [self.work], "config": self.config, "default_agent": "scripted", "run_limits": SHORT}
+        runtime = await Runtime.open(log, **given | options)
+        await runtime.trust(self.work)
+        return runtime
+
+    @asynccontextmanager
+    async def runtime(self, **options: Any) -> AsyncIterator[Runtime]:
+        """The runtime over the log of this home, from its start to its end."""
+        async with self.log() as log:
+            runtime = await self.open(log, **options)
+            try:
+                yield runtime
+            finally:
+                await runtime.close()
+
+    def asked(self) -> list[str]:
+        """The prompts that agents were given, in their order."""
+        return [run["prompt"] for run in self.runs()]
+
+    def runs(self) -> list[dict[str, Any]]:
+        """What scripted agents noted of their runs."""
+        if not self.prompts.exists():
+            return []
+        return [json.loads(line) for line in self.prompts.read_text().splitlines()]
+
+    def left_over(self) -> list[int]:
+        """The agents that still live."""
+        return [run["pid"] for run in self.runs() if _lives(run["pid"])]
+
+    async def rows(self, chat: str, log: EventLog | None = None) -> list[Numbered]:
+        """All rows of a chat; without a log, from the file."""
+        if log is None:
+            async with self.log() as log:
+                return await self.rows(chat, log)
+        found: list[Numbered] = []
+        while rows := await log.read(chat, after=found[-1].number if found else 0):
+            found += decode(rows)
+        return found
+
+    @staticmethod
+    async def until(true: Callable[[], object]) -> None:
+        """Wait until something is so.
+
+        Raises:
+            TimeoutError: it does not become so.
+        """
+        async with asyncio.timeout(PATIENCE):
+            while not true():
+                await asyncio.sleep(0.005)
+
+    @staticmethod
+    async def settled(runtime: Runtime, chat: str) -> list[TurnView]:
+        """The turns of a chat, once it has nothing more to do."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                turns, _ = await runtime.turns(chat, limit=1000)
+                if all(turn.recorded for turn in turns):
+                    return turns
+                await asyncio.sleep(0.005)
+
+    @staticmethod
+    def judge(rows: list[Numbered]) -> None:
+        """The grammar of `penstock.chat.rows`, told a second time.
+
+        Raises:
+            AssertionError: the rows do not keep it.
+        """
+        waiting: list[int] = []
+        last, running, over = 0, 0, False
+        for place, row in enumerate(rows, 1):
+            assert row.number == place
+            assert not over, "something follows the end of the chat"
+            what = row.what
+            if isinstance(what, Prompted):
+                assert what.turn == last + 1
+                last = what.turn
+                waiting.append(last)
+            elif isinstance(what, TurnBegan):
+                assert running == 0, "a turn began while another ran"
+                assert what.turn == waiting.pop(0), "turns begin in their order, and once"
+                running = what.turn
+            elif isinstance(what, TurnEnded):
+                if what.turn == running:
+                    running = 0
+                else:
+                    waiting.remove(what.turn)
+            elif isinstance(what, ChatDeleted):
+                over = True
+            else:
+                assert what is not None
+                assert running, "an event that belongs to no turn"
+                running = 0 if isinstance(what, ev.RunEnded) else running
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home for chats."""
+    return Home(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _no_hang() -> Iterator[None]:
+    """A test that hangs is ended, with where it hung."""
+    faulthandler.dump_traceback_later(HANGS, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()

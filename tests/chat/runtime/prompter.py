@@ -1,0 +1,51 @@
+"""A Penstock of chats without a gateway: it prompts and tells what was acknowledged, until somebody kills it.
+
+prompter.py LOG DIRECTORY CONFIGURATION ROUND
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from pathlib import Path
+
+from penstock import config
+from penstock.chat.refusals import TooMany
+from penstock.chat.runtime import Runtime
+from penstock.chat.sqlite_log import SqliteLog
+
+CHATS = 3
+
+
+def tell(*words: object) -> None:
+    """A line to whoever started this."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+async def main(path: str, work: str, file: str, name: str) -> None:
+    """Prompt on and on."""
+    chance = random.Random(name)
+    async with await SqliteLog.open(path) as log:
+        settings = config.load({"PENSTOCK_CONFIG": file})
+        runtime = await Runtime.open(log, roots=[Path(work)], config=settings, default_agent="scripted")
+        await runtime.trust(work)
+        while len(runtime.chats()) < CHATS:
+            tell("made", (await runtime.create()).id)
+        number = 0
+        while True:
+            number += 1
+            id, text = chance.choice(runtime.chats()).id, f"round {name} prompt {number}"
+            try:
+                turn, _ = await runtime.prompt(id, text, key=text)
+                tell("asked", id, turn, text)
+            except TooMany:
+                pass
+            if chance.random() < 0.1:
+                await runtime.stop(id)
+            await asyncio.sleep(chance.uniform(0, 0.1))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,503 @@
+"""The runtime with real agents' recordings, played through the real runner."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock import events as ev
+from penstock.chat.log import Trimmed
+from penstock.chat.refusals import (
+    Conflicting,
+    Ending,
+    NoSuchAgent,
+    NoSuchChat,
+    NoSuchTurn,
+    OutsideRoots,
+    TooLarge,
+    TooMany,
+    Untrusted,
+    Wrong,
+)
+from penstock.chat.retention import Retention
+from penstock.chat.rows import ChatDeleted, Prompted, TurnBegan, TurnEnded
+from penstock.chat.worker import Limits
+
+if TYPE_CHECKING:
+    from conftest import Home
+
+
+def test_a_prompt_becomes_a_turn(home: Home) -> None:
+    """A prompt is in the log before it is acknowledged; the turn has the agent's reply, and the chat its session."""
+
+    async def chat() -> None:
+        async with home.runtime() as runtime:
+            made = await runtime.create(agent="scripted", model="m7")
+            turn, new = await runtime.prompt(made.id, "  Hello, \t you\nthere")
+            assert (turn, new) == (1, True)
+            assert (await runtime.turns(made.id))[0][0].prompt == "  Hello, \t you\nthere"
+            (view,) = await home.settled(runtime, made.id)
+            assert (view.state, view.outcome, view.agent, view.model) == (
+                "completed",
+                "ok",
+                "scripted",
+                "claude-sonnet-4-5",
+            )
+            assert view.message.startswith("# Résumé — 你好，世界")
+            shown = runtime.chat(made.id)
+            assert (shown.title, shown.state, shown.turns, shown.asks) == ("Hello, you", "idle", 1, False)
+            assert shown.used_at >= shown.created_at
+            await runtime.prompt(made.id, "again")
+            await home.settled(runtime, made.id)
+        rows = await home.rows(made.id)
+        home.judge(rows)
+        assert [type(row.what) for row in rows[:2]] == [Prompted, TurnBegan]
+        first, second = home.runs()
+        assert (first["prompt"], first["model"], first["resume"]) == ("  Hello, \t you\nthere", "m7", None)
+        started = next(row.what for row in rows if isinstance(row.what, ev.RunStarted))
+        assert second["resume"] == started.session_id
+
+    asyncio.run(chat())
+
+
+def test_turns_wait_for_each_other(home: Home) -> None:
+    """A chat does one turn after another, in the order of their prompts."""
+
+    async def chat() -> None:
+        async with home.runtime() as runtime:
+            made = await runtime.create()
+            for number in range(1, 6):
+                assert await runtime.prompt(made.id, f"prompt {number}") == (number, True)
+            turns = await home.settled(runtime, made.id)
+            assert [turn.outcome for turn in turns] == ["ok"] * 5
+        home.judge(await home.rows(made.id))
+        assert home.asked() == [f"prompt {number}" for number in range(1, 6)]
+
+    asyncio.run(chat())
+
+
+def test_no_more_agents_work_than_may(home: Home) -> None:
+    """Chats share the slots: of three, two run and one waits until one is free."""
+    home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=2:{home.folder}/go")
+
+    async def chat() -> None:
+        async with home.runtime(limits=Limits(max_runs=2)) as runtime:
+            chats = [(await runtime.create(agent="held")).id for _ in range(3)]
+            for id in chats:
+                await runtime.prompt(id, id)
+            await home.until(lambda: len(home.runs()) == 2)
+            assert sorted(view.state for view in runtime.chats()) == ["queued", "running", "running"]
+            (home.folder / "go").touch()
+            for id in chats:
+                assert [turn.outcome for turn in await home.settled(runtime, id)] == ["ok"]
+        assert sorted(home.asked()) == sorted(chats)
+
+    asyncio.run(chat())
+
+
+def test_a_key_makes_a_prompt_once(home: Home) -> None:
+    """A prompt that comes again with its key is the same turn, also after a restart."""
+
+    async def chat() -> None:
+        async with home.runtime() as runtime:
+            made = await runtime.create()
+            both = await asyncio.gather(*(runtime.prompt(made.id, "once", key="k1") for _ in range(4)))
+            assert sorted(both) == [(1, False)] * 3 + [(1, True)]
+            await home.settled(runtime, made.id)
+        async with home.runtime() as runtime:
+            assert await runtime.prompt(made.id, "once", key="k1") == (1, False)
+            assert await runtime.prompt(made.id, "once", key="k2") == (2, True)
+            await home.settled(runtime, made.id)
+        assert home.asked() == ["once", "once"]
+
+    asyncio.run(chat())
+
+
+def test_stop_ends_the_run_and_takes_back_the_queue(home: Home) -> None:
+    """What runs is cancelled with what was said; what waits never begins."""
+    home.scripted("held", "claude/text", "--speed=0", f"--hold=60:{home.folder}/never")
+
+    async def chat() -> None:
+        async with home.runtime() as runtime:
+            made = await runtime.create(agent="held")
+            for number in range(1, 5):
+                await runtime.prompt(made.id, str(number))
+            async with asyncio.timeout(30):
+                while not (await runtime.turns(made.id))[0][0].reply:
+                    await asyncio.sleep(0.01)
+            assert await runtime.stop(made.id, 3) == [3]
+            assert await runtime.stop(made.id, 3) == []
+            assert await runtime.stop(made.id) == [1, 2, 4]
+            turns = await home.settled(runtime, made.id)
+            assert [turn.outcome for turn in turns] == ["cancelled"] * 4
+            assert turns[0].message.startswith("# R")
+            assert [turn.began_at is None for turn in turns] == [False, True, True, True]
+            with pytest.raises(NoSuchTurn):
+                await runtime.stop(made.id, 5)
+        home.judge(await home.rows(made.id))
+        assert home.asked() == ["1"]
+        assert home.left_over() == []
+
+    asyncio.run(chat())
+
+
+def test_a_question_is_answered_while_the_run_waits(home: Home) -> None:
+    """The answer goes to the agent that waits for it, once; afterwards nobody asks any more."""
+    home.peer()
+
+    async def chat() -> None:
+        async with home.runtime() as runtime:
+            made = await runtime.create(agent="peer")
+            await runtime.prompt(made.id, "permission")
+            await home.until(lambda: runtime.chat(made.id).asks)
+            (view,), _ = await runtime.turns(made.id)
+            assert view.hint is not None
+            assert view.hint.options
+            with pytest.raises(Conflicting):
+                await runtime.answer(made.id, "another", "yes")
+            assert await runtime.answer(made.id, view.hint.id, view.hint.options[1]) == 1
+            with pytest.raises(Conflicting):
+                await runtime.answer(made.id, view.hint.id, "never")
+            (view,) = await home.settled(runtime, made.id)
+            assert (view.message, view.outcome) == ("asked: once", "ok")
+            assert not runtime.chat(made.id).asks
+        home.judge(await home.rows(made.id))
+
+    asyncio.run(chat())
+
+
+def question() -> list[dict[str, Any]]:
+    """An agent's first words, and a question that its run does not wait for."""
+    content = [{"type": "text", "text": "I could remove it."}]
+    request = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "rm all"}}
+    return [
+        {"type": "system", "subtype": "init", "session_id": "s-1", "model": "m"},
+        {"type": "assistant", "message": {"id": "m1", "content": content}},
+        {"type": "control_request", "request_id": "q1", "request": request},
+    ]
+
+
+def test_a_run_that_waits_for_a_person_holds_nobody_up(home: Home) -> None:
+    """With one place for agents, another chat works while a question stands, and the answer goes through after it."""
+    home.peer()
+    home.scripted("quick", "claude/tools", "--speed=0")
+
+    async def chat() -> None:
+        async with home.runtime(limits=Limits(max_runs=1)) as runtime:
+            asks, works = await runtime.create(agent="peer"), await runtime.create(agent="quick")
+            await runtime.prompt(asks.id, "permission")
+            await home.until(lambda: runtime.chat(asks.id).asks)
+            await runtime.prompt(works.id, "work")
+            (view,) = await home.settled(runtime, works.id)
+            assert view.outcome == "ok"
+            (view,), _ = await runtime.turns(asks.id)
+            assert view.hint is not None
+            assert view.hint.options
+            await runtime.answer(asks.id, view.hint.id, view.hint.options[1])
+            (view,) = await home.settled(runtime, asks.id)
+            assert view.message == "asked: once"
+
+    asyncio.run(chat())
+
+
+def test_a_question_that_nobody_waits_for_ends_the_turn(home: Home) -> None:
+    """The run is stopped after a grace, the turn has the question, and the answer is the next turn, once."""
+    home.scripted("asks", home.lines("asks", question()), "--stay")
+
+    async def chat() -> None:
+        async with home.runtime(limits=Limits(asking_grace=0.05)) as runtime:
+            made = await runtime.create(agent="asks")
+            await runtime.prompt(made.id, "remove it")
+            (view,) = await home.settled(runtime, made.id)
+            assert view.hint is not None
+            assert (view.outcome, view.reason) == ("ok", None)
+            assert "I could remove it." in view.message
+            assert "rm all" in view.message
+            assert runtime.chat(made.id).asks
+        async with home.runtime(limits=Limits(asking_grace=0.05)) as runtime:
+            assert runtime.chat(made.id).asks
+            assert await runtime.answer(made.id, "q1", "yes, all of it") == 2
+            with pytest.raises(Conflicting):
+                await runtime.answer(made.id, "q1", "no!")
+            turns = await home.settled(runtime, made.id)
+            assert [turn.by for turn in turns] == ["person", "answer"]
+        rows = await home.rows(made.id)
+        home.judge(rows)
+        ends = [row.what.outcome for row in rows if isinstance(row.what, ev.RunEnded)]
+        assert ends == ["ok", "ok"], "a run that was stopped as all was said did not fail"
+        assert home.asked() == ["remove it", "yes, all of it"]
+        assert [run["resume"] for run in home.runs()] == [None, "s-1"]
+        assert home.left_over() == []
+
+    asyncio.run(chat())
+
+
+def test_what_cannot_be_started_ends_its_turn_in_words(home: Home) -> None:
+    """An agent that is not installed, one that takes no model, a directory that is gone: the turn says so."""
+    home.configure("missing", ["no-such-program-anywhere"])
+    home.configure("plain", ["true"])
+
+    async def chat() -> None:
+        async with home.runtime() as runtime:
+            missing = await runtime.create(agent="missing")
+            await runtime.prompt(missing.id, "hi")
+            (view,) = await home.settled(runtime, missing.id)
+            assert (view.outcome, view.message) == ("error", "")
+            assert "no-such-program-anywhere" in (view.reason or "")
+            plain = await runtime.create(agent="plain", model="m")
+            await runtime.prompt(plain.id, "hi")
+            (view,) = await home.settled(runtime, plain.id)
+            assert "model" in (view.reason or "")
+            here = home.work / "here"
+            here.mkdir()
+            await runtime.trust(here)
+            gone = await runtime.create(cwd=here)
+            here.rmdir()
+            await runtime.prompt(gone.id, "hi")
+            (view,) = await home.settled(runtime, gone.id)
+            assert "no directory" in (view.reason or "")
+            for id in (missing.id, plain.id, gone.id):
+                home.judge(await home.rows(id, runtime._log))
+
+    asyncio.run(chat())
+
+
+def test_a_session_is_kept_once_the_agent_spoke(home: Home) -> None:
+    """An agent that was stopped before it said anything may know nothing of the session that it told."""
+    start = question()[:1]
+    home.scripted("mute", home.lines("mute", start), "--stay")
+
+    async def chat() -> None:
+        async with home.runtime() as runtime:
+            made = await runtime.create(agent="mute")
+            for number in (1, 2):
+                await runtime.prompt(made.id, "hi")
+                async with asyncio.timeout(30):
+                    while not any(isinstance(row.what, ev.RunStarted) for row in await runtime.rows(made.id, number)):
+                        await asyncio.sleep(0.01)
+                await runtime.stop(made.id)
+                await home.settled(runtime, made.id)
+        assert [run["resume"] for run in home.runs()] == [None, None]
+
+    asyncio.run(chat())
+
+
+def test_what_is_refused_changes_nothing(home: Home) -> None:
+    """Values that cannot be, chats and turns that are not there, too much of anything: each has its own refusal."""
+    (home.folder / "outside").mkdir()
+    (home.work / "unknown").mkdir()
+
+    async def chat() -> None:
+        limits = Limits(max_chats=2, max_queue=2, max_prompt_bytes=100)
+        async with home.runtime(limits=limits) as runtime:
+            for refusal, asked in (
+                (NoSuchAgent, {"agent": "nobody"}),
+                (NoSuchAgent, {"agent": "acp:true"}),
+                (NoSuchAgent, {"agent": "ccs/--version"}),
+                (OutsideRoots, {"cwd": home.folder / "outside"}),
+                (OutsideRoots, {"cwd": f"{home.work}/../outside"}),
+                (Untrusted, {"cwd": home.work / "unknown"}),
+                (Wrong, {"model": "--flag"}),
+                (Wrong, {"title": "\ud800"}),
+                (TooLarge, {"title": "x" * 1000}),
+                (Wrong, {"allow": "anything"}),
+            ):
+                with pytest.raises(refusal):
+                    await runtime.create(**asked)
+            assert runtime.chats() == []
+            made = await runtime.create()
+            for refusal, text in ((Wrong, " \n"), (Wrong, "a\0b"), (Wrong, "\udc80"), (TooLarge, "ü" * 51)):
+                with pytest.raises(refusal):
+                    await runtime.prompt(made.id, text)
+            with pytest.raises(Wrong):
+                await runtime.prompt(made.id, "hi", key="k" * 1000)
+            with pytest.raises(NoSuchChat):
+                await runtime.prompt("../" + made.id, "hi")
+            with pytest.raises(NoSuchTurn):
+                await runtime.rows(made.id, 1)
+            with pytest.raises(Conflicting):
+                await runtime.answer(made.id, "q", "yes")
+            for changes in ({"agent": "claude"}, {"heartbeat": {"minutes": 0, "prompt": "x"}}, {"heartbeat": 5}):
+                with pytest.raises(Wrong):
+                    await runtime.change(made.id, **changes)
+            assert await home.rows(made.id, runtime._log) == []
+            await runtime.create()
+            with pytest.raises(TooMany):
+                await runtime.create()
+
+    asyncio.run(chat())
+
+
+def test_a_full_queue_takes_no_more(home: Home) -> None:
+    """The turn that runs and as many as may wait; the next one is refused and not in the log."""
+    home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=1:{home.folder}/go")
+
+    async def chat() -> None:
+        async with home.runtime(limits=Limits(max_queue=2)) as runtime:
+            made = await runtime.create(agent="held")
+            await runtime.prompt(made.id, "1")
+            await home.until(lambda: runtime.chat(made.id).state == "running")
+            await runtime.prompt(made.id, "2")
+            await runtime.prompt(made.id, "3")
+            with pytest.raises(TooMany):
+                await runtime.prompt(made.id, "4")
+            (home.folder / "go").touch()
+            assert len(await home.settled(runtime, made.id)) == 3
+
+    asyncio.run(chat())
+
+
+def test_changes_hold_over_a_restart(home: Home) -> None:
+    """Title, model, what is allowed and the heartbeat are as they were set."""
+
+    async def chat() -> None:
+        beat = {"minutes": 30, "prompt": "News?", "quiet": "22:00-07:00", "on": False}
+        async with home.runtime() as runtime:
+            made = await runtime.create(title="first")
+            changed = await runtime.change(made.id, title="  se  cond ", model="m2", allow="edits", heartbeat=beat)
+            assert changed.title == "se cond"
+        async with home.runtime() as runtime:
+            assert runtime.chats() == [changed]
+            assert (await runtime.change(made.id, heartbeat=None)).heartbeat is None
+
+    asyncio.run(chat())
+
+
+def test_a_deleted_chat_is_gone(home: Home) -> None:
+    """What ran is stopped, the log ends and is trimmed, and nothing of it comes back."""
+    home.scripted("held", "claude/text", "--speed=0", f"--hold=60:{home.folder}/never")
+
+    async def chat() -> None:
+        async with home.runtime() as runtime:
+            made, other = await runtime.create(agent="held"), await runtime.create()
+            for text in ("1", "2"):
+                await runtime.prompt(made.id, text)
+            await home.until(lambda: len(home.runs()) == 1)
+            await runtime.delete(made.id)
+            assert home.left_over() == []
+            with pytest.raises(NoSuchChat):
+                await runtime.prompt(made.id, "hi")
+            last = await runtime._log.last(made.id)
+            (row,) = await runtime._log.read(made.id, after=last - 1)
+            assert b"chat_deleted" in row.data
+            with pytest.raises(Trimmed):
+                await runtime._log.read(made.id)
+        async with home.runtime() as runtime:
+            assert [view.id for view in runtime.chats()] == [other.id]
+        assert home.asked() == ["1"]
+
+    asyncio.run(chat())
+
+
+def test_the_end_kills_what_runs(home: Home) -> None:
+    """Four agents that take no signal are gone, and their turns are marked, before the runtime has closed."""
+    home.scripted("deaf", "claude/text", "--speed=0", f"--hold=60:{home.folder}/never", "--stubborn")
+
+    async def chat() -> None:
+        async with home.runtime() as runtime:
+            chats = [(await runtime.create(agent="deaf")).id for _ in range(4)]
+            for id in chats:
+                await runtime.prompt(id, "1")
+                await runtime.prompt(id, "2")
+            await home.until(lambda: len(home.runs()) == 4)
+            async with asyncio.timeout(30):
+                for id in chats:
+                    while not (await runtime.turns(id))[0][0].reply:
+                        await asyncio.sleep(0.01)
+            await runtime.close()
+            assert home.left_over() == []
+            with pytest.raises(Ending):
+                await runtime.prompt(chats[0], "3")
+            for id in chats:
+                rows = await home.rows(id, runtime._log)
+                home.judge(rows)
+                ended = rows[-1].what
+                assert isinstance(ended, ev.RunEnded | TurnEnded)
+                assert ended.outcome == "cut_off"
+                assert "ended while the agent worked" in (ended.reason or "")
+
+    asyncio.run(chat())
+
+
+def test_old_turns_are_dropped_whole(home: Home) -> None:
+    """Retention goes back to the end of a turn, and leaves each chat its newest."""
+
+    async def chat() -> None:
+        time = [1_000_000]
+        async with home.log(now=lambda: time[0]) as log:
+            runtime = await home.open(log, now=lambda: time[0])
+            made = await runtime.create()
+            for number in range(1, 5):
+                time[0] += 1000
+                await runtime.prompt(made.id, str(number))
+                await home.settled(runtime, made.id)
+            last = await log.last(made.id)
+            retention = Retention(expired=log.expired, max_age_ms=1500)
+            trimmed = await runtime.retain(retention)
+            turns, earlier = await runtime.turns(made.id)
+            assert [turn.turn for turn in turns] == [3, 4]
+            assert not earlier
+            with pytest.raises(Trimmed) as told:
+                await log.read(made.id)
+            assert turns[0].first == told.value.first == trimmed[made.id] + 1
+            time[0] += 100_000
+            await runtime.retain(retention)
+            assert [turn.turn for turn in (await runtime.turns(made.id))[0]] == [4]
+            assert [type(row.what) for row in await runtime.rows(made.id, 4)][:2] == [Prompted, TurnBegan]
+            with pytest.raises(NoSuchTurn):
+                await runtime.rows(made.id, 3)
+            assert await log.last(made.id) == last
+            assert await runtime.prompt(made.id, "5") == (5, True)
+            await home.settled(runtime, made.id)
+            await runtime.close()
+
+    asyncio.run(chat())
+
+
+def test_the_rows_of_a_turn_are_its_own(home: Home) -> None:
+    """A prompt that came while another turn ran is no part of that turn."""
+
+    async def chat() -> None:
+        async with home.runtime() as runtime:
+            made = await runtime.create()
+            await runtime.prompt(made.id, "1")
+            await runtime.prompt(made.id, "2")
+            await home.settled(runtime, made.id)
+            for turn in (1, 2):
+                rows = [row.what for row in await runtime.rows(made.id, turn)]
+                assert [what.turn for what in rows if isinstance(what, Prompted | TurnBegan)] == [turn, turn]
+                assert [what.outcome for what in rows if isinstance(what, ev.RunEnded)] == ["ok"]
+                assert rows[-1] is not None
+                assert not [what for what in rows if isinstance(what, ChatDeleted)]
+            everything = await home.rows(made.id, runtime._log)
+            assert len(everything) == sum([len(await runtime.rows(made.id, turn)) for turn in (1, 2)])
+
+    asyncio.run(chat())
+
+
+def test_turns_are_given_page_by_page(home: Home) -> None:
+    """Those before a turn, newest first in pages, also where some were taken back out of their order."""
+    home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=1:{home.folder}/go")
+
+    async def chat() -> None:
+        async with home.runtime() as runtime:
+            made = await runtime.create(agent="held")
+            for number in range(1, 9):
+                await runtime.prompt(made.id, str(number))
+            await runtime.stop(made.id, 8)
+            await runtime.stop(made.id, 5)
+            (home.folder / "go").touch()
+            await home.settled(runtime, made.id)
+        async with home.runtime() as runtime:
+            assert runtime.chat(made.id).turns == 8
+            seen: list[int] = []
+            before, earlier = None, True
+            while earlier:
+                page, earlier = await runtime.turns(made.id, before=before, limit=3)
+                seen = [turn.turn for turn in page] + seen
+                before = seen[0]
+            assert seen == [*range(1, 9)]
+
+    asyncio.run(chat())

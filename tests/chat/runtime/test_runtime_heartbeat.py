@@ -1,0 +1,218 @@
+"""Heartbeats of chats, with a clock that a test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from penstock.chat.runtime import Runtime
+from penstock.chat.worker import GAVE_WAY, Limits
+
+if TYPE_CHECKING:
+    from conftest import Home
+
+MINUTE = 60_000
+BEAT = {"minutes": 30, "prompt": "News?"}
+
+
+class Clock:
+    """It stands still until it is moved."""
+
+    def __init__(self, time: str = "2026-11-21 12:00") -> None:
+        self.time = int(datetime.fromisoformat(time).timestamp() * 1000)
+        self._moved = asyncio.Event()
+
+    def now(self) -> int:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        until = self.time + int(seconds * 1000)
+        while self.time < until:
+            await self._moved.wait()
+
+    async def move(self, minutes: float) -> None:
+        """Go on by so much, a minute at a time, and let everybody see it."""
+        for _ in range(int(minutes)):
+            self.time += MINUTE
+            self._moved.set()
+            self._moved = asyncio.Event()
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def beating(home: Home, clock: Clock, **options: Any) -> AsyncIterator[Runtime]:
+    """A runtime by this clock."""
+    async with home.log(now=clock.now) as log:
+        runtime = await home.open(log, now=clock.now, sleep=clock.sleep, **options)
+        try:
+            yield runtime
+        finally:
+            await runtime.close()
+
+
+async def asked(home: Home, runtime: Runtime, id: str) -> list[str]:
+    """Who asked for the turns of a chat, once all are over."""
+    return [turn.by for turn in await home.settled(runtime, id)]
+
+
+async def shows(home: Home, runtime: Runtime, id: str, count: int) -> None:
+    """Wait until a chat has so many turns."""
+    await home.until(lambda: runtime.chat(id).turns == count)
+
+
+def test_it_comes_an_interval_after_the_last_turn(home: Home) -> None:
+    """Not sooner, and the next one an interval after the end of that."""
+
+    async def use() -> None:
+        clock = Clock()
+        async with beating(home, clock) as runtime:
+            made = await runtime.create()
+            await runtime.prompt(made.id, "hi")
+            await home.settled(runtime, made.id)
+            await clock.move(20)
+            await runtime.change(made.id, heartbeat=BEAT)
+            start = clock.time
+            await clock.move(29)
+            assert runtime.chat(made.id).turns == 1
+            await clock.move(1)
+            await shows(home, runtime, made.id, 2)
+            assert await asked(home, runtime, made.id) == ["person", "heartbeat"]
+            await clock.move(29)
+            assert runtime.chat(made.id).turns == 2
+            await clock.move(1)
+            await shows(home, runtime, made.id, 3)
+            turns = await home.settled(runtime, made.id)
+            assert [turn.asked_at - start for turn in turns[1:]] == [30 * MINUTE, 60 * MINUTE]
+            await runtime.change(made.id, heartbeat=BEAT | {"on": False})
+            await clock.move(100)
+            await runtime.change(made.id, heartbeat=None)
+            await clock.move(100)
+            assert runtime.chat(made.id).turns == 3
+        assert home.asked() == ["hi", "News?", "News?"]
+
+    asyncio.run(use())
+
+
+def test_it_is_due_by_the_log_after_a_restart(home: Home) -> None:
+    """What passed while Penstock was not there counts."""
+
+    async def use() -> None:
+        clock = Clock()
+        async with beating(home, clock) as runtime:
+            made = await runtime.create()
+            await runtime.change(made.id, heartbeat=BEAT)
+            await runtime.prompt(made.id, "hi")
+            await home.settled(runtime, made.id)
+        clock.time += 20 * MINUTE
+        async with beating(home, clock) as runtime:
+            await clock.move(9)
+            assert runtime.chat(made.id).turns == 1
+            await clock.move(1)
+            await shows(home, runtime, made.id, 2)
+            await home.settled(runtime, made.id)
+        clock.time += 1000 * MINUTE
+        async with beating(home, clock) as runtime:
+            await shows(home, runtime, made.id, 3)
+            assert await asked(home, runtime, made.id) == ["person", "heartbeat", "heartbeat"]
+
+    asyncio.run(use())
+
+
+def test_it_waits_for_the_end_of_quiet_hours(home: Home) -> None:
+    """One that would fall into them comes when they end, once."""
+
+    async def use() -> None:
+        clock = Clock("2026-11-21 21:50")
+        async with beating(home, clock) as runtime:
+            made = await runtime.create()
+            await runtime.change(made.id, heartbeat=BEAT | {"quiet": "22:00-07:00"})
+            await clock.move(9 * 60 + 9)
+            assert runtime.chat(made.id).turns == 0
+            await clock.move(1)
+            await shows(home, runtime, made.id, 1)
+            (turn,) = await home.settled(runtime, made.id)
+            assert datetime.fromtimestamp(turn.asked_at / 1000).isoformat(" ", "minutes") == "2026-11-22 07:00"
+
+    asyncio.run(use())
+
+
+def test_it_is_skipped_while_the_chat_is_busy(home: Home) -> None:
+    """A long turn is followed by an interval of its own, not by all the heartbeats that it kept out."""
+    home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=1:{home.folder}/go")
+
+    async def use() -> None:
+        clock = Clock()
+        async with beating(home, clock) as runtime:
+            made = await runtime.create(agent="held")
+            await runtime.change(made.id, heartbeat=BEAT)
+            await runtime.prompt(made.id, "long")
+            await home.until(lambda: home.runs())
+            await clock.move(200)
+            assert runtime.chat(made.id).turns == 1
+            (home.folder / "go").touch()
+            await home.settled(runtime, made.id)
+            await clock.move(29)
+            assert runtime.chat(made.id).turns == 1
+            await clock.move(1)
+            await shows(home, runtime, made.id, 2)
+            assert await asked(home, runtime, made.id) == ["person", "heartbeat"]
+
+    asyncio.run(use())
+
+
+def test_it_gives_way_to_a_message(home: Home) -> None:
+    """One that runs is cancelled by a person's message, which is next; one that waits is taken back."""
+    home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=1:{home.folder}/go")
+
+    async def use() -> None:
+        clock = Clock()
+        async with beating(home, clock, limits=Limits(max_runs=1)) as runtime:
+            made, other = await runtime.create(agent="held"), await runtime.create(agent="held")
+            for chat in (made, other):
+                await runtime.change(chat.id, heartbeat=BEAT)
+            await clock.move(30)
+            await home.until(lambda: runtime.chat(made.id).turns and runtime.chat(other.id).turns and home.runs())
+            running, waiting = sorted((made.id, other.id), key=lambda id: runtime.chat(id).state != "running")
+            assert [runtime.chat(id).state for id in (running, waiting)] == ["running", "queued"]
+            await runtime.prompt(waiting, "to the one that waits")
+            first, second = (await runtime.turns(waiting))[0]
+            assert (first.outcome, first.reason, first.began_at) == ("cancelled", GAVE_WAY, None)
+            assert second.state == "queued"
+            await runtime.prompt(running, "to the one that runs")
+            (home.folder / "go").touch()
+            first, second = await home.settled(runtime, running)
+            assert (first.by, first.outcome, first.reason) == ("heartbeat", "cancelled", GAVE_WAY)
+            assert (second.by, second.outcome) == ("person", "ok")
+            await home.settled(runtime, waiting)
+            for id in (running, waiting):
+                home.judge(await home.rows(id, runtime._log))
+        assert sorted(home.asked()) == ["News?", "to the one that runs", "to the one that waits"]
+
+    asyncio.run(use())
+
+
+def test_it_buries_no_question(home: Home) -> None:
+    """While a person has to answer, it does not come."""
+    asks = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "rm all"}}
+    lines = [{"type": "system", "subtype": "init"}, {"type": "control_request", "request_id": "q1", "request": asks}]
+    home.scripted("asks", home.lines("asks", lines), "--stay")
+
+    async def use() -> None:
+        clock = Clock()
+        async with beating(home, clock, limits=Limits(asking_grace=0.05)) as runtime:
+            made = await runtime.create(agent="asks")
+            await runtime.prompt(made.id, "hi")
+            await home.settled(runtime, made.id)
+            other = await runtime.create(agent="scripted")  # it is looked at after the one that asks
+            for chat in (made, other):
+                await runtime.change(chat.id, heartbeat=BEAT)
+            await clock.move(31)
+            await shows(home, runtime, other.id, 1)
+            await home.settled(runtime, other.id)
+            assert (runtime.chat(made.id).turns, runtime.chat(made.id).asks) == (1, True)
+
+    asyncio.run(use())
