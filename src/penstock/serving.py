@@ -6,13 +6,17 @@ import argparse
 import asyncio
 import logging
 import os
+import re
 import resource
 import signal
 import sys
+import threading
 import webbrowser
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
+
+import uvloop
 
 from penstock.chat.gateway.api import Api
 from penstock.chat.gateway.app import make_app
@@ -33,7 +37,7 @@ from penstock.errors import UsageError
 SPARE_FILES = 512
 """Open files for all but connections: agents, the log, the page."""
 
-LOG, TOKEN, OPENED = "chats.sqlite", "token", "open.html"
+LOG, TOKEN, OPENED = "chats.db", "token", "open.html"
 """The files of the data directory: the chats, the token, and, while it runs, what `--open` opens."""
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -95,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     add("--allow-host", action="append", default=[], metavar="H", help="a host name that requests may name")
     add("--allow-origin", action="append", default=[], metavar="O", help="another page that may ask, with the token")
     add("--token-file", type=Path, metavar="F", help="the token of programs; PENSTOCK_TOKEN is over it")
-    add("--env", action="append", default=[], metavar="NAME", help="a variable that agents get as well")
+    add("--env", type=_variable, action="append", default=[], metavar="NAME", help="a variable that agents get as well")
     add("--keep-days", type=_amount, metavar="N", help="forget what is older")
     add("--keep-size", type=_amount, metavar="MB", help="forget the oldest, where the chats are larger")
     add("--open", action="store_true", help="open the page in a browser")
@@ -115,6 +119,12 @@ def _whole(text: str, least: int, most: int) -> int:
     if not text.isdecimal() or len(text) > 9 or not least <= int(text) <= most:
         raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}")
     return int(text)
+
+
+def _variable(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        raise argparse.ArgumentTypeError("expected the name of a variable, which agents get with the value that it has")
+    return text
 
 
 def _amount(text: str) -> float:
@@ -147,10 +157,10 @@ def serve(args: Sequence[str], configured: Callable[[], Config]) -> int:
         token = token or _stored_token(options, data)
         _log_to_stderr(options.log)
         _allow_files()
-        ended_by = asyncio.run(_serve(options, config, data, place, token, files))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            ended_by = runner.run(_serve(options, config, data, place, token, files))
     finally:
         place.close()
-        (data / OPENED).unlink(missing_ok=True)
     return 128 + signal.SIGINT if ended_by == signal.SIGINT else 0
 
 
@@ -183,11 +193,11 @@ async def _serve(
         try:
             watches = Watches(runtime, measured, metrics)
             app = make_app(Api(runtime, watches, security), files)
-            server = Server(app, runtime.close)
-            announce(options, place, logins, data)
+            server = Server(app, runtime.close, ready=lambda: announce(options, place, logins, data))
             await server.serve(sockets=place.sockets)
         finally:
             await runtime.close()
+            (data / OPENED).unlink(missing_ok=True)
     return server.ended_by
 
 
@@ -211,15 +221,16 @@ def data_directory(named: Path | None) -> Path:
     Raises:
         UsageError: it cannot be made, or others can write into it.
     """
-    default = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "penstock"
+    default = Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")) / "penstock"
     path = (named or default).absolute()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = path.stat().st_mode
         if named is None and mode & 0o077:
             path.chmod(0o700)
-    except (OSError, RuntimeError) as error:
-        raise UsageError(f"the data directory {path} cannot be used: {getattr(error, 'strerror', error)}") from error
+    except OSError as error:
+        why = error.strerror or error
+        raise UsageError(f"the data directory {path} cannot be used: {why}", way_out="--data DIR") from error
     if named is not None and mode & 0o022:
         raise UsageError(f"others can write into the data directory {path}", way_out=f"chmod 700 {path}")
     return path
@@ -267,8 +278,12 @@ def _open(url: str, data: Path) -> None:
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(url)}">\n')
-    if not webbrowser.open(path.as_uri()):
-        _tell("penstock: no browser could be opened")
+
+    def open_browser() -> None:
+        if not webbrowser.open(path.as_uri()):
+            _tell("penstock: no browser could be opened")
+
+    threading.Thread(target=open_browser, daemon=True).start()  # one of the terminal would be waited for
 
 
 def _log_to_stderr(requests: bool) -> None:

@@ -167,6 +167,11 @@ class Runtime:
         """All chats, the one used last first."""
         return sorted(map(_view, self._workers.values()), key=lambda view: (view.used_at, view.id), reverse=True)
 
+    @property
+    def waiting(self) -> int:
+        """The turns that wait, of all chats."""
+        return sum(worker.waiting for worker in self._workers.values())
+
     def chat(self, id: str) -> ChatView:
         """One chat.
 

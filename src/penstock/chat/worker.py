@@ -75,6 +75,8 @@ class Worker:
         self.ledger = Ledger(shared.log, card.chat.id, self._look)
         """What its log says."""
         self.state: State = "idle"
+        self.waiting = 0
+        """Turns in its queue."""
         self.refused_at = 0
         """When a heartbeat could last not be asked for."""
         self._shared = shared
@@ -269,9 +271,9 @@ class Worker:
 
     def _look(self, thread: Thread) -> None:
         """See what the chat is at, after something of it was read."""
-        before, running = self.state, thread.running
+        before, running, self.waiting = self.state, thread.running, len(thread.queued)
         is_running = running is not None and running.state == "running"
-        self.state = "running" if is_running else "queued" if thread.queued else "idle"
+        self.state = "running" if is_running else "queued" if self.waiting else "idle"
         if self.state != before:
             self._shared.changed()
         if thread.asking and self._drive is not None and self._early is None:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from penstock.chat.gateway import bodies, openapi
 from penstock.chat.gateway.addresses import ADDRESSES, PAGES, Address
 from penstock.chat.gateway.api import Api
-from penstock.chat.gateway.entrance import NAMED, Entrance
+from penstock.chat.gateway.entrance import NAMED, PRIVATE, Entrance
 from penstock.chat.gateway.pagefiles import INDEX, PageFiles
 from penstock.chat.gateway.refusing import NotFound, WrongMethod
 
@@ -85,7 +85,19 @@ class _Files:
         self._files = files
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await _serve(self._files, scope["path"], scope, receive, send)
+        request = Request(scope, receive)
+        if self._is_lost(request):
+            # Somebody typed it: the page says so, and has a way back.
+            answer = self._files.answer(request, f"/{INDEX}")
+            assert answer is not None
+            answer.status_code = 404
+            await answer(scope, receive, send)
+        else:
+            await _serve(self._files, scope["path"], scope, receive, send)
+
+    def _is_lost(self, request: Request) -> bool:
+        is_page = "text/html" in request.headers.get("accept", "") and not PRIVATE.match(request.url.path)
+        return is_page and request.method == "GET" and request.url.path not in self._files.files
 
 
 async def _serve(files: PageFiles, name: str, scope: Scope, receive: Receive, send: Send) -> None:

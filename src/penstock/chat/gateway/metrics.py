@@ -154,6 +154,7 @@ def text(metrics: Metrics, runtime: Runtime) -> str:
         states[(("state", chat.state),)] += 1
     page = Page()
     page.add("gauge", "penstock_chats", "Chats, by what they do.", states)
+    page.add("gauge", "penstock_turns_waiting", "Turns that wait for the one before, or for a place.", runtime.waiting)
     page.add("counter", "penstock_turns_total", "Turns that ended, by outcome.", metrics.ended)
     page.add("counter", "penstock_log_rows_total", "Rows appended to the log.", metrics.rows)
     page.add("counter", "penstock_log_failures_total", "Appends that the log refused.", metrics.failures)

@@ -1,0 +1,50 @@
+"""What the tests of the gateway share: a gateway, and a page that it serves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # these tests and others import the viewer, and what serves
+
+from served import Gateway, start
+
+
+@pytest.fixture(scope="session")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with as many files as a page has to have."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "vendor").mkdir()
+    (folder / "index.html").write_text("<!doctype html><title>Penstock</title>")
+    (folder / "app.js").write_text("export {};\n")
+    (folder / "base.css").write_text("body {}\n")
+    (folder / "favicon.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (folder / "vendor" / "marked.js").write_text("export {};\n")
+    (folder / "vendor" / "notes.unknown").write_text("nothing for a browser")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, page: Path) -> Iterator[Gateway]:
+    """A gateway that no test ends; each has chats of its own."""
+    gateway = start(tmp_path_factory.mktemp("gateway"), page)
+    yield gateway
+    gateway.close()
+
+
+@pytest.fixture
+def own(tmp_path: Path, page: Path) -> Iterator[Callable[..., Gateway]]:
+    """Makes gateways of a test's own; started again in the same folder, one has the same chats."""
+    started: list[Gateway] = []
+
+    def make(**options: Any) -> Gateway:
+        started.append(start(tmp_path, page, **options))
+        return started[-1]
+
+    yield make
+    for gateway in started:
+        gateway.close()

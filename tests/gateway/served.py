@@ -1,0 +1,198 @@
+"""A real gateway for the tests: its own server on a port of its own, with a real runtime, a real log and agents that
+play recordings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from penstock import config
+from penstock.chat.gateway.api import Api
+from penstock.chat.gateway.app import make_app
+from penstock.chat.gateway.logins import Logins
+from penstock.chat.gateway.metrics import MeasuredLog, Metrics
+from penstock.chat.gateway.pagefiles import PageFiles
+from penstock.chat.gateway.security import Security
+from penstock.chat.gateway.server import Server
+from penstock.chat.gateway.watching import Watches
+from penstock.chat.rows import Entry, encode
+from penstock.chat.runtime import Runtime
+from penstock.chat.sqlite_log import SqliteLog
+from penstock.chat.worker import Limits
+from penstock.events import Event
+
+HERE = Path(__file__).parent
+
+RECORDINGS = HERE.parent / "recordings" / "claude"
+PLAYER = HERE.parent / "chat" / "scripted.py"
+TOKEN = "a-token-of-the-tests-that-is-long-enough"
+SECONDS = 20.0
+"""What has not come by then does not come any more."""
+
+AGENTS = f"""
+[agents.scripted]
+command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "thinktools"}", "--speed=0"]
+adapter = "claude"
+
+[agents.slow]
+command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "thinktools"}", "--speed=1"]
+adapter = "claude"
+
+[agents.staying]
+command = ["{sys.executable}", "-S", "{PLAYER}", "{RECORDINGS / "text"}", "--speed=0", "--lines=1", "--stay"]
+adapter = "claude"
+"""
+
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+Row = Entry | Event
+
+
+class Gateway:
+    """A gateway in a thread of its own. `options` are of `start`."""
+
+    def __init__(self, folder: Path, page: Path, **options: Any) -> None:
+        self.folder = folder
+        self.root = folder / "root"
+        self.root.mkdir(exist_ok=True)
+        self.page = page
+        self.loop = asyncio.new_event_loop()
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self.socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.bearer = {"Authorization": f"Bearer {TOKEN}"}
+        self.server: Server
+        self.runtime: Runtime
+        self.log: MeasuredLog
+        self.watches: Watches
+        self.security: Security
+        self.metrics = Metrics()
+        self.time = 1_000_000.0
+        """What the clock of logins says, in seconds."""
+        self.failure: BaseException | None = None
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._run, kwargs=options, name="gateway")
+        self._thread.start()
+        assert self._started.wait(SECONDS)
+        if self.failure is not None:
+            raise self.failure
+
+    def _run(self, **options: Any) -> None:
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            try:
+                runner.run(self._serve(**options))
+            except BaseException as error:
+                self.failure = error
+            finally:
+                self._started.set()
+
+    async def _serve(
+        self,
+        *,
+        hosts: Sequence[str] = (),
+        origins: Sequence[str] = (),
+        limits: Limits | None = None,
+        max_viewers: int = 200,
+        growth: float = 0.0,
+        linger: float = 0.1,
+        ping: float = 15.0,
+        patience: float = 30.0,
+    ) -> None:
+        found = config.load({"PENSTOCK_CONFIG": str(self.folder / "agents.toml")}, str(self.folder))
+        logins = Logins(TOKEN, f"penstock_{self.port}", clock=lambda: self.time, now=lambda: self.time)
+        self.security = Security(logins, hosts=hosts, origins=origins)
+        async with await SqliteLog.open(self.folder / "log.db") as log:
+            self.log = MeasuredLog(log, self.metrics)
+            self.runtime = await Runtime.open(
+                self.log, roots=[self.root], config=found, limits=limits, default_agent="scripted"
+            )
+            await self.runtime.trust(self.root)
+            self.watches = Watches(
+                self.runtime, self.log, self.metrics, max_viewers=max_viewers, growth=growth, linger=linger
+            )
+            api = Api(self.runtime, self.watches, self.security, ping=ping, patience=patience)
+            self.server = Server(make_app(api, PageFiles(self.page)), self.runtime.close)
+            self.loop.call_soon(self._started.set)
+            await self.server.serve(sockets=[self.socket])
+
+    def close(self) -> None:
+        """End it as a signal would."""
+        if self._thread.is_alive():
+            self.loop.call_soon_threadsafe(self.server.drain)
+            self._thread.join(SECONDS)
+            assert not self._thread.is_alive()
+        if self.failure is not None:
+            raise self.failure
+
+    # --- asking ---
+
+    def client(self, **headers: str) -> httpx.Client:
+        """A program that knows the token."""
+        return self._client({**self.bearer, **headers})
+
+    def browser(self, cookie: str | None = None) -> httpx.Client:
+        """A browser that is logged in, as far as its headers tell."""
+        value = cookie if cookie is not None else self.security.logins.new_cookie()
+        headers = {"Origin": self.url, "Sec-Fetch-Site": "same-origin", "Cookie": f"penstock_{self.port}={value}"}
+        return self._client(headers)
+
+    def _client(self, headers: dict[str, str]) -> httpx.Client:
+        # To make a context for TLS takes longer than most tests.
+        return httpx.Client(base_url=self.url, headers=headers, timeout=SECONDS, trust_env=False, verify=PLAIN)
+
+    def raw(self, request: bytes, *, more: bytes = b"") -> bytes:
+        """Bytes to the server; all that it answers until it ends the connection, or says nothing for a while."""
+        with socket.create_connection(("127.0.0.1", self.port), SECONDS) as one:
+            one.settimeout(SECONDS)
+            received = b""
+            try:
+                one.sendall(request)
+                while data := one.recv(65536):
+                    received += data
+            except ConnectionError:
+                pass
+            return received
+
+    # --- chats ---
+
+    def chat(self, agent: str = "scripted", **fields: Any) -> str:
+        """A new chat; its id."""
+        with self.client() as client:
+            answer = client.post("/api/chats", json={"agent": agent, **fields})
+            assert answer.status_code == 201, answer.text
+            return str(answer.json()["id"])
+
+    def call(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Do this in the server's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(SECONDS)
+
+    def append(self, chat: str, rows: Sequence[Row]) -> int:
+        """Append rows to the log of a chat, as its runtime would; its last number."""
+
+        async def append() -> int:
+            return await self.log.append(chat, encode(rows), after=await self.log.last(chat))
+
+        return int(self.call(append()))
+
+
+def until(true: Callable[[], Any]) -> None:
+    """Wait for this."""
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.005)
+
+
+def start(folder: Path, page: Path, **options: Any) -> Gateway:
+    """A gateway with its data in this folder; in one that had some, with the chats of that one."""
+    (folder / "agents.toml").write_text(AGENTS)
+    return Gateway(folder, page, **options)

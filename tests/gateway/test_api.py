@@ -1,0 +1,508 @@
+"""Every address, by real requests to a real runtime: what it answers, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+from served import Gateway, until
+
+from penstock import __version__
+from penstock.chat.gateway import bodies
+from penstock.chat.gateway.addresses import ADDRESSES
+from penstock.chat.gateway.refusing import answer
+from penstock.chat.log import LogClosed, LogFailed
+from penstock.chat.worker import Limits
+
+DOCS = Path(__file__).parents[2] / "docs" / "gateway-api.md"
+
+
+@pytest.fixture(scope="module")
+def client(shared: Gateway) -> Iterator[httpx.Client]:
+    """A program that has the token. Each answer is as the OpenAPI document has it."""
+    document: dict[str, Any] = {}
+
+    def check(response: httpx.Response) -> None:
+        response.read()
+        if document:
+            check_answer(document, response)
+
+    with shared.client() as found:
+        found.event_hooks["response"] = [check]
+        document = found.get("/api/openapi.json").json()
+        yield found
+
+
+def check_answer(document: dict[str, Any], response: httpx.Response) -> None:
+    """An answer is as the document says."""
+    path = next(
+        path for path in document["paths"] if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), response.request.url.path)
+    )
+    operation = document["paths"][path][response.request.method.lower()]
+    told = operation["responses"][str(response.status_code)]
+    if "content" not in told:
+        assert response.content == b""
+        return
+    schema = told["content"].get("application/json", {}).get("schema")
+    if schema is not None and response.headers["content-type"] == "application/json":
+        jsonschema.Draft202012Validator({**schema, "components": document["components"]}).validate(response.json())
+
+
+def refused(answer: httpx.Response) -> tuple[int, str]:
+    """The status and the code of a refusal."""
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+def finished(client: httpx.Client, chat: str) -> list[dict[str, Any]]:
+    """The turns of a chat, when all are recorded."""
+    until(lambda: all(turn.get("recorded") for turn in client.get(f"/api/chats/{chat}/turns").json()["turns"]))
+    turns: list[dict[str, Any]] = client.get(f"/api/chats/{chat}/turns").json()["turns"]
+    return turns
+
+
+# --- the server ---
+
+
+def test_the_server_tells_what_it_is(client: httpx.Client) -> None:
+    """Health for everybody; the version, the default agent and the limits for those who are known."""
+    assert client.get("/healthz").json() == {"status": "ok"}
+    about = client.get("/api/about").json()
+    assert about["version"] == __version__
+    assert about["default_agent"] == "scripted"
+    assert about["allow"] == ["default", "edits", "all"]
+    assert about["max_prompt_bytes"] == Limits().max_prompt_bytes
+
+
+def test_agents_are_told(client: httpx.Client) -> None:
+    """Penstock's own and those of the configuration, each with what it can do."""
+    agents = {agent["name"]: agent for agent in client.get("/api/agents").json()["agents"]}
+    assert {"claude", "codex", "scripted"} <= set(agents)
+    assert agents["scripted"]["installed"] is True
+    assert {"route", "asks", "resumes"} < set(agents["claude"])
+
+
+def test_directories_are_trusted_once(client: httpx.Client, shared: Gateway) -> None:
+    """A directory below a root is trusted by word; before that, and elsewhere, no chat begins."""
+    inside = shared.root / "shop"
+    inside.mkdir()
+    body = {"agent": "scripted", "cwd": str(inside)}
+    assert refused(client.post("/api/chats", json=body)) == (409, "untrusted")
+    assert client.post("/api/workspaces", json={"path": str(inside)}).json() == {"path": str(inside), "trusted": True}
+    assert client.post("/api/chats", json=body).status_code == 201
+    found = client.get("/api/workspaces").json()
+    assert found["roots"] == [{"path": str(shared.root), "trusted": True}]
+    assert {"path": str(inside), "trusted": True} in found["recent"]
+    outside = inside / "out"
+    outside.symlink_to("/")
+    for path in ("/", str(shared.root.parent), f"{inside}/../..", str(outside)):
+        assert refused(client.post("/api/workspaces", json={"path": path})) == (403, "refused"), path
+        assert refused(client.post("/api/chats", json={**body, "cwd": path})) == (403, "refused"), path
+    for path in ("shop", "", "\0", "/" * 5000, str(inside / "none")):
+        assert refused(client.post("/api/workspaces", json={"path": path})) == (400, "wrong"), path
+
+
+# --- chats ---
+
+
+def test_a_chat_comes_changes_and_goes(client: httpx.Client, shared: Gateway) -> None:
+    """A chat is made, listed, changed field by field, and forgotten."""
+    made = client.post("/api/chats", json={"title": "One"})
+    assert made.status_code == 201
+    chat = made.json()
+    assert made.headers["location"] == f"/api/chats/{chat['id']}"
+    assert (chat["title"], chat["agent"], chat["cwd"]) == ("One", "scripted", str(shared.root))
+    assert (chat["state"], chat["asks"], chat["turns"], chat["heartbeat"]) == ("idle", False, 0, None)
+    path = f"/api/chats/{chat['id']}"
+    assert client.get(path).json() == chat
+    assert chat in client.get("/api/chats").json()["chats"]
+    beat = {"minutes": 30, "prompt": "Anything new?", "quiet": "22:00-07:00", "on": True}
+    changed = client.patch(path, json={"title": "Two", "allow": "edits", "model": "small", "heartbeat": beat}).json()
+    assert changed == {**chat, "title": "Two", "allow": "edits", "model": "small", "heartbeat": beat}
+    assert client.patch(path, json={}).json() == changed
+    again = client.patch(path, json={"model": None, "heartbeat": None}).json()
+    assert again == {**chat, "title": "Two", "allow": "edits"}
+    assert client.delete(path).status_code == 204
+    assert refused(client.get(path)) == (404, "not_found")
+    assert refused(client.delete(path)) == (404, "not_found")
+    assert chat["id"] not in [it["id"] for it in client.get("/api/chats").json()["chats"]]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"agent": "nobody"},
+        {"agent": "generic"},
+        {"agent": "acp:rm -rf /"},
+        {"agent": 1},
+        {"model": "--dangerous"},
+        {"title": 1},
+        {"title": "x" * 10_000},
+        {"allow": "everything"},
+        {"id": "mine"},
+        {"cwd": "relative"},
+        [],
+        "agent",
+    ],
+)
+def test_a_chat_that_cannot_be(client: httpx.Client, body: Any) -> None:
+    """A value that cannot be is refused, and nothing is made."""
+    before = client.get("/api/chats").json()
+    status, _ = refused(client.post("/api/chats", json=body))
+    assert status in (400, 413)
+    assert client.get("/api/chats").json() == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"titel": "x"},
+        {"allow": None},
+        {"agent": "claude"},
+        {"heartbeat": {"minutes": 0, "prompt": "x"}},
+        {"heartbeat": {"minutes": 5}},
+        {"heartbeat": {"minutes": 5, "prompt": "x", "quiet": "late"}},
+        {"heartbeat": {"minutes": 5, "prompt": "x", "often": True}},
+        {"heartbeat": {"minutes": 10**30, "prompt": "x"}},
+    ],
+)
+def test_a_change_that_cannot_be(client: httpx.Client, shared: Gateway, body: Any) -> None:
+    """A field that a chat has not, or a value that it cannot have, changes nothing."""
+    path = f"/api/chats/{shared.chat()}"
+    before = client.get(path).json()
+    assert refused(client.patch(path, json=body)) == (400, "wrong")
+    assert client.get(path).json() == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"nonsense", b'{"text": "\\ud800"}', b'{"text": "\xff"}', b"[" * 100_000, b'{"text": 1}', b"{}"],
+)
+def test_a_body_that_is_no_prompt(client: httpx.Client, shared: Gateway, content: bytes) -> None:
+    """What is no JSON, or says no text, is refused with what was expected."""
+    answer = client.post(
+        f"/api/chats/{shared.chat()}/turns", content=content, headers={"Content-Type": "application/json"}
+    )
+    assert refused(answer) == (400, "wrong")
+    assert answer.json()["error"]["expected"] == '{"text"}'
+
+
+# --- turns ---
+
+
+def test_a_turn_runs_and_has_a_record(client: httpx.Client, shared: Gateway) -> None:
+    """A prompt is a turn; a prompt with the same key is the same one; its record is for people and for programs."""
+    chat = shared.chat()
+    path = f"/api/chats/{chat}/turns"
+    first = client.post(path, json={"text": "Hello"}, headers={"Idempotency-Key": "k1"})
+    assert (first.status_code, first.json()) == (202, {"turn": 1})
+    again = client.post(path, json={"text": "Hello"}, headers={"Idempotency-Key": "k1"})
+    assert (again.status_code, again.json()) == (200, {"turn": 1})
+    assert client.post(path, json={"text": "And?"}, headers={"Idempotency-Key": "k2"}).json() == {"turn": 2}
+    turns = finished(client, chat)
+    assert [(turn["prompt"], turn["key"], turn["outcome"]) for turn in turns] == [
+        ("Hello", "k1", "ok"),
+        ("And?", "k2", "ok"),
+    ]
+    record = client.get(f"{path}/1/record").json()
+    assert record["whole"] is True
+    assert record["turn"]["turn"] == 1
+    assert {"thinking", "call", "text"} <= {item["kind"] for item in record["items"]}
+    lines = client.get(f"{path}/1/record?format=ndjson")
+    assert lines.headers["content-type"] == "application/x-ndjson"
+    events = [json.loads(line)["type"] for line in lines.text.splitlines()]
+    assert (events[0], events[-1]) == ("run_started", "run_ended")
+    assert client.get(f"/api/chats/{chat}").json()["title"] == "Hello"
+
+
+def test_turns_come_page_by_page(client: httpx.Client, shared: Gateway) -> None:
+    """The newest, or those before one, oldest first; and whether there are earlier ones."""
+    chat = shared.chat()
+    path = f"/api/chats/{chat}/turns"
+    for number in range(5):
+        client.post(path, json={"text": f"{number}"})
+    finished(client, chat)
+
+    def numbers(query: str) -> tuple[list[int], bool]:
+        page = client.get(f"{path}?{query}").json()
+        return [turn["turn"] for turn in page["turns"]], page["earlier"]
+
+    assert numbers("") == ([1, 2, 3, 4, 5], False)
+    assert numbers("limit=2") == ([4, 5], True)
+    assert numbers("before=4&limit=2") == ([2, 3], True)
+    assert numbers("before=2") == ([1], False)
+    assert numbers("before=1") == ([], False)
+
+
+@pytest.mark.parametrize(
+    "query", ["before=0", "before=x", "before=-1", "before=1.5", "limit=0", "limit=201", "limit=", "before=" + "9" * 40]
+)
+def test_a_page_that_cannot_be(client: httpx.Client, shared: Gateway, query: str) -> None:
+    """A number that cannot be is refused."""
+    assert refused(client.get(f"/api/chats/{shared.chat()}/turns?{query}")) == (400, "wrong")
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "with space", "tab\tin"])
+def test_a_key_that_is_none(client: httpx.Client, shared: Gateway, key: str) -> None:
+    """An idempotency key that no one would make is refused, and no turn begins."""
+    path = f"/api/chats/{shared.chat()}/turns"
+    assert refused(client.post(path, json={"text": "x"}, headers={"Idempotency-Key": key})) == (400, "wrong")
+    assert client.get(path).json()["turns"] == []
+
+
+@pytest.mark.parametrize("turn", ["0", "-1", "x", "01", "9" * 30, "1.0"])
+def test_a_record_of_no_turn(client: httpx.Client, shared: Gateway, turn: str) -> None:
+    """What is no number of a turn is found nowhere."""
+    assert refused(client.get(f"/api/chats/{shared.chat()}/turns/{turn}/record")) == (404, "not_found")
+
+
+def test_records_that_are_not_there(client: httpx.Client, shared: Gateway) -> None:
+    """Neither a turn that never was, nor a format that is none."""
+    chat = shared.chat()
+    assert refused(client.get(f"/api/chats/{chat}/turns/1/record")) == (404, "not_found")
+    assert refused(client.get(f"/api/chats/{chat}/turns/1/record?format=xml")) == (400, "wrong")
+
+
+def test_a_chat_that_is_not_there(client: httpx.Client) -> None:
+    """Every address of a chat says so."""
+    path = "/api/chats/0f8e0f8e0f8e0f8e"
+    for method, tail, body in (
+        ("GET", "", None),
+        ("PATCH", "", {}),
+        ("DELETE", "", None),
+        ("GET", "/turns", None),
+        ("POST", "/turns", {"text": "x"}),
+        ("GET", "/turns/1/record", None),
+        ("POST", "/stop", {}),
+        ("POST", "/hints", {"id": "1", "answer": "x"}),
+        ("GET", "/events", None),
+    ):
+        assert refused(client.request(method, path + tail, json=body)) == (404, "not_found"), (method, tail)
+
+
+def test_stopping_and_taking_back(client: httpx.Client, shared: Gateway) -> None:
+    """A turn that runs is stopped, one that waits is taken back; without a number, all are."""
+    chat = shared.chat("staying")
+    path = f"/api/chats/{chat}"
+    for _ in range(4):
+        client.post(f"{path}/turns", json={"text": "x"})
+    until(lambda: client.get(path).json()["state"] == "running")
+    taken = client.post(f"{path}/stop", json={"turn": 3})
+    assert (taken.status_code, taken.json()) == (202, {"turns": [3]})
+    assert refused(client.post(f"{path}/stop", json={"turn": 9})) == (404, "not_found")
+    assert refused(client.post(f"{path}/stop", json={"turn": "3"})) == (400, "wrong")
+    assert sorted(client.post(f"{path}/stop", json={}).json()["turns"]) == [1, 2, 4]
+    assert [turn["outcome"] for turn in finished(client, chat)] == ["cancelled"] * 4
+    assert client.post(f"{path}/stop", json={}).json() == {"turns": []}
+
+
+def test_an_answer_that_nobody_waits_for(client: httpx.Client, shared: Gateway) -> None:
+    """It is refused, and is no prompt."""
+    path = f"/api/chats/{shared.chat()}"
+    assert refused(client.post(f"{path}/hints", json={"id": "1", "answer": "yes"})) == (409, "conflict")
+    assert client.get(f"{path}/turns").json()["turns"] == []
+
+
+def test_there_is_an_end_to_everything(own: Callable[..., Gateway]) -> None:
+    """A queue that is full, a prompt that is too large, and one chat too many are refused."""
+    gateway = own(limits=Limits(max_queue=2, max_chats=1, max_prompt_bytes=100))
+    chat = gateway.chat("staying")
+    with gateway.client() as client:
+        assert refused(client.post("/api/chats", json={})) == (429, "too_many")
+        path = f"/api/chats/{chat}/turns"
+        assert refused(client.post(path, json={"text": "é" * 51})) == (413, "too_large")
+        assert client.post(path, json={"text": "x" * 100}).status_code == 202
+        until(lambda: client.get(f"/api/chats/{chat}").json()["state"] == "running")
+        for _ in range(2):
+            assert client.post(path, json={"text": "x"}).status_code == 202
+        assert refused(client.post(path, json={"text": "x"})) == (429, "too_many")
+
+
+def test_who_asks_while_it_ends(own: Callable[..., Gateway]) -> None:
+    """A connection that is still there is told that the server ends."""
+    gateway = own()
+    with gateway.client() as client:
+        assert client.get("/healthz").status_code == 200
+
+        async def asked() -> tuple[int, int]:
+            # The server closes idle connections at once, so what comes meanwhile is asked for inside.
+            transport = httpx.ASGITransport(gateway.server.config.app)  # type: ignore[arg-type]
+            gateway.watches.drain(1.0)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as inside:
+                health = await inside.get("/healthz")
+                answer = await inside.get("/api/chats", headers=gateway.bearer)
+                return health.status_code, refused(answer)[0]
+
+        assert gateway.call(asked()) == (503, 503)
+
+
+# --- the table ---
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE", "OPTIONS", "TRACE", "MADE-UP"])
+def test_other_methods_are_refused(client: httpx.Client, shared: Gateway, method: str) -> None:
+    """An address says which methods it takes."""
+    client = shared.client()
+    for path in ("/api/about", "/api/agents", "/healthz", "/metrics", "/", "/app.js"):
+        answer = client.request(method, path)
+        assert refused(answer) == (405, "wrong_method"), path
+        assert answer.headers["allow"] == "GET, HEAD"
+    client.close()
+
+
+def test_head_is_get_without_its_body(shared: Gateway) -> None:
+    """HEAD answers as GET does."""
+    with shared.client() as client:
+        for path in ("/", "/app.js", "/healthz", "/api/chats", "/api/about"):
+            got, head = client.get(path), client.head(path)
+            assert (head.status_code, head.content) == (200, b"")
+            assert head.headers["content-type"] == got.headers["content-type"]
+
+
+def test_what_no_one_may_know_of_a_bug(shared: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody foresaw is told to be one, and nothing of what it says."""
+
+    def fail() -> None:
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr(shared.runtime, "chats", fail)
+    with shared.client() as client:
+        answer = client.get("/api/chats")
+    assert refused(answer) == (500, "bug")
+    assert "secret" not in answer.text
+
+
+def test_a_log_that_fails_is_told() -> None:
+    """That the disk is full is no bug, and may be over soon."""
+    for error, code in ((LogFailed("the disk is full"), "failed"), (LogClosed(), "ending")):
+        made = answer(error)
+        assert (made.status_code, json.loads(bytes(made.body))["error"]["code"]) == (503, code)
+        assert made.headers["retry-after"]
+
+
+def test_a_body_that_does_not_come(shared: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who announces a body and does not send it is not waited for."""
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.05)
+    head = (
+        b"POST /api/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+    )
+    assert shared.raw(head).startswith(b"HTTP/1.1 408 ")
+
+
+def test_metrics_are_what_prometheus_reads(own: Callable[..., Gateway]) -> None:
+    """Each metric has a type, each line a name and a number; and they count what has happened."""
+    gateway = own()
+    chat = gateway.chat()
+    with gateway.client() as client:
+        client.post(f"/api/chats/{chat}/turns", json={"text": "x"})
+        finished(client, chat)
+        answer = client.get("/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    values = {}
+    for line in answer.text.splitlines():
+        if not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            assert re.fullmatch(r'[a-z_]+({[a-z]+="[^"\\]*"(,[a-z]+="[^"\\]*")*})?', name), line
+            values[name] = float(value)
+    typed = set(re.findall(r"^# TYPE (\w+) (?:counter|gauge|histogram)$", answer.text, re.MULTILINE))
+    assert {re.sub(r"(_bucket|_sum|_count)?({.*)?$", "", name) for name in values} <= typed
+    assert values['penstock_turns_total{outcome="ok"}'] == 1
+    assert values['penstock_chats{state="idle"}'] == 1
+    assert values["penstock_log_rows_total"] > 10
+    assert values["penstock_log_append_seconds_count"] == values['penstock_log_append_seconds_bucket{le="+Inf"}'] > 3
+    assert values['penstock_requests_total{method="POST",path="/api/chats/{chat}/turns",status="202"}'] == 1
+    assert chat not in answer.text
+
+
+# --- the document ---
+
+
+def test_the_document_has_every_address(client: httpx.Client) -> None:
+    """The document has each method of each address and no other; its references lead somewhere; ids are unique."""
+    document = client.get("/api/openapi.json").json()
+    told = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert told == {(address.method, address.path) for address in ADDRESSES}
+    text = json.dumps(document)
+    assert {*re.findall(r'"#/components/schemas/(\w+)"', text)} <= set(document["components"]["schemas"])
+    operations = [operation for methods in document["paths"].values() for operation in methods.values()]
+    assert len({operation["operationId"] for operation in operations}) == len(operations)
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            named = {it["name"] for it in operation.get("parameters", []) if it["in"] == "path"}
+            assert named == set(re.findall(r"{(\w+)}", path))
+    for schema in document["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_the_page_of_the_docs_has_every_address() -> None:
+    """The table of `docs/gateway-api.md` has the addresses of the table of the gateway, and no other."""
+    table = DOCS.read_text("utf-8").split("## Addresses")[1].split("\n## ")[0].split("CHAT:")[0]
+    told = set(re.findall(r"^\| `([A-Z]+) ([^`?]+)(?:\?[^`]*)?` \|", table, re.MULTILINE))
+    told = {(method, path.replace("/ID", "/{chat}").replace("/N/", "/{turn}/")) for method, path in told}
+    assert told == {(address.method, address.path) for address in ADDRESSES}
+
+
+def test_the_page_of_the_docs_has_every_error(shared: Gateway) -> None:
+    """The table of errors has each status and code that a refusal has, and no other."""
+    from penstock.chat import refusals
+    from penstock.chat.gateway import refusing
+
+    table = DOCS.read_text("utf-8").split("## Errors")[1].split("\n## ")[0]
+    told = {
+        (int(status), code)
+        for statuses, code in re.findall(r"^\| ([0-9, ]+) \| `(\w+)` \|", table, re.MULTILINE)
+        for status in statuses.split(",")
+    }
+    kinds = [*vars(refusals).values(), *vars(refusing).values()]
+    ours = {(kind.status, kind.code) for kind in kinds if isinstance(kind, type) and issubclass(kind, refusals.Refusal)}
+    assert told == ours | {(503, "failed"), (500, "bug")}
+
+
+# --- the page ---
+
+
+def test_the_page_is_where_it_is_on_the_screen(shared: Gateway) -> None:
+    """The list, a chat and a record are the same file; their addresses can be kept and opened again."""
+    with shared.client() as client:
+        page = client.get("/")
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert page.headers["cache-control"] == "no-cache"
+        for path in ("/index.html", "/chats/0f8e", "/chats/0f8e/turns/12", "/?x=1"):
+            assert client.get(path).content == page.content, path
+        for path in ("/chats", "/chats/", "/chats/0f8e/", "/chats/0f8e/turns", "/chats/0f8e/turns/0", "/chats/a.b"):
+            assert refused(client.get(path)) == (404, "not_found"), path
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/app.js", "text/javascript; charset=utf-8"), ("/base.css", "text/css; charset=utf-8"),
+     ("/favicon.svg", "image/svg+xml"), ("/vendor/marked.js", "text/javascript; charset=utf-8")],
+)  # fmt: skip
+def test_files_have_types_and_are_kept(shared: Gateway, path: str, kind: str) -> None:
+    """A file has its type, and is sent again only when it is another one."""
+    with shared.client() as client:
+        first = client.get(path)
+        assert (first.status_code, first.headers["content-type"]) == (200, kind)
+        tag = first.headers["etag"]
+        for asked in (tag, f'"other", W/{tag}', "*"):
+            again = client.get(path, headers={"If-None-Match": asked})
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+def test_asked_all_at_once(shared: Gateway) -> None:
+    """Many requests at the same time are answered, each with its own answer."""
+    chats = {shared.chat(title=f"chat {number}"): f"chat {number}" for number in range(10)}
+
+    async def ask() -> list[tuple[str, str]]:
+        async with httpx.AsyncClient(base_url=shared.url, headers=shared.bearer, timeout=20) as client:
+            answers = await asyncio.gather(*(client.get(f"/api/chats/{chat}") for chat in [*chats] * 10))
+            return [(it.json()["id"], it.json()["title"]) for it in answers]
+
+    assert asyncio.run(ask()) == [*chats.items()] * 10

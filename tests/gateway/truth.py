@@ -1,0 +1,82 @@
+"""What viewers must have seen, made of the rows of the log alone, apart from the server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import msgspec
+from restarts import RECORDINGS
+from watchers import Watcher
+
+from penstock import events as ev
+from penstock.chat.log import Row
+from penstock.chat.rows import Prompted, TurnBegan, TurnEnded, decode
+from penstock.chat.thread import Thread
+from penstock.testing.viewer import Viewer
+from penstock.turns import Completed, Turn
+
+
+def folded(rows: list[Row]) -> dict[int, dict[str, Any]]:
+    """The turns that rows tell of, once none runs: by `penstock.turns` event by event, and nothing else of the chat."""
+    turns: dict[int, dict[str, Any]] = {}
+    running, turn = 0, Turn()
+    for numbered in decode(rows):
+        told: list[Any] = []
+        number = running
+        match numbered.what:
+            case Prompted(turn=number, text=text, by=by):
+                assert number == len(turns) + 1, "turns are numbered from 1 on"
+                turns[number] = {"prompt": text, "by": by}
+            case TurnBegan(turn=number):
+                assert not running, f"turn {number} begins in turn {running}"
+                assert "began" not in turns[number], f"turn {number} began twice"
+                running, turn = number, Turn()
+                turns[number]["began"] = True
+                turn.start()
+            case TurnEnded(turn=number, outcome=outcome, reason=reason):
+                told = turn.close(reason, outcome) if number == running else [Completed("", outcome, reason)]
+                running = 0 if number == running else running
+            case None:
+                raise AssertionError(f"a row that nobody can read: {rows[numbered.number - 1]}")
+            case event:
+                assert running, f"an event outside of a turn: {event}"
+                told = turn.feed([event])
+                if isinstance(event, ev.RunEnded):
+                    running = 0
+        for each in told:
+            if isinstance(each, Completed):
+                turns[number] |= {"message": each.message, "outcome": each.outcome, "reason": each.reason or ""}
+    assert not running, f"turn {running} never ended"
+    return turns
+
+
+def judge(rows: list[Row], watchers: list[Watcher]) -> None:
+    """What each viewer saw, at the end and at each moment it remembers, is what the rows up to there say."""
+    assert [row.number for row in rows] == list(range(1, len(rows) + 1)), "a gap in the log"
+    truth = folded(rows)
+    for watcher in watchers:
+        for number, seen in watcher.viewer.seen.items():
+            kept = {key: truth[number][key] for key in ("prompt", "by", "message", "outcome", "reason")}
+            told = {key: seen.get(key, "") for key in kept}
+            assert told == kept, f"turn {number}"
+        _judge_moments(rows, watcher)
+
+
+def _judge_moments(rows: list[Row], watcher: Watcher) -> None:
+    thread = Thread()
+    for number, seen in sorted(watcher.moments.items()):
+        thread.take(decode(rows[thread.number : number]))
+        newcomer = Viewer()
+        newcomer.take(json.loads(msgspec.json.encode(thread.snapshot())), number)
+        for turn in seen.keys() & newcomer.seen.keys():
+            assert seen[turn] == newcomer.seen[turn], f"at row {number}, turn {turn}"
+
+
+def is_reply(message: str, agent: str, case: str) -> bool:
+    """Whether a message is the reply of a recording, as it was read from the wire by hand."""
+    reply = json.loads((RECORDINGS / agent / case / "expected.json").read_text("utf-8"))["reply"]
+    if isinstance(reply, dict):
+        return len(message) == reply["length"] and hashlib.sha256(message.encode()).hexdigest() == reply["sha256"]
+    return bool(message) and message == reply

@@ -1,0 +1,156 @@
+// The fold of a chat's frames: node --test tests/page/unit
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { asked, EMPTY, points, reduce, running } from "../../../src/penstock/chat/page/reducer.js";
+
+const fold = (frames, chat = EMPTY) => frames.reduce(reduce, chat);
+const snapshot = (turns = [], more = {}) => ({ type: "snapshot", number: 0, turns, ...more });
+const prompted = (turn, more = {}) => ({ type: "prompted", turn, prompt: `p${turn}`, by: "person", asked_at: turn, ...more });
+const delta = (turn, offset, text, more = {}) => ({ type: "assistant", turn, offset, delta: text, ...more });
+const LIFE = [
+  snapshot(),
+  prompted(1),
+  { type: "streaming", turn: 1, status: "Working…", began_at: 5 },
+  { type: "thinking", turn: 1, content: "a secret plan" },
+  { type: "final_message_start", turn: 1 },
+  delta(1, 0, "Looking."),
+  { type: "streaming", turn: 1, status: "Reading…" },
+  delta(1, 0, "All ", { replace: true }),
+  delta(1, 4, "good 🌍."),
+  { type: "completed", turn: 1, message: "All good 🌍.", outcome: "ok", completed_at: 9 },
+  { type: "recorded", turn: 1, steps: 3, duration_ms: 4 },
+];
+
+test("a turn goes from queued over status and reply to the message alone", () => {
+  const states = LIFE.map((_, i) => fold(LIFE.slice(0, i + 1)).turns[0]);
+  assert.deepEqual(
+    states.slice(1).map((turn) => [turn.state, turn.status, turn.reply, turn.message]),
+    [
+      ["queued", null, null, ""],
+      ["running", "Working…", null, ""],
+      ["running", "Thinking…", null, ""],
+      ["running", null, "", ""],
+      ["running", null, "Looking.", ""],
+      ["running", "Reading…", "Looking.", ""],
+      ["running", null, "All ", ""],
+      ["running", null, "All good 🌍.", ""],
+      ["completed", null, null, "All good 🌍."],
+      ["completed", null, null, "All good 🌍."],
+    ],
+  );
+  assert.equal(states.at(-1).steps, 3);
+});
+
+test("no word of a thought is kept", () => {
+  for (let i = 0; i <= LIFE.length; i++) assert.ok(!JSON.stringify(fold(LIFE.slice(0, i))).includes("secret"));
+});
+
+test("frames that come again after a cut change nothing in the end", () => {
+  const whole = fold(LIFE);
+  for (let cut = 1; cut < LIFE.length; cut++) {
+    for (let back = 1; back <= cut; back++) {
+      const seen = fold(LIFE.slice(0, cut));
+      const again = fold(LIFE.slice(back), seen);
+      // A delta behind the reply's end cannot come again: the server sends the offset that fits.
+      if (!again.broken) assert.deepEqual(again.turns, whole.turns, `cut ${cut}, back to ${back}`);
+    }
+  }
+});
+
+test("a snapshot takes the place of all that was known, wherever it comes", () => {
+  const turns = [{ turn: 7, prompt: "p", state: "running", status: null, reply: "So far 🌍" }];
+  for (let i = 0; i <= LIFE.length; i++) {
+    const chat = reduce(fold(LIFE.slice(0, i)), snapshot(turns, { number: 40, earlier: true }));
+    assert.deepEqual(chat.turns.map((it) => [it.turn, it.reply]), [[7, "So far 🌍"]]);
+    assert.deepEqual([chat.number, chat.earlier, chat.known, chat.broken], [40, true, true, false]);
+    assert.equal(reduce(chat, delta(7, 8, " and on")).turns[0].reply, "So far 🌍 and on");
+  }
+});
+
+test("offsets are code points, and an earlier one cuts the reply", () => {
+  const chat = fold([snapshot(), prompted(1), delta(1, 0, "a🌍b🌍c")]);
+  assert.equal(reduce(chat, delta(1, 2, "X")).turns[0].reply, "a🌍X");
+  assert.equal(reduce(chat, delta(1, 4, "Y")).turns[0].reply, "a🌍b🌍Y");
+  assert.equal(reduce(chat, delta(1, 5, "Z")).turns[0].reply, "a🌍b🌍cZ");
+});
+
+test("any cutting of a text into deltas gives the text", () => {
+  const text = [..."Ünïcode 🌍🌏 👨‍👩‍👧 مرحبا end"];
+  for (let size = 1; size < text.length; size++) {
+    let chat = fold([snapshot(), prompted(1)]);
+    for (let at = 0; at < text.length; at += size) chat = reduce(chat, delta(1, at, text.slice(at, at + size).join("")));
+    assert.equal(chat.turns[0].reply, text.join(""));
+    assert.equal(chat.turns[0].points, text.length);
+  }
+});
+
+test("a delta that does not join on, or a turn that nobody knows, asks for a snapshot", () => {
+  const chat = fold([snapshot(), prompted(1)]);
+  assert.equal(reduce(chat, delta(1, 3, "x")).broken, true);
+  assert.equal(reduce(chat, { type: "streaming", turn: 2, status: "Working…" }).broken, true);
+  assert.equal(reduce(chat, { type: "recorded", turn: 2, steps: 1 }), chat);
+  assert.equal(reduce(reduce(chat, delta(1, 3, "x")), snapshot()).broken, false);
+});
+
+test("the whole content is taken as well as deltas", () => {
+  const chat = fold([snapshot(), prompted(1), { type: "assistant", turn: 1, content: "one 🌍" }]);
+  assert.equal(chat.turns[0].reply, "one 🌍");
+  assert.equal(reduce(chat, delta(1, 5, "!")).turns[0].reply, "one 🌍!");
+});
+
+test("only the turn that a frame is of becomes another object", () => {
+  const chat = fold([snapshot(), prompted(1), prompted(2), prompted(3)]);
+  const next = reduce(chat, { type: "streaming", turn: 2, status: "Working…" });
+  assert.equal(next.turns[0], chat.turns[0]);
+  assert.notEqual(next.turns[1], chat.turns[1]);
+  assert.equal(next.turns[2], chat.turns[2]);
+});
+
+test("a frame of a kind that is not known changes nothing", () => {
+  const chat = fold(LIFE);
+  assert.equal(reduce(chat, { type: "news", turn: 1 }), chat);
+});
+
+test("a message of the page gives way to the turn with its key, in any order", () => {
+  const sent = { type: "local_sending", key: "k", text: "p1" };
+  const accepted = { type: "local_accepted", key: "k", turn: 1 };
+  const came = prompted(1, { key: "k" });
+  for (const order of [[sent, accepted, came], [sent, came, accepted], [sent, came], [sent, accepted, snapshot([{ ...came, state: "queued" }])]]) {
+    const chat = fold(order, fold([snapshot()]));
+    assert.deepEqual([chat.unsent.length, chat.turns.length], [0, 1], JSON.stringify(order));
+  }
+});
+
+test("a message that was not sent stays through snapshots, until it is sent again or dropped", () => {
+  const failed = fold([snapshot(), { type: "local_sending", key: "k", text: "p" }, { type: "local_failed", key: "k", why: "no line" }, snapshot([prompted(1)])]);
+  assert.deepEqual(failed.unsent, [{ key: "k", text: "p", state: "failed", why: "no line" }]);
+  assert.equal(reduce(failed, { type: "local_sending", key: "k", text: "p" }).unsent[0].state, "sending");
+  assert.deepEqual(reduce(failed, { type: "local_dropped", key: "k" }).unsent, []);
+});
+
+test("earlier turns come before those that are known, none twice", () => {
+  const chat = fold([snapshot([prompted(5), prompted(6)], { earlier: true }), { type: "local_earlier", turns: [prompted(4), prompted(5)], earlier: false }]);
+  assert.deepEqual(chat.turns.map((turn) => turn.turn), [4, 5, 6]);
+  assert.equal(chat.earlier, false);
+});
+
+test("a question is asked until the next status, and that of a completed turn until the next turn", () => {
+  const hint = { id: "h", text: "Which?", options: ["a"] };
+  const open = fold([snapshot(), prompted(1), { type: "streaming", turn: 1, status: "Waiting for your answer…", hint }]);
+  assert.equal(asked(open).hint.id, "h");
+  assert.equal(asked(reduce(open, { type: "streaming", turn: 1, status: "Working…" })), null);
+  const ended = reduce(open, { type: "completed", turn: 1, message: "Which?", outcome: "ok", completed_at: 1, hint });
+  assert.equal(running(ended), undefined);
+  assert.equal(asked(ended).turn.turn, 1);
+  assert.equal(asked(reduce(ended, prompted(2))), null);
+});
+
+test("a deleted chat keeps nothing open", () => {
+  assert.equal(reduce(fold(LIFE), { type: "deleted" }).deleted, true);
+});
+
+test("code points are counted, also of halves that stand alone", () => {
+  assert.deepEqual(["", "a", "🌍", "a🌍b", "\ud83c", "\udf0d"].map(points), [0, 1, 1, 3, 1, 1]);
+});
