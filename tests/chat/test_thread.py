@@ -204,11 +204,16 @@ def test_a_deleted_chat() -> None:
     assert viewer.deleted
 
 
+BEGAN = TurnBegan(2, "claude", "/")
+
+
 def test_growing_text_can_wait_and_all_else_cannot() -> None:
     """`take` says what viewers are to be told at once."""
     chat = numbered([Prompted(1, "?"), TurnBegan(1, "claude", "/"), *said(["a", "b", "c"])])
     grown = Thread()
     assert [grown.take([row]) for row in chat] == [True, True, False, False, True, False, False]
+    chat = numbered([*(row.what for row in chat if row.what), TurnEnded(1, "cancelled"), Prompted(2, "?"), BEGAN])
+    assert [grown.take([row]) for row in chat[grown.number :]] == [True, True, True]
 
 
 ODD = [b'{"type":"of_tomorrow"}', b"\xff", b"[" * 100_000, b'{"type":"tool_called","input":' + b"[" * 100_000, b""]

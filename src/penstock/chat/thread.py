@@ -70,6 +70,7 @@ class Thread:
         self.turns: dict[int, TurnView] = {}
         """The newest turns, by their number. They change; a `snapshot` does not."""
         self.deleted = False
+        self._urgent = False  # something came that viewers are told at once
         self._at = 0  # when the row that is taken was appended
         self._earlier = earlier
         self._floor = self.number  # what was before cannot be told step by step
@@ -117,7 +118,7 @@ class Thread:
 
     def take(self, rows: Iterable[Numbered]) -> bool:
         """Take the next rows. True where viewers should be told at once: something else came than more text."""
-        before = len(self._moments)
+        self._urgent = False
         more: list[ev.Event] = []  # text that only makes the reply longer: one step, however many rows
         for number, at, what in rows:
             if self._live is not None and self._live.growing and _is_text(what):
@@ -132,9 +133,8 @@ class Thread:
             self._take(what)
         if more:
             self._feed(more)
-        urgent = any(not isinstance(moment.what, _Growth | views.Thinking) for moment in self._moments[before:])
         self._bound()
-        return urgent
+        return self._urgent
 
     def _take(self, what: Entry | ev.Event | None) -> None:
         if isinstance(what, Prompted):
@@ -237,6 +237,7 @@ class Thread:
     # --- frames ---
 
     def _tell(self, turn: int, what: Frame | _Growth) -> None:
+        self._urgent = self._urgent or not isinstance(what, _Growth | views.Thinking)
         self._moments.append(_Moment(self.number, turn, what))
 
     def frames(self, after: int, *, deltas: bool = False) -> list[tuple[int, Frame]] | None:

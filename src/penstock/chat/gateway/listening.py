@@ -93,7 +93,8 @@ def _bind(addresses: Sequence[tuple[socket.AddressFamily, str]], ports: Sequence
     for port in ports:
         sockets: list[socket.socket] = []
         for family, address in addresses:
-            one = socket.socket(family, socket.SOCK_STREAM)
+            # With its protocol named, asyncio lets small frames go at once (TCP_NODELAY); else they wait for an answer.
+            one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             try:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
