@@ -23,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 
+import chat
 import synthetic
 from contenders import HAS_SDK, Work, core, loads, measured, penstock, sdk, typed
 from penstock import registry
@@ -347,6 +348,7 @@ SECTIONS = {
     "start": start_up,
     "run": first_text,
     "lenient": lenient,
+    "chat": chat.report,
 }
 
 

@@ -91,17 +91,20 @@ def with_a_queue(chat: Chat, dice: random.Random) -> None:
 MOMENTS = (before_it_prints, in_the_middle, near_its_end, with_a_queue)
 
 
-def kill(served: Served, chats: list[Chat], dice: random.Random) -> None:
-    """Kill the server at a moment of its work, while viewers look, and start it again."""
+def kill(served: Served, chats: list[Chat], dice: random.Random, *, all_at_once: bool) -> None:
+    """Kill the server at a moment of its work, while viewers look, and start it again.
+
+    `all_at_once`: and what guards the agents, so that nobody is left who could end them.
+    """
     killed = threading.Event()
     with ThreadPoolExecutor(len(chats) * 2) as threads:
         looks = [threads.submit(chat.look, watcher, killed) for chat in chats for watcher in chat.watchers]
         try:
             for chat in chats:
                 dice.choice(MOMENTS)(chat, dice)
-            guards = served.guards() if dice.random() < 0.3 else []
+            guards = served.guards() if all_at_once else []
             assert served.end(signal.SIGKILL) == -signal.SIGKILL
-            for guard in guards:  # as where memory runs out: nobody is left who could end the agents
+            for guard in guards:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(guard, signal.SIGKILL)
         finally:
@@ -130,8 +133,8 @@ def test_after_kills_all_that_was_acknowledged_is_there_and_nothing_ran_twice(tm
     """After each kill no agent is left, the turn is ended and marked, and those that waited run once."""
     with seeded() as dice, Served(tmp_path) as served:
         chats = [Chat(served, agent) for agent in ("claude", "gemini")]
-        for _ in range(KILLS):
-            kill(served, chats, dice)
+        for place in range(KILLS):
+            kill(served, chats, dice, all_at_once=place % 3 == 1)
             for chat in chats:
                 running = [turn for turn in served.turns(chat.id) if turn.get("state") == "running"]
                 assert len(running) <= 1
