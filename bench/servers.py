@@ -144,8 +144,8 @@ class Penstock(Contender):
         from penstock.chat.gateway.pagefiles import PageFiles
         from penstock.chat.gateway.security import Security
         from penstock.chat.gateway.watching import Watches
-        from penstock.chat.runtime import Limits, Runtime
-        from penstock.chat.sqlite_log import SqliteLog
+        from penstock.chat.log.sqlite import SqliteLog
+        from penstock.chat.runtime.runtime import Limits, Runtime
         from penstock.config import load
 
         self.stack = contextlib.AsyncExitStack()

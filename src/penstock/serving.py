@@ -27,10 +27,10 @@ from penstock.chat.gateway.pagefiles import PageFiles
 from penstock.chat.gateway.security import Security
 from penstock.chat.gateway.server import MAX_CONNECTIONS, Server
 from penstock.chat.gateway.watching import Watches
-from penstock.chat.retention import Retention
-from penstock.chat.runtime import Runtime
-from penstock.chat.sqlite_log import SqliteLog
-from penstock.chat.worker import Limits
+from penstock.chat.log.sqlite import SqliteLog
+from penstock.chat.runtime.limits import Limits
+from penstock.chat.runtime.retention import Retention
+from penstock.chat.runtime.runtime import Runtime
 from penstock.config import Config
 from penstock.errors import UsageError
 

@@ -292,8 +292,7 @@ class _Block:
     __slots__ = ("key", "message", "partial", "pieces", "raw", "tags")
 
     def __init__(self, message: int, key: str | None) -> None:
-        self.message = message
-        self.key = key  # the agent's id of the message
+        self.message, self.key = message, key  # its number, and the agent's id of it
         self.tags = TagStripper()
         self.raw: str | None = None
         self.partial = False

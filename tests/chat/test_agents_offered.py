@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock import config
-from penstock.chat.agents import Agents
 from penstock.chat.refusals import NoSuchAgent
+from penstock.chat.runtime.agents import Agents
 
 CONFIG = """
 [agents.mine]

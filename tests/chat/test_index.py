@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.chat.heartbeat import Heartbeat
-from penstock.chat.index import SPARE_ROWS, STREAM, Card, Chat, Directory, Gone, Index
-from penstock.chat.log import LogFailed
+from penstock.chat.log.protocol import LogFailed
+from penstock.chat.log.sqlite import SqliteLog
 from penstock.chat.refusals import NoSuchChat
-from penstock.chat.sqlite_log import SqliteLog
+from penstock.chat.runtime.heartbeat import Heartbeat
+from penstock.chat.runtime.index import SPARE_ROWS, STREAM, Card, Chat, Directory, Gone, Index
 
 if TYPE_CHECKING:
     from conftest import Place

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import events as ev
-from penstock.chat.checkpoints import Checkpoints
-from penstock.chat.ledger import Ledger
-from penstock.chat.log import LogFailed
+from penstock.chat.log.protocol import LogFailed
+from penstock.chat.log.sqlite import SqliteLog
 from penstock.chat.refusals import NoSuchTurn
 from penstock.chat.rows import Entry, Prompted, TurnBegan, TurnEnded
-from penstock.chat.sqlite_log import SqliteLog
+from penstock.chat.runtime.checkpoints import Checkpoints
+from penstock.chat.runtime.ledger import Ledger
 from penstock.chat.thread import Thread
 from penstock.chat.views import Checkpoint, TurnView
 

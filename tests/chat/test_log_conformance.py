@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.chat import log_conformance
-from penstock.chat.log import (
+from penstock.chat.log import conformance
+from penstock.chat.log.conformance import CHECKS, check_log
+from penstock.chat.log.protocol import (
     Ahead,
     Bells,
     Conflict,
@@ -22,7 +23,6 @@ from penstock.chat.log import (
     check_number,
     check_rows,
 )
-from penstock.chat.log_conformance import CHECKS, check_log
 
 
 class MemoryLog:
@@ -76,7 +76,7 @@ class MemoryLog:
         return self.ends(chat)
 
 
-def opener(log: EventLog) -> log_conformance.Open:
+def opener(log: EventLog) -> conformance.Open:
     """Opens one and the same log."""
 
     @asynccontextmanager
@@ -347,7 +347,7 @@ WRONG = [
 @pytest.mark.parametrize(("wrong", "check"), WRONG, ids=[wrong.__name__ for wrong, _ in WRONG])
 def test_a_wrong_log_is_rejected(wrong: type[MemoryLog], check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each wrong log fails the check that is there for it, and so the suite."""
-    monkeypatch.setattr(log_conformance, "PATIENCE", 2)
+    monkeypatch.setattr(conformance, "PATIENCE", 2)
     [found] = [known for known in CHECKS if known.__name__ == check]
     with pytest.raises(AssertionError, match=check):
         asyncio.run(check_log(opener(wrong()), [found]))
@@ -364,7 +364,7 @@ def test_a_log_that_forgets_is_rejected() -> None:
             del rows[-1:]
 
     with pytest.raises(AssertionError, match="opening again"):
-        asyncio.run(check_log(make, [log_conformance.a_new_log_has_all]))
+        asyncio.run(check_log(make, [conformance.a_new_log_has_all]))
 
 
 def test_every_check_rejects_something() -> None:
@@ -382,4 +382,4 @@ def test_tails_need_every_row() -> None:
             return rows[1:] if after >= 20 and len(rows) > 1 else rows
 
     with pytest.raises(AssertionError, match="the next row of a tail"):
-        asyncio.run(check_log(opener(Gap()), [log_conformance.tails_have_no_gap]))
+        asyncio.run(check_log(opener(Gap()), [conformance.tails_have_no_gap]))

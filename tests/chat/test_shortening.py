@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import events as ev
-from penstock.chat.log import Row
+from penstock.chat.log.protocol import Row
 from penstock.chat.rows import Prompted, decode
-from penstock.chat.shortening import MARK, Shortener, fitted
+from penstock.chat.runtime.shortening import MARK, Shortener, fitted
 from penstock.chat.views import Checkpoint, TurnView
 
 LIMIT = 10_000

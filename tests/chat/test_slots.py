@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from penstock.chat.slots import Slots
+from penstock.chat.runtime.slots import Slots
 
 
 async def settle() -> None:

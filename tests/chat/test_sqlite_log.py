@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.chat import sqlite_file, sqlite_store
-from penstock.chat.log import Ahead, Conflict, LogClosed, LogFailed, Trimmed, tail
-from penstock.chat.sqlite_file import LogHeld, LogTooNew, caution, failure
-from penstock.chat.sqlite_log import SqliteLog
+from penstock.chat.log import file, store
+from penstock.chat.log.file import LogHeld, LogTooNew, caution, failure
+from penstock.chat.log.protocol import Ahead, Conflict, LogClosed, LogFailed, Trimmed, tail
+from penstock.chat.log.sqlite import SqliteLog
 from penstock.errors import UsageError
 
 KILLS = 20
@@ -96,7 +96,7 @@ def test_it_does_as_a_list_would(steps: list[Any]) -> None:
 
 _WRITER = """
 import asyncio, sys
-from penstock.chat.sqlite_log import SqliteLog
+from penstock.chat.log.sqlite import SqliteLog
 
 async def main():
     log = await SqliteLog.open(sys.argv[1])
@@ -235,7 +235,7 @@ def test_form_0_is_taken_over(place: Any) -> None:
     ("statements", "error", "said"),
     [
         (
-            f"PRAGMA application_id={sqlite_file.APPLICATION}; PRAGMA user_version=99; CREATE TABLE x (y)",
+            f"PRAGMA application_id={file.APPLICATION}; PRAGMA user_version=99; CREATE TABLE x (y)",
             LogTooNew,
             "99",
         ),
@@ -285,7 +285,7 @@ def test_retention(place: Any) -> None:
 
 def test_a_long_trim_goes_by_steps(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A trim of more rows than one step takes drops them all, and the disk gets the room back."""
-    monkeypatch.setattr(sqlite_store, "TRIM_ROWS", 7)
+    monkeypatch.setattr(store, "TRIM_ROWS", 7)
 
     async def check() -> None:
         async with await place.open() as log:
@@ -418,7 +418,7 @@ def test_a_full_disk(place: Any) -> None:
 
 def test_a_program_that_locks_the_file(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another program has the file locked, appends end with a clear error; afterwards they go on."""
-    monkeypatch.setattr(sqlite_file, "BUSY_MS", 20)
+    monkeypatch.setattr(file, "BUSY_MS", 20)
 
     async def check() -> None:
         async with await place.open() as log:
@@ -452,14 +452,14 @@ def test_what_is_written_goes_to_the_disk(place: Any) -> None:
 def test_a_migration_that_fails_changes_nothing(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step that fails in the middle leaves the older form, which then is taken over as a whole."""
     asyncio.run(_open_and_close(place))
-    steps = sqlite_file.MIGRATIONS
+    steps = file.MIGRATIONS
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite_file, "MIGRATIONS", (*steps, ("ALTER TABLE chats ADD COLUMN more TEXT", "no statement")))
+        patch.setattr(file, "MIGRATIONS", (*steps, ("ALTER TABLE chats ADD COLUMN more TEXT", "no statement")))
         with pytest.raises(LogFailed):
             asyncio.run(place.open())
     asyncio.run(_open_and_close(place))
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite_file, "MIGRATIONS", (*steps, ("ALTER TABLE chats ADD COLUMN more TEXT",)))
+        patch.setattr(file, "MIGRATIONS", (*steps, ("ALTER TABLE chats ADD COLUMN more TEXT",)))
         asyncio.run(_open_and_close(place))
     with pytest.raises(LogTooNew):
         asyncio.run(place.open())

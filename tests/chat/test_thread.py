@@ -12,7 +12,7 @@ import pytest
 
 from penstock import events as ev
 from penstock.chat import rows, thread
-from penstock.chat.log import Row
+from penstock.chat.log.protocol import Row
 from penstock.chat.rows import ChatDeleted, Entry, Numbered, Prompted, TurnBegan, TurnEnded
 from penstock.chat.thread import Thread
 from penstock.stream import Stream

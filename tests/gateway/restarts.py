@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.chat.log import Row
-from penstock.chat.sqlite_log import SqliteLog
+from penstock.chat.log.protocol import Row
+from penstock.chat.log.sqlite import SqliteLog
 from penstock.process import GUARD
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"

@@ -25,10 +25,10 @@ from penstock.chat.gateway.pagefiles import PageFiles
 from penstock.chat.gateway.security import Security
 from penstock.chat.gateway.server import Server
 from penstock.chat.gateway.watching import Watches
+from penstock.chat.log.sqlite import SqliteLog
 from penstock.chat.rows import Entry, encode
-from penstock.chat.runtime import Runtime
-from penstock.chat.sqlite_log import SqliteLog
-from penstock.chat.worker import Limits
+from penstock.chat.runtime.limits import Limits
+from penstock.chat.runtime.runtime import Runtime
 from penstock.events import Event
 
 HERE = Path(__file__).parent

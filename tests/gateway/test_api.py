@@ -18,8 +18,8 @@ from penstock import __version__
 from penstock.chat.gateway import bodies
 from penstock.chat.gateway.addresses import ADDRESSES
 from penstock.chat.gateway.refusing import answer
-from penstock.chat.log import LogClosed, LogFailed
-from penstock.chat.worker import Limits
+from penstock.chat.log.protocol import LogClosed, LogFailed
+from penstock.chat.runtime.limits import Limits
 
 DOCS = Path(__file__).parents[2] / "docs" / "gateway-api.md"
 

@@ -21,9 +21,9 @@ from penstock import Stream
 from penstock import events as ev
 from penstock.chat.gateway.stream import PIECE_BYTES
 from penstock.chat.gateway.watching import encode
-from penstock.chat.log import PAGE_ROWS, LogFailed
-from penstock.chat.retention import Retention
+from penstock.chat.log.protocol import PAGE_ROWS, LogFailed
 from penstock.chat.rows import Numbered, Prompted, TurnBegan
+from penstock.chat.runtime.retention import Retention
 from penstock.chat.thread import Thread
 
 CASES = ("text", "thinking", "thinktools", "tools", "toolerror", "parallel")

@@ -11,7 +11,7 @@ from restarts import RECORDINGS
 from watchers import Watcher
 
 from penstock import events as ev
-from penstock.chat.log import Row
+from penstock.chat.log.protocol import Row
 from penstock.chat.rows import Prompted, TurnBegan, TurnEnded, decode
 from penstock.chat.thread import Thread
 from penstock.testing.viewer import Viewer

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from penstock import events as ev
-from penstock.chat.log import Row
+from penstock.chat.log.protocol import Row
 
 Asker = Literal["person", "answer", "heartbeat"]
 """Who asked for a turn: a person's message, a person's answer to a question that ended a turn, the heartbeat."""

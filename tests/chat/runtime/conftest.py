@@ -15,10 +15,10 @@ import pytest
 
 from penstock import config, runner
 from penstock import events as ev
-from penstock.chat.log import EventLog
+from penstock.chat.log.protocol import EventLog
+from penstock.chat.log.sqlite import SqliteLog
 from penstock.chat.rows import ChatDeleted, Numbered, Prompted, TurnBegan, TurnEnded, decode
-from penstock.chat.runtime import Runtime
-from penstock.chat.sqlite_log import SqliteLog
+from penstock.chat.runtime.runtime import Runtime
 from penstock.chat.views import TurnView
 
 TESTS = Path(__file__).parents[2]

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from penstock import config
+from penstock.chat.log.sqlite import SqliteLog
 from penstock.chat.refusals import TooMany
-from penstock.chat.runtime import Runtime
-from penstock.chat.sqlite_log import SqliteLog
+from penstock.chat.runtime.runtime import Runtime
 
 CHATS = 3
 

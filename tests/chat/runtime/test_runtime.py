@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import events as ev
-from penstock.chat.log import Trimmed
+from penstock.chat.log.protocol import Trimmed
 from penstock.chat.refusals import (
     Conflicting,
     Ending,
@@ -21,9 +21,9 @@ from penstock.chat.refusals import (
     Untrusted,
     Wrong,
 )
-from penstock.chat.retention import Retention
 from penstock.chat.rows import ChatDeleted, Prompted, TurnBegan, TurnEnded
-from penstock.chat.worker import Limits
+from penstock.chat.runtime.limits import Limits
+from penstock.chat.runtime.retention import Retention
 
 if TYPE_CHECKING:
     from conftest import Home

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.chat.runtime import Runtime
-from penstock.chat.worker import GAVE_WAY, Limits
+from penstock.chat.runtime.limits import Limits
+from penstock.chat.runtime.runtime import Runtime
+from penstock.chat.runtime.worker import GAVE_WAY
 
 if TYPE_CHECKING:
     from conftest import Home

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import events as ev
-from penstock.chat.index import Chat, Gone
-from penstock.chat.log import EventLog, LogFailed, Row
+from penstock.chat.log.protocol import EventLog, LogFailed, Row
 from penstock.chat.refusals import TooLarge
 from penstock.chat.rows import Prompted, TurnBegan, TurnEnded, encode
-from penstock.chat.worker import Limits
+from penstock.chat.runtime.index import Chat, Gone
+from penstock.chat.runtime.limits import Limits
 from penstock.process import marked
 
 if TYPE_CHECKING:

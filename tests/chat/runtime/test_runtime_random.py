@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.chat.refusals import Refusal
-from penstock.chat.runtime import Runtime
+from penstock.chat.runtime.limits import Limits
+from penstock.chat.runtime.runtime import Runtime
 from penstock.chat.thread import Thread
-from penstock.chat.worker import Limits
 
 if TYPE_CHECKING:
     from conftest import Home

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from penstock.chat.agents import AgentView
 from penstock.chat.gateway import bodies
 from penstock.chat.record import Record
-from penstock.chat.runtime import ChatView
+from penstock.chat.runtime.agents import AgentView
+from penstock.chat.runtime.runtime import ChatView
+from penstock.chat.runtime.workspaces import Workspace
 from penstock.chat.views import Frame
-from penstock.chat.workspaces import Workspace
 
 
 class Address(NamedTuple):

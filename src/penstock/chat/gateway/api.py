@@ -21,7 +21,7 @@ from penstock.chat.gateway.stream import HEADERS, PING_SECONDS, SEND_SECONDS, Ev
 from penstock.chat.gateway.watching import Watches
 from penstock.chat.record import record
 from penstock.chat.refusals import NoSuchTurn, Wrong
-from penstock.chat.runtime import Runtime
+from penstock.chat.runtime.runtime import Runtime
 from penstock.chat.views import TurnView
 from penstock.commands import Allow
 

@@ -9,10 +9,10 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from penstock.chat.gateway.refusing import BodyTooLarge, BodyTooSlow, WrongType
-from penstock.chat.heartbeat import Heartbeat
 from penstock.chat.refusals import Wrong
+from penstock.chat.runtime.heartbeat import Heartbeat
+from penstock.chat.runtime.workspaces import Workspace
 from penstock.chat.views import TurnView
-from penstock.chat.workspaces import Workspace
 from penstock.commands import Allow
 
 MAX_BODY_BYTES = 1024 * 1024

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from penstock.chat.log import PAGE_ROWS, EventLog, LogFailed, Row
-from penstock.chat.runtime import Runtime
+from penstock.chat.log.protocol import PAGE_ROWS, EventLog, LogFailed, Row
+from penstock.chat.runtime.runtime import Runtime
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

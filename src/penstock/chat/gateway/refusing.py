@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from starlette.responses import Response
 
-from penstock.chat.log import LogClosed, LogFailed
+from penstock.chat.log.protocol import LogClosed, LogFailed
 from penstock.chat.refusals import Ending, Refusal
 from penstock.errors import PenstockError, UsageError
 

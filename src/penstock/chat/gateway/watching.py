@@ -18,7 +18,7 @@ import msgspec
 from penstock.chat import rows, views
 from penstock.chat.gateway.metrics import Metrics
 from penstock.chat.gateway.refusing import TooManyRequests
-from penstock.chat.log import Ahead, EventLog, LogClosed, LogFailed, Trimmed, pages
+from penstock.chat.log.protocol import Ahead, EventLog, LogClosed, LogFailed, Trimmed, pages
 from penstock.chat.refusals import Ending, NoSuchChat
 from penstock.chat.thread import Thread
 from penstock.chat.views import Frame

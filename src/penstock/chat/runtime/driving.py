@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from msgspec.structs import replace
 
 from penstock import events as ev
-from penstock.chat.shortening import Shortener
+from penstock.chat.runtime.shortening import Shortener
 from penstock.errors import TransportError
 from penstock.process import marked
 from penstock.runs import Run

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from penstock.chat.log import EventLog, LogFailed, Row, Trimmed
-from penstock.chat.shortening import fitted
+from penstock.chat.log.protocol import EventLog, LogFailed, Row, Trimmed
+from penstock.chat.runtime.shortening import fitted
 from penstock.chat.views import Checkpoint, TurnView
 
 _decoder = msgspec.json.Decoder(Checkpoint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 
-from penstock.chat.log import Row
+from penstock.chat.log.protocol import Row
 
 MAX_BYTES = 4 * 1024 * 1024
 """Of all chats together. Who follows one is a few rows behind, so this is some hundred chats at full speed."""

@@ -16,28 +16,26 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock import runner
-from penstock.chat import heartbeat
-from penstock.chat.agents import AgentView
-from penstock.chat.beats import Beats
-from penstock.chat.checks import allow_of, key_of, made_title, model_of, text_of, title_of
-from penstock.chat.heartbeat import Heartbeat
-from penstock.chat.index import Card, Chat, Index
-from penstock.chat.log import EventLog, LogFailed
+from penstock.chat.log.protocol import EventLog, LogFailed
+from penstock.chat.log.sqlite import clock
 from penstock.chat.refusals import Ending, NoSuchChat, TooMany, Wrong
-from penstock.chat.retention import Retention
 from penstock.chat.rows import Numbered
-from penstock.chat.slots import Slots
-from penstock.chat.sqlite_log import clock
-from penstock.chat.starting import Starter
+from penstock.chat.runtime import heartbeat
+from penstock.chat.runtime.agents import AgentView
+from penstock.chat.runtime.beats import Beats
+from penstock.chat.runtime.checks import allow_of, key_of, made_title, model_of, text_of, title_of
+from penstock.chat.runtime.heartbeat import Heartbeat
+from penstock.chat.runtime.index import Card, Chat, Index
+from penstock.chat.runtime.limits import Limits
+from penstock.chat.runtime.retention import Retention
+from penstock.chat.runtime.slots import Slots
+from penstock.chat.runtime.starting import Starter
+from penstock.chat.runtime.worker import Shared, State, Worker
+from penstock.chat.runtime.workspaces import Workspace, Workspaces
 from penstock.chat.thread import Thread
 from penstock.chat.views import TurnView
-from penstock.chat.worker import Limits, Shared, State, Worker
-from penstock.chat.workspaces import Workspace, Workspaces
 from penstock.commands import Allow
 from penstock.config import Config
-
-RECOVERED_AT_ONCE = 20
-"""So many chats are taken up at the same time when Penstock starts: more would only wait for the disk."""
 
 
 class ChatView(msgspec.Struct, frozen=True):
@@ -136,7 +134,7 @@ class Runtime:
         self._tasks.append(asyncio.create_task(work))
 
     async def _recover(self) -> None:
-        at_once = asyncio.Semaphore(RECOVERED_AT_ONCE)
+        at_once = asyncio.Semaphore(self.limits.recovering)
 
         async def recover(chat: Chat) -> None:
             async with at_once:

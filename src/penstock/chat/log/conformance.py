@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from penstock.chat.log import Ahead, Conflict, EventLog, Row, RowTooLarge, Trimmed, tail
+from penstock.chat.log.protocol import Ahead, Conflict, EventLog, Row, RowTooLarge, Trimmed, tail
 from penstock.errors import UsageError
 
 Open = Callable[[], AbstractAsyncContextManager[EventLog]]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.chat.index import Directory, Index
 from penstock.chat.refusals import OutsideRoots, Untrusted, Wrong
+from penstock.chat.runtime.index import Directory, Index
 from penstock.errors import UsageError
 
 MAX_PATH_CHARS = 4096

@@ -9,13 +9,14 @@ from typing import Literal
 import msgspec
 
 from penstock import events as ev
-from penstock.chat.driving import Drive, sweep
-from penstock.chat.index import Card, Chat
-from penstock.chat.ledger import LOG_ERRORS, Ledger
-from penstock.chat.log import EventLog, LogClosed
+from penstock.chat.log.protocol import EventLog, LogClosed
 from penstock.chat.refusals import Conflicting, Ending, NoSuchTurn, TooLarge, TooMany
 from penstock.chat.rows import Asker, Entry, Prompted, TurnBegan, TurnEnded
-from penstock.chat.slots import Slot, Slots
+from penstock.chat.runtime.driving import Drive, sweep
+from penstock.chat.runtime.index import Card, Chat
+from penstock.chat.runtime.ledger import LOG_ERRORS, Ledger
+from penstock.chat.runtime.limits import Limits
+from penstock.chat.runtime.slots import Slot, Slots
 from penstock.chat.thread import Thread
 from penstock.chat.views import TurnView
 from penstock.errors import PenstockError
@@ -36,22 +37,6 @@ ROW_ROOM = 1024
 
 Row = Entry | ev.Event
 State = Literal["idle", "queued", "running"]
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there may be. Seconds, where it is time."""
-
-    max_runs: int = 4
-    """Agents at work at once; one that waits for a person is none of them. Each is some hundred megabytes."""
-    max_queue: int = 20
-    """Turns of a chat that wait. More is a program that went wrong."""
-    max_chats: int = 1000
-    max_prompt_bytes: int = 512 * 1024
-    """Half of what a request may have, as JSON may double it."""
-    asking_grace: float = 1.0
-    """After a question that the run does not wait for, so long for the agent to answer it itself or to end."""
-    closing: float = 0.4
-    """For the ends of runs that are killed. What is not in the log by then is marked at the next start."""
 
 
 class Shared(msgspec.Struct):

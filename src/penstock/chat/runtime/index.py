@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from penstock.chat.heartbeat import Heartbeat
-from penstock.chat.log import EventLog, LogFailed, Row, Trimmed
+from penstock.chat.log.protocol import EventLog, LogFailed, Row, Trimmed
 from penstock.chat.refusals import NoSuchChat
+from penstock.chat.runtime.heartbeat import Heartbeat
 from penstock.commands import Allow
 
 STREAM = "chats"

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.chat.log import Ahead, Conflict, LogClosed, LogFailed, Row, Trimmed
-from penstock.chat.sqlite_file import Lock, connect, failure, make_file, prepare, sync_folder
+from penstock.chat.log.file import Lock, connect, failure, make_file, prepare, sync_folder
+from penstock.chat.log.protocol import Ahead, Conflict, LogClosed, LogFailed, Row, Trimmed
 from penstock.errors import PenstockError
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.chat.ledger import Ledger
-from penstock.chat.log import LogFailed
+from penstock.chat.log.protocol import LogFailed
+from penstock.chat.runtime.ledger import Ledger
 
 AGAIN_SECONDS = 3600.0
 """How often what is too old is dropped."""

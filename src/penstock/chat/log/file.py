@@ -10,7 +10,7 @@ import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
-from penstock.chat.log import LogFailed
+from penstock.chat.log.protocol import LogFailed
 from penstock.errors import UsageError
 
 APPLICATION = int.from_bytes(b"Pstk", "big")

@@ -113,7 +113,7 @@ class LogFailed(TransportError):
 
 
 class EventLog(Protocol):
-    """A log of events. `penstock.chat.log_conformance.check_log` says whether one keeps these promises.
+    """A log of events. `penstock.chat.log.conformance.check_log` says whether one keeps these promises.
 
     All of it belongs to one event loop. Chats are names as `CHAT` has them; a chat begins with its first row. All raise
     `UsageError` for a name or a number that cannot be, `LogFailed` where the store fails, and `LogClosed`.

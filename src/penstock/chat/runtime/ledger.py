@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
 from penstock import events as ev
-from penstock.chat.checkpoints import Checkpoints
-from penstock.chat.log import Ahead, Conflict, EventLog, LogClosed, LogFailed, Trimmed
+from penstock.chat.log.protocol import Ahead, Conflict, EventLog, LogClosed, LogFailed, Trimmed
 from penstock.chat.refusals import NoSuchTurn
 from penstock.chat.rows import ChatDeleted, Entry, Numbered, Prompted, TurnBegan, TurnEnded, decode
-from penstock.chat.shortening import fitted
+from penstock.chat.runtime.checkpoints import Checkpoints
+from penstock.chat.runtime.shortening import fitted
 from penstock.chat.thread import KEPT_TURNS, Thread
 from penstock.chat.views import TurnView
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from penstock import runner
 from penstock.api import Agent
-from penstock.chat.agents import Agents
-from penstock.chat.environment import environment
-from penstock.chat.index import Chat
-from penstock.chat.workspaces import Workspaces
+from penstock.chat.runtime.agents import Agents
+from penstock.chat.runtime.environment import environment
+from penstock.chat.runtime.index import Chat
+from penstock.chat.runtime.workspaces import Workspaces
 from penstock.config import FILE_NAME, Config
 from penstock.runs import Run
 

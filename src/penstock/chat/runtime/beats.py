@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
-from penstock.chat import heartbeat
-from penstock.chat.log import LogFailed
+from penstock.chat.log.protocol import LogFailed
 from penstock.chat.refusals import Conflicting, Ending
-from penstock.chat.worker import Worker
+from penstock.chat.runtime import heartbeat
+from penstock.chat.runtime.worker import Worker
 from penstock.errors import UsageError
 
 MAX_SLEEP_SECONDS = 60.0

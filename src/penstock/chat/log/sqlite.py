@@ -15,11 +15,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from penstock.chat import sqlite_store
-from penstock.chat.log import MAX_ROW_BYTES, PAGE_ROWS, Bells, LogClosed, Row, check_chat, check_number, check_rows
-from penstock.chat.recent import Recent
-from penstock.chat.sqlite_file import caution
-from penstock.chat.sqlite_store import Readers, Writer
+from penstock.chat.log import store
+from penstock.chat.log.file import caution
+from penstock.chat.log.protocol import (
+    MAX_ROW_BYTES,
+    PAGE_ROWS,
+    Bells,
+    LogClosed,
+    Row,
+    check_chat,
+    check_number,
+    check_rows,
+)
+from penstock.chat.log.recent import Recent
+from penstock.chat.log.store import Readers, Writer
 from penstock.errors import UsageError
 
 READERS = 2
@@ -112,7 +121,7 @@ class SqliteLog:
                 self._recent.add(chat, copied, last=last, at=at)
                 self._bells.ring(chat)
 
-        last: int = await self._change(partial(sqlite_store.append, name=chat, rows=copied, after=after, at=at), made)
+        last: int = await self._change(partial(store.append, name=chat, rows=copied, after=after, at=at), made)
         return last
 
     async def read(self, chat: str, *, after: int = 0, limit: int = PAGE_ROWS) -> list[Row]:
@@ -123,7 +132,7 @@ class SqliteLog:
         self._require_open()
         if (recent := self._recent.read(chat, after, limit)) is not None:
             return recent
-        rows: list[Row] = await self._look(sqlite_store.read, chat, after, limit)
+        rows: list[Row] = await self._look(store.read, chat, after, limit)
         return rows
 
     def bell(self, chat: str) -> asyncio.Event:
@@ -138,14 +147,14 @@ class SqliteLog:
         self._require_open()
         if (recent := self._recent.last(chat)) is not None:
             return recent
-        number: int = await self._look(sqlite_store.last, chat)
+        number: int = await self._look(store.last, chat)
         return number
 
     async def trim(self, chat: str, upto: int) -> None:
         """As `EventLog.trim`. It goes by steps, between which others append; cut off, it has trimmed the oldest."""
         check_chat(chat)
         check_number("upto", upto)
-        change = partial(sqlite_store.trim, name=chat, upto=upto)
+        change = partial(store.trim, name=chat, upto=upto)
         while await self._change(change, lambda _: self._recent.forget(chat)):
             pass
 
@@ -157,7 +166,7 @@ class SqliteLog:
             if value is not None:
                 check_number(name, value)
         before = None if max_age_ms is None else self._now() - max_age_ms
-        upto: dict[str, int] = await self._look(sqlite_store.expired, before, max_bytes)
+        upto: dict[str, int] = await self._look(store.expired, before, max_bytes)
         return upto
 
     async def retain(self, *, max_age_ms: int | None = None, max_bytes: int | None = None) -> dict[str, int]:
@@ -169,7 +178,7 @@ class SqliteLog:
         trimmed = await self.expired(max_age_ms=max_age_ms, max_bytes=max_bytes)
         for chat, upto in trimmed.items():
             await self.trim(chat, upto)
-        while await self._change(sqlite_store.shrink):
+        while await self._change(store.shrink):
             pass
         return trimmed
 
@@ -183,11 +192,11 @@ class SqliteLog:
         path = Path(os.path.abspath(target))
         if path.exists():
             raise UsageError(f"{str(path)!r} is there already", way_out="name a new file for the backup")
-        await self._look(sqlite_store.backup, path)
+        await self._look(store.backup, path)
 
     # --- inside ---
 
-    async def _change(self, change: sqlite_store.Change, made: Callable[[Any], None] | None = None) -> Any:
+    async def _change(self, change: store.Change, made: Callable[[Any], None] | None = None) -> Any:
         """Have it made; `made` is called with its result in the loop, before anybody has it."""
         self._require_open()
         loop = asyncio.get_running_loop()
