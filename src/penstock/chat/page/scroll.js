@@ -33,6 +33,7 @@ export class Stick {
 
   /** Go to the end, and stay there. */
   pin() {
+    this.#gesture = -Infinity; // what scrolls from now on is not what they did before
     this.#set(true);
     this.#follow();
   }

@@ -12,6 +12,8 @@ import { Composer } from "./composer.js";
 import { Missing } from "./states.js";
 import { TurnView, Unsent } from "./turn.js";
 
+const NEAR_TURNS = 8; // the newest, whose layout is kept: one that is put off changes the height for a moment
+
 const GONE = {
   deleted: ["This chat was deleted", "What was said in it is gone."],
   missing: ["There is no such chat", "It was deleted, or the address is not quite right."],
@@ -94,8 +96,8 @@ function Thread({ viewing, chat, app }) {
         ${!thread.known && !thread.unsent.length && html`<p class="status loading"><span
             class="flow"></span>Loading…</p>`}
         ${empty && html`<${Empty} agent=${agent} chat=${chat} />`}
-        ${thread.turns.map((turn) => html`<${TurnView} key=${turn.turn} chat=${viewing.id} turn=${turn}
-            last=${turn.turn === last}
+        ${thread.turns.map((turn, place) => html`<${TurnView} key=${turn.turn} chat=${viewing.id} turn=${turn}
+            last=${turn.turn === last} far=${place < thread.turns.length - NEAR_TURNS}
           question=${question?.turn === turn ? question.hint : null} onEdit=${write} />`)}
         ${thread.unsent.map((it) => html`<${Unsent} key=${it.key} it=${it} onAgain=${again} onEdit=${edit} />`)}
       </div>

@@ -14,20 +14,20 @@ const AGAIN = new Set(["error", "cancelled", "timed_out", "cut_off", "empty"]);
 /** Drawn anew only when its turn changed. */
 export class TurnView extends Component {
   shouldComponentUpdate(next) {
-    const { turn, last, question } = this.props;
-    return next.turn !== turn || next.last !== last || next.question !== question;
+    const { turn, last, far, question } = this.props;
+    return next.turn !== turn || next.last !== last || next.far !== far || next.question !== question;
   }
 
-  render({ chat, turn, question, last, onEdit }) {
+  render({ chat, turn, question, last, far, onEdit }) {
     const done = turn.state === "completed";
     const text = done ? turn.message : turn.reply;
     const words = done ? outcomeWords(turn) : "";
     return html`<article class="turn" data-turn=${turn.turn} data-state=${turn.state} data-outcome=${turn.outcome}
-        data-last=${last || undefined}
+        data-far=${far || undefined}
         aria-label=${`Turn ${turn.turn}`}>
       <${Asked} turn=${turn} chat=${chat} />
       ${turn.state !== "queued" && html`<div class="answer" aria-live="off" aria-busy=${!done}>
-        ${text ? html`<${Markdown} text=${text} growing=${!done} />` : null}
+        ${text ? html`<${Markdown} text=${text} growing=${!done} cut=${done && turn.outcome !== "ok"} />` : null}
         ${!done && turn.status && !question && html`<p class="status"><span
             class="flow"></span><bdi>${line(turn.status)}</bdi></p>`}
         ${question && html`<${Hint} key=${question.id} chat=${chat} hint=${question} ended=${done} />`}
@@ -38,13 +38,14 @@ export class TurnView extends Component {
   }
 }
 
-function Markdown({ text, growing }) {
+/** `cut`: it ends where it was cut off, so its end may be half written for good. */
+function Markdown({ text, growing, cut }) {
   const root = useRef(null);
   const prose = useRef(null);
   useLayoutEffect(() => {
     prose.current ??= new Prose(root.current);
-    prose.current.show(text, growing);
-  }, [text, growing]);
+    prose.current.show(text, growing || cut);
+  }, [text, growing, cut]);
   return html`<div class="prose reply" ref=${root} data-growing=${growing || undefined}></div>`;
 }
 
