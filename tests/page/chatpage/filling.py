@@ -1,0 +1,34 @@
+"""A chat of many turns, made of one that really ran: its rows are written again, each time as another turn."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from penstock import events as ev
+from penstock.chat.log.sqlite import SqliteLog
+from penstock.chat.rows import Entry, Prompted, TurnBegan, decode, encode
+
+
+def repeat(path: Path, chat: str, upto: int) -> None:
+    """Repeat the only turn of a chat, in the log of a server that has ended, until there are so many."""
+    assert path.exists()
+    with ThreadPoolExecutor() as beside:  # the thread of the tests has the browser's loop
+        beside.submit(lambda: asyncio.run(_repeat(path, chat, upto))).result()
+
+
+async def _repeat(path: Path, chat: str, upto: int) -> None:
+    async with await SqliteLog.open(path) as log:
+        rows = [row.what for row in decode(await log.read(chat, limit=10_000)) if row.what is not None]
+        last = len(rows)
+        for turn in range(2, upto + 1):
+            last = await log.append(chat, encode([_as_turn(row, turn) for row in rows]), after=last)
+
+
+def _as_turn(row: Entry | ev.Event, turn: int) -> Entry | ev.Event:
+    if isinstance(row, Prompted):
+        return replace(row, turn=turn, text=f"prompt number {turn}", key=None)
+    return replace(row, turn=turn) if isinstance(row, TurnBegan) else row

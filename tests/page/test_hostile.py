@@ -1,0 +1,156 @@
+"""What an agent or a person writes is text: it runs nothing, loads nothing, and hides nothing of the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from chatpage.server import Server
+from chatpage.thread import PATIENCE, Thread
+from playwright.sync_api import expect
+
+Open = Callable[..., Thread]
+HARM = """element => {
+    const harmful = 'script, img, picture, svg, math, iframe, frame, object, embed, form, input, textarea, select, '
+        + 'style, link, meta, base, video, audio, template, dialog, noscript, [style], [id], [name], [srcdoc], '
+        + '[target=_top]';
+    const found = [...element.querySelectorAll(harmful)].map((it) => it.outerHTML.slice(0, 120));
+    for (const it of element.querySelectorAll('*')) {
+        for (const { name, value } of it.attributes) {
+            const leads = /^\\s*(javascript|data|vbscript|file):/i.test(value);
+            if (name.startsWith('on') || leads) found.push(`${name}=${value}`);
+        }
+    }
+    return found;
+}"""
+"""What stands in an element that must not be there."""
+INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+PROMPT = (
+    "<img src=x onerror=\"window.hurt='prompt'\"><script>window.hurt='prompt'</script> "
+    "\x1b[31mred\x1b]0;title\x07 \u202egnirts\u202c **not bold** [link](javascript:alert(1))"
+)
+
+
+def is_harmless(thread: Thread, place: str) -> None:
+    """Nothing in this part of the page can run, load or lie, and nothing did run."""
+    part = thread.page.locator(place)
+    assert part.evaluate(HARM) == []
+    assert INVISIBLE.search(part.text_content() or "") is None
+    assert thread.page.evaluate("() => window.hurt") is None
+    links: list[list[str]] = part.evaluate(
+        "element => [...element.querySelectorAll('.prose a')].map((it) => [it.getAttribute('href'), it.rel, it.target])"
+    )
+    for href, rel, target in links:
+        assert re.match(r"https?://|mailto:", href), href
+        assert {"noopener", "noreferrer"} <= set(rel.split()), rel
+        assert target == "_blank"
+
+
+def test_a_reply_that_means_harm(at: Open) -> None:
+    """Scripts, handlers, frames, forms, styles, links, clobbered names, bidi and escapes: text, or gone, always."""
+    thread = at("hostile")
+    # What is harmful for the blink of an eye has run: every state that the reply passes through is looked at.
+    thread.page.evaluate(
+        f"""() => {{
+            const harm = {HARM};
+            window.harmful = [];
+            const look = () => {{
+                for (const it of document.querySelectorAll('.reply')) window.harmful.push(...harm(it));
+            }};
+            const all = {{ childList: true, subtree: true, attributes: true, characterData: true }};
+            new MutationObserver(look).observe(document.body, all);
+        }}"""
+    )
+    thread.ask("be evil")
+    assert thread.page.evaluate("() => window.harmful") == []
+    is_harmless(thread, ".turn[data-turn='1'] .answer .prose")
+    words = thread.words(1)
+    assert words.rstrip().endswith("END-OF-REPLY")
+    assert '<script>window.hurt = "script"; alert("script")</script>' in words
+    assert "<script>window.hurt='entity'</script>" in words
+    expect(thread.composer).to_be_visible()
+    for link in thread.reply(1).locator("a").all():
+        assert "invalid" in (link.get_attribute("href") or "")
+    thread.page.reload()
+    thread.ready()
+    is_harmless(thread, ".turn[data-turn='1'] .answer .prose")
+    thread.turn(1).locator(".to-record").click()
+    expect(thread.page.locator("[data-kind=text] .prose")).to_contain_text("END-OF-REPLY")
+    assert thread.page.locator(".items .prose").evaluate(HARM) == []
+
+
+def test_links_that_are_good_go_out_without_a_trace(at: Open) -> None:
+    """Links of the web stay links, in a tab of their own, without an opener and without a referrer."""
+    thread = at("hostile")
+    thread.ask("be evil")
+    good = thread.reply(1).get_by_role("link", name="good")
+    expect(good).to_have_attribute("href", "https://example.invalid/good")
+    expect(good).to_have_attribute("rel", re.compile("noopener"))
+    # Nothing that is not https? or mailto is a link, whatever its words are.
+    for name in ("a script", "another", "third", "file", "vb", "a reference"):
+        expect(thread.reply(1).get_by_role("link", name=name, exact=True)).to_have_count(0)
+
+
+def test_a_prompt_of_html_and_escapes(at: Open, server: Server) -> None:
+    """A prompt is shown as it was written: in the thread, in the list, as the title, in the record."""
+    thread = at("quick")
+    thread.ask(PROMPT)
+    for place in (".turn .asked", ".head-text", ".entries"):
+        is_harmless(thread, place)
+    expect(thread.turn(1).locator(".prompt")).to_contain_text("<script>window.hurt='prompt'</script>")
+    expect(thread.turn(1).locator(".prompt")).to_contain_text("**not bold** [link](javascript:alert(1))")
+    expect(thread.page.get_by_role("heading", level=1)).to_contain_text("<img src=x", timeout=PATIENCE)
+    assert INVISIBLE.search(thread.page.title()) is None
+    thread.turn(1).locator(".to-record").click()
+    expect(thread.page.locator(".record-prompt")).to_contain_text("<img src=x")
+    is_harmless(thread, ".record-prompt")
+
+
+def test_names_that_mean_harm(at: Open, server: Server) -> None:
+    """Titles and models of a chat are one line of text, wherever they are."""
+    thread = at("quick")
+    server.ask("PATCH", f"/api/chats/{thread.chat}", {"title": "<b onclick=x>\u202etitle\nof two lines"})
+    thread.page.reload()
+    thread.ready()
+    expect(thread.page.get_by_role("heading", level=1)).to_have_text("<b onclick=x>title of two lines")
+    for place in (".head-text", ".entries"):
+        is_harmless(thread, place)
+
+
+@pytest.mark.parametrize("agent", ["deep", "line"])
+def test_replies_that_are_hard_to_read(at: Open, agent: str) -> None:
+    """Lists of 150 levels, a table of 9,000 cells, marks without an end, a line of a megabyte: all is shown."""
+    thread = at(agent)
+    thread.ask("be difficult")
+    expect(thread.reply(1)).to_contain_text("END-OF-REPLY", timeout=PATIENCE)
+    assert thread.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    if agent == "deep":
+        assert thread.page.locator(".turn[data-turn='1'] td").count() > 8000
+
+
+def test_no_page_of_another_origin_is_let_in(at: Open, server: Server) -> None:
+    """What the page may do at all is little: the answer's policy, and what the browser makes of it."""
+    thread = at("quick")
+    answer: Any = thread.page.request.get(server.url)
+    policy = answer.headers["content-security-policy"]
+    for part in (
+        "default-src 'none'",
+        "script-src 'self'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    ):
+        assert part in policy
+    thread.device.allow(re.compile("policy:|Content Security Policy|TrustedScript|Refused"))
+    tried = thread.page.evaluate(
+        """async () => {
+            const made = document.createElement("script");
+            let trusted = "let in";
+            try { made.text = "window.hurt = 'inline'"; } catch { trusted = "refused"; }
+            const out = await fetch("https://evil.invalid/").then(() => "let out", () => "refused");
+            return [trusted, out];
+        }"""
+    )
+    assert tried == ["refused", "refused"]
+    thread.device.problems[:] = [it for it in thread.device.problems if "evil.invalid" not in it]

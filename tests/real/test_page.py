@@ -1,0 +1,87 @@
+"""A real agent, chatted with in a real browser: page, server, agent and model server are all there is, and all real.
+
+With `make test-chat`, which sets `PENSTOCK_CHAT` as well.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+if not os.environ.get("PENSTOCK_CHAT"):
+    pytest.skip("PENSTOCK_CHAT=1 runs the tests of the page in a browser: make test-chat", allow_module_level=True)
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "page"))
+
+import scenarios
+from chatpage.device import CUT, chromium, device
+from chatpage.server import Server
+from chatpage.thread import PATIENCE, Thread
+from install import NotInstalled
+from playwright.sync_api import expect
+from setups import KEPT, Bench, Target, bench
+
+AGENT = Target("pi", "exec")
+
+
+class Stage(NamedTuple):
+    """The page at its beginning, and all behind it."""
+
+    thread: Thread
+    server: Server
+    at: Bench
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    """A browser that is signed in to a server which finds one real agent, and that agent its model."""
+    with ExitStack() as stack:
+        try:
+            at = stack.enter_context(bench(AGENT, tmp_path))
+        except NotInstalled as error:
+            pytest.skip(str(error))
+        config = tmp_path / "penstock.toml"
+        config.touch()
+        # The agents of a server get no variable that was not named.
+        flags = [f"--env={name}" for name in at.env if name not in (*KEPT, "PATH", "HOME")]
+        server = Server(tmp_path / "serve", config, env=at.env, root=at.folder, flags=flags)
+        stack.callback(server.end)
+        opened = stack.enter_context(device(stack.enter_context(chromium())))
+        yield Stage(Thread(opened, server).enter(), server, at)
+
+
+def test_a_real_agent_in_a_real_browser(stage: Stage) -> None:
+    """Rounds of tools end in one message and a record, a reply is seen as it is written, a restart does no harm."""
+    thread, page, model = stage.thread, stage.thread.page, stage.at.server
+    thread.device.allow(CUT, "status of 503")  # the restart
+    page.get_by_label("Agent").select_option(AGENT.name)
+    thread.say("scenario=tools please")
+    thread.ended(1)
+    assert thread.words(1).strip() == scenarios.texts("tools")[-1].replace("`", "")
+    assert (stage.at.folder / "notes.txt").read_text("utf-8").rstrip("\n") == scenarios.NOTES.rstrip("\n")
+    statuses = [line for sample in thread.of(1) for line in sample.status]
+    assert "Working…" in statuses
+    assert all(len(sample.replies) <= 1 and len(sample.status) <= 1 for sample in thread.of(1))
+
+    model.close_gate()
+    thread.say("scenario=slow now")
+    thread.writes(2, scenarios.FIRST_HALF.strip())
+    assert scenarios.SECOND_HALF not in thread.words(2)
+    model.gate.set()
+    thread.ended(2)
+    assert thread.words(2).strip() == (scenarios.FIRST_HALF + scenarios.SECOND_HALF).strip()
+
+    stage.server.restart()
+    thread.say("scenario=history please")
+    thread.ended(3)
+    assert thread.words(3).strip() == scenarios.history(["tools", "slow", "history"])
+
+    thread.turn(1).locator(".to-record").click()
+    expect(page.locator("[data-kind=call]")).to_have_count(2, timeout=PATIENCE)
+    expect(page.locator("[data-kind=text]")).to_contain_text(["I will look", "Now I write", "All done"])
