@@ -10,7 +10,23 @@ from typing import Any
 
 Frame = dict[str, Any]
 
+FIELDS = {
+    "snapshot": {"number", "turns", "earlier"},
+    "prompted": {"turn", "prompt", "by", "asked_at", "key"},
+    "streaming": {"turn", "status", "hint", "began_at"},
+    "thinking": {"turn", "content"},
+    "final_message_start": {"turn"},
+    "assistant": {"turn", "content", "delta", "offset", "replace"},
+    "completed": {"turn", "message", "outcome", "completed_at", "reason", "hint"},
+    "recorded": {"turn", "steps", "duration_ms", "usage", "cost_usd", "agent", "model"},
+    "deleted": set(),
+    "goodbye": set(),
+}
+"""Each type of frame, with the fields that it may have."""
+
 WHILE_RUNNING = ("status", "reply", "hint")
+OF_SNAPSHOTS = ("first", "last", "agent", "model")
+"""What a snapshot tells of a turn, and the frames do not, or later."""
 
 
 class FrameError(AssertionError):
@@ -24,7 +40,10 @@ class Viewer:
         self.number: int | None = None
         """The id to come back with; None before the first."""
         self.turns: dict[int, dict[str, Any]] = {}
+        """What is known of each turn, as TURN of the document has it."""
+        self.earlier = False
         self.deleted = False
+        self.goodbye = False
         self.snapshots = 0
 
     def take(self, frame: Frame, id: int | None = None) -> None:
@@ -33,83 +52,99 @@ class Viewer:
         Raises:
             FrameError: it cannot come here.
         """
-        self._require(not self.deleted, "a frame after `deleted`")
+        require(not self.deleted, "a frame after `deleted`")
+        fields = dict(frame)
+        kind = fields.pop("type")
+        require(kind in FIELDS, f"a frame of the unknown type {kind!r}")
+        require(set(fields) <= FIELDS[kind], f"`{kind}` with {set(fields) - FIELDS[kind]}")
         if id is not None:
-            self._require(self.number is None or id > self.number, f"the id {id} after {self.number}")
+            anew = kind == "snapshot" or self.number is None or id > self.number
+            require(anew, f"the id {id} after {self.number}")
             self.number = id
-        kind = frame["type"]
-        if kind == "snapshot":
-            self._snapshot(frame, id)
-        elif kind == "prompted":
-            self._require(frame["turn"] not in self.turns, "a second `prompted`")
-            self.turns[frame["turn"]] = {"state": "queued", "prompt": frame["prompt"], "by": frame["by"]}
-        elif kind == "deleted":
-            self.deleted = True
-        elif kind != "goodbye":
-            self._turn(kind, frame, self.turns[frame["turn"]])
-
-    def _snapshot(self, frame: Frame, id: int | None) -> None:
-        self._require(id == frame["number"], "a snapshot whose id is not its number")
-        self.snapshots += 1
-        self.turns = {}
-        for turn in frame["turns"]:
-            kept = {key: turn[key] for key in (*WHILE_RUNNING, "message", "outcome", "reason", "steps") if key in turn}
-            first = {"state": turn.get("state", "queued"), "prompt": turn["prompt"], "by": turn.get("by", "person")}
-            self.turns[turn["turn"]] = first | kept | ({"recorded": True} if turn.get("recorded") else {})
-
-    def _turn(self, kind: str, frame: Frame, turn: dict[str, Any]) -> None:
-        state = turn["state"]
-        if kind == "recorded":
-            self._require(state == "completed" and "recorded" not in turn, "`recorded` of a turn that is not completed")
-            turn.update(recorded=True, steps=frame["steps"])
-            return
-        self._require(state != "completed", f"`{kind}` after `completed`")
-        if kind == "streaming":
-            turn.update(state="running", status=frame["status"])
-            turn.pop("hint", None)
-            if "hint" in frame:
-                turn["hint"] = frame["hint"]
-        elif kind == "completed":
-            for key in WHILE_RUNNING:
-                turn.pop(key, None)
-            turn.update(state="completed", message=frame["message"], outcome=frame["outcome"])
-            turn.update({key: frame[key] for key in ("reason", "hint") if key in frame})
-        else:
-            self._require(state == "running", f"`{kind}` of a turn that does not run")
-            self._reply(kind, frame, turn)
-
-    def _reply(self, kind: str, frame: Frame, turn: dict[str, Any]) -> None:
-        if kind == "thinking":
-            self._require(bool(frame["content"]), "an empty `thinking`")
-            turn["status"] = "Thinking…"
-        elif kind == "final_message_start":
-            self._require("reply" not in turn, "a second `final_message_start`")
-            turn.update(reply="", status=None)
-        else:
-            self._require(kind == "assistant", f"a frame of the unknown type {kind!r}")
-            self._require("reply" in turn, "`assistant` before `final_message_start`")
-            turn.update(reply=self._grown(frame, turn["reply"]), status=None)
-
-    def _grown(self, frame: Frame, before: str) -> str:
-        if "content" in frame:
-            text: str = frame["content"]
-            self._require(frame.get("replace", False) or text.startswith(before), "text that does not go on")
-            return text
-        offset: int = frame["offset"]
-        self._require(offset <= len(before), f"text from {offset} on, where {len(before)} characters are known")
-        whole: str = before[:offset] + frame["delta"]
-        self._require(frame.get("replace", False) or whole.startswith(before), "text that does not go on")
-        return whole
+        getattr(self, f"_{kind}")(fields)
 
     @property
     def seen(self) -> dict[int, dict[str, Any]]:
         """What is on the page, for a comparison: what stands nowhere is left out."""
         return {
-            number: {key: value for key, value in turn.items() if value not in (None, "", 0) or key == "reply"}
+            number: {
+                key: value
+                for key, value in turn.items()
+                if key not in OF_SNAPSHOTS and (value not in (None, "", 0, False) or key == "reply")
+            }
             for number, turn in self.turns.items()
         }
 
-    @staticmethod
-    def _require(right: bool, what: str) -> None:
-        if not right:
-            raise FrameError(what)
+    # --- frames ---
+
+    def _snapshot(self, frame: Frame) -> None:
+        require(frame["number"] == self.number, "a snapshot whose id is not its number")
+        self.snapshots += 1
+        self.earlier = frame.get("earlier", False)
+        self.turns = {turn["turn"]: {"by": "person", "state": "queued", **turn} for turn in frame["turns"]}
+        require([*self.turns] == sorted(self.turns), "turns that are not in order")
+
+    def _prompted(self, frame: Frame) -> None:
+        require(frame["turn"] not in self.turns, "a second `prompted`")
+        self.turns[frame["turn"]] = {**frame, "state": "queued"}
+
+    def _streaming(self, frame: Frame) -> None:
+        turn = self._turn(frame, "queued", "running")
+        require(("began_at" in frame) == (turn["state"] == "queued"), "only the first `streaming` says when it began")
+        turn.pop("hint", None)
+        turn.update(frame, state="running")
+
+    def _thinking(self, frame: Frame) -> None:
+        require(bool(frame["content"]), "an empty `thinking`")
+        self._turn(frame, "running")["status"] = "Thinking…"
+
+    def _final_message_start(self, frame: Frame) -> None:
+        turn = self._turn(frame, "running")
+        require("reply" not in turn, "a second `final_message_start`")
+        turn.update(reply="", status=None)
+
+    def _assistant(self, frame: Frame) -> None:
+        turn = self._turn(frame, "running")
+        require("reply" in turn, "`assistant` before `final_message_start`")
+        require(("content" in frame) != ("delta" in frame), "`content` or `delta`, and one of them")
+        before: str = turn["reply"]
+        if "content" in frame:
+            reply = frame["content"]
+        else:
+            require(frame["offset"] <= len(before), f"text from {frame['offset']} on: {len(before)} are known")
+            reply = before[: frame["offset"]] + frame["delta"]
+        require(frame.get("replace", False) or reply.startswith(before), "text that does not go on")
+        turn.update(reply=reply, status=None)
+
+    def _completed(self, frame: Frame) -> None:
+        turn = self._turn(frame, "queued", "running")
+        for name in WHILE_RUNNING:
+            turn.pop(name, None)
+        turn.update(frame, state="completed")
+
+    def _recorded(self, frame: Frame) -> None:
+        turn = self._turn(frame, "completed")
+        require(not turn.get("recorded"), "a second `recorded`")
+        turn.update(frame, recorded=True)
+
+    def _deleted(self, _frame: Frame) -> None:
+        self.deleted = True
+
+    def _goodbye(self, _frame: Frame) -> None:
+        self.goodbye = True
+
+    def _turn(self, frame: Frame, *states: str) -> dict[str, Any]:
+        require(frame["turn"] in self.turns, f"turn {frame['turn']}, of which nothing is known")
+        turn = self.turns[frame["turn"]]
+        require(turn["state"] in states, f"a frame that cannot come to a turn that is {turn['state']}")
+        return turn
+
+
+def require(right: bool, what: str) -> None:
+    """Object, where it is not right.
+
+    Raises:
+        FrameError: it is not.
+    """
+    if not right:
+        raise FrameError(what)
