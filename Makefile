@@ -20,7 +20,8 @@ test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto $(ARGS)
 
 test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cuts, kills; needs chromium, or PENSTOCK_CHROMIUM=…
-	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page tests/gateway/test_cuts.py tests/gateway/test_kills.py -n auto -rs $(ARGS)
+	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/gateway/test_cuts.py tests/gateway/test_kills.py -n auto $(ARGS)
+	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page -n auto -rs $(ARGS)
 	$(BIN)/python tests/real/install.py pi || echo "Its test is skipped." >&2
 	PENSTOCK_CHAT=1 PENSTOCK_REAL=pi tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rs $(ARGS)
 

@@ -52,7 +52,9 @@ class Server:
         self._env = {name: os.environ[name] for name in KEPT if name in os.environ}
         self._env |= {"HOME": str(home), "PENSTOCK_CONFIG": str(config), **(env or {})}
         self._process: subprocess.Popen[str] | None = None
-        self._argv = [*program, "serve", f"--port={self.port}", f"--root={self.root}", f"--data={self.data}", *flags]
+        # More places than chats: some tests leave an agent at its gate, which must not hold up the others.
+        fixed = [f"--port={self.port}", f"--root={self.root}", f"--data={self.data}", "--max-runs=100"]
+        self._argv = [*program, "serve", *fixed, *flags]
         self.said: list[str] = []
         self.start()
         if trusted:

@@ -2,7 +2,7 @@
 
 import { api, newKey, onSignedOut } from "./api.js";
 import { keep, keepFacts, keptFacts } from "./keeping.js";
-import { EMPTY, running } from "./reducer.js";
+import { asked, EMPTY, running } from "./reducer.js";
 import { line } from "./text.js";
 import { useLayoutEffect, useState } from "./ui.js";
 import { Viewing } from "./viewing.js";
@@ -235,7 +235,8 @@ function view(id) {
     if (viewing.line === "signed_out") return set({ signedIn: false, viewing: null });
     if (viewing.line === "deleted") set({ chats: state.chats.filter((chat) => chat.id !== id), dialog: null });
     // The list says the same of this chat as the thread does, at once.
-    const now = `${running(viewing.chat)?.turn}/${viewing.chat.turns.at(-1)?.turn}`;
+    const { chat } = viewing;
+    const now = [running(chat)?.turn, chat.turns.at(-1)?.turn, asked(chat)?.hint.id].join("/");
     if (busy !== now) sawThread(id, viewing.chat);
     if (busy !== null && busy !== now) setTimeout(refresh, REFRESH_MS);
     busy = now;
