@@ -17,7 +17,7 @@ page: ## fetch what the chat's page loads from npm
 	@$(PYTHON) page/vendor.py
 
 test: $(VENV)/.dev ## run all tests
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cuts, kills; needs chromium, or PENSTOCK_CHROMIUM=…
 	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/gateway/test_cuts.py tests/gateway/test_kills.py -n auto $(ARGS)

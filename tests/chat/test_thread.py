@@ -22,7 +22,7 @@ from penstock.testing.viewer import Viewer
 if TYPE_CHECKING:
     from conftest import Recording
 
-MANY = 40
+MANY = 24
 """Of a longer recording, viewers come back at so many places only."""
 
 
