@@ -145,7 +145,8 @@ class Penstock(Contender):
         from penstock.chat.gateway.security import Security
         from penstock.chat.gateway.watching import Watches
         from penstock.chat.log.sqlite import SqliteLog
-        from penstock.chat.runtime.runtime import Limits, Runtime
+        from penstock.chat.runtime.limits import Limits
+        from penstock.chat.runtime.runtime import Runtime
         from penstock.config import load
 
         self.stack = contextlib.AsyncExitStack()
@@ -310,7 +311,7 @@ def say(value: Any) -> None:
 
 def main() -> None:
     name = sys.argv[1]
-    if name in ("bare-fast", "sse-starlette"):
+    if name != "bare":  # Penstock's own loop is uvloop's too
         import uvloop
 
         uvloop.run(contend(name))
