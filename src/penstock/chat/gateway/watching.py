@@ -35,6 +35,9 @@ LINGER_SECONDS = 15.0
 MAX_KEPT = 32
 """Encoded steps that are kept for other viewers. Most viewers of a chat stand at one place."""
 
+POLL_SECONDS = 5.0
+"""How long a watch waits for a bell that was lost: a log of this process loses none."""
+
 RESTARTS = 3
 """So often a watch begins anew where rows were trimmed before it read them; then its viewers do."""
 
@@ -158,7 +161,7 @@ class Watch:
         there = await self._log.last(self.chat)
         if thread.number >= there:
             self._begin()
-        async for page in pages(self._log, self.chat, after=thread.number):
+        async for page in pages(self._log, self.chat, after=thread.number, poll=POLL_SECONDS):
             at_once = thread.take(rows.decode(page))
             self.over = thread.deleted
             if not self.ready and thread.number >= there:
