@@ -84,8 +84,8 @@ def test_only_whole_turns_are_dropped(place: Place) -> None:
             assert await again.trim(11) == 11
             assert [view.turn for view in (await again.turns(None, 10))[0]] == [5]
             with pytest.raises(NoSuchTurn):
-                await again.rows(3)
-            assert len(await again.rows(5)) == 3
+                await again.turn(3)
+            assert len((await again.turn(5))[1]) == 3
 
     asyncio.run(use())
 

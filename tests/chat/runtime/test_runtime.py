@@ -275,7 +275,9 @@ def test_a_session_is_kept_once_the_agent_spoke(home: Home) -> None:
             for number in (1, 2):
                 await runtime.prompt(made.id, "hi")
                 async with asyncio.timeout(30):
-                    while not any(isinstance(row.what, ev.RunStarted) for row in await runtime.rows(made.id, number)):
+                    while not any(
+                        isinstance(row.what, ev.RunStarted) for row in (await runtime.turn(made.id, number))[1]
+                    ):
                         await asyncio.sleep(0.01)
                 await runtime.stop(made.id)
                 await home.settled(runtime, made.id)
@@ -316,7 +318,7 @@ def test_what_is_refused_changes_nothing(home: Home) -> None:
             with pytest.raises(NoSuchChat):
                 await runtime.prompt("../" + made.id, "hi")
             with pytest.raises(NoSuchTurn):
-                await runtime.rows(made.id, 1)
+                await runtime.turn(made.id, 1)
             with pytest.raises(Conflicting):
                 await runtime.answer(made.id, "q", "yes")
             for changes in ({"agent": "claude"}, {"heartbeat": {"minutes": 0, "prompt": "x"}}, {"heartbeat": 5}):
@@ -445,9 +447,9 @@ def test_old_turns_are_dropped_whole(home: Home) -> None:
             time[0] += 100_000
             await runtime.retain(retention)
             assert [turn.turn for turn in (await runtime.turns(made.id))[0]] == [4]
-            assert [type(row.what) for row in await runtime.rows(made.id, 4)][:2] == [Prompted, TurnBegan]
+            assert [type(row.what) for row in (await runtime.turn(made.id, 4))[1]][:2] == [Prompted, TurnBegan]
             with pytest.raises(NoSuchTurn):
-                await runtime.rows(made.id, 3)
+                await runtime.turn(made.id, 3)
             assert await log.last(made.id) == last
             assert await runtime.prompt(made.id, "5") == (5, True)
             await home.settled(runtime, made.id)
@@ -466,13 +468,13 @@ def test_the_rows_of_a_turn_are_its_own(home: Home) -> None:
             await runtime.prompt(made.id, "2")
             await home.settled(runtime, made.id)
             for turn in (1, 2):
-                rows = [row.what for row in await runtime.rows(made.id, turn)]
+                rows = [row.what for row in (await runtime.turn(made.id, turn))[1]]
                 assert [what.turn for what in rows if isinstance(what, Prompted | TurnBegan)] == [turn, turn]
                 assert [what.outcome for what in rows if isinstance(what, ev.RunEnded)] == ["ok"]
                 assert rows[-1] is not None
                 assert not [what for what in rows if isinstance(what, ChatDeleted)]
             everything = await home.rows(made.id, runtime._log)
-            assert len(everything) == sum([len(await runtime.rows(made.id, turn)) for turn in (1, 2)])
+            assert len(everything) == sum([len((await runtime.turn(made.id, turn))[1]) for turn in (1, 2)])
 
     asyncio.run(chat())
 

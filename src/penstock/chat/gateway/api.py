@@ -20,9 +20,8 @@ from penstock.chat.gateway.security import Security, is_https
 from penstock.chat.gateway.stream import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream
 from penstock.chat.gateway.watching import Watches
 from penstock.chat.record import record
-from penstock.chat.refusals import NoSuchTurn, Wrong
+from penstock.chat.refusals import Wrong
 from penstock.chat.runtime.runtime import Runtime
-from penstock.chat.views import TurnView
 from penstock.commands import Allow
 
 PAGE_TURNS, MAX_PAGE_TURNS = 50, 200
@@ -167,8 +166,7 @@ class Api:
         form = request.query_params.get("format", "json")
         if form not in ("json", "ndjson"):
             raise Wrong("the record has no such format", expected="format=json or format=ndjson")
-        view = await self._turn(chat, turn)
-        rows = await self.runtime.rows(chat, turn)
+        view, rows = await self.runtime.turn(chat, turn)
         if form == "json":
             made = await asyncio.to_thread(lambda: msgspec.json.encode(record(view, rows)))
             return Response(made, headers=NO_STORE, media_type="application/json")
@@ -193,12 +191,6 @@ class Api:
         after = int(last) if NUMBER.fullmatch(last) else None  # what was never given leads to a snapshot
         deltas = request.query_params.get("delta") == "1"
         return EventStream(self.watches, chat, after=after, deltas=deltas, ping=self._ping, patience=self._patience)
-
-    async def _turn(self, chat: str, turn: int) -> TurnView:
-        found, _ = await self.runtime.turns(chat, before=turn + 1, limit=1)
-        if not found or found[-1].turn != turn:
-            raise NoSuchTurn("there is no such turn", expected="the number of a turn that is kept")
-        return found[-1]
 
 
 class _Heads(Response):

@@ -69,8 +69,8 @@ class Ledger:
         views = [view for _, view in sorted(found.items())]
         return views[-limit:], len(views) > limit
 
-    async def rows(self, turn: int) -> list[Numbered]:
-        """The rows of one turn, as far as it is by now.
+    async def turn(self, turn: int) -> tuple[TurnView, list[Numbered]]:
+        """One turn, and its rows, as far as it is by now.
 
         Raises:
             NoSuchTurn: there is none, or it is no longer kept.
@@ -87,7 +87,7 @@ class Ledger:
                 raise NoSuchTurn(f"the record of turn {turn} is no longer kept") from error
             after = page[-1].number
             found += page
-        return list(_of(turn, (row for row in found if row.number <= end)))
+        return view, list(_of(turn, (row for row in found if row.number <= end)))
 
     async def current(self) -> Thread:
         """The chat as the log has it now.

@@ -212,13 +212,13 @@ class Runtime:
         """
         return await self._worker(id).ledger.fresh()
 
-    async def rows(self, id: str, turn: int) -> list[Numbered]:
-        """The rows of one turn, as far as it is by now.
+    async def turn(self, id: str, turn: int) -> tuple[TurnView, list[Numbered]]:
+        """One turn, and its rows, as far as it is by now.
 
         Raises:
             NoSuchChat, NoSuchTurn: there is none, or it is no longer kept.
         """
-        return await self._worker(id).ledger.rows(turn)
+        return await self._worker(id).ledger.turn(turn)
 
     # --- chats come, change and go ---
 

@@ -330,7 +330,7 @@ class Worker:
     async def _sweep(self, turn: int) -> None:
         """Kill what may be left of a run whose guard was killed as well."""
         try:
-            rows = await self.ledger.rows(turn)
+            _, rows = await self.ledger.turn(turn)
         except NoSuchTurn:
             return  # its first rows were trimmed
         for row in rows:
