@@ -22,6 +22,28 @@ Outcome = Literal["ok", "error", "cancelled", "timed_out", "cut_off", "empty"]
 ToolKind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"]
 """ACP's list of tool kinds."""
 
+Ask = Literal[
+    "command",  # run a command
+    "edit",  # change, move or delete a file
+    "outside",  # work outside the directory of the run
+    "network",  # use the network
+    "tool",  # use any other tool
+    "choice",  # choose one of the options
+    "text",  # answer in words
+]
+"""What a question is about."""
+
+OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always", "choice"]
+"""What an option of a question does. `choice` is an answer that is no permission."""
+
+AnsweredBy = Literal[
+    "person",
+    "allow",  # what was allowed in advance
+    "nobody",  # nobody could be asked, so it was rejected
+    "withdrawn",  # the agent, or the end of its turn, took the question back
+]
+"""Who answered a question."""
+
 NoticeCode = Literal[
     "retry",  # the agent tries a model call again
     "rate_limit",
@@ -65,6 +87,14 @@ class PlanItem(msgspec.Struct, frozen=True):
 
     text: str
     status: Literal["pending", "in_progress", "completed"]
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One answer that a question offers. `id` is unique in its question; `label` is for people."""
+
+    id: str
+    label: str
+    kind: OptionKind
 
 
 class Base(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -192,20 +222,33 @@ class Notice(Base, frozen=True, omit_defaults=True, tag="notice"):
     text: str
 
 
-class HintRequested(Base, frozen=True, omit_defaults=True, tag="hint_requested"):
-    """The agent asks a person. `blocking`: the route can take the answer and the run waits for it."""
+class QuestionAsked(Base, frozen=True, omit_defaults=True, tag="question_asked"):
+    """The agent asks a person. `blocking`: the route can take the answer and the run waits for it.
+
+    `options` are in one order for all agents: by their kind, as `OptionKind` lists them.
+    """
 
     id: str
     text: str
     blocking: bool
-    options: list[str] | None = None
+    ask: Ask
+    options: list[Option] | None = None
+    free_text: bool = False
+    """Words of one's own are an answer as well; to a permission, they reject it and go to the agent."""
+    call_id: str | None = None
+    """The call that needs the permission."""
+    tool_kind: ToolKind | None = None
+    title: str | None = None
+    """The command, the path, the address: what a permission is about, in one line."""
 
 
-class HintAnswered(Base, frozen=True, omit_defaults=True, tag="hint_answered"):
-    """The question `id` was answered."""
+class QuestionAnswered(Base, frozen=True, omit_defaults=True, tag="question_answered"):
+    """The question `id` was answered: by the option with the id `option`, in words (`text`), or not at all."""
 
     id: str
-    text: str
+    by: AnsweredBy
+    option: str | None = None
+    text: str | None = None
 
 
 class Unknown(Base, frozen=True, omit_defaults=True, tag="unknown"):
@@ -261,8 +304,8 @@ Event = (
     | PlanChanged
     | UsageReported
     | Notice
-    | HintRequested
-    | HintAnswered
+    | QuestionAsked
+    | QuestionAnswered
     | Unknown
     | Malformed
     | Replied

@@ -27,12 +27,12 @@ from penstock.agents.base import Dialogue
 from penstock.contract.ending import Exit
 from penstock.crossing import Orders, Outbox
 from penstock.errors import AgentNotFound, PenstockError, TransportError
-from penstock.events import Event, HintAnswered, HintRequested, MessageStarted, Replied, RunEnded
+from penstock.events import Event, MessageStarted, QuestionAnswered, QuestionAsked, Replied, RunEnded
 from penstock.inputs import READ_BYTES
 from penstock.process import END_SECONDS, Exited, Process
 from penstock.speaking import Speaker
 from penstock.stream import Stream
-from penstock.updates import Notice, Update
+from penstock.updates import Answer, Notice, Update
 
 if TYPE_CHECKING:
     from penstock.commands import Allow
@@ -137,9 +137,13 @@ class Supervisor:
         """Stop the run at once."""
         self._orders.put(self._kill_now)
 
-    def answer(self, id: str, text: str) -> None:
+    def answer(self, id: str, words: str) -> None:
         """Answer a question of the agent's. A question that waits no more is passed over."""
-        self._orders.put(lambda: self._answer(id, text))
+        self._orders.put(lambda: self._understand(id, words))
+
+    def awaits(self, id: str) -> bool:
+        """Whether this question of the agent's still waits for an answer. Any thread may ask."""
+        return self.exited is None and id in self._speaker.waiting
 
     def join(self, seconds: float | None = None) -> bool:
         """Wait for the end of the process and all it started; whether it came."""
@@ -266,13 +270,16 @@ class Supervisor:
         self._speak()
 
     def _emit(self, events: list[Event], size: int = 0) -> None:
+        for event in events:
+            if type(event) is QuestionAsked and event.blocking:
+                self._speaker.expect(event)
         if events:
             self.outbox.put(events, size)
         for event in events:
             kind = type(event)
-            if kind is HintRequested:
-                self._hinted(event)  # type: ignore[arg-type]  # narrowed by its exact type, for speed
-            elif kind is HintAnswered:
+            if kind is QuestionAsked:
+                self._asked(event)  # type: ignore[arg-type]  # narrowed by its exact type, for speed
+            elif kind is QuestionAnswered:
                 self._speaker.waiting.pop(event.id, None)  # type: ignore[union-attr]  # the same
             elif self.exited is not None:
                 pass  # nothing is waited for any more
@@ -443,14 +450,19 @@ class Supervisor:
 
     # --- questions ---------------------------------------------------------------------------------
 
-    def _hinted(self, hint: HintRequested) -> None:
-        answer = self._speaker.asked(hint.id) if hint.blocking else None
+    def _asked(self, question: QuestionAsked) -> None:
+        answer = self._speaker.asked(question) if question.blocking else None
         if answer is not None:
-            self._answer(hint.id, answer)
+            self._answer(answer)
 
-    def _answer(self, id: str, text: str) -> None:
+    def _understand(self, id: str, words: str) -> None:
+        answer = self._speaker.understand(id, words)
+        if answer is not None:
+            self._answer(answer)
+
+    def _answer(self, answer: Answer) -> None:
         self._last_sign = time.monotonic()
-        self._tell(self._speaker.answer(id, text))
+        self._tell(self._speaker.answer(answer))
         self._speak()
 
     # --- the end ------------------------------------------------------------------------------

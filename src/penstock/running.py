@@ -8,10 +8,11 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.agents.base import HINT_ALLOW, HINT_REFUSE
+from penstock.asking import MAX_LINE_BYTES, Terminal, can_ask, correction_text, prompt_text, question_text
 from penstock.errors import UsageError
-from penstock.events import Event, HintAnswered, HintRequested, RunEnded
+from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
 from penstock.inputs import READ_BYTES
+from penstock.questions import REJECT, resolve
 from penstock.reading import Showing, make_sink, report, status_of
 from penstock.registry import AGENTS
 from penstock.writing import columns
@@ -108,7 +109,7 @@ class Shown:
     def __init__(self, run: Run, showing: Showing) -> None:
         self.run = run
         self.showing = showing
-        self.hints: dict[str, HintRequested] = {}
+        self.questions: dict[str, QuestionAsked] = {}
         """Questions that wait for an answer."""
 
     @property
@@ -143,6 +144,7 @@ class Shell:
         self._stopped_by = 0  # the signal
         self._stops = 0
         self._wake_out, self._wake_in = -1, -1
+        self._terminal: Terminal | None = None
 
     def show(self) -> int:
         """Run all of them to their ends; the exit status.
@@ -161,9 +163,12 @@ class Shell:
         # What the caller has ignored stays so: `nohup` does, and a shell for what runs in the background.
         heeded = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
         previous = {number: signal.signal(number, self._count) for number in heeded}
+        self._terminal = Terminal.find()
         try:
             return self._show()
         finally:
+            if self._terminal is not None:
+                self._terminal.close()
             for number, handler in previous.items():
                 signal.signal(number, handler)
             signal.set_wakeup_fd(wakeup)
@@ -228,69 +233,60 @@ class Shell:
     # --- questions ---------------------------------------------------------------------------------
 
     def _ask(self, shown: Shown, batch: list[Event]) -> None:
-        if not can_ask():
+        if self._terminal is None:
             return
         for event in batch:
-            if isinstance(event, HintRequested) and event.blocking:
-                shown.hints[event.id] = event
-            elif isinstance(event, HintAnswered):
-                shown.hints.pop(event.id, None)
+            if isinstance(event, QuestionAsked) and event.blocking:
+                shown.questions[event.id] = event
+            elif isinstance(event, QuestionAnswered):
+                shown.questions.pop(event.id, None)
         if shown.ended:
-            shown.hints.clear()
-        for hint in list(shown.hints.values()):
-            self._output.write(shown.showing.pause())
-            answer = None
-            while answer is None and self._may_answer(shown):
-                self._errors.write(question(shown.name, hint))
-                answer = chosen(self._line(shown), hint)
-            del shown.hints[hint.id]
+            shown.questions.clear()
+        for question in list(shown.questions.values()):
+            del shown.questions[question.id]
+            if self._awaits(shown, question):
+                self._output.write(shown.showing.pause())
+                self._ask_person(self._terminal, shown, question)
+
+    def _ask_person(self, terminal: Terminal, shown: Shown, question: QuestionAsked) -> None:
+        """Ask until there is an answer. The question is written once: on stderr, unless the output shows it there."""
+        if self._options.to != "text" or not os.isatty(1):
+            self._errors.write(question_text(shown.name, question))
+        while self._awaits(shown, question):
+            terminal.forget_input()
+            self._errors.write(prompt_text(shown.name, question))
+            line = self._line(terminal, shown, question)
+            if not line.endswith("\n"):
+                self._errors.write("\n")  # the end of the input, or of the question: what comes next has its own line
+            if not line:
+                if self._awaits(shown, question):
+                    shown.run.answer(question.id, REJECT)
+                return
+            answer = resolve(question, line, numbered=True)
             if answer is not None:
-                shown.run.answer(hint.id, answer)
+                shown.run.answer(question.id, answer.option or answer.text or REJECT)
+                return
+            self._errors.write(correction_text(line, question))
 
-    def _may_answer(self, shown: Shown) -> bool:
-        """Whether there still is somebody to be answered: no signal came, and no time limit ended the agent."""
-        return not self._stopped_by and shown.run.exit_status is None
+    def _awaits(self, shown: Shown, question: QuestionAsked) -> bool:
+        """Whether an answer is still of use: no signal came, and the agent has not ended or taken the question back."""
+        return not self._stopped_by and shown.run.awaits(question.id)
 
-    def _line(self, shown: Shown) -> str | None:
-        """What a person types, up to the end of the line; None at the end of the input, or where it is of no use."""
+    def _line(self, terminal: Terminal, shown: Shown, question: QuestionAsked) -> str:
+        """Read what a person types, up to the end of the line; "" at the end of the input, or if it is of no use."""
         data = b""
-        while not data.endswith(b"\n") and self._may_answer(shown):
-            if self._wait(0):
-                piece = os.read(0, 1)
+        while not data.endswith(b"\n") and len(data) < MAX_LINE_BYTES and self._awaits(shown, question):
+            if self._wait(terminal.fd):
+                piece = terminal.read()
                 if not piece:
                     break
                 data += piece
-        return data.decode(errors="replace") if data else None
+        return data.decode(errors="replace") if self._awaits(shown, question) else ""
 
     def _tell_records(self) -> None:
         for shown in self._shown:
             if shown.run.record is not None:
                 self._errors.write(f"penstock: {shown.name}: recorded in {shown.run.record}\n")
-
-
-def can_ask() -> bool:
-    """Whether a person sits at both ends: stdin and stderr are terminals."""
-    return os.isatty(0) and os.isatty(2)
-
-
-def question(name: str, hint: HintRequested) -> str:
-    """The question in words, made harmless: its text is the agent's."""
-    from penstock.sinks.sanitize import clean_line
-
-    options = hint.options or [HINT_ALLOW, HINT_REFUSE]
-    lines = [f"  {number}) {clean_line(option)}\n" for number, option in enumerate(options, 1)]
-    return f"penstock: {name} asks: {clean_line(hint.text)}\n{''.join(lines)}answer [1-{len(options)}]: "
-
-
-def chosen(line: str | None, hint: HintRequested) -> str | None:
-    """The option that was meant by a number or its own words; None where neither. No line at all is a refusal."""
-    options = hint.options or [HINT_ALLOW, HINT_REFUSE]
-    if line is None:
-        return HINT_REFUSE
-    word = line.strip()
-    if word.isdecimal() and 1 <= int(word) <= len(options):
-        return options[int(word) - 1]
-    return next((option for option in options if option.lower() == word.lower()), None)
 
 
 def table(rows: Sequence[tuple[str, RunEnded | None]]) -> str:

@@ -144,8 +144,16 @@ class Run:
         self._running.kill()
 
     def answer(self, id: str, text: str) -> None:
-        """Answer the `hint_requested` of this id: with one of its options, `allow` or `refuse`, or free text."""
+        """Answer the `question_asked` of this id. `penstock.questions.resolve` says which words are understood.
+
+        They are the id or the label of an option, `allow` and `reject`, and words of one's own if the question
+        takes them. Other words reject it: they never allow anything.
+        """
         self._running.answer(id, text)
+
+    def awaits(self, id: str) -> bool:
+        """Whether the question of this id still waits for an answer."""
+        return self._running.awaits(id)
 
     def start(self) -> Self:
         """Start the agent; entering the context does it.

@@ -7,10 +7,12 @@ import selectors
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.agents.base import HINT_ALLOW, HINT_REFUSE, Dialogue
+from penstock.agents.base import Dialogue
+from penstock.events import QuestionAsked
 from penstock.inputs import READ_BYTES
 from penstock.process import Process
-from penstock.updates import Update
+from penstock.questions import allowed, rejected, resolve
+from penstock.updates import Answer, Update
 
 if TYPE_CHECKING:
     from penstock.commands import Allow
@@ -25,7 +27,7 @@ class Speaker:
     def __init__(
         self, prompt: bytes, dialogue: Dialogue | None, *, allow: Allow, ask: bool, heard: Callable[[bytes], None]
     ) -> None:
-        self.waiting: dict[str, None] = {}
+        self.waiting: dict[str, QuestionAsked] = {}
         """Questions of the agent that somebody has to answer."""
         self._dialogue = dialogue
         self._allow = allow
@@ -60,22 +62,32 @@ class Speaker:
         """Ask the agent to stop; False where its protocol has no way, or nothing to stop."""
         return self._dialogue is not None and self._dialogue.cancel()
 
-    def asked(self, id: str) -> str | None:
-        """The answer to a new question that needs nobody; None where there is none."""
+    def expect(self, question: QuestionAsked) -> None:
+        """Note that a question waits for its answer; do it before anybody sees the question."""
+        if self._dialogue is not None:
+            self.waiting[question.id] = question
+
+    def asked(self, question: QuestionAsked) -> Answer | None:
+        """Answer a new question, if no person is needed for that."""
         if self._dialogue is None:
             return None
-        self.waiting[id] = None
         if self._allow == "all":
-            return HINT_ALLOW
-        return None if self._ask else HINT_REFUSE
+            return allowed(question)
+        return None if self._ask else rejected(question, "nobody")
 
-    def answer(self, id: str, text: str) -> Sequence[Update]:
+    def understand(self, id: str, words: str) -> Answer | None:
+        """What a person's words mean; None if nothing waits for them. Words that are no answer reject."""
+        question = self.waiting.get(id)
+        if question is None:
+            return None
+        return resolve(question, words) or rejected(question, "person")
+
+    def answer(self, answer: Answer) -> Sequence[Update]:
         """Answer a question. One that waits no more is passed over."""
-        if self._dialogue is None or id not in self.waiting:
+        if self._dialogue is None or self.waiting.pop(answer.id, None) is None:
             return ()
-        del self.waiting[id]
         try:
-            return self._dialogue.answer(id, text)
+            return self._dialogue.answer(answer)
         except KeyError:
             return ()  # settled otherwise meanwhile
 

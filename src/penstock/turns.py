@@ -14,6 +14,7 @@ from itertools import takewhile
 import msgspec
 
 from penstock import events as ev
+from penstock.questions import Question as Question
 from penstock.tags import TagStripper, strip_tags
 
 WORKING = "Working…"
@@ -42,14 +43,6 @@ NOTICED: dict[ev.NoticeCode, str] = {
     "model": "Changing the model…",
 }
 """The status after a notice. Other codes change nothing in it."""
-
-
-class Question(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the agent asks a person."""
-
-    id: str
-    text: str
-    options: list[str] | None = None
 
 
 class Streaming(msgspec.Struct, frozen=True, omit_defaults=True, tag="streaming"):
@@ -160,7 +153,7 @@ class Turn:
             self._round.end(event)
         elif isinstance(event, ev.ToolCalled | ev.ToolReturned):
             self._called(event, out)
-        elif isinstance(event, ev.HintRequested | ev.HintAnswered):
+        elif isinstance(event, ev.QuestionAsked | ev.QuestionAnswered):
             self._asked(event, out)
         elif isinstance(event, ev.PlanChanged):
             self._say(PLANNING, out)
@@ -201,8 +194,8 @@ class Turn:
         if not self._calls:
             self._say(WORKING, out)
 
-    def _asked(self, event: ev.HintRequested | ev.HintAnswered, out: list[TurnEvent]) -> None:
-        if isinstance(event, ev.HintAnswered):
+    def _asked(self, event: ev.QuestionAsked | ev.QuestionAnswered, out: list[TurnEvent]) -> None:
+        if isinstance(event, ev.QuestionAnswered):
             if event.id in self._waiting:
                 shown = next(reversed(self._waiting))
                 del self._waiting[event.id]
@@ -212,7 +205,7 @@ class Turn:
                     self._status = ASKING
                     out.append(Streaming(ASKING, next(reversed(self._waiting.values()))))
             return
-        question = Question(event.id, event.text, event.options)
+        question = Question.of(event)
         if not event.blocking:
             self._question = question
             return
@@ -224,7 +217,7 @@ class Turn:
 
     def _beside(self, event: ev.Event, out: list[TurnEvent]) -> None:
         """An event of a sub-agent: none of its words, only that it works, and its questions that the run waits for."""
-        if isinstance(event, ev.HintAnswered) or (isinstance(event, ev.HintRequested) and event.blocking):
+        if isinstance(event, ev.QuestionAnswered) or (isinstance(event, ev.QuestionAsked) and event.blocking):
             self._asked(event, out)
         elif isinstance(event, ev.MessageStarted | ev.ToolCalled):
             self._say(DELEGATING, out)
@@ -235,7 +228,7 @@ class Turn:
 
     def _settle(self, question: Question, event: ev.Event, out: list[TurnEvent]) -> None:
         """What comes behind a question that the run does not wait for: the agent's own answer, or the early end."""
-        if isinstance(event, ev.HintAnswered) and event.id == question.id:
+        if isinstance(event, ev.QuestionAnswered) and event.id == question.id:
             self._question = None
         elif event.parent is None and not isinstance(event, _BETWEEN):
             self._round.close()

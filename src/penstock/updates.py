@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from penstock.events import Kind, Level, MessageStatus, NoticeCode, PlanItem, ToolKind
+from penstock.events import AnsweredBy, Ask, Kind, Level, MessageStatus, NoticeCode, Option, PlanItem, ToolKind
 from penstock.events import Usage as Usage  # the same figures in both vocabularies
 
 Mode = Literal["delta", "snapshot", "final"]
@@ -170,21 +170,28 @@ class Notice(msgspec.Struct, frozen=True):
     lane: str | None = None
 
 
-class Hint(msgspec.Struct, frozen=True):
-    """The agent asks a person."""
+class Question(msgspec.Struct, frozen=True):
+    """The agent asks a person. Options may be in any order; see `penstock.events.QuestionAsked` for the fields."""
 
     id: str
     text: str
-    options: list[str] | None = None
+    ask: Ask
+    options: list[Option] | None = None
     blocking: bool = False
+    free_text: bool = False
+    call_id: str | None = None
+    tool_kind: ToolKind | None = None
+    title: str | None = None
     lane: str | None = None
 
 
-class HintAnswer(msgspec.Struct, frozen=True):
-    """The question was answered."""
+class Answer(msgspec.Struct, frozen=True):
+    """A question was answered: by one of its options, in words, or, without either, rejected or withdrawn."""
 
     id: str
-    text: str
+    by: AnsweredBy
+    option: str | None = None
+    text: str | None = None
     lane: str | None = None
 
 
@@ -243,8 +250,8 @@ Update = (
     | Plan
     | ModelUsage
     | Notice
-    | Hint
-    | HintAnswer
+    | Question
+    | Answer
     | Work
     | Failure
     | Result

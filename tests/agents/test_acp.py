@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock import events as ev
 from penstock import updates as up
 from penstock.agents.acp.dialogue import Acp, Asked
-from penstock.agents.base import HINT_ALLOW, HINT_REFUSE, Adapter, Dialogue
+from penstock.agents.base import Adapter, Dialogue
 from penstock.commands import Request
 from penstock.events import BlockEnded, Event, PlanChanged, RunEnded, ToolCalled, ToolReturned, UsageReported
 from penstock.stream import Stream
@@ -281,20 +282,28 @@ def test_the_permission_mode_is_found_among_the_agents_own(ids: list[str], allow
     assert asked["method"] == ("session/prompt" if wanted is None else "session/set_mode")
 
 
-@pytest.mark.parametrize(("text", "chosen"), [(HINT_ALLOW, "once"), (HINT_REFUSE, "no"), ("Always", "always")])
-def test_the_two_directions_have_their_own_ids(text: str, chosen: str) -> None:
+@pytest.mark.parametrize(("option", "chosen"), [("once", "once"), ("no", "no"), ("always", "always"), (None, "no")])
+def test_the_two_directions_have_their_own_ids(option: str | None, chosen: str) -> None:
     """The agent's request 0 is answered with its own id, which may also be a text."""
     for id in (0, "c0ffee"):
         talk = Talk()
         talk.begin()
         assert talk.hear(asking(id, title="Run it", rawInput={"command": "make"})) == []
-        hint = talk.updates[-1]
-        assert hint == up.Hint(str(id), "Run it: make", ["Always", "Once", "No"], True)
-        talk.acp.answer(hint.id, text)
+        question = talk.updates[-1]
+        options = [
+            ev.Option("always", "Always", "allow_always"),
+            ev.Option("once", "Once", "allow_once"),
+            ev.Option("no", "No", "reject_once"),
+        ]
+        assert question == up.Question(
+            str(id), "Run it: make", "tool", options, True, call_id="c", tool_kind="other", title="make"
+        )
+        answer = up.Answer(question.id, "person", option)
+        assert talk.acp.answer(answer) == (up.Answer(question.id, "person", chosen),)
         [said] = talk.said()
         assert (said["id"], said["result"]["outcome"]) == (id, {"outcome": "selected", "optionId": chosen})
         with pytest.raises(KeyError):
-            talk.acp.answer(hint.id, text)
+            talk.acp.answer(answer)
 
 
 def test_a_refusal_without_an_option_for_it_cancels() -> None:
@@ -302,7 +311,7 @@ def test_a_refusal_without_an_option_for_it_cancels() -> None:
     talk = Talk()
     talk.begin()
     talk.hear(asking(0, [{"optionId": "a", "name": "Go", "kind": "allow_once"}]))
-    talk.acp.answer("0", HINT_REFUSE)
+    talk.acp.answer(up.Answer("0", "person"))
     assert talk.said()[0]["result"] == {"outcome": {"outcome": "cancelled"}}
 
 
@@ -311,7 +320,7 @@ def test_a_refused_call_that_the_agent_forgets_returns() -> None:
     talk = Talk()
     talk.begin("gemini-cli")
     talk.hear(chunk("Before."), asking(title="ls", kind="execute"))
-    talk.updates += talk.acp.answer("0", HINT_REFUSE)
+    talk.updates += talk.acp.answer(up.Answer("0", "person"))
     talk.hear(chunk("After."))
     assert up.ToolReturn("c", "refused", True) in talk.updates
     assert sum(isinstance(update, up.MessageStart) for update in talk.updates) == 2
@@ -327,10 +336,10 @@ def test_after_a_cancel_questions_are_given_up() -> None:
     cancel, given_up = talk.said()
     assert (cancel["method"], given_up["result"]) == ("session/cancel", {"outcome": {"outcome": "cancelled"}})
     with pytest.raises(KeyError):
-        talk.acp.answer("0", HINT_ALLOW)
+        talk.acp.answer(up.Answer("0", "allow", "once"))
     [late] = talk.hear(asking(1))
     assert late["result"] == {"outcome": {"outcome": "cancelled"}}
-    assert up.HintAnswer("0", "cancelled") in talk.updates
+    assert up.Answer("0", "withdrawn") in talk.updates
     talk.hear(failed(prompt["id"], "aborted"))
     result = talk.updates[-1]
     assert isinstance(result, up.Result)
@@ -563,7 +572,7 @@ def test_a_cancel_that_nobody_asked_for_is_an_error() -> None:
         [prompt] = talk.begin()
         if refuse:
             talk.hear(asking(0))
-            talk.updates += talk.acp.answer("0", HINT_REFUSE)
+            talk.updates += talk.acp.answer(up.Answer("0", "person"))
         talk.hear(answered(prompt["id"], {"stopReason": "cancelled"}))
         result = talk.updates[-1]
         assert isinstance(result, up.Result)

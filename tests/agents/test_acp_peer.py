@@ -15,9 +15,9 @@ import pytest
 from acp import schema
 
 from penstock.agents.acp.dialogue import Acp
-from penstock.agents.base import HINT_ALLOW, HINT_REFUSE
 from penstock.commands import Request
-from penstock.events import Event, HintAnswered, HintRequested, RunEnded, ToolReturned
+from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, ToolReturned
+from penstock.questions import answer_in_words, rejected, resolve
 from penstock.stream import Stream
 from penstock.testing.verify import verify
 
@@ -105,7 +105,9 @@ def end_of(events: list[Event]) -> RunEnded:
 
 def answering(text: str) -> Callable[[Acp, Event], Any]:
     """Answers each question so."""
-    return lambda acp, event: acp.answer(event.id, text) if isinstance(event, HintRequested) else ()
+    return lambda acp, event: (
+        acp.answer(resolve(event, text) or rejected(event, "person")) if isinstance(event, QuestionAsked) else ()
+    )
 
 
 def test_a_prompt_is_answered(tmp_path: Path) -> None:
@@ -121,8 +123,11 @@ def test_a_prompt_is_answered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "chosen", "told", "failed"),
     [
-        (HINT_ALLOW, "once", "Yes, once", False),
-        (HINT_REFUSE, "never", "No", True),
+        ("allow", "once", "Yes, once", False),
+        ("y", "once", "Yes, once", False),
+        ("a", "always", "Always", False),
+        ("refuse", "never", "No", True),
+        ("n", "never", "No", True),
         ("Always", "always", "Always", False),
         ("once", "once", "Yes, once", False),
         ("what?", "never", "No", True),
@@ -131,9 +136,10 @@ def test_a_prompt_is_answered(tmp_path: Path) -> None:
 def test_a_permission_is_asked_and_answered(answer: str, chosen: str, told: str, failed: bool) -> None:
     """By the words that allow and refuse, or by an option's name or id; anything else refuses."""
     events, _ = drive(Request(prompt="permission"), answering(answer))
-    [asked] = [event for event in events if isinstance(event, HintRequested)]
-    assert (asked.text, asked.options, asked.blocking) == ("Remove all: /all", ["Always", "Yes, once", "No"], True)
-    assert [event.text for event in events if isinstance(event, HintAnswered)] == [told]
+    [asked] = [event for event in events if isinstance(event, QuestionAsked)]
+    labels = [option.label for option in asked.options or ()]
+    assert (asked.text, labels, asked.blocking) == ("Remove all: /all", ["Yes, once", "Always", "No"], True)
+    assert [answer_in_words(event, asked) for event in events if isinstance(event, QuestionAnswered)] == [told]
     [returned] = [event for event in events if isinstance(event, ToolReturned)]
     assert (returned.text, returned.is_error) == (f"asked: {chosen}", failed)
     assert end_of(events).reply == f"asked: {chosen}"
@@ -143,14 +149,14 @@ def test_a_mode_that_allows_all_is_set() -> None:
     """Then nobody is asked."""
     events, said = drive(Request(prompt="permission", allow="all"))
     assert [message["params"]["modeId"] for message in said if message.get("method") == "session/set_mode"] == ["yolo"]
-    assert not any(isinstance(event, HintRequested) for event in events)
+    assert not any(isinstance(event, QuestionAsked) for event in events)
     assert end_of(events).reply == "asked: nobody"
 
 
 def test_edits_are_allowed_where_there_is_no_mode_for_them() -> None:
     """Penstock answers what is asked about files."""
     events, _ = drive(Request(prompt="permission", allow="edits"))
-    assert not any(isinstance(event, HintRequested) for event in events)
+    assert not any(isinstance(event, QuestionAsked) for event in events)
     assert end_of(events).reply == "asked: once"
 
 
@@ -166,9 +172,9 @@ def test_a_cancel_ends_the_turn() -> None:
 def test_a_cancel_gives_up_the_question() -> None:
     """The agent is told so, and the reader too."""
     events, _ = drive(
-        Request(prompt="permission"), lambda acp, event: acp.cancel() and () if isinstance(event, HintRequested) else ()
+        Request(prompt="permission"), lambda acp, event: acp.cancel() and () if isinstance(event, QuestionAsked) else ()
     )
-    assert [event.text for event in events if isinstance(event, HintAnswered)] == ["cancelled"]
+    assert [event.by for event in events if isinstance(event, QuestionAnswered)] == ["withdrawn"]
     assert end_of(events).reply == "asked: cancelled"
 
 

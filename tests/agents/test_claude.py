@@ -895,7 +895,7 @@ def test_a_delta_of_an_unknown_kind_keeps_its_block() -> None:
                 "request_id": "r",
                 "request": {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"}},
             },
-            [up.Hint("r", 'may Bash run? {"command":"ls"}')],
+            [up.Question("r", 'may Bash run? {"command":"ls"}', "command", tool_kind="execute", title="ls")],
         ),
         ({"type": "control_request", "request_id": "r", "request": {"subtype": "hook_callback"}}, []),
         ({"type": "tool_progress", "tool_use_id": "t", "elapsed_time_seconds": 2}, []),

@@ -9,11 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import updates as up
-from penstock.agents.base import HINT_ALLOW, HINT_REFUSE, Dialogue, Startable
-from penstock.agents.codex.server import NO_SUCH_METHOD, SETTLED, CodexServer
+from penstock.agents.base import Dialogue, Startable
+from penstock.agents.codex.server import NO_SUCH_METHOD, CodexServer
 from penstock.commands import Allow, Request
 from penstock.errors import UsageError
-from penstock.events import BlockEnded, Delta, Event, HintRequested, PlanItem, RunEnded, ToolCalled, ToolReturned
+from penstock.events import (
+    BlockEnded,
+    Delta,
+    Event,
+    Option,
+    PlanItem,
+    QuestionAsked,
+    RunEnded,
+    ToolCalled,
+    ToolReturned,
+)
+from penstock.questions import allowed, ordered, resolve
 from penstock.stream import Stream
 from penstock.testing import check_adapter, feeds, verify
 
@@ -61,9 +72,7 @@ def method_of(message: dict[str, Any]) -> tuple[Any, Any]:
 class Played:
     """A recording played to a dialogue, and everything it says meanwhile."""
 
-    def __init__(
-        self, case: str, *, answer: str | None = None, cancel_after: bytes | None = None, **asked: Any
-    ) -> None:
+    def __init__(self, case: str, *, allow_all: bool = False, cancel_after: bytes | None = None, **asked: Any) -> None:
         self.dialogue = CodexServer(Request(prompt=f"scenario={case}", **asked))
         self.said = spoken(self.dialogue)
         stream = Stream(self.dialogue)
@@ -73,8 +82,8 @@ class Played:
                 assert self.dialogue.cancel()
             found = stream.feed(line)
             for event in found:
-                if answer is not None and isinstance(event, HintRequested):
-                    found = [*found, *stream.tell(self.dialogue.answer(event.id, answer))]
+                if allow_all and isinstance(event, QuestionAsked):
+                    found = [*found, *stream.tell(self.dialogue.answer(allowed(event)))]
             self.events += found
             self.said += spoken(self.dialogue)
         self.events += stream.close()
@@ -132,7 +141,7 @@ def test_what_codex_has_not_is_refused_before_it_starts() -> None:
     [
         ("text", {}),
         ("tools", {}),
-        ("approval_allow", {"answer": HINT_ALLOW}),
+        ("approval_allow", {"allow_all": True}),
         ("interrupt", {"cancel_after": b'"tick 29 "'}),
         ("resume", {"session_id": "01a1faec-de24-7d91-937e-3baf2940b359"}),
         ("err500", {}),
@@ -391,10 +400,10 @@ def test_a_sub_agent_is_known_once_its_call_has_named_it() -> None:
     item(dialogue, "completed", "collabAgentToolCall", tool="spawnAgent", receiverThreadIds=["child", 5])
     assert told(dialogue, "turn/started", threadId="child", turn={"id": "v"}) == [up.Work("child", on=True)]
     for thread, lane in (("child", "i"), ("other", "other")):
-        [hint] = asked(dialogue, COMMAND, id=thread, threadId=thread, command="ls")
-        assert isinstance(hint, up.Hint)
-        assert hint.lane == lane
-        assert dialogue.answer(thread, HINT_ALLOW) == (up.HintAnswer(thread, HINT_ALLOW, lane),)
+        [question] = asked(dialogue, COMMAND, id=thread, threadId=thread, command="ls")
+        assert isinstance(question, up.Question)
+        assert question.lane == lane
+        assert dialogue.answer(allowed(question)) == (up.Answer(thread, "allow", "accept", lane=lane),)
     assert told(dialogue, "thread/started", thread={"id": "other", "model": "m2"}) == []
     _, nothing_goes_on, result = told(dialogue, "turn/completed", turn={"id": "u", "status": "interrupted"})
     assert nothing_goes_on == up.Work(None, on=False)
@@ -440,32 +449,39 @@ COMMAND = "item/commandExecution/requestApproval"
 
 
 @pytest.mark.parametrize(
-    ("answer", "understood", "decision"),
+    ("option", "decision"),
     [
-        (HINT_ALLOW, HINT_ALLOW, "accept"),
-        (HINT_REFUSE, HINT_REFUSE, "decline"),
-        ("allow for the session", "allow for the session", "acceptForSession"),
-        ("stop the turn", "stop the turn", "cancel"),
-        ("always allow git pull", "always allow git pull",
-         {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["git", "pull"]}}),
-        ("perhaps", HINT_REFUSE, "decline"),
+        ("accept", "accept"),
+        ("decline", "decline"),
+        ("acceptForSession", "acceptForSession"),
+        ("cancel", "cancel"),
+        ("rule-1", {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["git", "pull"]}}),
+        ("perhaps", "decline"),
+        (None, "decline"),
     ],
-)  # fmt: skip
-def test_a_command_is_asked_about(answer: str, understood: str, decision: Any) -> None:
+)
+def test_a_command_is_asked_about(option: str | None, decision: Any) -> None:
     """The question names the command without its shell; what cannot be understood is no permission."""
     dialogue = dialogue_in_turn()
     rule = {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["git", "pull"]}}
-    [hint] = asked(
+    [question] = asked(
         dialogue, COMMAND, command="bash -lc 'git pull'", reason="May I?", availableDecisions=["accept", rule]
     )
-    assert isinstance(hint, up.Hint)
-    assert (hint.id, hint.text, hint.blocking) == ("0", "May I?\ngit pull", True)
-    assert hint.options is not None
-    assert {HINT_ALLOW, HINT_REFUSE} <= set(hint.options)
-    assert dialogue.answer("0", answer) == (up.HintAnswer("0", understood),)
+    assert isinstance(question, up.Question)
+    assert (question.id, question.text, question.blocking) == ("0", "May I?\ngit pull", True)
+    assert (question.ask, question.title, question.call_id) == ("command", "git pull", "i")
+    assert [option.label for option in ordered(question.options)] == [
+        "Allow once",
+        "Allow for the session",
+        "Always allow git pull",
+        "Reject",
+        "Reject and stop the turn",
+    ]
+    answer = up.Answer("0", "person", option)
+    assert dialogue.answer(answer) == (answer,)
     assert spoken(dialogue) == [{"id": 0, "result": {"decision": decision}}]
     with pytest.raises(KeyError):
-        dialogue.answer("0", answer)
+        dialogue.answer(answer)
     assert told(dialogue, "serverRequest/resolved", requestId=0) == []
 
 
@@ -473,9 +489,9 @@ def test_a_file_change_is_asked_about_with_what_it_changes() -> None:
     """The request does not say it: its item, which came before, does."""
     dialogue = dialogue_in_turn()
     item(dialogue, "started", "fileChange", changes=[{"path": "a", "kind": {"type": "add"}, "diff": "one\n"}])
-    [hint] = asked(dialogue, "item/fileChange/requestApproval")
-    assert isinstance(hint, up.Hint)
-    assert hint.text == "add a\none"
+    [question] = asked(dialogue, "item/fileChange/requestApproval")
+    assert isinstance(question, up.Question)
+    assert (question.text, question.ask, question.title) == ("add a\none", "edit", "a")
 
 
 def test_a_question_that_a_cancel_settles_is_answered_by_nobody() -> None:
@@ -484,17 +500,19 @@ def test_a_question_that_a_cancel_settles_is_answered_by_nobody() -> None:
     asked(dialogue, COMMAND, id="q", command="ls")
     assert dialogue.cancel()
     with pytest.raises(KeyError):
-        dialogue.answer("q", HINT_ALLOW)
-    assert told(dialogue, "serverRequest/resolved", requestId="q") == [up.HintAnswer("q", SETTLED)]
+        dialogue.answer(up.Answer("q", "person", "accept"))
+    assert told(dialogue, "serverRequest/resolved", requestId="q") == [up.Answer("q", "withdrawn")]
 
 
 def test_more_permissions_are_granted_as_they_were_asked_for() -> None:
     """For the turn or for the session; refused, nothing is granted."""
     wanted = {"network": {"enabled": True}, "fileSystem": None}
-    for answer, granted in ((HINT_ALLOW, {"network": {"enabled": True}}), (HINT_REFUSE, {})):
+    for answer, granted in (("turn", {"network": {"enabled": True}}), ("reject", {}), (None, {})):
         dialogue = dialogue_in_turn()
-        asked(dialogue, "item/permissions/requestApproval", permissions=wanted)
-        dialogue.answer("0", answer)
+        [question] = asked(dialogue, "item/permissions/requestApproval", permissions=wanted)
+        assert isinstance(question, up.Question)
+        assert question.ask == "network"
+        dialogue.answer(up.Answer("0", "person", answer))
         assert spoken(dialogue) == [{"id": 0, "result": {"permissions": granted, "scope": "turn"}}]
 
 
@@ -506,14 +524,17 @@ def test_several_questions_of_one_request_are_answered_together() -> None:
         {"id": "name", "question": "Name?", "options": None},
         {"id": "why", "question": "Why?"},
     ]
-    hints = asked(dialogue, "item/tool/requestUserInput", id=4, questions=questions)
-    assert [(hint.id, hint.text, hint.options) for hint in hints if isinstance(hint, up.Hint)] == [
-        ("4.0", "Colour\nWhich?", ["red", "blue"]), ("4.1", "Name?", None), ("4.2", "Why?", None),
-    ]  # fmt: skip
-    dialogue.answer("4.1", "Ann")
-    dialogue.answer("4.2", HINT_REFUSE)
+    updates = asked(dialogue, "item/tool/requestUserInput", id=4, questions=questions)
+    colours = [Option("red", "red", "choice"), Option("blue", "blue", "choice")]
+    assert updates == [
+        up.Question("4.0", "Colour\nWhich?", "choice", colours, blocking=True, free_text=True),
+        up.Question("4.1", "Name?", "text", blocking=True, free_text=True),
+        up.Question("4.2", "Why?", "text", blocking=True, free_text=True),
+    ]
+    dialogue.answer(up.Answer("4.1", "person", text="Ann"))
+    dialogue.answer(up.Answer("4.2", "nobody"))
     assert spoken(dialogue) == []
-    dialogue.answer("4.0", "blue")
+    dialogue.answer(up.Answer("4.0", "person", "blue"))
     answers = {"name": {"answers": ["Ann"]}, "why": {"answers": []}, "colour": {"answers": ["blue"]}}
     assert spoken(dialogue) == [{"id": 4, "result": {"answers": answers}}]
 
@@ -521,20 +542,23 @@ def test_several_questions_of_one_request_are_answered_together() -> None:
 @pytest.mark.parametrize(
     ("fields", "answer", "action", "content"),
     [
-        ({}, HINT_ALLOW, "accept", {}),
-        ({}, HINT_REFUSE, "decline", None),
+        ({}, "allow", "accept", {}),
+        ({}, "reject", "decline", None),
         ({"name": {"type": "string"}}, "Ann", "accept", {"name": "Ann"}),
         ({"name": {}, "age": {}}, '{"name":"Ann","age":3}', "accept", {"name": "Ann", "age": 3}),
         ({"name": {}, "age": {}}, "Ann", "decline", None),
-        ({"name": {}}, HINT_ALLOW, "decline", None),
+        ({"name": {}}, "reject", "decline", None),
     ],
 )
 def test_an_mcp_server_asks(fields: dict[str, Any], answer: str, action: str, content: Any) -> None:
     """A form is filled with a JSON object, one of one field with a text; an empty one is only allowed or refused."""
     dialogue = dialogue_in_turn()
     schema = {"type": "object", "properties": fields}
-    asked(dialogue, "mcpServer/elicitation/request", serverName="s", message="m", requestedSchema=schema)
-    dialogue.answer("0", answer)
+    [question] = asked(dialogue, "mcpServer/elicitation/request", serverName="s", message="m", requestedSchema=schema)
+    assert isinstance(question, up.Question)
+    meant = resolve(question, answer)
+    assert meant is not None
+    dialogue.answer(meant)
     assert spoken(dialogue) == [{"id": 0, "result": {"action": action, "content": content, "_meta": None}}]
 
 
@@ -569,6 +593,7 @@ def test_no_value_is_fatal(data: st.DataObject) -> None:
             line["id"] = data.draw(JSON)
         updates = dialogue.read(line if data.draw(st.booleans()) else data.draw(JSON))
         for update in updates:
-            if isinstance(update, up.Hint):
-                dialogue.answer(update.id, data.draw(st.sampled_from([HINT_ALLOW, HINT_REFUSE, "red", "{}"])))
+            if isinstance(update, up.Question):
+                option = data.draw(st.sampled_from(["accept", "decline", "red", None]))
+                dialogue.answer(up.Answer(update.id, "person", option, data.draw(st.sampled_from(["{}", None]))))
         dialogue.take()

@@ -416,14 +416,29 @@ def test_who_the_agent_is() -> None:
         (line("hook.end", hookType="pre", success=False, error="no"), up.Notice("hook", "hook failed: no", "warning")),
         (
             line("user_input.requested", requestId="q", question="Which?", choices=["a", "b"]),
-            up.Hint("q", "Which?", ["a", "b"]),
+            up.Question("q", "Which?", "choice", [ev.Option("a", "a", "choice"), ev.Option("b", "b", "choice")]),
         ),
         (
             line("permission.requested", requestId="q", permissionRequest={"kind": "shell", "fullCommandText": "ls"}),
-            up.Hint("q", "ls"),
+            up.Question("q", "ls", "command", title="ls"),
         ),
-        (line("permission.completed", requestId="q", result={"kind": "approved"}), up.HintAnswer("q", "approved")),
-        (line("user_input.completed", requestId="q", answer="a"), up.HintAnswer("q", "a")),
+        (
+            line("permission.completed", requestId="q", result={"kind": "approved"}),
+            up.Answer("q", "allow", text="approved"),
+        ),
+        (
+            line("permission.completed", requestId="q", result={"kind": "denied-interactively-by-user"}),
+            up.Answer("q", "person", text="denied-interactively-by-user"),
+        ),
+        (
+            line(
+                "permission.completed",
+                requestId="q",
+                result={"kind": "denied-no-approval-rule-and-could-not-request-from-user"},
+            ),
+            up.Answer("q", "nobody", text="denied-no-approval-rule-and-could-not-request-from-user"),
+        ),
+        (line("user_input.completed", requestId="q", answer="a"), up.Answer("q", "person", text="a")),
         (
             line("session.todos_changed", todos=[{"title": "Look", "status": "done"}]),
             up.Plan([ev.PlanItem("Look", "completed")]),

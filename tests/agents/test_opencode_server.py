@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock import events as ev
 from penstock import updates as up
-from penstock.agents.base import HINT_ALLOW, HINT_REFUSE, Dialogue
+from penstock.agents.base import Dialogue
 from penstock.agents.opencode.server import OpenCodeServer
 from penstock.commands import Request
 from penstock.errors import UsageError
 from penstock.events import BlockEnded, BlockStarted, Event, Replied, RunEnded, ToolCalled, ToolReturned
+from penstock.questions import allowed
 from penstock.stream import Stream
 from penstock.testing import feeds, verify
 
@@ -98,8 +100,8 @@ def test_our_requests_are_those_that_were_recorded(case: str) -> None:
     for line in (RECORDINGS / "opencode-server" / case / "input.ndjson").read_bytes().splitlines():
         for update in dialogue.read(json.loads(line)):
             texts += isinstance(update, up.Text)
-            if isinstance(update, up.Hint):
-                assert dialogue.answer(update.id, HINT_ALLOW) == ()
+            if isinstance(update, up.Question):
+                assert dialogue.answer(allowed(update)) == ()
         if case == "abort" and texts == 5:
             assert dialogue.cancel()
         requests += said(dialogue)
@@ -354,37 +356,54 @@ def test_noise_is_no_news() -> None:
 ASKED = event(
     "permission.asked", id="per_1", permission="bash", patterns=["echo *"], metadata={"command": "echo hi"}, always=[]
 )
+PERMISSION = [
+    ev.Option("once", "Allow once", "allow_once"),
+    ev.Option("always", "Allow always", "allow_always"),
+    ev.Option("reject", "Reject", "reject_once"),
+]
+BASH = up.Question("per_1", "bash: echo hi", "command", PERMISSION, True, True, tool_kind="execute", title="echo hi")
 
 
 @pytest.mark.parametrize(
-    ("text", "reply", "words"),
-    [
-        (HINT_ALLOW, "once", False),
-        ("once", "once", False),
-        ("always", "always", False),
-        (HINT_REFUSE, "reject", True),
-        ("reject", "reject", True),
-    ],
+    ("option", "reply", "words"),
+    [("once", "once", False), ("always", "always", False), ("reject", "reject", True), (None, "reject", True)],
 )
-def test_a_permission_is_answered(text: str, reply: str, words: bool) -> None:
+def test_a_permission_is_answered(option: str | None, reply: str, words: bool) -> None:
     """A refusal has words, so that the turn goes on. That it is answered is told when the server says so."""
     dialogue = begun()
-    hint = up.Hint("per_1", "bash: echo hi", ["once", "always", "reject"], True)
-    assert read(dialogue, ASKED) == [hint]
-    assert dialogue.answer("per_1", text) == ()
+    assert read(dialogue, ASKED) == [BASH]
+    answer = up.Answer("per_1", "person", option)
+    assert dialogue.answer(answer) == ()
     ((method, path, body),) = said(dialogue)
     assert (method, path, body["reply"], "message" in body) == ("POST", "/permission/per_1/reply", reply, words)
     replied = event("permission.replied", requestID="per_1", reply=reply)
-    assert read(dialogue, replied) == [up.HintAnswer("per_1", reply)]
+    assert read(dialogue, replied) == [answer]
     with pytest.raises(KeyError):
-        dialogue.answer("per_1", text)
+        dialogue.answer(answer)
+
+
+@pytest.mark.parametrize(
+    ("said_by_the_server", "answer"),
+    [
+        ({"reply": "once"}, up.Answer("per_1", "person", "once")),
+        ({"reply": "always"}, up.Answer("per_1", "allow", "always")),
+        ({"reply": "reject"}, up.Answer("per_1", "withdrawn")),
+        ({"answers": [["a", "b"], ["c"]]}, up.Answer("per_1", "person", text="a, b\nc")),
+        ({}, up.Answer("per_1", "withdrawn")),
+    ],
+)
+def test_a_question_that_somebody_else_answered(said_by_the_server: dict[str, Any], answer: up.Answer) -> None:
+    """What is always allowed answers the questions that wait as well; a rejected turn takes them back."""
+    dialogue = begun()
+    read(dialogue, ASKED)
+    assert read(dialogue, event("permission.replied", requestID="per_1", **said_by_the_server)) == [answer]
 
 
 def test_other_words_refuse() -> None:
     """The model reads them."""
     dialogue = begun()
     read(dialogue, ASKED)
-    dialogue.answer("per_1", "use ls instead")
+    dialogue.answer(up.Answer("per_1", "person", text="use ls instead"))
     assert said(dialogue)[0][2] == {"reply": "reject", "message": "use ls instead"}
 
 
@@ -395,8 +414,8 @@ def test_edits_are_allowed_at_once_where_they_are() -> None:
         "permission.asked", id="per_2", permission="edit", patterns=["n.txt"], metadata={"filepath": "/d/n.txt"}
     )
     assert read(dialogue, edit, ASKED) == [
-        up.Hint("per_2", "edit: /d/n.txt", ["once", "always", "reject"], False),
-        up.Hint("per_1", "bash: echo hi", ["once", "always", "reject"], True),
+        up.Question("per_2", "edit: /d/n.txt", "edit", PERMISSION, False, True, tool_kind="edit", title="/d/n.txt"),
+        BASH,
     ]
     assert said(dialogue) == [("POST", "/permission/per_2/reply", {"reply": "once"})]
 
@@ -404,17 +423,19 @@ def test_edits_are_allowed_at_once_where_they_are() -> None:
 def test_questions_of_the_model() -> None:
     """One has its options; several are answered by a line each; a permission that is given or not answers none."""
     red = {"question": "Which?", "header": "C", "options": [{"label": "Red", "description": ""}, {"label": "Blue"}]}
+    colours = [ev.Option("Red", "Red", "choice"), ev.Option("Blue", "Blue", "choice")]
     dialogue = begun()
     assert read(dialogue, event("question.asked", id="que_1", questions=[red])) == [
-        up.Hint("que_1", "Which?", ["Red", "Blue"], True)
+        up.Question("que_1", "Which?", "choice", colours, True, True)
     ]
-    dialogue.answer("que_1", "Blue")
+    blue = up.Answer("que_1", "person", "Blue")
+    dialogue.answer(blue)
     replied = event("question.replied", requestID="que_1", answers=[["Blue"]])
-    assert read(dialogue, replied) == [up.HintAnswer("que_1", "Blue")]
+    assert read(dialogue, replied) == [blue]
     read(dialogue, event("question.asked", id="que_2", questions=[red, {"question": "Why?"}, {"question": "When?"}]))
-    dialogue.answer("que_2", "Red\nso")
+    dialogue.answer(up.Answer("que_2", "person", text="Red\nso"))
     read(dialogue, event("question.asked", id="que_3", questions=[red]))
-    dialogue.answer("que_3", HINT_REFUSE)
+    dialogue.answer(up.Answer("que_3", "nobody"))
     assert said(dialogue) == [
         ("POST", "/question/que_1/reply", {"answers": [["Blue"]]}),
         ("POST", "/question/que_2/reply", {"answers": [["Red"], ["so"], []]}),
@@ -452,7 +473,7 @@ def test_cancel_gives_up_what_waits() -> None:
     read(dialogue, ASKED)
     assert dialogue.cancel()
     with pytest.raises(KeyError):
-        dialogue.answer("per_1", "once")
+        dialogue.answer(up.Answer("per_1", "person", "once"))
 
 
 # --- the command, and what must never happen -------------------------------------------------------

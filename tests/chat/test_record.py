@@ -251,8 +251,8 @@ def test_a_question_has_its_answer(recordings: list[Recording]) -> None:
     (recording,) = (recording for recording in recordings if recording.name == "opencode-server/permission_allow")
     asked = [item for item in record(VIEW, rows_of(recording)).items if isinstance(item, Asked)]
     assert [(item.text.partition("\n")[0], item.answer) for item in asked] == [
-        ("bash: echo hi && ls", "once"),
-        ("edit: /tmp/demo/notes.txt", "once"),
+        ("bash: echo hi && ls", "Allow once"),
+        ("edit: /tmp/demo/notes.txt", "Allow once"),
     ]
 
 
@@ -462,8 +462,10 @@ def test_a_plan_is_one_item() -> None:
 
 def test_a_question_without_an_answer() -> None:
     """It stands with its options; an answer to nothing is no item, and one id may ask twice."""
-    asked = ev.HintRequested("q", "Which?", False, ["A", "B"], **A)
-    items = items_of(ev.HintAnswered("x", "A", **A), asked, ev.HintAnswered("q", "B", **A), asked)
+    asked = ev.QuestionAsked("q", "Which?", False, "choice", [ev.Option(x, x, "choice") for x in "AB"], **A)
+    items = items_of(
+        ev.QuestionAnswered("x", "person", "A", **A), asked, ev.QuestionAnswered("q", "person", "B", **A), asked
+    )
     assert [(item.text, item.options, item.answer) for item in items if isinstance(item, Asked)] == [
         ("Which?", ["A", "B"], "B"),
         ("Which?", ["A", "B"], None),

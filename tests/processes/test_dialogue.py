@@ -14,11 +14,12 @@ import msgspec
 import pytest
 
 from penstock.commands import Command
-from penstock.events import Delta, Event, HintRequested
+from penstock.events import Delta, Event, Option, QuestionAsked
 from penstock.launching import Launch
 from penstock.runs import Options, Run
-from penstock.updates import Hint, HintAnswer, MessageStart, Result, Text, Traits, Update
+from penstock.updates import Answer, MessageStart, Question, Result, Text, Traits, Update
 
+OPTIONS = [Option("reject", "No", "reject_once"), Option("allow", "Yes", "allow_once")]
 PEER = Path(__file__).parent / "programs" / "peer.py"
 
 
@@ -49,10 +50,10 @@ class Talk:
     def _read(self, event: dict[str, Any]) -> Iterator[Update]:
         if "ask" in event:
             self._waiting.add(event["ask"])
-            yield Hint(event["ask"], event["text"], ["allow", "refuse"], blocking=True)
+            yield Question(event["ask"], event["text"], "command", OPTIONS, blocking=True)
         elif "settled" in event:
             self._waiting.discard(event["settled"])
-            yield HintAnswer(event["settled"], "settled")
+            yield Answer(event["settled"], "withdrawn")
         elif "text" in event:
             self._said = event["text"]
             yield MessageStart("m1")
@@ -66,10 +67,10 @@ class Talk:
             self.over = True
             yield Result(None, cancelled=True)
 
-    def answer(self, id: str, text: str) -> Sequence[Update]:
-        self._waiting.remove(id)
-        self._out += self._line(answer=text)
-        return [HintAnswer(id, text)]
+    def answer(self, answer: Answer) -> Sequence[Update]:
+        self._waiting.remove(answer.id)
+        self._out += self._line(answer=answer.option)
+        return [answer]
 
     def cancel(self) -> bool:
         self._out += self._line(cancel=True)
@@ -105,7 +106,7 @@ def test_opened_answered_and_closed(place: Any, talk: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "answer"), [({}, "refuse"), ({"allow": "all"}, "allow"), ({"allow": "edits"}, "refuse")]
+    ("options", "answer"), [({}, "reject"), ({"allow": "all"}, "allow"), ({"allow": "edits"}, "reject")]
 )
 def test_questions_that_nobody_is_asked(place: Any, talk: Any, options: dict[str, Any], answer: str) -> None:
     """A question is refused, or allowed where everything is."""
@@ -120,11 +121,11 @@ def test_a_question_that_is_asked(place: Any, talk: Any) -> None:
     with talk("asks", ask=True, idle_timeout=1) as run:
         for event in run:
             events.append(event)
-            if isinstance(event, HintRequested):
+            if isinstance(event, QuestionAsked):
                 assert not run._supervisor.join(1.5)
                 run.answer("another", "allow")
                 run.answer(event.id, "allow")
-                run.answer(event.id, "refuse")
+                run.answer(event.id, "reject")
     ended = place.whole(run, events)
     assert (ended.outcome, ended.reply) == ("ok", "you said hi and answered allow")
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock import events as ev
 from penstock import updates as up
 from penstock.contract.session import Exit, Session
 from penstock.events import BlockEnded, BlockRevised, BlockStarted, Delta, Event, PlanItem, RunEnded, decode, encode
@@ -31,6 +34,7 @@ USAGES = st.builds(
     output_tokens=st.none() | st.integers(0, 10),
     cost_usd=st.none() | st.floats(0, 1),
 )
+OPTIONS = st.builds(ev.Option, id=CALLS, label=CLEAN, kind=st.sampled_from(get_args(ev.OptionKind)))
 STATUSES = st.sampled_from(["pending", "in_progress", "completed"])
 
 UPDATES = st.one_of(
@@ -94,8 +98,17 @@ UPDATES = st.one_of(
         level=st.sampled_from(["info", "error"]),
         lane=LANES,
     ),
-    st.builds(up.Hint, id=CALLS, text=CLEAN, options=st.none() | st.lists(CLEAN, max_size=2), blocking=st.booleans()),
-    st.builds(up.HintAnswer, id=CALLS, text=CLEAN, lane=LANES),
+    st.builds(
+        up.Question,
+        id=CALLS,
+        text=CLEAN,
+        ask=st.sampled_from(get_args(ev.Ask)),
+        options=st.none() | st.lists(OPTIONS, max_size=3),
+        blocking=st.booleans(),
+        free_text=st.booleans(),
+        title=st.none() | CLEAN,
+    ),
+    st.builds(up.Answer, id=CALLS, by=st.sampled_from(get_args(ev.AnsweredBy)), text=st.none() | CLEAN, lane=LANES),
     st.builds(up.Failure, reason=CLEAN),
     st.builds(
         up.Result,

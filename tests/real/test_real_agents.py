@@ -28,7 +28,7 @@ from playing import kill_agent, left, play, started
 
 from penstock import agent
 from penstock.errors import AgentFailed, UsageError
-from penstock.events import Delta, Event, HintRequested, RunEnded, decode
+from penstock.events import Delta, Event, QuestionAsked, RunEnded, decode
 from penstock.registry import AGENTS, Route
 
 HIDES_THINKING = {"gemini-exec"}
@@ -279,7 +279,7 @@ def test_questions(at: Bench) -> None:
     asked = []
 
     def heed(run: Run, event: Event) -> None:
-        if isinstance(event, HintRequested) and event.blocking:
+        if isinstance(event, QuestionAsked) and event.blocking:
             asked.append(event.id)
             run.answer(event.id, "allow")
 

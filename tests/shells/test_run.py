@@ -302,27 +302,3 @@ def test_a_question_that_nobody_answers(env: dict[str, str], tmp_path: Path) -> 
     wait_for(lambda: os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 124
     os.close(master)
-
-
-@pytest.mark.parametrize(("typed", "chosen"), [(b"1\n", "yes"), (b"what?\nleave it\n", "no"), (b"\x04", "no")])
-def test_a_question_is_asked_at_the_terminal(env: dict[str, str], tmp_path: Path, typed: bytes, chosen: str) -> None:
-    """By number or by its words; anything else is asked again, the end of the input refuses."""
-    pid, master = pty.fork()
-    if pid == 0:
-        os.chdir(tmp_path)
-        os.execve(sys.executable, [*PENSTOCK, "run", "asks", "hi", "--color=never"], env)
-    seen, answered = b"", False
-    while True:
-        try:
-            data = os.read(master, 4096)
-        except OSError:
-            break
-        seen += data
-        if not answered and b"answer [1-2]: " in seen:
-            os.write(master, typed)
-            answered = True
-    os.close(master)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert b"penstock: asks asks: rm -rf build" in seen
-    assert f'"optionId": "{chosen}"'.encode() in seen
-    assert seen.count(b"answer [1-2]: ") == (2 if typed.startswith(b"what") else 1)

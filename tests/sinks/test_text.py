@@ -320,21 +320,29 @@ def every_line() -> Run:
     run.call("c", "Write", {"path": "a", "content": "1\n2"}).result("c", "r1\nr2")
     run.add(ev.PlanChanged, []).add(ev.Notice, "info", "status", "busy").add(ev.Notice, "error", "error", "bad")
     run.add(ev.UsageReported, input_tokens=5, output_tokens=6).add(ev.Unknown, '{"type":"new"}', wire_type="new")
-    run.add(ev.Malformed, 7, "no JSON", "{{").add(ev.HintRequested, "h", "Sure?", True, ["yes", "no"])
-    return run.add(ev.HintAnswered, "h", "yes").add(ev.RunEnded, "ok", "text", 1)
+    run.add(ev.Malformed, 7, "no JSON", "{{").add(
+        ev.QuestionAsked,
+        "h",
+        "Sure?",
+        True,
+        "choice",
+        [ev.Option("yes", "yes", "choice"), ev.Option("no", "no", "choice")],
+    )
+    return run.add(ev.QuestionAnswered, "h", "person", "yes").add(ev.RunEnded, "ok", "text", 1)
 
 
+SURE = "? asks you to choose: Sure?"
 DETAILS = {
-    "quiet": ["text", "✗ bad", "? Sure?", "1. yes", "2. no", "→ yes"],
-    "minimal": ["text", "▸ Write: a", "✗ bad", "? Sure?", "1. yes", "2. no", "→ yes", "● done · 1 round"],
+    "quiet": ["text", "✗ bad", SURE, "1. yes", "2. no", "→ yes"],
+    "minimal": ["text", "▸ Write: a", "✗ bad", SURE, "1. yes", "2. no", "→ yes", "● done · 1 round"],
     "normal": [
         "∴ hm", "text", "▸ Write: a", "✓ r1 (2 lines)", "☰ plan (0 of 0 done)", "✗ bad",
-        "! line 7 could not be read (no JSON): {{", "? Sure?", "1. yes", "2. no", "→ yes", "● done · 1 round",
+        "! line 7 could not be read (no JSON): {{", SURE, "1. yes", "2. no", "→ yes", "● done · 1 round",
     ],
     "verbose": [
         "· session s1 · model m", "∴ hm", "text", "▸ Write: a", "path: a", "content:", "  1", "  2", "✓ 2 lines",
         "r1", "r2", "☰ plan (0 of 0 done)", "· busy", "✗ bad", "· 5 in, 6 out",
-        '· unknown event new: {"type":"new"}', "! line 7 could not be read (no JSON): {{", "? Sure?", "1. yes",
+        '· unknown event new: {"type":"new"}', "! line 7 could not be read (no JSON): {{", SURE, "1. yes",
         "2. no", "→ yes", "● done · 1 round",
     ],
 }  # fmt: skip
@@ -362,8 +370,8 @@ def test_failures_are_seen_at_every_level(level: str) -> None:
 PREFIXES = {
     "agent": ["[claude]"] * 13,
     "kind": [
-        "[thinking]", "[text]", "[tool]", "[result]", "[plan]", "[notice]", "[notice]", "[hint]", "", "", "[hint]",
-        "[done]",
+        "[thinking]", "[text]", "[tool]", "[result]", "[plan]", "[notice]", "[notice]", "[question]", "", "",
+        "[question]", "[done]",
     ],
     "both": ["[claude thinking]", "[claude text]", "[claude tool]", "[claude result]"],
     "none": [""],
@@ -406,7 +414,8 @@ def test_hostile_text_is_only_text_everywhere() -> None:
     )
     run.call("t", "Task", {"subagent_type": HOSTILE}).block(HOSTILE, parent="t", complete=False)
     run.add(ev.PlanChanged, [ev.PlanItem(HOSTILE, "pending")]).add(ev.Notice, "info", "noise", HOSTILE)
-    run.add(ev.HintRequested, "h", HOSTILE, True, [HOSTILE]).add(ev.HintAnswered, "h", HOSTILE)
+    run.add(ev.QuestionAsked, "h", HOSTILE, True, "command", [ev.Option(HOSTILE, HOSTILE, "choice")])
+    run.add(ev.QuestionAnswered, "h", "person", HOSTILE).add(ev.QuestionAnswered, "h", "person", text=HOSTILE)
     run.add(ev.Unknown, HOSTILE, wire_type=HOSTILE).add(ev.Malformed, 1, HOSTILE, HOSTILE)
     run.add(ev.UsageReported, model=HOSTILE).add(ev.RunEnded, "error", "", 0, reason=HOSTILE)
     for detail in ("normal", "verbose"):

@@ -26,7 +26,8 @@ from penstock.events import (
     BlockStarted,
     Delta,
     Event,
-    HintRequested,
+    Option,
+    QuestionAsked,
     Replied,
     RunEnded,
 )
@@ -268,7 +269,8 @@ def test_g5_the_order_of_events(recording: Recording) -> None:
     check(turn_of(recording))
 
 
-QUESTION = Question("q1", "Which one?", ["A", "B"])
+OPTIONS = [Option("A", "A", "choice"), Option("B", "B", "choice")]
+QUESTION = Question("q1", "Which one?", "choice", OPTIONS)
 
 
 def test_g6_an_early_exit_does_not_reset_the_text(recording: Recording) -> None:
@@ -276,7 +278,7 @@ def test_g6_an_early_exit_does_not_reset_the_text(recording: Recording) -> None:
     events = events_of(recording)
     rng = random.Random(recording.name)
     end = next((at for at, event in enumerate(events) if isinstance(event, Replied)), len(events) - 1)
-    asked = HintRequested("q1", "Which one?", False, ["A", "B"], agent=recording.agent)
+    asked = QuestionAsked("q1", "Which one?", False, "choice", OPTIONS, agent=recording.agent)
     known = squeezed("".join(strip_tags(said) for said in told(recording, "text")))
     spoke, last = _last_text(events[: end + 1])
     for at in {*rng.sample(range(end + 1), min(4, end + 1)), spoke}:
@@ -407,11 +409,16 @@ def test_final_sc4_no_tags_in_stream_or_message(recording: Recording, shorten: C
     ("path", "completed"),
     [
         (
-            [up.Hint("q1", "Which one?", ["A", "B"]), up.MessageEnd(), up.MessageStart("m2"), text("I go on.")],
+            [
+                up.Question("q1", "Which one?", "choice", OPTIONS),
+                up.MessageEnd(),
+                up.MessageStart("m2"),
+                text("I go on."),
+            ],
             Completed("Two ways.\n\nWhich one?", "ok", hint=QUESTION),
         ),
         (
-            [up.Hint("q1", "May I?"), up.HintAnswer("q1", "once"), text(" I go on."), up.Result()],
+            [up.Question("q1", "May I?", "tool"), up.Answer("q1", "person", "once"), text(" I go on."), up.Result()],
             Completed("Two ways. I go on.", "ok"),
         ),
         ([up.MessageEnd(), up.Result(reply="Two ways. Both good.")], Completed("Two ways. Both good.", "ok")),
@@ -432,7 +439,9 @@ def test_final_g1_only_a_new_round_resets() -> None:
     """The early exit of a second round has that round's text, whole, and none of the first."""
     first = (up.MessageStart("m1"), text("I look."), *BASH, up.MessageEnd())
     second = (up.MessageStart("m2"), text("Two "), text("ways."))
-    early = run(*first, *second, up.Hint("q1", "Which one?", ["A", "B"]), up.MessageEnd(), up.MessageStart("m3"))
+    early = run(
+        *first, *second, up.Question("q1", "Which one?", "choice", OPTIONS), up.MessageEnd(), up.MessageStart("m3")
+    )
     assert early[-1] == Completed("Two ways.\n\nWhich one?", "ok", hint=QUESTION)
     timed_out = run(*first, *second, exit=Exit(signal=15, timed_out=True))[-1]
     assert isinstance(timed_out, Completed)

@@ -15,8 +15,9 @@ from penstock.contract.session import Exit, Session
 from penstock.events import (
     Delta,
     Event,
-    HintAnswered,
-    HintRequested,
+    Option,
+    QuestionAnswered,
+    QuestionAsked,
     Replied,
     RunEnded,
     ToolCalled,
@@ -169,7 +170,11 @@ def test_sub_agents_are_a_status() -> None:
     out = run(
         up.ToolCall("c1", "Task", {"prompt": "p"}),
         *(up.Text("text", "delta", "secret", lane="c1"), up.Text("thinking", "delta", "secret", lane="c1")),
-        *(up.ToolCall("c2", "Bash", {}, lane="c1"), up.Hint("q", "secret", lane="c1"), up.ToolReturn("c1", "x")),
+        *(
+            up.ToolCall("c2", "Bash", {}, lane="c1"),
+            up.Question("q", "secret", "text", lane="c1"),
+            up.ToolReturn("c1", "x"),
+        ),
         *(up.MessageStart("m2"), text("Done."), up.MessageEnd(), up.Result()),
     )
     assert "secret" not in repr(out)
@@ -210,7 +215,8 @@ def test_a_time_limit_completes_too() -> None:
     assert (end.message, end.outcome) == ("So far", "timed_out")
 
 
-QUESTION = Question("q1", "Which one?", ["A", "B"])
+OPTIONS = [Option("A", "A", "choice"), Option("B", "B", "choice")]
+QUESTION = Question("q1", "Which one?", "choice", OPTIONS)
 
 
 def test_a_question_at_the_end_of_the_run() -> None:
@@ -218,7 +224,7 @@ def test_a_question_at_the_end_of_the_run() -> None:
     turn = Turn()
     session = Session("test", up.Traits())
     events: list[Event] = []
-    session.apply(up.Hint("q1", "Which one?", ["A", "B"]), events)
+    session.apply(up.Question("q1", "Which one?", "choice", OPTIONS), events)
     turn.feed(events)
     assert turn.asking
     session.close(Exit(cancelled=True, why="stopped"), events)
@@ -228,15 +234,15 @@ def test_a_question_at_the_end_of_the_run() -> None:
 
 def test_a_question_that_the_agent_answers_by_itself() -> None:
     """Its answer, right behind it, lets the turn go on."""
-    out = run(text("a"), up.Hint("q1", "May I?"), up.HintAnswer("q1", "once"), text("b"), up.Result())
+    out = run(text("a"), up.Question("q1", "May I?", "tool"), up.Answer("q1", "person", "once"), text("b"), up.Result())
     assert out[-1] == Completed("ab", "ok")
 
 
 def test_a_question_that_the_run_waits_for_keeps_the_turn_open() -> None:
     """It is shown with its options until it is answered, whatever else happens."""
     out = run(
-        *(up.MessageStart("m"), text("Two ways."), up.Hint("q1", "Which one?", ["A", "B"], blocking=True)),
-        *(up.Notice("retry", "x"), up.HintAnswer("q1", "A"), text(" I take A."), up.MessageEnd(), up.Result()),
+        *(up.MessageStart("m"), text("Two ways."), up.Question("q1", "Which one?", "choice", OPTIONS, blocking=True)),
+        *(up.Notice("retry", "x"), up.Answer("q1", "person", "A"), text(" I take A."), up.MessageEnd(), up.Result()),
     )
     assert out[3:] == [
         Streaming("Waiting for your answer…", QUESTION),
@@ -301,21 +307,21 @@ def test_growing_text_is_told_once_a_feed() -> None:
 def test_two_questions_at_once() -> None:
     """The newest one is shown; when it is answered, the one before is shown again, until none waits."""
     one, two = (
-        ev_hint("q1", "The first?"),
-        ev_hint("q2", "The second?"),
+        ev_question("q1", "The first?"),
+        ev_question("q2", "The second?"),
     )
     turn = Turn()
     turn.start()
-    assert turn.feed([one]) == [Streaming(ASKING, Question("q1", "The first?"))]
-    assert turn.feed([two]) == [Streaming(ASKING, Question("q2", "The second?"))]
-    assert turn.feed([HintAnswered(agent="x", id="q2", text="yes")]) == [
-        Streaming(ASKING, Question("q1", "The first?"))
+    assert turn.feed([one]) == [Streaming(ASKING, Question("q1", "The first?", "tool"))]
+    assert turn.feed([two]) == [Streaming(ASKING, Question("q2", "The second?", "tool"))]
+    assert turn.feed([QuestionAnswered(agent="x", id="q2", by="person", text="yes")]) == [
+        Streaming(ASKING, Question("q1", "The first?", "tool"))
     ]
-    assert turn.feed([HintAnswered(agent="x", id="q1", text="yes")]) == [Streaming("Working…")]
+    assert turn.feed([QuestionAnswered(agent="x", id="q1", by="person", text="yes")]) == [Streaming("Working…")]
     turn.feed([one, two])
-    assert turn.feed([HintAnswered(agent="x", id="q1", text="yes")]) == []  # the second is still shown
+    assert turn.feed([QuestionAnswered(agent="x", id="q1", by="person", text="yes")]) == []  # the second is still shown
 
 
-def ev_hint(id: str, text: str) -> HintRequested:
+def ev_question(id: str, text: str) -> QuestionAsked:
     """A question that the run waits for."""
-    return HintRequested(agent="x", id=id, text=text, blocking=True)
+    return QuestionAsked(agent="x", id=id, text=text, ask="tool", blocking=True)

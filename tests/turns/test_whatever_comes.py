@@ -18,7 +18,7 @@ from turn_judge import FEW, RANDOM, check, conflated, one_by_one
 
 from penstock import updates as up
 from penstock.contract.session import Exit
-from penstock.events import Event, HintAnswered, HintRequested, NoticeCode, RunEnded, ToolCalled
+from penstock.events import Event, NoticeCode, Option, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
 from penstock.stream import Stream
 from penstock.tags import strip_tags
 from penstock.testing import feeds
@@ -33,21 +33,24 @@ if TYPE_CHECKING:
 SUB_AGENTS = st.sampled_from(["c1", "c2", "c3"])
 MAYBE_SUB = st.none() | SUB_AGENTS
 ANY_CODE = st.sampled_from(NoticeCode.__args__)  # type: ignore[attr-defined]
-HINTS = st.builds(
-    up.Hint,
+QUESTIONS = st.builds(
+    up.Question,
     id=st.sampled_from(["q1", "q2"]),
     text=st.sampled_from(["", "Which one?"]),
-    options=st.none() | st.just(["A", "B"]),
+    ask=st.just("choice"),
+    options=st.none() | st.just([Option("A", "A", "choice"), Option("B", "B", "choice")]),
     blocking=st.booleans(),
     lane=MAYBE_SUB,
 )
-ANSWERS = st.builds(up.HintAnswer, id=st.sampled_from(["q1", "q2"]), text=st.just("A"), lane=MAYBE_SUB)
+ANSWERS = st.builds(
+    up.Answer, id=st.sampled_from(["q1", "q2"]), by=st.just("person"), text=st.just("A"), lane=MAYBE_SUB
+)
 MIXED = st.one_of(
     *[RANDOM.UPDATES] * 4,
     *[st.builds(up.Text, kind=st.just("text"), mode=st.just("delta"), text=RANDOM.CLEAN, lane=SUB_AGENTS)] * 2,
     st.builds(up.ToolCall, call_id=SUB_AGENTS, name=st.just("Task"), input=st.none(), lane=MAYBE_SUB),
     st.builds(up.Notice, code=ANY_CODE, text=RANDOM.CLEAN, level=st.sampled_from(["info", "error"]), lane=MAYBE_SUB),
-    HINTS,
+    QUESTIONS,
     ANSWERS,
 )
 
@@ -96,7 +99,7 @@ KEPT = st.one_of(
     st.builds(up.Notice, code=ANY_CODE, text=WORDS, lane=MAYBE_SUB),
     st.builds(up.Plan, items=st.lists(st.builds(RANDOM.PlanItem, text=WORDS, status=RANDOM.STATUSES), max_size=2)),
     st.builds(up.Unknown, wire_type=WORDS, text=WORDS),
-    st.builds(up.Hint, id=WORDS, text=WORDS, lane=SUB_AGENTS),
+    st.builds(up.Question, id=WORDS, text=WORDS, ask=st.just("tool"), lane=SUB_AGENTS),
     st.builds(up.MessageStart, message=st.sampled_from(["m1", "m2", "m3"]), lane=MAYBE_SUB),
     st.builds(up.MessageEnd, lane=MAYBE_SUB),
 )
@@ -181,17 +184,22 @@ def test_questions_and_sub_agents_in_recordings(seed: int, recordings: list[Reco
         calls = [event.call_id for event in events if isinstance(event, ToolCalled)] or ["c1"]
         lane = rng.choice(calls)
         beside = [
-            e for e in _events(other.agent, other.data) if not isinstance(e, HintRequested | HintAnswered | RunEnded)
+            e
+            for e in _events(other.agent, other.data)
+            if not isinstance(e, QuestionAsked | QuestionAnswered | RunEnded)
         ]
         at = rng.randrange(len(events))
         events[at:at] = [msgspec.structs.replace(event, parent=lane) for event in beside[: rng.randrange(60)]]
         asked = rng.random() < 0.5
         for number in range(rng.randrange(4) if asked else 0):
             place, parent = rng.randrange(len(events)), rng.choice([None, lane])
-            question = HintRequested(f"q{number}", "Which?", rng.random() < 0.6, agent="test", parent=parent)
+            question = QuestionAsked(f"q{number}", "Which?", rng.random() < 0.6, "choice", agent="test", parent=parent)
             events.insert(place, question)
             if rng.random() < 0.5:
-                events.insert(rng.randrange(place, len(events)) + 1, HintAnswered(f"q{number}", "A", agent="test"))
+                events.insert(
+                    rng.randrange(place, len(events)) + 1,
+                    QuestionAnswered(f"q{number}", "person", text="A", agent="test"),
+                )
         end = events.pop(next(at for at, event in enumerate(events) if isinstance(event, RunEnded)))
         completed = judged([*events, end], rng)[-1]
         assert isinstance(completed, Completed)

@@ -8,17 +8,19 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock import titles
 from penstock.agents._values import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of, text_or
 from penstock.events import Level, NoticeCode
+from penstock.questions import ASK_OF
 from penstock.updates import (
     BlockEnd,
     BlockStart,
-    Hint,
     MessageEnd,
     MessageStart,
     ModelUsage,
     Notice,
     Plan,
+    Question,
     Result,
     RunStart,
     Text,
@@ -473,8 +475,7 @@ def _other(event: Any) -> Iterator[Update]:
     elif kind == "control_request":
         request = as_dict(data.get("request"))
         if request.get("subtype") == "can_use_tool":
-            text = f"may {text_or(request.get('tool_name'), 'the tool')} run? {text_of(request.get('input'))}"
-            yield Hint(text_of(data.get("request_id")), text)
+            yield _permission(text_of(data.get("request_id")), request)
     elif kind == "tool_use_summary":
         yield Notice("status", text_of(data.get("summary")))
     elif kind == "auth_status":
@@ -503,3 +504,17 @@ def _system_text(event: System) -> str:
     what = event.subtype.replace("_", " ")
     extra = text_of(event.status if event.subtype.startswith("task_") else event.tool_name)
     return ": ".join(part for part in (what, extra, said) if part)
+
+
+def _permission(id: str, request: dict[str, Any]) -> Question:
+    """A tool that needs a permission; who started the CLI by itself has to answer, on the CLI's stdin."""
+    name, given = text_or(request.get("tool_name"), "tool"), request.get("input")
+    kind = titles.tool_kind(name)
+    return Question(
+        id,
+        f"may {name} run? {text_of(given)}",
+        "outside" if request.get("blocked_path") else ASK_OF.get(kind, "tool"),
+        call_id=text_or(request.get("tool_use_id"), "") or None,
+        tool_kind=kind,
+        title=titles.title(name, given),
+    )

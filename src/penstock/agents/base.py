@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from penstock.commands import Command, Request
-from penstock.updates import Traits, Update
+from penstock.updates import Answer, Traits, Update
 
 
 @runtime_checkable
@@ -51,8 +51,8 @@ class Dialogue(Adapter, Protocol):
 
     Sans-IO like every adapter. It is made with the request (`Dialogue(request)`), or with None to read what was
     recorded of a dialogue; whatever it then would say is not asked for. What it has to say gathers, and the
-    shell fetches it with `take` after each call. It tells a question of the agent's as a `Hint` with `blocking`,
-    and keeps what it needs to answer it by the hint's id.
+    shell fetches it with `take` after each call. A question of the agent's is a `Question` with `blocking`; what is
+    needed to answer it is kept by its id.
     """
 
     over: bool
@@ -62,8 +62,8 @@ class Dialogue(Adapter, Protocol):
         """The lines to write now, b"" for none. The first call gives the lines that open the dialogue."""
         ...
 
-    def answer(self, id: str, text: str) -> Sequence[Update]:
-        """Answer the hint `id`: `text` is one of its options, or free text where it has none.
+    def answer(self, answer: Answer) -> Sequence[Update]:
+        """Answer a question by the id of one of its options or in words; without either, reject it.
 
         Raises:
             KeyError: no such question is waiting.
@@ -76,8 +76,3 @@ class Dialogue(Adapter, Protocol):
         False where there is nothing to cancel yet: the shell then signals at once.
         """
         ...
-
-
-HINT_ALLOW, HINT_REFUSE = "allow", "refuse"
-"""What a `Dialogue` understands as an answer to every question about permission, besides the question's own options:
-allow it this once; refuse it, and let the agent go on where the protocol can."""

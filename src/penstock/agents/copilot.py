@@ -14,17 +14,17 @@ import msgspec
 from penstock.agents._starting import granted, no_fork, no_profile, option, piped
 from penstock.agents._values import as_dict, as_float, as_int, as_list, plan_items, text_of, text_or
 from penstock.commands import Command, Request
-from penstock.events import Level, NoticeCode
+from penstock.events import AnsweredBy, Ask, Level, NoticeCode, Option
 from penstock.updates import (
+    Answer,
     BlockStart,
     Failure,
-    Hint,
-    HintAnswer,
     MessageEnd,
     MessageStart,
     ModelUsage,
     Notice,
     Plan,
+    Question,
     Result,
     RunStart,
     Text,
@@ -201,8 +201,7 @@ class Copilot:
         elif kind in ("permission.requested", "user_input.requested", "elicitation.requested"):
             yield _question(data, lane)
         elif kind in ("permission.completed", "user_input.completed", "elicitation.completed"):
-            said = data.get("answer") or as_dict(data.get("result")).get("kind") or data.get("action")
-            yield HintAnswer(text_of(data.get("requestId")), text_of(said), lane)
+            yield _answer(data, lane)
         elif kind in _NOTICES:
             words = next((text for key in _WORDS if (text := text_of(data.get(key)))), "")
             what = kind if kind.startswith("subagent") else kind.split(".", 1)[1]
@@ -300,11 +299,37 @@ def _figures(data: dict[str, Any]) -> Usage:
     return Usage(*counts)
 
 
-def _question(data: dict[str, Any], lane: str | None) -> Hint:
+def _question(data: dict[str, Any], lane: str | None) -> Question:
     request = as_dict(data.get("permissionRequest"))
     asked = data.get("question") or data.get("message") or request.get("intention") or request.get("fullCommandText")
-    options = [text_of(choice) for choice in as_list(data.get("choices"))]
-    return Hint(text_of(data.get("requestId")), text_of(asked or request), options or None, lane=lane)
+    options = [Option(text, text, "choice") for choice in as_list(data.get("choices")) if (text := text_of(choice))]
+    ask: Ask = "choice" if options else "text"
+    if request:
+        ask = _ASKS.get(text_or(request.get("kind"), ""), "tool")
+    title = request.get("fullCommandText") or request.get("fileName") or request.get("path") or request.get("url")
+    return Question(
+        text_of(data.get("requestId")),
+        text_of(asked or request),
+        ask,
+        options or None,
+        call_id=text_or(request.get("toolCallId"), "") or None,
+        title=text_of(title) or None,
+        lane=lane,
+    )
+
+
+def _answer(data: dict[str, Any], lane: str | None) -> Answer:
+    """Read who answered, and what. copilot names the decision on a permission; other answers are a person's."""
+    kind = text_of(as_dict(data.get("result")).get("kind"))
+    words = text_of(data.get("answer") or kind or data.get("action")) or None
+    by: AnsweredBy = "person"
+    if kind and "user" not in kind.removesuffix("could-not-request-from-user"):
+        by = "allow" if kind.startswith("approved") else "nobody"
+    return Answer(text_of(data.get("requestId")), by, text=words, lane=lane)
+
+
+_ASKS: dict[str, Ask] = {"shell": "command", "write": "edit", "path": "outside", "url": "network"}
+"""What copilot's kinds of permission requests are about. The others are each for a tool."""
 
 
 def _result(event: dict[str, Any]) -> Result:

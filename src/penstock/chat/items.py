@@ -68,7 +68,7 @@ class Planned(Item, omit_defaults=True, kw_only=True, tag="plan"):
 
 
 class Asked(Item, omit_defaults=True, kw_only=True, tag="question"):
-    """A question to a person, with the answer, where it came in this turn."""
+    """A question to a person: the labels of its options, and the answer in words, if it came in this turn."""
 
     text: str = ""
     options: list[str] | None = None

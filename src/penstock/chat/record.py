@@ -19,6 +19,7 @@ from penstock.chat.items import AnyItem, Asked, Called, Clip, Planned, Said, Tho
 from penstock.chat.rows import Entry, Numbered, Prompted, TurnBegan, TurnEnded
 from penstock.chat.steps import OfBlock, Steps
 from penstock.chat.views import TurnView
+from penstock.questions import answer_in_words
 
 MAX_TEXT_CHARS = 262_144
 """Of one text or thought: longer than any reply seen, and no more than a browser shows at once."""
@@ -164,7 +165,7 @@ class _Fold:
         self._lanes: dict[str | None, _Lane] = {}
         self._messages: dict[int, list[_Draft]] = {}
         self._plans: dict[str | None, Planned] = {}
-        self._questions: dict[str, Asked] = {}  # those without an answer
+        self._questions: dict[str, tuple[ev.QuestionAsked, Asked]] = {}  # those without an answer
         self._last = 0
         self._more = 0  # items that are left out
         self._malformed = 0
@@ -262,11 +263,13 @@ class _Fold:
                 self._plans[event.parent] = Planned(at=at, items=[])
                 self._add(self._plans[event.parent], self._parent(event, at))
             self._plans[event.parent].items = event.items
-        elif isinstance(event, ev.HintRequested):
-            self._questions[event.id] = Asked(at=at, options=event.options)
-            self._add(self._questions[event.id], self._parent(event, at)).text.set(event.text)
-        elif isinstance(event, ev.HintAnswered) and event.id in self._questions:
-            self._questions.pop(event.id).answer = event.text
+        elif isinstance(event, ev.QuestionAsked):
+            item = Asked(at=at, options=[option.label for option in event.options or ()] or None)
+            self._questions[event.id] = event, item
+            self._add(item, self._parent(event, at)).text.set(event.text)
+        elif isinstance(event, ev.QuestionAnswered) and event.id in self._questions:
+            question, item = self._questions.pop(event.id)
+            item.answer = answer_in_words(event, question)
 
     # --- drafts ------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from penstock.contract.health import Health
 from penstock.contract.records import PARTS, Block, Call, Lane, Message, PlaceKey, merged, place_key
 from penstock.contract.repair import repair
 from penstock.decoding import excerpt, well_formed
+from penstock.questions import ordered
 
 MAX_LANES = 256
 """Sub-agents that are followed at once; the oldest one's open things are ended for a new one."""
@@ -83,8 +84,8 @@ class Session:
             up.Plan: self._plan_changed,
             up.ModelUsage: self._usage,
             up.Notice: self._notice,
-            up.Hint: self._hint,
-            up.HintAnswer: self._hint_answer,
+            up.Question: self._question,
+            up.Answer: self._answer,
             up.Work: self._works,
             up.Failure: self._failed,
             up.Result: self._replied,
@@ -730,13 +731,24 @@ class Session:
     def _notice(self, update: up.Notice, out: Events) -> None:
         out.append(ev.Notice(update.level, update.code, update.text, **self._marks(update.lane)))
 
-    def _hint(self, update: up.Hint, out: Events) -> None:
+    def _question(self, update: up.Question, out: Events) -> None:
         out.append(
-            ev.HintRequested(update.id, update.text, update.blocking, update.options, **self._marks(update.lane))
+            ev.QuestionAsked(
+                id=update.id,
+                text=update.text,
+                blocking=update.blocking,
+                ask=update.ask,
+                options=ordered(update.options) or None,
+                free_text=update.free_text,
+                call_id=update.call_id,
+                tool_kind=update.tool_kind,
+                title=update.title,
+                **self._marks(update.lane),
+            )
         )
 
-    def _hint_answer(self, update: up.HintAnswer, out: Events) -> None:
-        out.append(ev.HintAnswered(update.id, update.text, **self._marks(update.lane)))
+    def _answer(self, update: up.Answer, out: Events) -> None:
+        out.append(ev.QuestionAnswered(update.id, update.by, update.option, update.text, **self._marks(update.lane)))
 
     def _works(self, update: up.Work, out: Events) -> None:
         if update.on and update.id is not None and len(self._work) < MAX_WORK:

@@ -22,7 +22,7 @@ import msgspec
 
 from penstock import events as ev
 from penstock.sinks import styles
-from penstock.sinks.lines import DESCRIBED, Heads, LineKind, Look, Prefix, Service, describe, fold
+from penstock.sinks.lines import DESCRIBED, Describer, Heads, LineKind, Look, Prefix, Service, fold
 from penstock.sinks.sanitize import Guard, Sanitizer, clean, clean_line
 from penstock.sinks.stretches import Block, Stretch, Tool, shared
 from penstock.sinks.styles import Palette, Piece
@@ -54,6 +54,7 @@ class Layout:
         self._palette = palette
         self._live = live
         self._look = look
+        self._describer = Describer(look)
         self._ci = ci
         self._folds = 0
         self._heads = Heads(prefix)
@@ -372,7 +373,7 @@ class Layout:
     def _take_line(self, event: ev.Event) -> None:
         if isinstance(event, ev.Notice) and event.level == "error":
             self._told_error = event.text
-        if line := describe(event, self._look):
+        if line := self._describer.describe(event):
             self._loose(partial(self._line_of, line[0], event, line[1]))
 
     def _run_ended(self, event: ev.RunEnded) -> None:

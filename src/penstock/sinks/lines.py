@@ -13,9 +13,11 @@ from penstock.sinks.styles import Piece
 Service = Literal["github", "gitlab"]
 Detail = Literal["quiet", "minimal", "normal", "verbose"]
 Prefix = Literal["agent", "kind", "both", "none"]
-LineKind = Literal["text", "thinking", "tool", "result", "plan", "notice", "hint", "usage", "unknown", "run", "done"]
+LineKind = Literal[
+    "text", "thinking", "tool", "result", "plan", "notice", "question", "usage", "unknown", "run", "done"
+]
 
-_QUIET: frozenset[LineKind] = frozenset({"text", "hint"})
+_QUIET: frozenset[LineKind] = frozenset({"text", "question"})
 _MINIMAL: frozenset[LineKind] = _QUIET | {"tool", "done"}
 _NORMAL: frozenset[LineKind] = _MINIMAL | {"thinking", "result", "plan", "notice"}
 _VERBOSE: frozenset[LineKind] = _NORMAL | {"usage", "unknown", "run"}
@@ -115,33 +117,49 @@ class Look:
         return "notice" in self.shown and not hidden
 
 
-def describe(event: ev.Event, look: Look) -> tuple[LineKind, list[Piece]] | None:
-    """The line of an event that is neither block nor call; None where `look` leaves it out."""
-    match event:
-        case ev.Notice():
-            return ("notice", styles.notice(event, whole=look.verbose)) if look.shows_notice(event) else None
-        case ev.RunEnded():
-            shown = "done" in look.shown or event.outcome != "ok"
-            return ("done", styles.closing(event)) if shown else None
-    kind, pieces_of = _LINES[type(event)]
-    if kind not in look.shown:
-        return None
-    pieces = pieces_of(event)
-    return (kind, pieces) if pieces else None
+class Describer:
+    """Makes the lines of events that are neither block nor call. Remembers questions, for the labels of answers."""
+
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._questions: dict[str, ev.QuestionAsked] = {}
+
+    def describe(self, event: ev.Event) -> tuple[LineKind, list[Piece]] | None:
+        """The line of an event; None if the reader does not want to see it."""
+        look = self._look
+        match event:
+            case ev.Notice():
+                return ("notice", styles.notice(event, whole=look.verbose)) if look.shows_notice(event) else None
+            case ev.RunEnded():
+                shown = "done" in look.shown or event.outcome != "ok"
+                return ("done", styles.closing(event)) if shown else None
+            case ev.QuestionAsked():
+                if len(self._questions) >= MAX_QUESTIONS:
+                    del self._questions[next(iter(self._questions))]
+                self._questions[event.id] = event
+            case ev.QuestionAnswered():
+                return "question", styles.answer(event, self._questions.pop(event.id, None))
+        kind, pieces_of = _LINES[type(event)]
+        if kind not in look.shown:
+            return None
+        pieces = pieces_of(event)
+        return (kind, pieces) if pieces else None
 
 
 _LINES: dict[type, tuple[LineKind, Callable[[Any], list[Piece]]]] = {
     ev.PlanChanged: ("plan", styles.plan),
     ev.Malformed: ("notice", styles.malformed),
-    ev.HintRequested: ("hint", styles.hint),
-    ev.HintAnswered: ("hint", styles.hint),
+    ev.QuestionAsked: ("question", styles.question),
     ev.UsageReported: ("usage", styles.usage_line),
     ev.Unknown: ("unknown", styles.unknown),
     ev.RunStarted: ("run", styles.started),
 }
 
-DESCRIBED: tuple[type, ...] = (*_LINES, ev.Notice)
-"""The events that are told by `describe` alone."""
+DESCRIBED: tuple[type, ...] = (*_LINES, ev.Notice, ev.QuestionAnswered)
+"""The events that `Describer` alone makes lines of."""
+
+MAX_QUESTIONS = 64
+"""Questions that wait for an answer at once; more are answered by the id of an option, without its label."""
 
 
 def fold(service: Service, number: int, title: str) -> tuple[str, str]:

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from penstock.events import (
     BlockEnded,
-    HintAnswered,
-    HintRequested,
     Malformed,
     Notice,
     PlanChanged,
+    QuestionAnswered,
+    QuestionAsked,
     RunEnded,
     RunStarted,
     ToolReturned,
@@ -19,6 +19,7 @@ from penstock.events import (
     Usage,
     UsageReported,
 )
+from penstock.questions import ASKS, answer_in_words
 from penstock.sinks.sanitize import clean, clean_line
 from penstock.titles import compact
 
@@ -206,13 +207,16 @@ def unknown(event: Unknown) -> list[Piece]:
     return [("dim", f"· unknown event {clean_line(event.wire_type or '')}".rstrip() + f": {clean_line(event.raw)}")]
 
 
-def hint(event: HintRequested | HintAnswered) -> list[Piece]:
-    """A question with its options, or its answer."""
-    if isinstance(event, HintAnswered):
-        return [("mark", "→ "), ("text", clean(event.text))]
-    pieces: list[Piece] = [("warn", "? "), ("text", clean(event.text))]
-    pieces += [("text", f"\n{n}. {clean_line(option)}") for n, option in enumerate(event.options or (), 1)]
+def question(event: QuestionAsked) -> list[Piece]:
+    """A question: what is asked, the agent's words, and the options with their numbers."""
+    pieces: list[Piece] = [("warn", "? "), ("text", f"{ASKS[event.ask]}: {clean(event.text)}")]
+    pieces += [("text", f"\n{n}. {clean_line(option.label)}") for n, option in enumerate(event.options or (), 1)]
     return pieces
+
+
+def answer(event: QuestionAnswered, asked: QuestionAsked | None) -> list[Piece]:
+    """What was answered to a question, or why nobody did."""
+    return [("mark", "→ "), ("text", clean(answer_in_words(event, asked)))]
 
 
 def started(event: RunStarted) -> list[Piece]:

@@ -157,7 +157,9 @@ def test_a_question_is_answered_while_the_run_waits(home: Home) -> None:
             assert view.hint.options
             with pytest.raises(Conflicting):
                 await runtime.answer(made.id, "another", "yes")
-            assert await runtime.answer(made.id, view.hint.id, view.hint.options[1]) == 1
+            with pytest.raises(Wrong, match="one of: Yes, once, Always, No"):
+                await runtime.answer(made.id, view.hint.id, "perhaps")
+            assert await runtime.answer(made.id, view.hint.id, view.hint.options[0].id) == 1
             with pytest.raises(Conflicting):
                 await runtime.answer(made.id, view.hint.id, "never")
             (view,) = await home.settled(runtime, made.id)
@@ -195,7 +197,7 @@ def test_a_run_that_waits_for_a_person_holds_nobody_up(home: Home) -> None:
             (view,), _ = await runtime.turns(asks.id)
             assert view.hint is not None
             assert view.hint.options
-            await runtime.answer(asks.id, view.hint.id, view.hint.options[1])
+            await runtime.answer(asks.id, view.hint.id, view.hint.options[0].id)
             (view,) = await home.settled(runtime, asks.id)
             assert view.message == "asked: once"
 

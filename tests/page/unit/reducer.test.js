@@ -137,7 +137,7 @@ test("earlier turns come before those that are known, none twice", () => {
 });
 
 test("a question is asked until the next status, and that of a completed turn until the next turn", () => {
-  const hint = { id: "h", text: "Which?", options: ["a"] };
+  const hint = { id: "h", text: "Which?", ask: "choice", options: [{ id: "a", label: "a", kind: "choice" }] };
   const open = fold([snapshot(), prompted(1), { type: "streaming", turn: 1, status: "Waiting for your answer…", hint }]);
   assert.equal(asked(open).hint.id, "h");
   assert.equal(asked(reduce(open, { type: "streaming", turn: 1, status: "Working…" })), null);

@@ -66,6 +66,11 @@ class Call:
         return text_or(self.fields.get("kind"), "")
 
     @property
+    def tool_kind(self) -> ToolKind:
+        """What kind of tool it is, guessed from its name where the agent said nothing."""
+        return _KINDS.get(self.kind) or titles.tool_kind(self.name)
+
+    @property
     def telling(self) -> str:
         """The telling line of its input; "" where the input has none of the words that tell."""
         return _telling(self.name, self.fields.get("rawInput"))

@@ -15,17 +15,16 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.agents._values import as_dict, as_list, text_of, text_or
-from penstock.agents.acp.calls import Call, question_of
+from penstock.agents.acp.calls import question_of
 from penstock.agents.acp.end import ended, reason_of
+from penstock.agents.acp.permissions import PendingPermission, option_id
 from penstock.agents.acp.setup import Setting, mode_setting, mode_value, model_setting, model_value, session_request
 from penstock.agents.acp.updates import Happenings
-from penstock.agents.base import HINT_ALLOW, HINT_REFUSE
 from penstock.commands import Request
 from penstock.decoding import well_formed
 from penstock.updates import (
+    Answer,
     Failure,
-    Hint,
-    HintAnswer,
     Notice,
     Result,
     RunStart,
@@ -65,30 +64,6 @@ _OPENED = {
 }
 
 
-class Question(msgspec.Struct, frozen=True):
-    """A permission that the agent waits for: the id of its request, the options, and the call."""
-
-    id: Any
-    options: list[dict[str, Any]]
-    call: Call
-
-    def of_kind(self, *kinds: str) -> dict[str, Any] | None:
-        """The first option of the first of these kinds that there is."""
-        found = ([option for option in self.options if option.get("kind") == kind] for kind in kinds)
-        return next((options[0] for options in found if options), None)
-
-    def chosen(self, text: str) -> dict[str, Any] | None:
-        """The option that an answer means; what means none of them refuses. None where nothing refuses."""
-        if text == HINT_ALLOW:
-            return self.of_kind("allow_once", "allow_always")
-        if text != HINT_REFUSE:
-            for key in ("name", "optionId"):
-                for option in self.options:
-                    if option.get(key) == text:
-                        return option
-        return self.of_kind("reject_once", "reject_always")
-
-
 class Acp:
     """Speaks with an agent over ACP, or, made without a request, reads what an agent said."""
 
@@ -114,7 +89,7 @@ class Acp:
         self._prompted = False
         self._cancelling = False
         self._refused = False  # something that it asked for, which ends the turn of some
-        self._questions: dict[str, Question] = {}
+        self._questions: dict[str, PendingPermission] = {}
         self._given_up: list[str] = []  # questions, by the cancel
         self._happenings = Happenings()
         self._version: str | None = None
@@ -136,20 +111,21 @@ class Acp:
         out, self._out = b"".join(self._out), []
         return out
 
-    def answer(self, id: str, text: str) -> Sequence[Update]:
-        """Answer a permission: an option's name or id, `HINT_ALLOW` or `HINT_REFUSE`. Other words refuse.
+    def answer(self, answer: Answer) -> Sequence[Update]:
+        """Answer a permission by the id of an option. Without one it is rejected, or cancelled if nothing rejects.
 
         Raises:
             KeyError: no such question is waiting.
         """
-        question = self._questions.pop(id)
-        option = question.chosen(text)
+        question = self._questions.pop(answer.id)
+        option = question.option(answer.option)
         outcome = {"outcome": "cancelled"} if option is None else _selected(option)
         if option is None or text_of(option.get("kind")).startswith("reject"):
             self._refused = True
             self._happenings.refuse(question.call)
         self._say({"id": question.id, "result": {"outcome": outcome}})
-        return (HintAnswer(id, text if option is None else text_of(option.get("name")) or text),)
+        chosen = option_id(option) if option is not None else None
+        return (Answer(answer.id, answer.by, chosen, lane=question.call.lane),)
 
     def cancel(self) -> bool:
         """Ask the agent to stop; False where no prompt is at work."""
@@ -174,7 +150,7 @@ class Acp:
 
     def read(self, event: Any) -> Sequence[Update]:
         """The updates that one line means."""
-        given_up = [HintAnswer(id, "cancelled") for id in self._given_up]
+        given_up = [Answer(id, "withdrawn") for id in self._given_up]
         self._given_up.clear()
         updates: list[Update] = [*given_up]
         for message in event if isinstance(event, list) else [event]:
@@ -351,7 +327,7 @@ class Acp:
             return ()
         patch = as_dict(params.get("toolCall"))
         call, told = self._happenings.ask(patch)
-        question, asked = Question(id, options, call), question_of(call, patch)
+        question, asked = PendingPermission(id, options, call), question_of(call, patch)
         if self._cancelling:
             self._say({"id": id, "result": {"outcome": {"outcome": "cancelled"}}})
             return told
@@ -360,8 +336,7 @@ class Acp:
             self._say({"id": id, "result": {"outcome": _selected(allow)}})
             return (*told, Notice("permission", f"allowed: {asked}", lane=call.lane))
         self._questions[str(id)] = question
-        names = [text_of(option.get("name")) or text_of(option.get("optionId")) for option in options]
-        return (*told, Hint(str(id), asked, names, True, call.lane))
+        return (*told, question.as_update(str(id), asked))
 
     def _updated(self, params: dict[str, Any]) -> Sequence[Update]:
         session_id = text_or(params.get("sessionId"), "") or None

@@ -8,49 +8,60 @@ from typing import Any
 import msgspec
 
 from penstock.agents._values import as_dict, as_list, compact, text_of
-from penstock.agents.base import HINT_ALLOW, HINT_REFUSE
 from penstock.agents.codex.items import unwrapped
+from penstock.events import Ask, Option, ToolKind
+from penstock.updates import Answer, Question
 
 MAX_SHOWN_CHARS = 4000
 """What is shown of a change that is asked about."""
 
-ALLOW_FOR_SESSION = "allow for the session"
-STOP = "stop the turn"
-"""The options of an approval, besides `HINT_ALLOW` and `HINT_REFUSE`."""
-
 RequestId = int | str
 
 
-class Question(msgspec.Struct, kw_only=True):
-    """One question; a request may hold several."""
+class PendingQuestion(msgspec.Struct, kw_only=True):
+    """One question that codex waits for; a request may hold several."""
 
     request: RequestId
     text: str
-    options: dict[str, Any]
-    """What may be answered, and what that is in codex's words: a result, or the list of answers to `key`."""
-    allow: Any
-    refuse: Any
+    ask: Ask
+    options: list[Option]
+    results: dict[str, Any]
+    """What each option's id is in codex's words: a result, or the list of answers to `key`."""
+    rejected: Any
+    """The same for an answer that is none of them."""
     free: Callable[[str], Any] | None = None
-    """What other text than an option means; None: no other text can be answered."""
+    """What words of one's own mean; None: there is no way to send them."""
     key: str | None = None
     """The question's own id where a request holds several."""
+    call_id: str | None = None
+    tool_kind: ToolKind | None = None
+    title: str | None = None
     lane: str | None = None
 
-    def understood(self, text: str) -> str:
-        """An answer as it is taken: what a permission has no option for refuses it."""
-        return text if text in self.options or text == HINT_ALLOW or self.free is not None else HINT_REFUSE
+    def as_update(self, name: str) -> Question:
+        """Make the question for a person, under this id."""
+        return Question(
+            name,
+            self.text,
+            self.ask,
+            self.options or None,
+            blocking=True,
+            free_text=self.free is not None,
+            call_id=self.call_id,
+            tool_kind=self.tool_kind,
+            title=self.title,
+            lane=self.lane,
+        )
 
-    def meaning(self, text: str) -> Any:
-        """What an answer is in codex's words."""
-        if text in self.options:
-            return self.options[text]
-        if text in (HINT_ALLOW, HINT_REFUSE):
-            return self.allow if text == HINT_ALLOW else self.refuse
-        return self.free(text) if self.free is not None else self.refuse
+    def result(self, answer: Answer) -> Any:
+        """Translate an answer into codex's words."""
+        if answer.option in self.results:
+            return self.results[answer.option]
+        return self.free(answer.text) if self.free is not None and answer.text is not None else self.rejected
 
 
-def questions_of(request: RequestId, method: str, params: dict[str, Any], changes: Any) -> list[Question]:
-    """The questions of a request, none where it is of a kind that nobody can answer.
+def questions_of(request: RequestId, method: str, params: dict[str, Any], changes: Any) -> list[PendingQuestion]:
+    """Read the questions of a request, none where it is of a kind that nobody can answer.
 
     `changes` are those of the file change that the request is about, which it does not tell itself.
     """
@@ -58,52 +69,91 @@ def questions_of(request: RequestId, method: str, params: dict[str, Any], change
     return reader(request, params, changes) if reader is not None else []
 
 
-def _approval(request: RequestId, text: str, more: dict[str, Any]) -> list[Question]:
-    decisions = {HINT_ALLOW: "accept", ALLOW_FOR_SESSION: "acceptForSession", **more}
-    decisions |= {HINT_REFUSE: "decline", STOP: "cancel"}
-    options = {label: {"decision": decision} for label, decision in decisions.items()}
+def _approval(
+    request: RequestId, params: dict[str, Any], text: str, ask: Ask, title: str, rules: dict[str, Any]
+) -> list[PendingQuestion]:
+    """Make the question for an approval. `rules`: what may be allowed for ever, in words, and the decision for it."""
+    always = [
+        Option(f"rule-{number}", f"Always allow {words}", "allow_always") for number, words in enumerate(rules, 1)
+    ]
+    options = [
+        Option("accept", "Allow once", "allow_once"),
+        Option("acceptForSession", "Allow for the session", "allow_always"),
+        *always,
+        Option("decline", "Reject", "reject_once"),
+        Option("cancel", "Reject and stop the turn", "reject_once"),
+    ]
+    decisions = {option.id: option.id for option in options} | {
+        option.id: decision for option, decision in zip(always, rules.values(), strict=True)
+    }
+    results = {id: {"decision": decision} for id, decision in decisions.items()}
     return [
-        Question(request=request, text=text, options=options, allow=options[HINT_ALLOW], refuse=options[HINT_REFUSE])
+        PendingQuestion(
+            request=request,
+            text=text,
+            ask=ask,
+            options=options,
+            results=results,
+            rejected=results["decline"],
+            call_id=text_of(params.get("itemId")) or None,
+            tool_kind="edit" if ask == "edit" else "execute",
+            title=title or None,
+        )
     ]
 
 
-def _command(request: RequestId, params: dict[str, Any], changes: Any) -> list[Question]:
-    more: dict[str, Any] = {}
+def _command(request: RequestId, params: dict[str, Any], changes: Any) -> list[PendingQuestion]:
+    rules: dict[str, Any] = {}
     for decision in as_list(params.get("availableDecisions")):
         rule = as_dict(as_dict(decision).get("acceptWithExecpolicyAmendment")).get("execpolicy_amendment")
         if rule:
-            more[f"always allow {text_of(rule, ' ')}"] = decision
+            rules[text_of(rule, " ")] = decision
     network = as_dict(params.get("networkApprovalContext"))
     asked = f"connect to {text_of(network.get('host'))}" if network else unwrapped(text_of(params.get("command")))
-    return _approval(request, _lines(text_of(params.get("reason")), asked), more)
+    text = _lines(text_of(params.get("reason")), asked)
+    return _approval(request, params, text, "network" if network else "command", asked, rules)
 
 
-def _file_change(request: RequestId, params: dict[str, Any], changes: Any) -> list[Question]:
-    shown = [text_of(params.get("reason"))]
+def _file_change(request: RequestId, params: dict[str, Any], changes: Any) -> list[PendingQuestion]:
+    shown, paths = [text_of(params.get("reason"))], []
     for change in map(as_dict, as_list(changes)):
         kind = as_dict(change.get("kind")).get("type", change.get("kind"))
-        shown += [f"{text_of(kind)} {text_of(change.get('path'))}", text_of(change.get("diff")).rstrip("\n")]
-    if params.get("grantRoot"):
-        shown.append(f"write below {text_of(params['grantRoot'])}")
-    return _approval(request, _lines(*shown) or "change files", {})
+        paths.append(text_of(change.get("path")))
+        shown += [f"{text_of(kind)} {paths[-1]}", text_of(change.get("diff")).rstrip("\n")]
+    root = text_of(params.get("grantRoot"))
+    if root:
+        shown.append(f"write below {root}")
+    title = root or ", ".join(filter(None, paths))
+    return _approval(request, params, _lines(*shown) or "change files", "outside" if root else "edit", title, {})
 
 
-def _permissions(request: RequestId, params: dict[str, Any], changes: Any) -> list[Question]:
+def _permissions(request: RequestId, params: dict[str, Any], changes: Any) -> list[PendingQuestion]:
     asked = {key: value for key, value in as_dict(params.get("permissions")).items() if value is not None}
     words = [f"{key}: {compact(value)}" for key, value in asked.items()]
-    options = {
-        HINT_ALLOW: {"permissions": asked, "scope": "turn"},
-        ALLOW_FOR_SESSION: {"permissions": asked, "scope": "session"},
-        HINT_REFUSE: {"permissions": {}, "scope": "turn"},
+    results: dict[str, Any] = {
+        "turn": {"permissions": asked, "scope": "turn"},
+        "session": {"permissions": asked, "scope": "session"},
+        "reject": {"permissions": {}, "scope": "turn"},
     }
-    text = _lines(text_of(params.get("reason")), "more permissions", *words)
     return [
-        Question(request=request, text=text, options=options, allow=options[HINT_ALLOW], refuse=options[HINT_REFUSE])
+        PendingQuestion(
+            request=request,
+            text=_lines(text_of(params.get("reason")), "more permissions", *words),
+            ask="network" if set(asked) == {"network"} else "outside" if "fileSystem" in asked else "tool",
+            options=[
+                Option("turn", "Allow for this turn", "allow_once"),
+                Option("session", "Allow for the session", "allow_always"),
+                Option("reject", "Reject", "reject_once"),
+            ],
+            results=results,
+            rejected=results["reject"],
+            call_id=text_of(params.get("itemId")) or None,
+        )
     ]
 
 
-def _elicitation(request: RequestId, params: dict[str, Any], changes: Any) -> list[Question]:
-    refused: dict[str, Any] = {"action": "decline", "content": None, "_meta": None}
+def _elicitation(request: RequestId, params: dict[str, Any], changes: Any) -> list[PendingQuestion]:
+    rejected: dict[str, Any] = {"action": "decline", "content": None, "_meta": None}
     wanted = as_dict(as_dict(params.get("requestedSchema")).get("properties"))
 
     def filled(text: str) -> Any:
@@ -114,34 +164,37 @@ def _elicitation(request: RequestId, params: dict[str, Any], changes: Any) -> li
             content = None
         if not isinstance(content, dict):
             content = dict.fromkeys(wanted, text) if len(wanted) == 1 else None
-        return {**refused, "action": "accept", "content": content} if content is not None else refused
+        return {**rejected, "action": "accept", "content": content} if content is not None else rejected
 
-    accepted: dict[str, Any] = {**refused, "action": "accept", "content": {}}
+    accepted: dict[str, Any] = {**rejected, "action": "accept", "content": {}}
     fields = f"fields: {', '.join(map(text_of, wanted))}" if wanted else ""
     text = _lines(text_of(params.get("serverName")), text_of(params.get("message")), text_of(params.get("url")), fields)
+    accept, decline = Option("accept", "Allow once", "allow_once"), Option("decline", "Reject", "reject_once")
     return [
-        Question(
+        PendingQuestion(
             request=request,
             text=text,
-            options={HINT_REFUSE: refused} if wanted else {HINT_ALLOW: accepted, HINT_REFUSE: refused},
-            allow=refused if wanted else accepted,
-            refuse=refused,
-            free=filled,
+            ask="text" if wanted else "tool",
+            options=[decline] if wanted else [accept, decline],
+            results={"decline": rejected} if wanted else {"accept": accepted, "decline": rejected},
+            rejected=rejected,
+            free=filled if wanted else None,
         )
     ]
 
 
-def _user_input(request: RequestId, params: dict[str, Any], changes: Any) -> list[Question]:
+def _user_input(request: RequestId, params: dict[str, Any], changes: Any) -> list[PendingQuestion]:
     found = []
     for question in map(as_dict, as_list(params.get("questions"))):
         labels = [text_of(as_dict(option).get("label")) for option in as_list(question.get("options"))]
         found.append(
-            Question(
+            PendingQuestion(
                 request=request,
                 text=_lines(text_of(question.get("header")), text_of(question.get("question"))),
-                options={label: [label] for label in labels if label},
-                allow=labels[:1],
-                refuse=[],
+                ask="choice" if any(labels) else "text",
+                options=[Option(label, label, "choice") for label in labels if label],
+                results={label: [label] for label in labels if label},
+                rejected=[],
                 free=lambda text: [text],
                 key=text_of(question.get("id")),
             )
@@ -149,7 +202,7 @@ def _user_input(request: RequestId, params: dict[str, Any], changes: Any) -> lis
     return found
 
 
-_REQUESTS: dict[str, Callable[[RequestId, dict[str, Any], Any], list[Question]]] = {
+_REQUESTS: dict[str, Callable[[RequestId, dict[str, Any], Any], list[PendingQuestion]]] = {
     "item/commandExecution/requestApproval": _command,
     "item/fileChange/requestApproval": _file_change,
     "item/permissions/requestApproval": _permissions,
@@ -163,7 +216,7 @@ def _lines(*parts: str) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "…"
 
 
-def result_of(questions: Sequence[tuple[Question, Any]]) -> Any:
+def result_of(questions: Sequence[tuple[PendingQuestion, Any]]) -> Any:
     """What a request is answered, once all of its questions are."""
     first, meaning = questions[0]
     if first.key is None:

@@ -16,14 +16,13 @@ from penstock import __version__
 from penstock.agents._starting import no_profile
 from penstock.agents._values import as_dict, as_int, as_list, inner_message, plan_items, text_of, text_or
 from penstock.agents.codex.items import NOTED, SILENT, TOLD, in_lane, item_of, read_item, snaked, usage_of
-from penstock.agents.codex.questions import Question, questions_of, result_of
+from penstock.agents.codex.questions import PendingQuestion, questions_of, result_of
 from penstock.commands import Command, Request, as_json_text, encoded
 from penstock.contract.records import summed
 from penstock.decoding import well_formed_values
 from penstock.events import Kind
 from penstock.updates import (
-    Hint,
-    HintAnswer,
+    Answer,
     MessageEnd,
     ModelUsage,
     Notice,
@@ -40,9 +39,6 @@ from penstock.updates import (
 
 NO_SUCH_METHOD = -32601
 """JSON-RPC's answer to a request that is not known. Without an answer the turn would wait for ever."""
-
-SETTLED = "settled"
-"""The text of an answer that codex got, or gave up waiting for, without our doing."""
 
 _ALLOWED: dict[str, dict[str, str]] = {
     "default": {},  # the user's settings; codex's own are a read-only sandbox, and to ask for more
@@ -81,8 +77,8 @@ class CodexServer:
         self._changes: dict[str, Any] = {}  # what file changes are about to do
         self._totals: dict[str, Any] = {}  # the figures of each thread as they were last told
         self._used: Usage | None = None
-        self._questions: dict[str, Question] = {}
-        self._meanings: dict[int | str, list[tuple[Question, Any]]] = {}
+        self._questions: dict[str, PendingQuestion] = {}
+        self._meanings: dict[int | str, list[tuple[PendingQuestion, Any]]] = {}
         self._ask("initialize", clientInfo={"name": "penstock", "title": "Penstock", "version": __version__})
 
     @staticmethod
@@ -125,22 +121,21 @@ class CodexServer:
             method = "thread/fork" if request.fork else "thread/resume"
             self._ask(method, threadId=request.session_id, excludeTurns=True, **params)
 
-    def answer(self, id: str, text: str) -> Sequence[Update]:
-        """Answer the question `id`: one of its options, `HINT_ALLOW`, `HINT_REFUSE`, or free text where it has none.
+    def answer(self, answer: Answer) -> Sequence[Update]:
+        """Answer a question by the id of one of its options, or in words where it takes them; else it is rejected.
 
         Raises:
             KeyError: no such question is waiting.
         """
         if self._cancelling:
-            raise KeyError(id)
-        question = self._questions.pop(id)
+            raise KeyError(answer.id)
+        question = self._questions.pop(answer.id)
         request = question.request
-        text = question.understood(text)
         meanings = self._meanings.setdefault(request, [])
-        meanings.append((question, question.meaning(text)))
+        meanings.append((question, question.result(answer)))
         if not any(other.request == request for other in self._questions.values()):
             self._say(id=request, result=result_of(self._meanings.pop(request)))
-        return (HintAnswer(id, text, question.lane),)
+        return (msgspec.structs.replace(answer, lane=question.lane),)
 
     def cancel(self) -> bool:
         """Interrupt the turn. What waits for an answer is given up with it."""
@@ -359,19 +354,19 @@ class CodexServer:
             self._say(error={"code": NO_SUCH_METHOD, "message": f"{method} is not known here"}, id=id)
             return (Unknown(method, _text_in(params)),)
         lane = self._lane_of(self._thread_of(params))
-        hints = []
+        asked: list[Update] = []
         for number, question in enumerate(questions):
             question.lane = lane
             name = f"{id}" if len(questions) == 1 else f"{id}.{number}"
             self._questions[name] = question
-            hints.append(Hint(name, question.text, list(question.options) or None, blocking=True, lane=lane))
-        return hints
+            asked.append(question.as_update(name))
+        return asked
 
     def _resolved(self, params: dict[str, Any]) -> Sequence[Update]:
         """A request is settled; by us, or because its turn was interrupted."""
         request = params.get("requestId")
         settled = [name for name, question in self._questions.items() if question.request == request]
-        return [HintAnswer(name, SETTLED, self._questions.pop(name).lane) for name in settled]
+        return [Answer(name, "withdrawn", lane=self._questions.pop(name).lane) for name in settled]
 
 
 _NOTIFICATIONS: dict[str, Callable[[CodexServer, dict[str, Any]], Sequence[Update]]] = {

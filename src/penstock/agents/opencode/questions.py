@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.agents._values import as_dict, as_list, text_of, text_or
-from penstock.agents.base import HINT_ALLOW, HINT_REFUSE
-from penstock.updates import Hint, HintAnswer, Notice, Update
+from msgspec.structs import replace
 
-REPLIES = ["once", "always", "reject"]
+from penstock.agents._values import as_dict, as_list, text_of, text_or
+from penstock.events import AnsweredBy, Ask, Option, ToolKind
+from penstock.updates import Answer, Notice, Question, Update
+
+_ASKS: dict[str, tuple[Ask, ToolKind]] = {
+    "bash": ("command", "execute"),
+    "edit": ("edit", "edit"),
+    "external_directory": ("outside", "other"),
+    "webfetch": ("network", "fetch"),
+    "websearch": ("network", "fetch"),
+    "codesearch": ("network", "fetch"),
+}
+"""What opencode's permissions are about. The others are each for a tool."""
+
+_OTHERS: dict[str, AnsweredBy] = {"once": "person", "always": "allow"}
+"""Who gave a reply that was not ours: another client's person, or what was always allowed with another question."""
+
 REFUSED = "This was not allowed. Go on without it, or say what is needed."
 """What the model is told: a refusal without a word ends the turn."""
 
@@ -22,31 +36,35 @@ class Questions:
     def __init__(self, edits: bool) -> None:
         self._edits = edits
         self._waiting: dict[str, list[Fields] | None] = {}  # None: a permission
+        self._answers: dict[str, Answer] = {}  # ours, until the server confirms them
 
     def forget(self) -> None:
         """Nobody will answer any more."""
         self._waiting.clear()
 
-    def reply(self, id: str, text: str) -> tuple[str, Fields]:
-        """The path and the body of the request that answers `id`.
+    def reply(self, answer: Answer) -> tuple[str, Fields]:
+        """Make the path and the body of the request that answers a question.
 
-        A permission: `once`, `always`, `reject`, or other words to refuse with. Several questions that were asked
-        at once are answered by a line each.
+        Words of one's own reject a permission, and the model is given them. Several questions that were asked at
+        once are answered by a line each.
 
         Raises:
             KeyError: no such question is waiting.
         """
+        id = answer.id
         questions = self._waiting.pop(id)
+        self._answers[id] = answer
         if questions is not None:
-            if text in (HINT_ALLOW, HINT_REFUSE):  # it is no permission that is asked for
+            words = answer.option or answer.text
+            if words is None:
                 return f"/question/{id}/reject", {}
-            lines = [text] if len(questions) == 1 else text.split("\n")[: len(questions)]
+            lines = [words] if len(questions) == 1 else words.split("\n")[: len(questions)]
             lines += [""] * (len(questions) - len(lines))
             return f"/question/{id}/reply", {"answers": [[line] if line else [] for line in lines]}
-        if text in (HINT_ALLOW, "once", "always"):
-            body = {"reply": "always" if text == "always" else "once"}
+        if answer.option in ("once", "always"):
+            body = {"reply": answer.option}
         else:
-            body = {"reply": "reject", "message": REFUSED if text in (HINT_REFUSE, "reject", "") else text}
+            body = {"reply": "reject", "message": answer.text or REFUSED}
         return f"/permission/{id}/reply", body
 
     def permission(self, said: Fields, lane: str | None) -> tuple[Sequence[Update], bool]:
@@ -60,7 +78,20 @@ class Questions:
             return (Notice("permission", text, "warning", lane),), False
         self._waiting[id] = None
         granted = self._edits and permission == "edit"
-        return (Hint(id, text, list(REPLIES), not granted, lane),), granted
+        ask, tool_kind = _ASKS.get(permission, ("tool", "other"))
+        asked = Question(
+            id,
+            text,
+            ask,
+            _options(said),
+            blocking=not granted,
+            free_text=True,
+            call_id=text_or(as_dict(said.get("tool")).get("callID"), "") or None,
+            tool_kind=tool_kind,
+            title=what or None,
+            lane=lane,
+        )
+        return (asked,), granted
 
     def question(self, said: Fields, lane: str | None) -> Sequence[Update]:
         """What `question.asked` means."""
@@ -70,12 +101,30 @@ class Questions:
             return (Notice("status", text or "a question without words", "warning", lane),)
         self._waiting[id] = questions
         labels = [text_of(as_dict(option).get("label")) for option in as_list(questions[0].get("options"))]
-        return (Hint(id, text, labels if len(questions) == 1 and labels else None, True, lane),)
+        options = [Option(label, label, "choice") for label in labels if label] if len(questions) == 1 else []
+        ask: Ask = "choice" if options else "text"
+        return (Question(id, text, ask, options or None, blocking=True, free_text=True, lane=lane),)
 
     def settled(self, said: Fields, lane: str | None) -> Sequence[Update]:
-        """What `permission.replied`, `question.replied` and `question.rejected` mean."""
+        """Read `permission.replied`, `question.replied` and `question.rejected`."""
         id = text_or(said.get("requestID"), "")
         self._waiting.pop(id, None)
+        if not id:
+            return ()
+        ours = self._answers.pop(id, None)
+        if ours is not None:
+            return (replace(ours, lane=lane),)
+        if reply := text_or(said.get("reply"), ""):
+            return (Answer(id, _OTHERS.get(reply, "withdrawn"), reply if reply in _OTHERS else None, lane=lane),)
         answers = [text_of(answer, ", ") for answer in as_list(said.get("answers"))]
-        text = text_or(said.get("reply"), "") or "\n".join(answers) or "reject"
-        return (HintAnswer(id, text, lane),) if id else ()
+        return (Answer(id, "person" if answers else "withdrawn", text="\n".join(answers) or None, lane=lane),)
+
+
+def _options(said: Fields) -> list[Option]:
+    patterns = ", ".join(text_of(pattern) for pattern in as_list(said.get("always")))
+    always = f"Allow always: {patterns}" if patterns not in ("", "*") else "Allow always"
+    return [
+        Option("once", "Allow once", "allow_once"),
+        Option("always", always, "allow_always"),
+        Option("reject", "Reject", "reject_once"),
+    ]

@@ -15,7 +15,6 @@ import msgspec
 
 from penstock.agents._starting import no_profile
 from penstock.agents._values import as_dict, as_int, text_of, text_or
-from penstock.agents.base import HINT_ALLOW
 from penstock.agents.opencode.parts import (
     Part,
     answer_of,
@@ -31,6 +30,7 @@ from penstock.decoding import fit
 from penstock.errors import UsageError
 from penstock.events import Kind
 from penstock.updates import (
+    Answer,
     Failure,
     MessageStart,
     Notice,
@@ -114,9 +114,9 @@ class OpenCodeServer:
         said, self._said = self._said, []
         return b"".join(said)
 
-    def answer(self, id: str, text: str) -> Sequence[Update]:
+    def answer(self, answer: Answer) -> Sequence[Update]:
         """Answer a question; that it is answered comes as an event. See `Questions.reply`."""
-        self._post(*self._questions.reply(id, text))
+        self._post(*self._questions.reply(answer))
         return ()
 
     def cancel(self) -> bool:
@@ -362,7 +362,7 @@ class OpenCodeServer:
     def _permission(self, said: Fields) -> Sequence[Update]:
         updates, granted = self._questions.permission(said, self._lane(said))
         if granted:
-            self.answer(text_or(said.get("id"), ""), HINT_ALLOW)
+            self.answer(Answer(text_or(said.get("id"), ""), "allow", "once"))
         return updates
 
     def _lane(self, said: Fields) -> str | None:

@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator
 from msgspec.structs import replace
 
 from penstock import events as ev
+from penstock.chat.refusals import Wrong
 from penstock.chat.runtime.shortening import Shortener
 from penstock.errors import TransportError
 from penstock.process import marked
+from penstock.questions import REJECT, resolve
 from penstock.runs import Run
 
 BATCH_EVENTS = 500
@@ -26,7 +28,7 @@ class Drive:
     """A run that was not started yet, from its start to its end. All of it belongs to one event loop."""
 
     def __init__(self, run: Run) -> None:
-        self.waiting: set[str] = set()
+        self.waiting: dict[str, ev.QuestionAsked] = {}
         """The questions that it waits for."""
         self.stopping = False
         self._run = run
@@ -90,10 +92,10 @@ class Drive:
     def look(self, events: list[ev.Event]) -> None:
         """Know what these tell; call it when they are in the log, so that nothing is answered that nobody sees."""
         for event in events:
-            if isinstance(event, ev.HintRequested) and event.blocking:
-                self.waiting.add(event.id)
-            elif isinstance(event, ev.HintAnswered):
-                self.waiting.discard(event.id)
+            if isinstance(event, ev.QuestionAsked) and event.blocking:
+                self.waiting[event.id] = event
+            elif isinstance(event, ev.QuestionAnswered):
+                self.waiting.pop(event.id, None)
             elif isinstance(event, ev.MessageStarted | ev.ToolCalled | ev.Replied):
                 self._said = True
             if isinstance(event, ev.RunStarted | ev.Replied | ev.RunEnded) and event.parent is None:
@@ -112,9 +114,15 @@ class Drive:
 
         Raises:
             KeyError: it waits for none of this id.
+            Wrong: the text is no answer to this question.
         """
-        self.waiting.remove(id)  # a second answer comes too late
-        self._run.answer(id, text)
+        question = self.waiting[id]
+        answer = resolve(question, text)
+        if answer is None:
+            labels = ", ".join(option.label for option in question.options or ()) or "words"
+            raise Wrong("this is no answer to the question", expected=f"one of: {labels}")
+        del self.waiting[id]  # a second answer comes too late
+        self._run.answer(id, answer.option or answer.text or REJECT)
 
     def cancel(self, reason: str | None = None, outcome: ev.Outcome | None = None) -> None:
         """Stop the agent by the runner's ladder. If it was not over by itself, the turn ends so."""

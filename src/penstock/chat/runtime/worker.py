@@ -181,7 +181,8 @@ class Worker:
             if newest is None or newest.state != "completed" or newest.hint is None or newest.hint.id != hint_id:
                 raise Conflicting("nobody asks this any more", way_out="write it as a message")
             asked = newest.turn + 1
-            return self._prompt(thread, text, "answer", None)
+            labels = {option.id: option.label for option in newest.hint.options or ()}
+            return self._prompt(thread, labels.get(text, text), "answer", None)
 
         await self._write(make)
         return asked

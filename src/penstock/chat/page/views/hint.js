@@ -23,9 +23,9 @@ export function Hint({ chat, hint, ended }) {
     <h3>${ended ? "Your answer" : "The agent asks"}</h3>
     ${!ended && html`<p class="hint-text" dir="auto">${harmless(hint.text)}</p>`}
     ${options.length > 0 && html`<div class="options" role="group" aria-label="Answers">
-      ${options.map((option) => html`<button type="button" class="button" disabled=${busy || sent}
-          aria-pressed=${given === option} dir="auto"
-        onClick=${() => answer(option)}>${line(option)}</button>`)}
+      ${options.map((option) => html`<button type="button" class="button" key=${option.id} disabled=${busy || sent}
+          aria-pressed=${given === option.id} dir="auto"
+        onClick=${() => answer(option.id)}>${line(option.label)}</button>`)}
     </div>`}
     ${!options.length && html`<form onSubmit=${submit}>
       <input aria-label="Your answer" dir="auto" value=${text} disabled=${busy || sent}

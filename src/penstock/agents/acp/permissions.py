@@ -1,0 +1,72 @@
+"""The permissions that an ACP agent asks for, as questions for a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from penstock.agents._values import text_of, text_or
+from penstock.agents.acp.calls import Call
+from penstock.events import Option, OptionKind
+from penstock.questions import ASK_OF
+from penstock.updates import Question
+
+_KINDS: dict[str, OptionKind] = {
+    "allow_once": "allow_once",
+    "allow_always": "allow_always",
+    "reject_once": "reject_once",
+    "reject_always": "reject_always",
+}
+"""ACP's kinds of permission options. What is none of them is a choice."""
+
+_OUTSIDE = "external_directory"
+"""What opencode calls the permission to leave its directory; it is the title of the call."""
+
+
+class PendingPermission(msgspec.Struct, frozen=True):
+    """A permission that the agent waits for: the id of its request, the options, and the call."""
+
+    id: Any
+    options: list[dict[str, Any]]
+    call: Call
+
+    def of_kind(self, *kinds: str) -> dict[str, Any] | None:
+        """Find the first option of the first of these kinds that there is."""
+        found = ([option for option in self.options if option.get("kind") == kind] for kind in kinds)
+        return next((options[0] for options in found if options), None)
+
+    def option(self, id: str | None) -> dict[str, Any] | None:
+        """Find the option with this id; without one, the option that rejects. None if there is none."""
+        found = next((option for option in self.options if id is not None and option_id(option) == id), None)
+        return found or self.of_kind("reject_once", "reject_always")
+
+    def as_update(self, name: str, text: str) -> Question:
+        """Make the question for a person."""
+        options = [
+            Option(
+                option_id(option),
+                text_of(option.get("name")) or option_id(option),
+                _KINDS.get(text_or(option.get("kind"), ""), "choice"),
+            )
+            for option in self.options
+        ]
+        call = self.call
+        permission = any(option.kind != "choice" for option in options)
+        ask = "outside" if call.title == _OUTSIDE else ASK_OF.get(call.tool_kind, "tool")
+        return Question(
+            name,
+            text,
+            ask if permission else "choice",
+            options,
+            blocking=True,
+            call_id=call.id or None,
+            tool_kind=call.tool_kind,
+            title=call.telling or None,
+            lane=call.lane,
+        )
+
+
+def option_id(option: dict[str, Any]) -> str:
+    """Get the id of an option, or its name if it has none."""
+    return text_of(option.get("optionId")) or text_of(option.get("name"))

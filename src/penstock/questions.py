@@ -1,0 +1,173 @@
+"""What agents ask people: the order of the options, and what an answer means.
+
+A person answers in words, wherever they are: a number at the terminal, a label in the chat, `allow` in a program.
+`resolve` makes the same `Answer` of them for every agent, so that no adapter has to read words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import msgspec
+
+from penstock import updates as up
+from penstock.events import AnsweredBy, Ask, Option, OptionKind, QuestionAnswered, QuestionAsked, ToolKind
+from penstock.updates import Answer
+
+_ORDER: dict[str, int] = {kind: place for place, kind in enumerate(get_args(OptionKind))}
+
+
+class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the agent asks a person. The fields are those of `QuestionAsked`."""
+
+    id: str
+    text: str
+    ask: Ask
+    options: list[Option] | None = None
+    free_text: bool = False
+    call_id: str | None = None
+    tool_kind: ToolKind | None = None
+    title: str | None = None
+
+    @classmethod
+    def of(cls, event: QuestionAsked) -> Question:
+        """Make it of its event."""
+        return cls(**{name: getattr(event, name) for name in cls.__struct_fields__})
+
+
+AnyQuestion = QuestionAsked | Question | up.Question
+"""A question as an event, in a chat, or as an adapter reads it."""
+
+PERMISSIONS: frozenset[Ask] = frozenset({"command", "edit", "outside", "network", "tool"})
+"""What asks for a permission. The others ask for a choice, or for words."""
+
+ASKS: dict[Ask, str] = {
+    "command": "asks to run a command",
+    "edit": "asks to change a file",
+    "outside": "asks to leave its directory",
+    "network": "asks to use the network",
+    "tool": "asks to use a tool",
+    "choice": "asks you to choose",
+    "text": "asks",
+}
+"""What an agent asks, for people: "codex asks to run a command"."""
+
+ASK_OF: dict[ToolKind, Ask] = {
+    "execute": "command",
+    "edit": "edit",
+    "delete": "edit",
+    "move": "edit",
+    "fetch": "network",
+}
+"""What the permission for a tool of this kind is about; for the kinds that are not here, `tool`."""
+
+ALLOW, REJECT = "allow", "reject"
+"""Answers that every permission understands: allow it this once; reject it."""
+
+_ONCE: tuple[OptionKind, ...] = ("allow_once",)
+_ALWAYS: tuple[OptionKind, ...] = ("allow_always",)
+_ALLOWED: tuple[OptionKind, ...] = ("allow_once", "allow_always")
+_REJECTED: tuple[OptionKind, ...] = ("reject_once", "reject_always")
+
+_WORDS: dict[str, tuple[OptionKind, ...]] = {
+    "y": _ONCE,
+    "yes": _ONCE,
+    "a": _ALWAYS,
+    "always": _ALWAYS,
+    "n": _REJECTED,
+    "no": _REJECTED,
+    "refuse": _REJECTED,
+    ALLOW: _ALLOWED,
+    REJECT: _REJECTED,
+}
+"""The short words for the kinds of options. `y` never allows more than this once."""
+
+
+def ordered(options: Sequence[Option] | None) -> list[Option]:
+    """Sort options by kind: allow once, allow always, reject, choices. Equal kinds keep their order.
+
+    Of several options with one id the first is kept, since an answer names the id.
+    """
+    unique: dict[str, Option] = {}
+    for option in options or ():
+        unique.setdefault(option.id, option)
+    return sorted(unique.values(), key=lambda option: _ORDER[option.kind])
+
+
+def option_of(options: Sequence[Option] | None, *kinds: OptionKind) -> Option | None:
+    """Find the first option of the first of these kinds that there is."""
+    for kind in kinds:
+        for option in options or ():
+            if option.kind == kind:
+                return option
+    return None
+
+
+def resolve(question: AnyQuestion, words: str, *, numbered: bool = False) -> Answer | None:
+    """Find what a person's words mean as an answer; None if they are no answer to this question.
+
+    Understood are an option's id or label, `y`, `n`, `a` and their like where an option has that kind, and, if
+    the question takes them, words of one's own. With `numbered`, the options were shown with numbers from 1,
+    and a number is read as one of those before anything else.
+    """
+    options = question.options or []
+    word = words.strip()
+    key = word.casefold()
+    if numbered and word.isdecimal() and word.isascii() and len(word) <= 4 and 1 <= int(word) <= len(options):
+        return Answer(question.id, "person", options[int(word) - 1].id)
+    named = next((option for option in options if option.id == words), None) or next(
+        (option for option in options if key in (option.id.casefold(), option.label.strip().casefold())), None
+    )
+    if named is not None:
+        return Answer(question.id, "person", named.id)
+    if key in _WORDS and (question.ask in PERMISSIONS or any(option.kind != "choice" for option in options)):
+        found = option_of(options, *_WORDS[key])
+        if found is not None:
+            return Answer(question.id, "person", found.id)
+        return rejected(question, "person") if _WORDS[key] is _REJECTED else None
+    if question.free_text and word:
+        return Answer(question.id, "person", text=words)
+    return None
+
+
+def allowed(question: AnyQuestion) -> Answer:
+    """Make the answer of a run that may do everything. What is no permission has no such answer: nobody chooses."""
+    found = option_of(question.options, *_ALLOWED)
+    return Answer(question.id, "allow", found.id) if found is not None else rejected(question, "nobody")
+
+
+def rejected(question: AnyQuestion, by: AnsweredBy) -> Answer:
+    """Make the answer that rejects. If no option does, it names none, and the adapter has to find a way."""
+    found = option_of(question.options, *_REJECTED)
+    return Answer(question.id, by, found.id if found is not None else None)
+
+
+def expected(question: QuestionAsked) -> str:
+    """Describe what a person may type at a terminal, where the options have numbers: "1-4, y, a or n"."""
+    options = question.options or []
+    ways = [f"1-{len(options)}" if len(options) > 1 else "1"] if options else []
+    ways += [key for key in ("y", "a", "n") if option_of(options, *_WORDS[key]) is not None]
+    if question.free_text:
+        ways.append("your own words")
+    return " or ".join(filter(None, (", ".join(ways[:-1]), *ways[-1:])))
+
+
+def answer_in_words(answer: QuestionAnswered, question: QuestionAsked | None) -> str:
+    """Describe an answer for people: the option's label or the words, and why, if no person gave it."""
+    words = answer.text
+    if words is None and answer.option is not None:
+        labels = {option.id: option.label for option in (question.options or ())} if question is not None else {}
+        words = labels.get(answer.option, answer.option)
+    if words is None:
+        return _UNANSWERED[answer.by]
+    return f"{words} ({_WHY[answer.by]})" if answer.by in _WHY else words
+
+
+_WHY: dict[AnsweredBy, str] = {"allow": "allowed in advance", "nobody": "nobody could be asked"}
+_UNANSWERED: dict[AnsweredBy, str] = {
+    "person": "rejected",
+    "allow": "allowed in advance",
+    "nobody": "rejected: nobody could be asked",
+    "withdrawn": "no longer asked",
+}
