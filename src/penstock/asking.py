@@ -6,7 +6,7 @@ import os
 import termios
 
 from penstock.events import QuestionAsked
-from penstock.questions import ASKS, PERMISSIONS, expected
+from penstock.questions import ASKS, expected, numbers
 from penstock.sinks.sanitize import clean, clean_line
 
 MAX_LINE_BYTES = 4096
@@ -81,12 +81,11 @@ def question_text(name: str, question: QuestionAsked) -> str:
 
 def prompt_text(name: str, question: QuestionAsked) -> str:
     """Make the line behind which the answer is typed."""
-    keys = {"allow_once": "y", "allow_always": "a", "reject_once": "n", "reject_always": "n"}
-    meanings = {"y": "allow once", "a": "allow always", "n": "reject"}
-    known = {keys[option.kind] for option in question.options or () if option.kind in keys}
-    words = ", ".join(f"{key} {meaning}" for key, meaning in meanings.items() if key in known)
-    what = f"{expected(question)}; {words}" if words and question.ask in PERMISSIONS else expected(question)
-    return f"Answer {name} ({what}): "
+    keys = {"allow_once": "y allow once", "allow_always": "a allow always"}
+    keys |= {"reject_once": "n reject", "reject_always": "n reject"}
+    short = dict.fromkeys(keys[option.kind] for option in question.options or () if option.kind in keys)
+    ways = [numbers(question), *short] + ["or your own words"] * question.free_text
+    return f"Answer {name} ({', '.join(filter(None, ways))}): "
 
 
 def correction_text(line: str, question: QuestionAsked) -> str:

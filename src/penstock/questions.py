@@ -113,6 +113,8 @@ def resolve(question: AnyQuestion, words: str, *, numbered: bool = False) -> Ans
     """
     options = question.options or []
     word = words.strip()
+    if not word:
+        return None
     key = word.casefold()
     if numbered and word.isdecimal() and word.isascii() and len(word) <= 4 and 1 <= int(word) <= len(options):
         return Answer(question.id, "person", options[int(word) - 1].id)
@@ -143,11 +145,16 @@ def rejected(question: AnyQuestion, by: AnsweredBy) -> Answer:
     return Answer(question.id, by, found.id if found is not None else None)
 
 
+def numbers(question: QuestionAsked) -> str:
+    """Describe the numbers of the options, as they are shown at a terminal: "1-4"; "" without options."""
+    last = len(question.options or ())
+    return f"1-{last}" if last > 1 else "1" * last
+
+
 def expected(question: QuestionAsked) -> str:
-    """Describe what a person may type at a terminal, where the options have numbers: "1-4, y, a or n"."""
-    options = question.options or []
-    ways = [f"1-{len(options)}" if len(options) > 1 else "1"] if options else []
-    ways += [key for key in ("y", "a", "n") if option_of(options, *_WORDS[key]) is not None]
+    """Describe what a person may type at a terminal: "1-4, y, a or n"."""
+    ways = [numbers(question)] if question.options else []
+    ways += [key for key in ("y", "a", "n") if option_of(question.options, *_WORDS[key]) is not None]
     if question.free_text:
         ways.append("your own words")
     return " or ".join(filter(None, (", ".join(ways[:-1]), *ways[-1:])))

@@ -1,0 +1,153 @@
+"""What a person's words mean as an answer, and what nobody's silence means."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.events import Ask, Option, OptionKind, QuestionAnswered, QuestionAsked
+from penstock.questions import allowed, answer_in_words, expected, ordered, rejected, resolve
+
+LABELS = st.sampled_from(["Allow", "allow", "No", "y", "1", "2", "Always allow ls", "", "é"])
+OPTIONS = st.builds(
+    Option,
+    id=st.sampled_from(["a", "b", "1", "y", "no", "allow"]),
+    label=LABELS,
+    kind=st.sampled_from(get_args(OptionKind)),
+)
+QUESTIONS = st.builds(
+    QuestionAsked,
+    id=st.just("q"),
+    text=st.just("?"),
+    blocking=st.just(True),
+    ask=st.sampled_from(get_args(Ask)),
+    options=st.lists(OPTIONS, max_size=5).map(lambda options: ordered(options) or None),
+    free_text=st.booleans(),
+    agent=st.just("x"),
+)
+
+
+def question(*kinds: OptionKind, ask: Ask = "command", free_text: bool = False) -> QuestionAsked:
+    """A question with an option of each kind, whose id is the kind."""
+    options = ordered([Option(kind, kind.replace("_", " "), kind) for kind in kinds])
+    return QuestionAsked("q", "?", True, ask, options, free_text, agent="x")
+
+
+def test_one_order_for_all_agents() -> None:
+    """Once before always, both before the rejections; equal kinds as they came; an id counts once."""
+    given = [
+        Option("never", "Never", "reject_always"),
+        Option("2", "Always", "allow_always"),
+        Option("no", "No", "reject_once"),
+        Option("1", "Once", "allow_once"),
+        Option("3", "Always here", "allow_always"),
+        Option("1", "Again", "allow_always"),
+    ]
+    assert [option.id for option in ordered(given)] == ["1", "2", "3", "no", "never"]
+    assert ordered(None) == []
+
+
+@pytest.mark.parametrize(
+    ("kinds", "words", "option"),
+    [
+        (["allow_once", "allow_always", "reject_once"], "y", "allow_once"),
+        (["allow_once", "allow_always", "reject_once"], " YES\n", "allow_once"),
+        (["allow_once", "allow_always", "reject_once"], "a", "allow_always"),
+        (["allow_once", "allow_always", "reject_once"], "n", "reject_once"),
+        (["allow_once", "reject_always"], "n", "reject_always"),
+        (["allow_once", "allow_always"], "Allow Always", "allow_always"),
+        (["allow_always", "reject_once"], "allow", "allow_always"),
+    ],
+)
+def test_short_words(kinds: list[OptionKind], words: str, option: str) -> None:
+    """By the kinds of the options that there are."""
+    answer = resolve(question(*kinds), words)
+    assert answer is not None
+    assert (answer.by, answer.option) == ("person", option)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "words"),
+    [
+        (["allow_always", "reject_once"], "y"),  # it would allow more than this once
+        (["allow_once", "reject_once"], "a"),
+        (["allow_once", "reject_once"], ""),
+        (["allow_once", "reject_once"], "0"),
+        (["allow_once", "reject_once"], "3"),
+        (["allow_once", "reject_once"], "²"),
+        (["allow_once", "reject_once"], "perhaps"),
+        (["choice", "choice"], "y"),
+    ],
+)
+def test_what_is_no_answer(kinds: list[OptionKind], words: str) -> None:
+    """It is asked again, and grants nothing."""
+    assert resolve(question(*kinds, ask="choice" if "choice" in kinds else "command"), words, numbered=True) is None
+
+
+def test_a_rejection_needs_no_option() -> None:
+    """Where an agent offers none, the adapter finds its own way."""
+    assert resolve(question("allow_once"), "n") == rejected(question("allow_once"), "person")
+    assert rejected(question("allow_once"), "nobody").option is None
+
+
+def test_numbers_are_read_first_where_they_were_shown() -> None:
+    """An option that is called 2 and stands first is chosen by 1 at the terminal, by 2 in a program."""
+    asked = QuestionAsked("q", "?", True, "choice", [Option("2", "2", "choice"), Option("x", "1", "choice")], agent="x")
+    at_the_terminal, in_a_program = resolve(asked, "1", numbered=True), resolve(asked, "2")
+    assert at_the_terminal is not None
+    assert in_a_program is not None
+    assert at_the_terminal.option == in_a_program.option == "2"
+
+
+@given(
+    QUESTIONS, st.text(max_size=8) | st.sampled_from(["y", "a", "n", "1", "2", "allow", "reject", "no"]), st.booleans()
+)
+def test_an_answer_is_one_that_was_offered(asked: QuestionAsked, words: str, numbered: bool) -> None:
+    """Whatever is typed: one of the options, own words only if the question takes them, never `always` by y."""
+    options = {option.id: option for option in asked.options or ()}
+    answer = resolve(asked, words, numbered=numbered)
+    if answer is not None:
+        assert answer.option is None or answer.option in options
+        assert answer.text is None or (asked.free_text and answer.text == words)
+    if not words.strip():
+        assert answer is None
+    if words == "y" and answer is not None and answer.option is not None:
+        chosen = options[answer.option]
+        assert chosen.kind == "allow_once" or "y" in (chosen.id.casefold(), chosen.label.casefold())
+    for id in options:
+        again = resolve(asked, id)
+        assert again is not None
+        assert again.option == id
+
+
+@given(QUESTIONS)
+def test_what_nobody_answers(asked: QuestionAsked) -> None:
+    """A run that may do everything chooses nothing for a person; a rejection never names an option that allows."""
+    kinds = {option.id: option.kind for option in asked.options or ()}
+    assert kinds.get(allowed(asked).option or "", "reject_once") != "choice"
+    assert kinds.get(rejected(asked, "nobody").option or "", "reject_once").startswith("reject")
+    assert not expected(asked).startswith(" or ")
+
+
+def test_answers_in_words() -> None:
+    """The label, and why, if no person gave the answer."""
+    asked = question("allow_once", "reject_once")
+    words = [
+        answer_in_words(QuestionAnswered("q", "person", "allow_once", agent="x"), asked),
+        answer_in_words(QuestionAnswered("q", "allow", "allow_once", agent="x"), asked),
+        answer_in_words(QuestionAnswered("q", "nobody", "reject_once", agent="x"), asked),
+        answer_in_words(QuestionAnswered("q", "withdrawn", agent="x"), asked),
+        answer_in_words(QuestionAnswered("q", "person", text="use ls", agent="x"), asked),
+        answer_in_words(QuestionAnswered("q", "person", "unknown", agent="x"), None),
+    ]
+    assert words == [
+        "allow once",
+        "allow once (allowed in advance)",
+        "reject once (nobody could be asked)",
+        "no longer asked",
+        "use ls",
+        "unknown",
+    ]
