@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import json
 import random
 import socket
 import threading
@@ -283,11 +284,61 @@ def test_silence_is_filled(own: Callable[..., Gateway]) -> None:
     with gateway.client() as client, client.stream("GET", f"/api/chats/{chat}/events") as answer:
         pieces = answer.iter_raw()
         first = next(pieces)
-        assert first.startswith(b": ok\nretry: 1000\n\n")
+        assert first.startswith(b": ok\nretry: 1000\n")
         viewer.feed(first)
         while viewer.lines.comments < 4:
             viewer.feed(next(pieces))
     assert viewer.names == ["snapshot"]
+
+
+class Naive:
+    """The simplest reader: what stands before a blank line is an event, with or without data."""
+
+    def __init__(self) -> None:
+        self.frames: list[dict[str, Any]] = []
+        self.retries: list[int] = []
+        self.comments = 0
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        """More of the stream."""
+        *blocks, self._rest = (self._rest + data).split(b"\n\n")
+        for block in blocks:
+            lines = block.decode().split("\n")
+            self.comments += sum(line.startswith(":") for line in lines)
+            self.retries += [int(line[7:]) for line in lines if line.startswith("retry: ")]
+            data_lines = [line[6:] for line in lines if line.startswith("data: ")]
+            self.frames.append(json.loads("\n".join(data_lines)))
+
+
+def test_a_naive_reader_gets_frames_alone(own: Callable[..., Gateway]) -> None:
+    """Of connections that begin, come back, are silent for long and end: no block is without JSON, and none is lost."""
+    gateway = own(ping=0.01)
+    chat = gateway.chat()
+    number = gateway.append(chat, begun())
+
+    def silent_then(after: dict[str, int], write: Callable[[], Any]) -> Naive:
+        """Comes, reads comments for a while, and then what this makes."""
+        reader = Naive()
+        with gateway.client() as client, client.stream("GET", f"/api/chats/{chat}/events", params=after) as answer:
+            pieces, heard = answer.iter_raw(), b""
+            while heard.count(b": ping") < 3:
+                heard += next(pieces)
+            write()
+            reader.feed(heard)
+            before = len(reader.frames)
+            while len(reader.frames) == before:
+                reader.feed(next(pieces))
+        return reader
+
+    first = silent_then({}, lambda: gateway.append(chat, [Prompted(2, "and then?")]))
+    assert ([frame["type"] for frame in first.frames], first.retries) == (["snapshot", "prompted"], [1000])
+    back = silent_then({"after": number + 1}, lambda: gateway.append(chat, [said("One")]))
+    assert back.frames[0]["type"] == "final_message_start"
+    assert (back.retries, back.comments >= 4) == ([1000], True)
+    ended = silent_then({"after": number + 2}, lambda: gateway.loop.call_soon_threadsafe(gateway.server.drain))
+    assert [frame["type"] for frame in ended.frames] == ["goodbye"]
+    assert ended.retries[-1] == 500
 
 
 @pytest.mark.parametrize("deltas", [False, True])

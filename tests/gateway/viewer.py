@@ -34,8 +34,9 @@ class Lines:
         value = value.removeprefix(" ")
         if not line:
             found = (self._id, self._event, "\n".join(self._data))
-            has_data, self._id, self._event, self._data = bool(self._data), None, "", []
-            return found if has_data else None
+            assert self._data, "a block without data: many readers hand it on as an event with the data ''"
+            self._id, self._event, self._data = None, "", []
+            return found
         if not name:
             self.comments += 1
         elif name == "retry":

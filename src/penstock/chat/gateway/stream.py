@@ -32,8 +32,10 @@ HEADERS = [
 ]
 """A proxy between may neither keep, nor pack, nor gather it."""
 
-HELLO = b": ok\nretry: %d\n\n" % RETRY_MS
-PING = b": ping\n\n"
+HELLO = b": ok\nretry: %d\n" % RETRY_MS
+PING = b": ping\n"
+"""Lines of the block of the next frame. A blank line behind them would end a block without data, which many readers
+hand on as an event whose data is empty: httpx-sse once it has an id, fetch-event-source always."""
 FAREWELL = b"retry: %d\n" % SOON_MS + GOODBYE
 
 
