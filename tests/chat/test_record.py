@@ -13,7 +13,7 @@ import pytest
 
 from penstock import events as ev
 from penstock.chat import record as recording_of_turns
-from penstock.chat.items import GAP, AnyItem, Asked, Called, Clip, Planned, Said, Thought, Told
+from penstock.chat.items import GAP, AnyItem, Asked, Called, Clip, Noticed, Planned, Said, Thought
 from penstock.chat.record import MAX_PART_CHARS, MAX_TEXT_CHARS, Record, Recorder, record
 from penstock.chat.rows import ChatDeleted, Entry, Numbered, Prompted, TurnBegan, TurnEnded
 from penstock.chat.steps import Steps
@@ -441,7 +441,7 @@ def test_notices() -> None:
     """Warnings and errors always, the rest where it tells a person something."""
     told = [("info", "status"), ("info", "retry"), ("warning", "status"), ("error", "error"), ("info", "noise")]
     items = items_of(*(ev.Notice(level, code, f"{level} {code}", **A) for level, code in told))  # type: ignore[arg-type]
-    assert [(item.level, item.text) for item in items if isinstance(item, Told)] == [
+    assert [(item.level, item.text) for item in items if isinstance(item, Noticed)] == [
         ("info", "info retry"),
         ("warning", "warning status"),
         ("error", "error error"),
@@ -476,13 +476,13 @@ def test_what_cannot_be_shown_is_counted() -> None:
     """Kinds that are not known, lines that cannot be read, rows of a newer version: one notice, the last item."""
     unknown = [ev.Unknown("{}", wire_type, **A) for wire_type in ("sparkle", "glow", "sparkle", "beam", "x" * 999)]
     items = items_of(*unknown, None, ev.Malformed(3, "no JSON", "{", **A), *block(1, "Text."))
-    assert items[-1] == Told(
+    assert items[-1] == Noticed(
         at=items[-1].at,
         level="warning",
         text="Not shown: 6 events of kinds that are not known (sparkle, glow, beam), 1 line that could not be read",
     )
-    assert [type(item) for item in items] == [Said, Told]
-    assert items_of(unknown[0])[0] == Told(
+    assert [type(item) for item in items] == [Said, Noticed]
+    assert items_of(unknown[0])[0] == Noticed(
         at=10, level="info", text="Not shown: 1 event of kinds that are not known (sparkle)"
     )
 
@@ -533,7 +533,7 @@ def test_a_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [block(number, str(number) * 2000) for number in range(6)]
     items = items_of(*(event for events in texts for event in events))
     assert [item.shortened for item in items] == [0, 1000, 1600, 1600, 0]
-    assert items[-1] == Told(at=items[-1].at, level="info", text="Not shown: 2 more items")
+    assert items[-1] == Noticed(at=items[-1].at, level="info", text="Not shown: 2 more items")
 
 
 @pytest.mark.parametrize("size", [0, 1, 9, 10, 11, 29, 30, 31, 1000])

@@ -221,6 +221,21 @@ def test_a_turn_runs_and_has_a_record(client: httpx.Client, shared: Gateway) -> 
     assert client.get(f"/api/chats/{chat}").json()["title"] == "Hello"
 
 
+def test_a_turn_that_waits_says_so(shared: Gateway) -> None:
+    """`state` and `by` are in the JSON of each turn, in a page of turns and in the snapshot."""
+    chat = shared.chat("staying")
+    with shared.client() as client:
+        for text in ("Stay.", "Wait."):
+            assert client.post(f"/api/chats/{chat}/turns", json={"text": text}).status_code == 202
+        page = client.get(f"/api/chats/{chat}/turns").json()["turns"]
+        with client.stream("GET", f"/api/chats/{chat}/events") as answer:
+            line = next(line for line in answer.iter_lines() if line.startswith("data: "))
+        assert client.post(f"/api/chats/{chat}/stop", json={}).status_code == 202
+    for turns in (page, json.loads(line[6:])["turns"]):
+        assert [turn["by"] for turn in turns] == ["person", "person"]
+        assert turns[1]["state"] == "queued"
+
+
 def test_turns_come_page_by_page(client: httpx.Client, shared: Gateway) -> None:
     """The newest, or those before one, oldest first; and whether there are earlier ones."""
     chat = shared.chat()
@@ -438,6 +453,26 @@ def test_the_document_has_every_address(client: httpx.Client) -> None:
             assert named == set(re.findall(r"{(\w+)}", path))
     for schema in document["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_schemas_have_plain_names(client: httpx.Client) -> None:
+    """Code generators make classes of them: each is one word, also where two modules have a type of the same name."""
+    schemas = client.get("/api/openapi.json").json()["components"]["schemas"]
+    assert [name for name in schemas if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name)] == []
+    assert len({name.lower() for name in schemas}) == len(schemas)  # files of some systems
+
+
+def test_what_is_absent_is_nothing(client: httpx.Client) -> None:
+    """A field that may be absent from an answer has a default that is null, false, 0 or empty."""
+    schemas = client.get("/api/openapi.json").json()["components"]["schemas"]
+    given = {"NewChat", "Heartbeat"}  # requests; and a heartbeat in an answer is whole
+    defaults = {
+        f"{name}.{field}": schema["default"]
+        for name, facts in schemas.items()
+        for field, schema in facts.get("properties", {}).items()
+        if name not in given and schema.get("default")
+    }
+    assert defaults == {}
 
 
 def test_the_page_of_the_docs_has_every_address() -> None:

@@ -45,7 +45,7 @@ class Called(Item, omit_defaults=True, kw_only=True, tag="call"):
 
     title: str = ""
     name: str = ""
-    tool_kind: ev.ToolKind = "other"
+    tool_kind: ev.ToolKind = msgspec.field(default_factory=lambda: "other")  # so it is always written
     input: str = ""
     output: str = ""
     is_error: bool = False
@@ -54,7 +54,7 @@ class Called(Item, omit_defaults=True, kw_only=True, tag="call"):
     round: int = 0
 
 
-class Told(Item, omit_defaults=True, kw_only=True, tag="notice"):
+class Noticed(Item, omit_defaults=True, kw_only=True, tag="notice"):
     """Something worth telling that no model said."""
 
     level: ev.Level
@@ -75,7 +75,7 @@ class Asked(Item, omit_defaults=True, kw_only=True, tag="question"):
     answer: str | None = None
 
 
-AnyItem = Thought | Said | Called | Told | Planned | Asked
+AnyItem = Thought | Said | Called | Noticed | Planned | Asked
 
 
 class Clip:

@@ -15,7 +15,7 @@ import msgspec
 
 from penstock import events as ev
 from penstock import titles
-from penstock.chat.items import AnyItem, Asked, Called, Clip, Planned, Said, Thought, Told
+from penstock.chat.items import AnyItem, Asked, Called, Clip, Noticed, Planned, Said, Thought
 from penstock.chat.rows import Entry, Numbered, Prompted, TurnBegan, TurnEnded
 from penstock.chat.steps import OfBlock, Steps
 from penstock.chat.views import TurnView
@@ -257,7 +257,7 @@ class _Fold:
     def _beside(self, event: ev.Event, at: int) -> None:
         if isinstance(event, ev.Notice):
             if event.level != "info" or event.code in TOLD:
-                self._add(Told(at=at, level=event.level), self._parent(event, at)).text.set(event.text)
+                self._add(Noticed(at=at, level=event.level), self._parent(event, at)).text.set(event.text)
         elif isinstance(event, ev.PlanChanged):
             if event.parent not in self._plans:
                 self._plans[event.parent] = Planned(at=at, items=[])
@@ -348,7 +348,7 @@ class _Fold:
                 numbers[draft.step] = number
         return [*found, *self._closing()]
 
-    def _closing(self) -> Iterator[Told]:
+    def _closing(self) -> Iterator[Noticed]:
         """What is not shown."""
         parts = []
         if self._unknown:
@@ -360,7 +360,7 @@ class _Fold:
             parts.append(_count(self._more, "more item"))
         if parts:
             level: ev.Level = "warning" if self._malformed else "info"
-            yield Told(at=self._last, level=level, text=f"Not shown: {', '.join(parts)}")
+            yield Noticed(at=self._last, level=level, text=f"Not shown: {', '.join(parts)}")
 
 
 def _count(number: int, what: str) -> str:

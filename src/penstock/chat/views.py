@@ -22,9 +22,10 @@ class TurnView(msgspec.Struct, omit_defaults=True):
 
     turn: int
     prompt: str
-    by: Asker = "person"
+    # A default that a factory gives is written like any other value: readers take an absent field for null or empty.
+    by: Asker = msgspec.field(default_factory=lambda: "person")
     key: str | None = None
-    state: TurnState = "queued"
+    state: TurnState = msgspec.field(default_factory=lambda: "queued")
     asked_at: int = 0
     began_at: int | None = None
     completed_at: int | None = None

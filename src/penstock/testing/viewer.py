@@ -81,7 +81,8 @@ class Viewer:
         require(frame["number"] == self.number, "a snapshot whose id is not its number")
         self.snapshots += 1
         self.earlier = frame.get("earlier", False)
-        self.turns = {turn["turn"]: {"by": "person", "state": "queued", **turn} for turn in frame["turns"]}
+        require(all({"turn", "by", "state"} <= set(turn) for turn in frame["turns"]), "a turn without `by` or `state`")
+        self.turns = {turn["turn"]: dict(turn) for turn in frame["turns"]}
         require([*self.turns] == sorted(self.turns), "turns that are not in order")
 
     def _prompted(self, frame: Frame) -> None:

@@ -15,7 +15,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 """Answers that are about a person's chats are kept nowhere."""
 
 
-class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """What happened, what was expected, and the way out."""
 
     code: str
@@ -27,7 +27,7 @@ class Told(msgspec.Struct, frozen=True, omit_defaults=True):
 class Failure(msgspec.Struct, frozen=True):
     """Any answer from 400 on."""
 
-    error: Told
+    error: Problem
 
 
 class HttpRefusal(Refusal):
@@ -146,8 +146,8 @@ def answer(error: Exception) -> Response:
     if status == 503:
         headers.setdefault("Retry-After", "1")
     if isinstance(error, PenstockError) and status != 500:
-        told = Told(code, error.what, error.expected, error.way_out)
+        problem = Problem(code, error.what, error.expected, error.way_out)
     else:
-        told = Told(code, "something went wrong inside of Penstock", way_out="its log on stderr says what")
-    body = msgspec.json.encode(Failure(told))
+        problem = Problem(code, "something went wrong inside of Penstock", way_out="its log on stderr says what")
+    body = msgspec.json.encode(Failure(problem))
     return Response(body, status, headers, media_type="application/json")
