@@ -37,8 +37,8 @@ from penstock.errors import UsageError
 SPARE_FILES = 512
 """Open files for all but connections: agents, the log, the page."""
 
-LOG, TOKEN, OPENED = "chats.db", "token", "open.html"
-"""The files of the data directory: the chats, the token, and, while it runs, what `--open` opens."""
+LOG, TOKEN, BROWSERS, OPENED = "chats.db", "token", "browsers.json", "open.html"
+"""The files of the data directory: the chats, the token, who is signed in, and, while it runs, what `--open` opens."""
 
 DAY_MS = 24 * 60 * 60 * 1000
 MB = 1_000_000
@@ -175,11 +175,11 @@ async def _serve(
     options: Options, config: Config, data: Path, place: Place, token: str, files: PageFiles
 ) -> int | None:
     metrics = Metrics()
-    logins = Logins(token, place.cookie)
-    security = Security(logins, hosts=[*place.hosts, *options.allow_host], origins=options.allow_origin)
     async with await SqliteLog.open(data / LOG) as log:
         if log.caution:
             _log.info(log.caution)
+        logins = Logins(token, place.cookie, browsers=data / BROWSERS)
+        security = Security(logins, hosts=[*place.hosts, *options.allow_host], origins=options.allow_origin)
         measured = MeasuredLog(log, metrics)
         runtime = await Runtime.open(
             measured,
@@ -197,6 +197,7 @@ async def _serve(
             await server.serve(sockets=place.sockets)
         finally:
             await runtime.close()
+            await logins.browsers.close()
             (data / OPENED).unlink(missing_ok=True)
     return server.ended_by
 

@@ -75,6 +75,7 @@ class Gateway:
         self.log: MeasuredLog
         self.watches: Watches
         self.security: Security
+        self.logins: Logins
         self.metrics = Metrics()
         self.time = 1_000_000.0
         """What the clock of logins says, in seconds."""
@@ -108,8 +109,14 @@ class Gateway:
         patience: float = 30.0,
     ) -> None:
         found = config.load({"PENSTOCK_CONFIG": str(self.folder / "agents.toml")}, str(self.folder))
-        logins = Logins(TOKEN, f"penstock_{self.port}", clock=lambda: self.time, now=lambda: self.time)
-        self.security = Security(logins, hosts=hosts, origins=origins)
+        self.logins = Logins(
+            TOKEN,
+            f"penstock_{self.port}",
+            browsers=self.folder / "browsers.json",
+            clock=lambda: self.time,
+            now=lambda: self.time,
+        )
+        self.security = Security(self.logins, hosts=hosts, origins=origins)
         async with await SqliteLog.open(self.folder / "log.db") as log:
             self.log = MeasuredLog(log, self.metrics)
             self.runtime = await Runtime.open(
@@ -123,6 +130,7 @@ class Gateway:
             self.server = Server(make_app(api, PageFiles(self.page)), self.runtime.close)
             self.loop.call_soon(self._started.set)
             await self.server.serve(sockets=[self.socket])
+            await self.logins.browsers.close()
 
     def close(self) -> None:
         """End it as a signal would."""
@@ -140,8 +148,8 @@ class Gateway:
         return self._client({**self.bearer, **headers})
 
     def browser(self, cookie: str | None = None) -> httpx.Client:
-        """A browser that is logged in, as far as its headers tell."""
-        value = cookie if cookie is not None else self.security.logins.new_cookie()
+        """A browser that is signed in, or says so by this cookie."""
+        value = cookie if cookie is not None else self.call(self.logins.browsers.sign_in("Tests"))
         headers = {"Origin": self.url, "Sec-Fetch-Site": "same-origin", "Cookie": f"penstock_{self.port}={value}"}
         return self._client(headers)
 

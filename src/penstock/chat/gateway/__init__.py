@@ -2,8 +2,9 @@
 
 ::
 
-    listening  where: a port, a socket              logins     the token, one-time codes, cookies
-    server     signals, connections, the drain      security   hosts, origins, persons, headers
+    listening  where: a port, a socket              logins     the token, one-time codes
+    server     signals, connections, the drain      browsers   those that are signed in, and their file
+                                                    security   hosts, origins, persons, headers
     entrance   what every request and every answer passes
     app        who answers at which address  ◄──  addresses   the one table; `openapi` tells it to machines
     api        each answer, made of the runtime     bodies     requests and answers, checked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, get_args
 
 import msgspec
@@ -15,8 +16,9 @@ from starlette.types import ASGIApp
 from penstock import __version__
 from penstock import events as ev
 from penstock.chat.gateway import bodies, metrics
-from penstock.chat.gateway.refusing import NO_STORE
-from penstock.chat.gateway.security import Security, is_https
+from penstock.chat.gateway.browsers import Browser, name_of
+from penstock.chat.gateway.refusing import NO_STORE, NoSuchBrowser
+from penstock.chat.gateway.security import BROWSER, Security, is_https, peer_of
 from penstock.chat.gateway.stream import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream
 from penstock.chat.gateway.watching import Watches
 from penstock.chat.record import record
@@ -64,14 +66,14 @@ class Api:
         return _json(bodies.Health("ending" if ending else "ok"), 503 if ending else 200)
 
     async def about(self, request: Request) -> Response:
-        """What it is; and a new cookie for a browser whose own is getting old."""
+        """What it is. The browser keeps its cookie for as long from now on as a new one."""
         limits = self.runtime.limits
         answer = _json(
             bodies.About(__version__, self.runtime.default_agent, [*get_args(Allow)], limits.max_prompt_bytes)
         )
-        logins = self.security.logins
-        if (cookie := self.security.cookie_of(request)) and logins.is_old(cookie):
-            answer.headers["Set-Cookie"] = self.security.set_cookie(request, logins.new_cookie())
+        browser = _browser(request)
+        if browser is not None and (cookie := self.security.cookie_of(request)):
+            answer.headers["Set-Cookie"] = self.security.set_cookie(cookie, secure=browser.secure)
         return answer
 
     async def document(self, request: Request) -> Response:
@@ -89,18 +91,54 @@ class Api:
         """A cookie."""
         if (body.code is None) == (body.token is None):
             raise Wrong("it takes a code, or a token", expected='{"code"} or {"token"}')
-        cookie = self.security.logins.log_in(code=body.code, token=body.token)
-        return Response(status_code=204, headers={**NO_STORE, "Set-Cookie": self.security.set_cookie(request, cookie)})
+        secure = is_https(request)
+        cookie = await self.security.logins.log_in(
+            code=body.code,
+            token=body.token,
+            peer=peer_of(request),
+            name=name_of(request.headers.get("user-agent", "")),
+            secure=secure,
+            cookie=self.security.cookie_of(request),
+        )
+        return self._with_cookie(cookie, secure=secure)
 
-    async def log_out(self, request: Request, body: bodies.NoBody) -> Response:
-        """No cookie."""
-        return Response(status_code=204, headers={**NO_STORE, "Set-Cookie": self.security.set_cookie(request, "")})
+    async def log_out(self, request: Request, body: bodies.Logout) -> Response:
+        """No cookie, here or everywhere."""
+        browsers, browser = self.security.logins.browsers, _browser(request)
+        if body.everywhere:
+            await browsers.sign_out_all()
+        elif browser is not None:
+            await browsers.sign_out([browser])
+        return self._with_cookie("", secure=is_https(request))
+
+    async def browsers(self, request: Request) -> Response:
+        """Those that are signed in."""
+        own = _browser(request)
+        found = self.security.logins.browsers.listed()
+        return _json(
+            {"browsers": [bodies.BrowserView(it.id, it.name, it.created_at, it.used_at, it is own) for it in found]}
+        )
+
+    async def revoke(self, request: Request, browser: str) -> Response:
+        """One browser less."""
+        browsers = self.security.logins.browsers
+        found = next((it for it in browsers.listed() if it.id == browser), None)
+        if found is None:
+            raise NoSuchBrowser
+        await browsers.sign_out([found])
+        if found is _browser(request):
+            return self._with_cookie("", secure=is_https(request))
+        return Response(status_code=204, headers=NO_STORE)
+
+    def _with_cookie(self, value: str, *, secure: bool) -> Response:
+        cookie = self.security.set_cookie(value, secure=secure)
+        return Response(status_code=204, headers={**NO_STORE, "Set-Cookie": cookie})
 
     async def link(self, request: Request, body: bodies.NoBody) -> Response:
         """A one-time link, to the address where it was asked for."""
         scheme = "https" if is_https(request) else "http"
         place = f"{scheme}://{request.headers['host']}"
-        return _json(bodies.Link(f"{place}/#code={self.security.logins.new_code()}"))
+        return _json(bodies.Link(f"{place}/#code={self.security.logins.new_code(_browser(request))}"))
 
     # --- agents and directories ---
 
@@ -190,7 +228,21 @@ class Api:
         last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         after = int(last) if NUMBER.fullmatch(last) else None  # what was never given leads to a snapshot
         deltas = request.query_params.get("delta") == "1"
-        return EventStream(self.watches, chat, after=after, deltas=deltas, ping=self._ping, patience=self._patience)
+        return EventStream(
+            self.watches,
+            chat,
+            after=after,
+            deltas=deltas,
+            ping=self._ping,
+            patience=self._patience,
+            watched=partial(self.security.logins.browsers.watched, _browser(request)),
+        )
+
+
+def _browser(request: Request) -> Browser | None:
+    """The browser that asks, where one does."""
+    found: Browser | None = request.scope.get(BROWSER)
+    return found
 
 
 class _Heads(Response):

@@ -22,7 +22,11 @@ ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 TURN = re.compile(r"[1-9][0-9]{0,8}")
 
-IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {"chat": (ID, str), "turn": (TURN, int)}
+IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
+    "browser": (ID, str),
+    "chat": (ID, str),
+    "turn": (TURN, int),
+}
 
 
 def make_app(api: Api, files: PageFiles) -> Entrance:
@@ -60,6 +64,7 @@ class _Place:
         arguments = _ids(scope)
         if address.body is not None:
             arguments["body"] = await bodies.read(request, address.body)
+            self._api.security.check_still(scope)
         does: Callable[..., Awaitable[ASGIApp]] = getattr(self._api, address.does)
         answer = await does(request, **arguments)
         await answer(scope, receive, send)

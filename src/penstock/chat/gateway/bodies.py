@@ -40,6 +40,12 @@ class NoBody(Body):
     """Nothing has to be said."""
 
 
+class Logout(Body):
+    """Of this browser, or of all."""
+
+    everywhere: bool = False
+
+
 class Trust(Body):
     """A directory."""
 
@@ -141,6 +147,18 @@ class Link(msgspec.Struct, frozen=True):
     """A one-time link."""
 
     url: str
+
+
+class BrowserView(msgspec.Struct, frozen=True):
+    """A browser that is signed in. Times are milliseconds since 1970."""
+
+    id: str
+    name: str
+    created_at: int
+    used_at: int
+    """Right to a minute."""
+    current: bool
+    """It is the one that asks."""
 
 
 class WorkspaceList(msgspec.Struct, frozen=True):

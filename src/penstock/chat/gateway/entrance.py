@@ -71,7 +71,7 @@ class Entrance:
                     await Response(status_code=204, headers=security.preflight(foreign))(scope, receive, sent)
                     return
             if (request.method, scope["path"]) not in self._public:
-                self._security.check_person(request, foreign)
+                scope[security.BROWSER] = self._security.check_person(request, foreign)
             if self.watches.ending:
                 raise Ending
         await self._inside(scope, receive, sent)

@@ -1,7 +1,4 @@
-"""Who is known: the token, one-time codes for browsers, and the cookies that these get.
-
-A cookie is signed with the token, and kept nowhere here: it survives a restart, and dies with the token.
-"""
+"""Who is known: the token, one-time codes for browsers, and the browsers that signed in with one of them."""
 
 from __future__ import annotations
 
@@ -11,10 +8,11 @@ import os
 import secrets
 import stat
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+from penstock.chat.gateway.browsers import Browser, Browsers
 from penstock.chat.gateway.refusing import TooManyRequests, UnknownPerson
 from penstock.errors import UsageError
 
@@ -31,14 +29,12 @@ CODE_SECONDS = 15 * 60
 MAX_CODES = 20
 """Links that wait to be opened; the oldest go."""
 
-COOKIE_DAYS = 90
-RENEWED_DAYS = 1
-"""A cookie that is older gets a new one, so that only a browser that stayed away has to log in again."""
-DAY = 24 * 60 * 60
-
 FAILURES = 10
 FAILURE_SECONDS = 60.0
-"""So many logins may fail in that time; nobody mistypes a link more often, and nobody guesses one at that pace."""
+"""So many different codes and tokens may be wrong in that time, of one address, before it is answered that they are too
+many. It says so and does no more: a right one is always taken, and none can be guessed, at whatever pace."""
+MAX_PEERS = 1000
+"""Addresses whose failures are counted; those that failed longest ago go."""
 
 
 def make_token(path: Path) -> str:
@@ -97,25 +93,62 @@ def check_token(token: str, where: str) -> str:
     return token
 
 
+class Code(NamedTuple):
+    """A one-time code."""
+
+    until: float
+    by: Browser | None
+    """The browser that made the link: when it is signed out, the link leads nowhere."""
+
+
+class Failures:
+    """Counts what was wrong, for each address."""
+
+    def __init__(self) -> None:
+        self._peers: dict[str, dict[bytes, float]] = {}
+
+    def add(self, peer: str, guess: bytes, now: float) -> float:
+        """Count one: how many seconds to wait before the next, 0 where it was not too often.
+
+        What was wrong before is wrong again, and no further guess.
+        """
+        failed = {one: at for one, at in self._peers.pop(peer, {}).items() if now - at < FAILURE_SECONDS}
+        wait = 0.0
+        if guess not in failed and len(failed) == FAILURES:
+            wait = min(failed.values()) + FAILURE_SECONDS - now
+        else:
+            failed.setdefault(guess, now)
+        self._peers[peer] = failed
+        if len(self._peers) > MAX_PEERS:
+            del self._peers[next(iter(self._peers))]
+        return wait
+
+
 class Logins:
-    """Knows the token, gives out codes and cookies, and says who has one."""
+    """Knows the token, gives out codes, and signs browsers in."""
 
     def __init__(
         self,
         token: str,
         cookie: str,
         *,
+        browsers: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`cookie`: its name. `clock` counts seconds; `now` gives those since 1970."""
+        """`cookie`: its name. `browsers`: the file of those that are signed in.
+
+        `clock` counts seconds; `now` gives those since 1970.
+
+        Raises:
+            UsageError: the file cannot be used.
+        """
         self.cookie = cookie
+        self.browsers = Browsers(browsers, token, now)
         self._token = token.encode()
-        self._key = hmac.digest(self._token, b"penstock cookie " + cookie.encode(), "sha256")
-        self._codes: dict[bytes, float] = {}
-        self._failures: deque[float] = deque(maxlen=FAILURES)
+        self._codes: dict[bytes, Code] = {}
+        self._failures = Failures()
         self._clock = clock
-        self._now = now
 
     # --- the token ---
 
@@ -125,64 +158,66 @@ class Logins:
 
     # --- one-time codes ---
 
-    def new_code(self) -> str:
-        """A code that lets one browser in, once, for a while."""
+    def new_code(self, by: Browser | None = None) -> str:
+        """A code that lets one browser in, once, for a while; `by`: the browser that asks for it."""
         code = secrets.token_urlsafe(CODE_BYTES)
-        self._codes[_hashed(code)] = self._clock() + CODE_SECONDS
+        self._codes[_hashed(code)] = Code(self._clock() + CODE_SECONDS, by)
         while len(self._codes) > MAX_CODES:
             del self._codes[next(iter(self._codes))]
         return code
 
-    def log_in(self, *, code: str | None = None, token: str | None = None) -> str:
-        """The value of a cookie, for a code or the token.
+    # --- signing in ---
+
+    async def log_in(
+        self,
+        *,
+        code: str | None = None,
+        token: str | None = None,
+        peer: str = "",
+        name: str = "A browser",
+        secure: bool = False,
+        cookie: str | None = None,
+    ) -> str:
+        """The cookie for who has this code, or the token: `cookie` where that browser is signed in already.
+
+        A right one is taken whatever was wrong before it. `peer` is the address that the request came from.
 
         Raises:
-            UnknownPerson: it is wrong, was used, or is too old.
-            TooManyRequests: too many were wrong.
+            UnknownPerson: it is wrong.
+            TooManyRequests: it is, as were too many of this address.
+            NotKept: the browser cannot be kept; the code is as good as before.
         """
-        now = self._clock()
-        if len(self._failures) == FAILURES and now - self._failures[0] < FAILURE_SECONDS:
-            what = "too many logins failed"
-            raise TooManyRequests(what, self._failures[0] + FAILURE_SECONDS - now)
-        if token is not None and self.is_token(token):
-            return self.new_cookie()
-        # By its hash: a look-up among hashes tells nothing of a code.
-        if code is not None and self._codes.pop(_hashed(code), 0.0) > now:
-            return self.new_cookie()
-        self._failures.append(now)
+        found = None
+        if token is not None:
+            is_right = self.is_token(token)
+        else:
+            # By its hash: a look-up among hashes tells nothing of a code.
+            found = self._codes.pop(_hashed(code), None)
+            is_right = found is not None and found.until > self._clock()
+        made = None
+        if is_right:
+            try:
+                made = cookie or await self.browsers.sign_in(name, secure=secure, by=found and found.by)
+            except BaseException:
+                if found is not None:
+                    self._codes[_hashed(code)] = found
+                raise
+        if made is None:
+            raise self._failure(peer, code, token)
+        return made
+
+    def _failure(self, peer: str, code: str | None, token: str | None) -> UnknownPerson | TooManyRequests:
+        wait = self._failures.add(peer, _hashed(token if code is None else code), self._clock())
+        if wait > 0:
+            return TooManyRequests("too many logins from this address failed, and this one did too", wait)
         if code is None:
-            raise UnknownPerson("the token is wrong", expected="the one in the file that penstock serve names")
-        raise UnknownPerson(
+            return UnknownPerson("the token is wrong", expected="the one in the file that penstock serve names")
+        return UnknownPerson(
             "this link has been used already, or is too old",
             expected=f"a link that is not older than {CODE_SECONDS // 60} minutes, once",
             way_out="enter the token, or make a new link where you are logged in",
         )
 
-    # --- cookies ---
 
-    def new_cookie(self) -> str:
-        """The value of a new cookie."""
-        made = f"{int(self._now()):x}.{secrets.token_hex(8)}"
-        return f"{made}.{self._signed(made)}"
-
-    def is_cookie(self, value: str) -> bool:
-        """Whether it is one of ours, and not too old."""
-        made, _, signature = value.rpartition(".")
-        if not hmac.compare_digest(signature.encode("utf-8", "surrogateescape"), self._signed(made).encode()):
-            return False
-        return self._now() - self._made_at(value) < COOKIE_DAYS * DAY
-
-    def is_old(self, value: str) -> bool:
-        """Whether a cookie of ours should be replaced."""
-        return self._now() - self._made_at(value) >= RENEWED_DAYS * DAY
-
-    def _signed(self, made: str) -> str:
-        return hmac.new(self._key, made.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
-
-    @staticmethod
-    def _made_at(value: str) -> int:
-        return int(value.partition(".")[0], 16)
-
-
-def _hashed(code: str) -> bytes:
-    return hashlib.sha256(code.encode("utf-8", "surrogateescape")).digest()
+def _hashed(secret: str | None) -> bytes:
+    return hashlib.sha256((secret or "").encode("utf-8", "surrogateescape")).digest()

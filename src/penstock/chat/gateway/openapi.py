@@ -17,6 +17,7 @@ from penstock.chat.views import Frame
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 
 PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "browser": ("The id of the browser", TEXT),
     "chat": ("The id of the chat", TEXT),
     "turn": ("The number of the turn", {**INTEGER, "minimum": 1}),
     "before": ("Only turns before this one; by default the last", {**INTEGER, "minimum": 1}),

@@ -61,6 +61,21 @@ class NotFound(HttpRefusal):
         super().__init__("there is nothing at this address", expected="an address of GET /api/openapi.json")
 
 
+class NoSuchBrowser(HttpRefusal):
+    """No browser that is signed in has this id."""
+
+    code, status = "not_found", 404
+
+    def __init__(self) -> None:
+        super().__init__("no browser of this id is signed in", expected="an id of GET /api/browsers")
+
+
+class NotKept(HttpRefusal):
+    """The file of the browsers cannot be written."""
+
+    code, status = "failed", 503
+
+
 class WrongMethod(HttpRefusal):
     """The address takes other methods."""
 

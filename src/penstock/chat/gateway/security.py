@@ -5,18 +5,20 @@ And what every answer says to a browser. `docs/security.md` says why.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Collection, Iterable
-from typing import Literal
 
 from starlette.requests import Request
+from starlette.types import Scope
 
-from penstock.chat.gateway.logins import COOKIE_DAYS, DAY, Logins
+from penstock.chat.gateway.browsers import COOKIE_DAYS, DAY, Browser
+from penstock.chat.gateway.logins import Logins
 from penstock.chat.gateway.refusing import HeadersTooLarge, Refused, UnknownPerson, WrongHost
 from penstock.errors import UsageError
 
-Known = Literal["token", "cookie"]
-"""How a person is known."""
+BROWSER = "penstock.browser"
+"""Where in a scope the browser is that asks; None where a program asks, which has the token."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """The hosts that are always allowed."""
@@ -111,8 +113,8 @@ class Security:
 
     # --- who asks ---
 
-    def check_person(self, request: Request, foreign: str | None) -> Known:
-        """How the person is known who asks.
+    def check_person(self, request: Request, foreign: str | None) -> Browser | None:
+        """The browser that asks; None: a program that has the token.
 
         Raises:
             UnknownPerson: they are not.
@@ -122,33 +124,65 @@ class Security:
         if given is not None:
             scheme, _, token = given.partition(" ")
             if scheme.lower() == "bearer" and self.logins.is_token(token.strip()):
-                return "token"
+                return None
             raise UnknownPerson("the token is wrong", expected=_EXPECTED, headers=_CHALLENGE)
-        if foreign is None and self.cookie_of(request) is not None:
-            if request.method not in READING and "origin" not in request.headers:
-                raise _foreign()
-            return "cookie"
-        raise UnknownPerson("it is not known who asks", expected=_EXPECTED, way_out=_WAY_OUT, headers=_CHALLENGE)
+        cookie = self.cookie_of(request) if foreign is None else None
+        browser = self.logins.browsers.find(cookie) if cookie is not None else None
+        if browser is None:
+            raise _unknown()
+        if request.method not in READING and "origin" not in request.headers:
+            raise _foreign()
+        self.logins.browsers.note_use(browser)
+        return browser
+
+    def check_still(self, scope: Scope) -> None:
+        """The browser that asks was not signed out while its request came.
+
+        Raises:
+            UnknownPerson: it was.
+        """
+        browser: Browser | None = scope.get(BROWSER)
+        if browser is not None and not self.logins.browsers.has(browser):
+            raise _unknown()
 
     def cookie_of(self, request: Request) -> str | None:
-        """The value of our cookie, where the request has one that is true."""
+        """The value of our cookie, where the request has one of a browser that is signed in."""
         for header in request.headers.getlist("cookie"):
             for cookie in header.split(";"):
                 name, _, value = cookie.strip().partition("=")
-                if name == self.logins.cookie and self.logins.is_cookie(value):
+                if name == self.logins.cookie and self.logins.browsers.find(value) is not None:
                     return value
         return None
 
-    def set_cookie(self, request: Request, value: str) -> str:
+    def set_cookie(self, value: str, *, secure: bool) -> str:
         """The header that gives the browser its cookie; an empty value takes it away."""
-        secure = "; Secure" if is_https(request) else ""
         age = COOKIE_DAYS * DAY if value else 0
-        return f"{self.logins.cookie}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}"
+        flag = "; Secure" if secure else ""
+        return f"{self.logins.cookie}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{flag}"
 
 
 _EXPECTED = "Authorization: Bearer TOKEN, or the cookie of a browser that is logged in"
 _WAY_OUT = "open the link that penstock serve prints; the token is in the file that it names"
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+def _unknown() -> UnknownPerson:
+    return UnknownPerson("it is not known who asks", expected=_EXPECTED, way_out=_WAY_OUT, headers=_CHALLENGE)
+
+
+def peer_of(request: Request) -> str:
+    """The address that a request comes from, of IPv6 its network; empty for a Unix socket.
+
+    Behind a proxy it is the proxy's: anybody can send an `X-Forwarded-For`.
+    """
+    host = request.client.host if request.client is not None else ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    return str(address.ipv4_mapped or ipaddress.ip_network((address.packed, 64), strict=False))
 
 
 def is_https(request: Request) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from starlette.types import Receive, Scope, Send
 
@@ -51,22 +52,27 @@ class EventStream:
         deltas: bool,
         ping: float = PING_SECONDS,
         patience: float = SEND_SECONDS,
+        watched: Callable[[Callable[[], None]], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
-        """`ping` and `patience` are in seconds: of silence, and for a viewer that takes nothing."""
+        """`ping` and `patience` are in seconds: of silence, and for a viewer that takes nothing.
+
+        `watched` gives a context in which it calls what it is given as soon as this viewer may see no more.
+        """
         self._watches = watches
         self._chat = chat
         self._after = after
         self._deltas = deltas
         self._ping = ping
         self._patience = patience
+        self._watched = watched
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the chat is deleted, the server ends, or nobody reads it any more.
+        """Send until the chat is deleted, the server ends, nobody reads it any more, or its reader is signed out.
 
         Raises:
             Ending, TooManyRequests: nothing is sent.
         """
-        with self._watches.enter(self._chat) as (watch, viewer):
+        with self._watches.enter(self._chat) as (watch, viewer), self._watched(viewer.expel):
             listening = asyncio.create_task(_listen(receive, viewer))
             try:
                 await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
@@ -119,6 +125,8 @@ class EventStream:
             TimeoutError: a piece was not taken.
         """
         for start in range(0, len(data) or 1, PIECE_BYTES):
+            if start and viewer.gone:
+                return
             piece = data[start : start + PIECE_BYTES]
             try:
                 async with asyncio.timeout_at(self._watches.until(self._patience)) as viewer.sending:

@@ -83,6 +83,16 @@ class Viewer:
         self.gone = True
         self.wake.set()
 
+    def expel(self) -> None:
+        """It may see no more: what waits to be taken by it is not waited for."""
+        self.leave()
+        self.end_sending(asyncio.get_running_loop().time())
+
+    def end_sending(self, at: float) -> None:
+        """What is being sent has time until then."""
+        if self.sending is not None and not self.sending.expired():
+            self.sending.reschedule(at)
+
 
 class Watch:
     """A chat, for all who look at it. `Watches.enter` gives it."""
@@ -256,8 +266,7 @@ class Watches:
         self._end = asyncio.get_running_loop().time() + seconds
         for viewer in self._viewers:
             viewer.wake.set()
-            if viewer.sending is not None and not viewer.sending.expired():
-                viewer.sending.reschedule(self._end)
+            viewer.end_sending(self._end)
 
     def until(self, seconds: float) -> float:
         """When something that may take so long has to be over, by the clock of the loop."""
