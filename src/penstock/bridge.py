@@ -105,7 +105,7 @@ def post(url: str) -> int:
     patience = httpx.Timeout(CONNECT_SECONDS, read=None, write=None)  # a model may take minutes to load
     try:
         with (
-            httpx.Client(timeout=patience, trust_env=not _is_local(url)) as client,
+            httpx.Client(timeout=patience, trust_env=not is_local(url)) as client,
             client.stream("POST", url, content=body, headers=headers) as response,
         ):
             for chunk in response.iter_raw():
@@ -144,7 +144,7 @@ def moved(url: str, host: str) -> str:
     return urlunsplit((new.scheme, place, new.path.rstrip("/") + old.path, old.query, ""))
 
 
-def _is_local(url: str) -> bool:
+def is_local(url: str) -> bool:
     """Whether no proxy may stand between."""
     host = urlsplit(url).hostname or ""
     return host in ("localhost", "::1") or host.startswith("127.")

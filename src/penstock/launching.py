@@ -17,7 +17,7 @@ from penstock.errors import AgentNotFound, ConfigError, UsageError
 
 if TYPE_CHECKING:
     from penstock.agents.base import Adapter
-    from penstock.config import AgentConfig, Config
+    from penstock.config import AgentConfig, Config, Setting
 
 ACP = "acp:"
 """`acp:COMMAND` names any program that speaks ACP."""
@@ -115,19 +115,27 @@ def _directory(cwd: str | None) -> str:
     raise UsageError(f"there is no directory {cwd!r}", expected="the directory that the agent works in")
 
 
-def _trusted(name: str, config: Config) -> None:
-    """What a project's own file may not do before somebody trusts it: say what is started.
-
-    Raises:
-        UsageError: it does.
-    """
+def project_setting(name: str, config: Config) -> Setting | None:
+    """What a project's own file may not do before somebody trusts it: say how this agent is started."""
     for path, setting in config.settings.items():
         if path[:2] == ("agents", name) and path[2] in ("command", "env", "protocol") and setting.of_project:
-            raise UsageError(
-                f"{setting.origin} says how {name} is started, and it came with the files of this project",
-                expected="your word that they are to be trusted",
-                way_out="read it, then --trust, or move it to your own configuration (penstock config shows where)",
-            )
+            return setting
+    return None
+
+
+def _trusted(name: str, config: Config) -> None:
+    """See that no file of the project says how this agent is started.
+
+    Raises:
+        UsageError: one does.
+    """
+    setting = project_setting(name, config)
+    if setting is not None:
+        raise UsageError(
+            f"{setting.origin} says how {name} is started, and it came with the files of this project",
+            expected="your word that they are to be trusted",
+            way_out="read it, then --trust, or move it to your own configuration (penstock config shows where)",
+        )
 
 
 def _words(name: str) -> list[str]:

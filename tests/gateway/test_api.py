@@ -85,7 +85,10 @@ def test_agents_are_told(client: httpx.Client) -> None:
     agents = {agent["name"]: agent for agent in client.get("/api/agents").json()["agents"]}
     assert {"claude", "codex", "scripted"} <= set(agents)
     assert agents["scripted"]["installed"] is True
-    assert {"route", "asks", "resumes"} < set(agents["claude"])
+    assert agents["scripted"]["available"] is True
+    assert {"available", "route", "asks", "resumes"} < set(agents["claude"])
+    assert agents["claude"]["available"] == agents["claude"]["installed"]
+    assert agents["ollama"]["available"] or agents["ollama"]["reason"]
 
 
 def test_directories_are_trusted_once(client: httpx.Client, shared: Gateway) -> None:
@@ -479,7 +482,9 @@ def test_the_page_of_the_docs_has_every_address() -> None:
     """The table of `docs/gateway-api.md` has the addresses of the table of the gateway, and no other."""
     table = DOCS.read_text("utf-8").split("## Addresses")[1].split("\n## ")[0].split("CHAT:")[0]
     told = set(re.findall(r"^\| `([A-Z]+) ([^`?]+)(?:\?[^`]*)?` \|", table, re.MULTILINE))
-    told = {(method, path.replace("/ID", "/{chat}").replace("/N/", "/{turn}/")) for method, path in told}
+    ids = {"/browsers/ID": "/browsers/{browser}", "/ID": "/{chat}", "/N/": "/{turn}/"}
+    for short, long in ids.items():
+        told = {(method, path.replace(short, long)) for method, path in told}
     assert told == {(address.method, address.path) for address in ADDRESSES}
 
 

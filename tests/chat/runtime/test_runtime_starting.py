@@ -50,13 +50,16 @@ def test_a_projects_own_file_starts_nothing_unasked(home: Home) -> None:
 
     async def chat() -> None:
         async with home.runtime(config=found) as runtime:
+            assert [it.available for it in runtime.agents.listed() if it.name == "scripted"] == [False]
             made = await runtime.create(agent="scripted")
             await runtime.prompt(made.id, "1")
             (view,) = await home.settled(runtime, made.id)
             assert view.outcome == "error"
-            assert "penstock.toml" in (view.reason or "")
+            assert f"trust the directory {project}" in (view.reason or "")
+            assert "--trust" not in (view.reason or "")  # which penstock serve has not
             assert home.asked() == []
             await runtime.trust(project)
+            assert [it.available for it in runtime.agents.listed() if it.name == "scripted"] == [True]
             await runtime.prompt(made.id, "2")
             assert (await home.settled(runtime, made.id))[1].outcome == "ok"
             assert home.asked() == ["2"]

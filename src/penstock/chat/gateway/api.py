@@ -68,9 +68,8 @@ class Api:
     async def about(self, request: Request) -> Response:
         """What it is. The browser keeps its cookie for as long from now on as a new one."""
         limits = self.runtime.limits
-        answer = _json(
-            bodies.About(__version__, self.runtime.default_agent, [*get_args(Allow)], limits.max_prompt_bytes)
-        )
+        default = await asyncio.to_thread(self.runtime.agents.default)
+        answer = _json(bodies.About(__version__, default, [*get_args(Allow)], limits.max_prompt_bytes))
         browser = _browser(request)
         if browser is not None and (cookie := self.security.cookie_of(request)):
             answer.headers["Set-Cookie"] = self.security.set_cookie(cookie, secure=browser.secure)
@@ -144,7 +143,7 @@ class Api:
 
     async def agents(self, request: Request) -> Response:
         """All agents."""
-        return _json({"agents": await asyncio.to_thread(self.runtime.agents)})
+        return _json({"agents": await asyncio.to_thread(self.runtime.agents.listed)})
 
     async def workspaces(self, request: Request) -> Response:
         """Where agents may work."""

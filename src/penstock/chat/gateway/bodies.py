@@ -137,7 +137,7 @@ class About(msgspec.Struct, frozen=True):
     """This server."""
 
     version: str
-    default_agent: str | None
+    default_agent: str
     allow: list[str]
     """What a chat's agent can be allowed to do unasked."""
     max_prompt_bytes: int

@@ -21,7 +21,6 @@ from penstock.chat.log.sqlite import clock
 from penstock.chat.refusals import Ending, NoSuchChat, TooMany, Wrong
 from penstock.chat.rows import Numbered
 from penstock.chat.runtime import heartbeat
-from penstock.chat.runtime.agents import AgentView
 from penstock.chat.runtime.beats import Beats
 from penstock.chat.runtime.checks import allow_of, key_of, made_title, model_of, text_of, title_of
 from penstock.chat.runtime.heartbeat import Heartbeat
@@ -67,17 +66,15 @@ class Runtime:
         *,
         starter: Starter,
         limits: Limits,
-        default_agent: str | None,
         now: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
+        self.agents = starter.agents
         self.limits = limits
         self._log = log
         self._index = index
         self._workspaces = workspaces
-        self._agents = starter.agents
         self._now = now
-        self.default_agent = default_agent or self._agents.default()
         self._workers: dict[str, Worker] = {}
         self._beats = Beats(lambda: self._workers.values(), now, sleep)
         self._tasks: list[asyncio.Task[None]] = []
@@ -117,13 +114,11 @@ class Runtime:
             log,
             index,
             workspaces,
-            starter=Starter(config, workspaces, given, extra_env, run_limits or runner.Limits()),
+            starter=Starter(config, workspaces, given, extra_env, run_limits or runner.Limits(), default_agent),
             limits=limits or Limits(),
-            default_agent=default_agent,
             now=now,
             sleep=sleep,
         )
-        runtime._agents.require(runtime.default_agent)
         await runtime._recover()
         runtime._start(runtime._beats.run())
         if retention is not None:
@@ -177,10 +172,6 @@ class Runtime:
             NoSuchChat: there is none of this id.
         """
         return _view(self._worker(id))
-
-    def agents(self) -> list[AgentView]:
-        """The agents that can be chatted with."""
-        return self._agents.listed()
 
     def workspaces(self) -> tuple[list[Workspace], list[Workspace]]:
         """The roots, and other directories that were used or trusted of late."""
@@ -238,8 +229,8 @@ class Runtime:
             LogFailed: it cannot be kept.
         """
         self._begin()
-        name = agent or self.default_agent
-        self._agents.require(name)
+        name, chosen = await asyncio.to_thread(self.agents.choose, agent, model_of(model))
+        self._begin()
         real = self._workspaces.require(cwd)
         if len(self._workers) >= self.limits.max_chats:
             raise TooMany(f"there are {self.limits.max_chats:,} chats already", way_out="delete some")
@@ -248,7 +239,7 @@ class Runtime:
             agent=name,
             cwd=str(real),
             created_at=self._now(),
-            model=model_of(model),
+            model=chosen,
             title=title_of(title),
             allow=allow_of(allow),
         )

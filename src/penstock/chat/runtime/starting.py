@@ -13,6 +13,7 @@ from penstock.chat.runtime.environment import environment
 from penstock.chat.runtime.index import Chat
 from penstock.chat.runtime.workspaces import Workspaces
 from penstock.config import FILE_NAME, Config
+from penstock.errors import UsageError
 from penstock.runs import Run
 
 
@@ -26,8 +27,14 @@ class Starter:
         environ: Mapping[str, str],
         extra: Iterable[str],
         limits: runner.Limits,
+        default_agent: str | None = None,
     ) -> None:
-        self.agents = Agents(config, environ)
+        """`default_agent` is that of a chat for which none is named.
+
+        Raises:
+            NoSuchAgent: there is none of this name.
+        """
+        self.agents = Agents(config, environ, self._trusts_configuration, default=default_agent)
         self._config = config
         self._workspaces = workspaces
         self._environ = environ
@@ -38,10 +45,13 @@ class Starter:
         """A run of a prompt, not started yet.
 
         Raises:
-            UsageError: the agent cannot do it, or its directory is not what it was.
+            UsageError: the agent cannot do it or may not be started, or its directory is not what it was.
             AgentNotFound: its program is not installed.
         """
         cwd = self._workspaces.require(chat.cwd)
+        reason = self.agents.blocked(chat.agent)
+        if reason is not None:
+            raise UsageError(f"{chat.agent} may not be started: {reason}")
         adapter = self._config.agent(chat.agent).adapter
         return Agent(chat.agent, {}, self._config).run(
             prompt,
