@@ -43,6 +43,9 @@ LOG, TOKEN, BROWSERS, OPENED = "chats.db", "token", "browsers.json", "open.html"
 DAY_MS = 24 * 60 * 60 * 1000
 MB = 1_000_000
 
+MAX_AMOUNT = 1_000_000_000
+"""Days or megabytes: more than there are, and few enough to be counted in milliseconds and bytes."""
+
 EXAMPLES = """\
 examples:
   penstock serve                                          this directory, at http://127.0.0.1:8377
@@ -89,16 +92,16 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--host", default="127.0.0.1", metavar="H", help="the address to listen at (default 127.0.0.1)")
     add("--port", type=_port, metavar="N", help=f"by default {PORT}, or the next that is free; 0: any")
-    add("--uds", type=Path, metavar="PATH", help="listen at a Unix socket instead")
-    add("--data", type=Path, metavar="DIR", help="where the chats are kept (default ~/.local/share/penstock)")
-    add("--root", type=Path, action="append", default=[], metavar="DIR",
+    add("--uds", type=_path, metavar="PATH", help="listen at a Unix socket instead")
+    add("--data", type=_path, metavar="DIR", help="where the chats are kept (default ~/.local/share/penstock)")
+    add("--root", type=_path, action="append", default=[], metavar="DIR",
         help="agents may work in the directories below it; again for more (default: this directory)")  # fmt: skip
     add("--agent", metavar="NAME", help="the agent of a new chat, where no other is chosen")
     runs = Limits().max_runs
     add("--max-runs", type=_count, default=runs, metavar="N", help=f"agents at work at once (default {runs})")
     add("--allow-host", action="append", default=[], metavar="H", help="a host name that requests may name")
     add("--allow-origin", action="append", default=[], metavar="O", help="another page that may ask, with the token")
-    add("--token-file", type=Path, metavar="F", help="the token of programs; PENSTOCK_TOKEN is over it")
+    add("--token-file", type=_path, metavar="F", help="the token of programs; PENSTOCK_TOKEN is over it")
     add("--env", type=_variable, action="append", default=[], metavar="NAME", help="a variable that agents get as well")
     add("--keep-days", type=_amount, metavar="N", help="forget what is older")
     add("--keep-size", type=_amount, metavar="MB", help="forget the oldest, where the chats are larger")
@@ -116,9 +119,15 @@ def _count(text: str) -> int:
 
 
 def _whole(text: str, least: int, most: int) -> int:
-    if not text.isdecimal() or len(text) > 9 or not least <= int(text) <= most:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9 or not least <= int(text) <= most:
         raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}")
     return int(text)
+
+
+def _path(text: str) -> Path:
+    if not text:  # as of a variable that is not set: it would be the current directory
+        raise argparse.ArgumentTypeError("expected a path, not an empty text")
+    return Path(text)
 
 
 def _variable(text: str) -> str:
@@ -132,8 +141,8 @@ def _amount(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError("expected a number above 0")
+    if not 0 < value < MAX_AMOUNT:
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and below {MAX_AMOUNT:,}")
     return value
 
 

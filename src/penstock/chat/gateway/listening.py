@@ -136,16 +136,22 @@ def listen_at_path(path: Path, *, allow_hosts: Sequence[str] = ()) -> Place:
 
 
 def _clear(path: Path) -> None:
-    """Take away the socket of one that is gone."""
+    """Take away the socket of one that is gone.
+
+    Raises:
+        UsageError: something is there that is not to be taken away, or it cannot be looked at.
+    """
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise UsageError(f"{path} is there already, and no socket")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(str(path))
+            except ConnectionRefusedError:
+                path.unlink()
+                return
     except FileNotFoundError:
         return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
-            return
+    except OSError as error:
+        raise UsageError(f"{path} cannot be listened at: {error.strerror or error}") from error
     raise UsageError(f"something listens at {path} already")
