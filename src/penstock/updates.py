@@ -21,6 +21,7 @@ from penstock.events import Usage as Usage  # the same figures in both vocabular
 
 Mode = Literal["delta", "snapshot", "final"]
 Place = int | str | None
+MessagePhase = Literal["commentary", "final"]
 
 
 class Traits(msgspec.Struct, frozen=True):
@@ -70,6 +71,17 @@ class MessageEnd(msgspec.Struct, frozen=True):
     status: MessageStatus | None = None
     stop_reason: str | None = None
     abandoned_from: int | None = None
+
+
+class Phase(msgspec.Struct, frozen=True):
+    """The agent says what the text of a message is: a remark on its work, or its answer.
+
+    It is about the message named, or the current one, which has begun. Where there is an answer, it is the reply.
+    """
+
+    phase: MessagePhase
+    message: str | None = None
+    lane: str | None = None
 
 
 class BlockStart(msgspec.Struct, frozen=True):
@@ -216,7 +228,8 @@ class Result(msgspec.Struct, frozen=True):
     """The agent has given its answer.
 
     `reply`: its explicit final text, where it has one. `usage` and `cost_usd` are totals of the run.
-    `cancelled`: the agent says that it was interrupted.
+    `cancelled`: the agent says that it was interrupted. `stop_reason`: why the last model call ended, on wires
+    that say so here and not with the message; where that is a limit of tokens, the run has failed.
     """
 
     reply: str | None = None
@@ -227,6 +240,7 @@ class Result(msgspec.Struct, frozen=True):
     cost_usd: float | None = None
     duration_ms: int | None = None
     cancelled: bool = False
+    stop_reason: str | None = None
 
 
 class Unknown(msgspec.Struct, frozen=True):
@@ -241,6 +255,7 @@ Update = (
     RunStart
     | MessageStart
     | MessageEnd
+    | Phase
     | BlockStart
     | Text
     | BlockEnd

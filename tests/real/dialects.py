@@ -67,6 +67,9 @@ class Dialect(Protocol):
     def call(self, tool: Tool, input: Any) -> bytes: ...
     def broken(self, message: str) -> bytes: ...
     def end(self) -> bytes: ...
+    def cut(self) -> bytes:
+        """The end at the limit of tokens."""
+        ...
 
     def whole(self, text: str) -> Any:
         """An answer that is not streamed."""
@@ -148,6 +151,10 @@ class Anthropic:
         ended = self.event("message_delta", delta={"stop_reason": self.stop, "stop_sequence": None}, usage=usage)
         return self.close() + ended + self.event("message_stop")
 
+    def cut(self) -> bytes:
+        self.stop = "max_tokens"
+        return self.end()
+
     def whole(self, text: str) -> Any:
         usage = {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS}
         message = {"id": self.id, "type": "message", "role": "assistant", "model": self.model, "usage": usage}
@@ -222,8 +229,14 @@ class Chat:
         return sse(self.refusal(503, message))
 
     def end(self) -> bytes:
+        return self._end("tool_calls" if self.calls else "stop")
+
+    def cut(self) -> bytes:
+        return self._end("length")
+
+    def _end(self, finish: str) -> bytes:
         usage = sse({**self.head("chat.completion.chunk"), "choices": [], "usage": self.usage})
-        return self.chunk({}, "tool_calls" if self.calls else "stop") + usage + sse("[DONE]")
+        return self.chunk({}, finish) + usage + sse("[DONE]")
 
     def whole(self, text: str) -> Any:
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
@@ -344,6 +357,10 @@ class Responses:
     def end(self) -> bytes:
         return self.close() + self.event("completed", response=self.response("completed"))
 
+    def cut(self) -> bytes:
+        why = {"incomplete_details": {"reason": "max_output_tokens"}}
+        return self.close() + self.event("incomplete", response={**self.response("incomplete"), **why})
+
     def whole(self, text: str) -> Any:
         self.done({"type": "message", "id": "msg_0", "role": "assistant", "content": [self.part(text)]})
         return self.response("completed")
@@ -401,6 +418,9 @@ class Gemini:
 
     def end(self) -> bytes:
         return sse(self.parts({"text": ""}, finishReason="STOP"))
+
+    def cut(self) -> bytes:
+        return sse(self.parts({"text": ""}, finishReason="MAX_TOKENS"))
 
     def whole(self, text: str) -> Any:
         return self.parts({"text": text}, finishReason="STOP")

@@ -17,13 +17,16 @@ from typing import Any, NamedTuple
 
 import scenarios
 from dialects import Asked, Item, Tool, dialect, pieces
-from scenarios import Break, Call, History, Refuse, Say, Think, Wait
+from scenarios import Break, Call, History, Limit, Refuse, Say, Think, Wait
 
 GATE_SECONDS = 30.0
 """So long an answer waits for the test; then it goes on, and the test that has seen nothing fails."""
 
 SHELL_TOOLS = ("Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell", "run_commands")
 WRITE_TOOLS = ("Write", "write", "write_file", "create", "editor", "apply_patch")
+PLAN_TOOLS = ("update_plan", "TodoWrite", "todowrite", "todo_write", "write_todos", "TaskUpdate", "TaskCreate")
+AGENT_TOOLS = ("Agent", "Task", "agent", "task", "spawn_agent", "delegate_to_agent", "invoke_agent")
+TOOLS = {"shell": SHELL_TOOLS, "write": WRITE_TOOLS, "plan": PLAN_TOOLS, "agent": AGENT_TOOLS}
 
 
 class Request(NamedTuple):
@@ -87,9 +90,9 @@ class ModelServer:
         if not prompts or not asked.tools:
             return None, [Say(scenarios.TITLE)]
         last = prompts[-1]
-        if _beside(asked.items[last:]):
-            return None, [Say(scenarios.TITLE)]
         scenario = named(asked.items[last])[-1]
+        if scenario != "maxtok" and _beside(asked.items[last:]):
+            return None, [Say(scenarios.TITLE)]
         told = scenarios.SCENARIOS.get(scenario, [[Say(f"There is no scenario {scenario}.")]])
         after = asked.items[last:]
         rounds = sum(item.who == "call" and before.who != "call" for before, item in pairwise(after))
@@ -117,7 +120,9 @@ def tool_for(call: Call, tools: list[Tool], folder: Path) -> tuple[Tool, Any]:
         LookupError: none does.
     """
     path = str(folder / call.path)
-    for name in SHELL_TOOLS if call.does == "shell" else WRITE_TOOLS:
+    for name in TOOLS[call.does]:
+        if name == "TaskUpdate" and call.text != "completed":
+            continue  # the step has to be there first
         for tool in tools:
             if tool.name == name:
                 return tool, _input(call, path, tool)
@@ -139,12 +144,30 @@ def _input(call: Call, path: str, tool: Tool) -> Any:
         if properties.get("command", {}).get("type") in ("array", "ARRAY"):
             values["command"] = ["bash", "-lc", text]
         values["description"] = "Run a demo command"
+    elif call.does in ("plan", "agent"):
+        values = _step(text) if call.does == "plan" else _errand(text, tool)
     elif tool.name == "apply_patch":
         values = {"input": _patch(call, path)}
     else:
         values = {"file_path": path, "filePath": path, "path": path}
         values |= {"content": text, "file_text": text, "new_text": text}
     return {name: value for name, value in values.items() if name in properties}
+
+
+def _step(status: str) -> dict[str, Any]:
+    """A plan of one step, by all the names that it has."""
+    said = "Do the work"
+    step = {"id": "1", "step": said, "content": said, "description": said, "activeForm": said, "priority": "high"}
+    task = {"subject": said, "description": said, "taskId": "1", "status": status}  # one step at a time
+    return {**task, "plan": [{"step": said, "status": status}], "todos": [{**step, "status": status}]}
+
+
+def _errand(prompt: str, tool: Tool) -> dict[str, Any]:
+    """A sub-agent's task, by all the names that it has."""
+    kind = "general" if tool.name == "task" else "general-purpose"  # opencode; claude and qwen
+    about = {"description": "Help out", "name": "helper", "systemPrompt": "You help.", "fork_context": False}
+    kinds = {"subagent_type": kind, "agent_type": "general-purpose", "agent_name": "generalist"}
+    return {**about, **kinds, "prompt": prompt, "message": prompt, "task": prompt}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -197,6 +220,9 @@ class _Handler(BaseHTTPRequestHandler):
                     self.server_of.wait()
                 case Break(message):
                     yield speaks.broken(message)
+                    return
+                case Limit():
+                    yield speaks.cut()
                     return
         yield speaks.end()
 

@@ -29,9 +29,9 @@ class Call(NamedTuple):
     """A tool call in nobody's dialect: the server looks for a tool that does it among those that are offered."""
 
     does: str
-    """`shell` or `write`."""
+    """`shell`, `write`, `plan` or `agent`."""
     text: str
-    """The command, or the content of the file."""
+    """The command, the content of the file, the status of the plan's only step, or the sub-agent's prompt."""
     path: str = ""
 
 
@@ -45,6 +45,10 @@ class Break(NamedTuple):
     message: str
 
 
+class Limit(NamedTuple):
+    """The answer is over here: the model has written as much as it may."""
+
+
 class Refuse(NamedTuple):
     """No stream at all: an HTTP status and an error."""
 
@@ -56,7 +60,7 @@ class History(NamedTuple):
     """Text that says which scenarios the prompts of this conversation have named."""
 
 
-Piece = Think | Say | Call | Wait | Break | Refuse | History
+Piece = Think | Say | Call | Wait | Break | Limit | Refuse | History
 Answer = list[Piece]
 
 MARKDOWN = """\
@@ -119,6 +123,20 @@ SCENARIOS: dict[str, list[Answer]] = {
         [Say("Running a failing command."), Call("shell", "echo out; echo err >&2; exit 3")],
         [Say("The command failed with status 3. FINAL-REPLY.")],
     ],
+    "todo": [
+        [Say("A plan first."), Call("plan", "in_progress")],
+        [Call("plan", "completed")],
+        [Say("The plan is done. FINAL-REPLY.")],
+    ],
+    "subagent": [
+        [Say("I will ask a helper."), Call("agent", "scenario=helper please")],
+        [Say("The helper is back. FINAL-REPLY.")],
+    ],
+    "helper": [
+        [Say("The helper looks first."), Call("shell", "echo helping")],
+        [Say("The helper reports one file.")],
+    ],
+    "maxtok": [[Say("This reply is cut off at the limit, in the mid"), Limit()]],
     "long": [[Say(LONG, 75)]],
     "slow": [[Say(FIRST_HALF), Wait(), Say(SECOND_HALF)]],
     "history": [[History()]],

@@ -75,6 +75,9 @@ check_for_update_on_startup = false
 [analytics]
 enabled = false
 
+[tools.update_plan]
+enabled = true
+
 [model_providers.mock]
 name = "mock"
 base_url = "{url}/v1"

@@ -13,6 +13,16 @@ MAX_GIVEN_UP = 1024
 """Attempts whose text is remembered as no reply."""
 
 
+OUTPUT_LIMIT = "the model stopped at its output limit"
+CONTEXT_LIMIT = "the model stopped at the limit of its context"
+
+_LIMITS = {
+    **dict.fromkeys(("length", "maxlength", "maxtokens", "maxoutputtokens", "maxcompletiontokens"), OUTPUT_LIMIT),
+    **dict.fromkeys(("modelcontextwindowexceeded", "modellength"), CONTEXT_LIMIT),
+}
+"""What is wrong with a reply whose stop reason, in small letters alone, is one of these."""
+
+
 class Exit(msgspec.Struct, frozen=True):
     """How the process ended, where there was one.
 
@@ -62,6 +72,8 @@ class Ending:
         self._failure: str | None = None
         self._failing = False  # it was not taken back
         self._given_up: dict[int, None] = {}  # the hashes of texts that are no reply
+        self.limit: str | None = None
+        """At which limit the top agent's last model call was cut off."""
 
     def use(self, usage: ev.Usage) -> None:
         """A model call used so much."""
@@ -72,6 +84,10 @@ class Ending:
         self._given_up[hash(message.text)] = None
         if len(self._given_up) > MAX_GIVEN_UP:
             del self._given_up[next(iter(self._given_up))]
+
+    def stopped(self, stop_reason: str | None) -> None:
+        """The top agent's latest model call ended for this reason, or, with None, one begins."""
+        self.limit = limit_of(stop_reason)
 
     def fail(self, reason: str) -> None:
         """The agent says that it failed, which a later good answer takes back."""
@@ -86,11 +102,14 @@ class Ending:
     def answer(self, result: up.Result) -> None:
         """The agent has given its answer. What comes after it is another round."""
         self._result = result
+        if result.stop_reason is not None:
+            self.stopped(result.stop_reason)
         self._failing = self._failing and (result.is_error or result.cancelled)
         self.spoke = False
         self._top.results_seen = True
         said, self.reply = self._top.reply, self._chosen(result)
-        self._answered = self._top.round if self.reply == said else None
+        self._answered = self._top.answer if self.reply == said else None
+        self._top.replied = True
 
     def _chosen(self, result: up.Result) -> str:
         """The last round's text, unless the agent's explicit final says more."""
@@ -139,10 +158,12 @@ class Ending:
         if (exit is not None and exit.cancelled) or (result is not None and result.cancelled):
             return "cancelled", (result.reason if result is not None else None) or died
         if result is not None and result.is_error:
-            return "error", result.reason or self._failure or died
+            return "error", result.reason or self._failure or self.limit or died
         if self._failure is not None and (self._failing or died):
             return "error", self._failure
         if result is not None or (self._regular_end and self.spoke):
+            if self.limit is not None:
+                return "error", self.limit
             reply = self.reply if self.again else self._last_reply()
             return ("ok", died) if reply else ("empty", died or "the agent ended without saying anything")
         if exit is not None:
@@ -152,3 +173,8 @@ class Ending:
         if not self.anything:
             return "empty", died or "the agent printed no event"
         return "cut_off", died or "the stream ended before the agent did"
+
+
+def limit_of(stop_reason: str | None) -> str | None:
+    """What is wrong with a reply that ended for this reason; None where it was not cut off."""
+    return _LIMITS.get("".join(filter(str.isalpha, stop_reason.lower()))) if stop_reason else None

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.events import Kind, MessageStatus
-from penstock.updates import Place
+from penstock.updates import MessagePhase, Place
 from penstock.updates import Usage as Figures
 
 MAX_BLOCK_CHARS = 16 * 1024 * 1024
@@ -151,6 +151,7 @@ class Message:
         "explicit",
         "key",
         "number",
+        "phase",
         "places",
         "restarting",
         "status",
@@ -164,6 +165,7 @@ class Message:
         self.explicit = explicit  # the wire said that it begins, so it says where it ends
         self.ended = False
         self.status: MessageStatus = "ok"
+        self.phase: MessagePhase | None = None  # what the agent itself says that its text is
         self.restarting = False  # its start came again; what follows tells whether it begins anew
         self.blocks: list[Block] = []
         self.places: dict[PlaceKey, Block] = {}
@@ -210,7 +212,18 @@ class Message:
 class Lane:
     """The top agent (`parent` None) or one sub-agent."""
 
-    __slots__ = ("message", "messages", "parent", "results_seen", "round", "round_chars", "rounds", "spoke")
+    __slots__ = (
+        "finals",
+        "message",
+        "messages",
+        "parent",
+        "replied",
+        "results_seen",
+        "round",
+        "round_chars",
+        "rounds",
+        "spoke",
+    )
 
     def __init__(self, parent: str | None) -> None:
         self.parent = parent
@@ -218,6 +231,8 @@ class Lane:
         self.messages: dict[str, Message] = {}  # by id, the recent ones
         self.round: list[Message] = []  # those of the open round
         self.round_chars = 0
+        self.finals: list[Message] = []  # of the last earlier round of this turn that has some: the agent's answer
+        self.replied = False  # the answer of the turn was given; the next round begins another turn
         self.rounds = 0
         self.spoke = False  # the open round has content
         self.results_seen = False  # the next message opens a new round
@@ -230,17 +245,19 @@ class Lane:
             self.messages[message.key] = message
             if len(self.messages) > MAX_MESSAGES:
                 del self.messages[next(iter(self.messages))]
-        if self.results_seen and not self._continues(message):
+        if self.results_seen and not self.continues(message):
             self.new_round()
         self.results_seen = False
         self.round.append(message)
 
-    def _continues(self, message: Message) -> bool:
+    def continues(self, message: Message) -> bool:
         """Whether it is a message of this round, opened again."""
         return message.key is not None and any(message.key == other.key for other in self.round)
 
     def new_round(self) -> None:
         """What came so far belongs to rounds that are over."""
+        self.finals = [] if self.replied else _finals(self.round) or self.finals
+        self.replied = False
         self.round = []
         self.round_chars = 0
         self.spoke = False
@@ -259,9 +276,18 @@ class Lane:
             self.round_chars -= sum(block.size for block in gone.blocks if block.kind == "text")
 
     @property
+    def answer(self) -> list[Message]:
+        """The messages whose text is the reply: those that the agent calls its answer, else those of the open round."""
+        finals = _finals(self.round) or _finals(self.finals)
+        if finals:
+            return finals
+        others = [message for message in self.round if message.phase != "commentary"]
+        return others if any(message.reply for message in others) else self.round
+
+    @property
     def reply(self) -> str:
-        """The text of the open round."""
-        return reply_of(self.round)
+        """The text of the answer."""
+        return reply_of(self.answer)
 
 
 class Call:
@@ -277,6 +303,11 @@ class Call:
         self.returned = False
         self.block: Block | None = None  # its input
         self.output: Block | None = None
+
+
+def _finals(messages: list[Message]) -> list[Message]:
+    """Those that the agent calls its answer."""
+    return [message for message in messages if message.phase == "final" and message.reply]
 
 
 def reply_of(messages: list[Message]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 MIN_PREFIX_CHARS = 8
 """How much text must stand before a delta that begins with all of it is taken for a snapshot (armed wires
@@ -31,6 +31,24 @@ def repair(sent: str, received: str, final: bool) -> Repair:
     if not final and sent.startswith(received):
         return Repair("nothing")
     return Repair("diverged", received)
+
+
+def adds_defaults(sent: Any, final: Any) -> bool:
+    """Whether a final value is the one that was sent, apart from members that its objects gained.
+
+    What is gained must be `false`, `null`, `0`, or an empty string, list or object: an agent that checks a call's
+    input against the tool's schema adds such values for the optional members that the model left out.
+
+    Raises:
+        RecursionError: the values are nested too deep.
+    """
+    if isinstance(sent, dict) and isinstance(final, dict):
+        if not all(key in final and adds_defaults(value, final[key]) for key, value in sent.items()):
+            return False
+        return not any(value for key, value in final.items() if key not in sent)
+    if isinstance(sent, list) and isinstance(final, list):
+        return len(sent) == len(final) and all(map(adds_defaults, sent, final))
+    return isinstance(sent, bool) == isinstance(final, bool) and bool(sent == final)  # True is 1, but not in JSON
 
 
 def is_snapshot(sent: str, delta: str, known: bool) -> bool:

@@ -26,7 +26,7 @@ from penstock.contract.ending import Ending
 from penstock.contract.ending import Exit as Exit
 from penstock.contract.health import Health
 from penstock.contract.records import PARTS, Block, Call, Lane, Message, PlaceKey, merged, place_key
-from penstock.contract.repair import repair
+from penstock.contract.repair import adds_defaults, repair
 from penstock.decoding import excerpt, well_formed
 from penstock.questions import ordered
 
@@ -76,6 +76,7 @@ class Session:
             up.RunStart: self._run_start,
             up.MessageStart: self._message_start,
             up.MessageEnd: self._message_end,
+            up.Phase: self._phase,
             up.BlockStart: self._block_start,
             up.BlockEnd: self._block_end,
             up.ToolCall: self._tool_call,
@@ -440,6 +441,8 @@ class Session:
         self._overtake(lane, out)
         self._messages += 1
         message = Message(key, self._messages, explicit)
+        if lane is self._top and not lane.continues(message):
+            self._ending.stopped(None)
         lane.remember(message)
         out.append(ev.MessageStarted(message.number, key, **self._marks(lane.parent)))
         return message
@@ -466,6 +469,12 @@ class Session:
                 return
             self._end_message(lane, current, "superseded", False, out)
         self._open(lane, update.message, True, out)
+
+    def _phase(self, update: up.Phase, out: Events) -> None:
+        lane = self._lane(update.lane, out)
+        message = lane.message if update.message is None else lane.messages.get(update.message)
+        if message is not None:
+            message.phase = update.phase
 
     def _message_end(self, update: up.MessageEnd, out: Events) -> None:
         lane = self._lane(update.lane, out)
@@ -505,6 +514,8 @@ class Session:
                 self._ending.give_up(message)
         elif message.usage is not None:
             self._tell_usage(message.usage, message.usage_model, lane, out)
+        if lane is self._top and stop_reason is not None and status != "superseded":
+            self._ending.stopped(stop_reason)
         out.append(ev.MessageEnded(message.number, status, message.key, stop_reason, **self._marks(lane.parent)))
         lane.trim(message)
         if lane is self._top:
@@ -567,13 +578,16 @@ class Session:
         self._tell_call(lane, call, update, message, out)
 
     def _settle_text(self, lane: Lane, block: Block, value: Any, out: Events) -> None:
-        """Compare streamed input with the final one by what it means, not by how it is spelled."""
+        """Compare streamed input with the final one by what it means, not by how it is spelled.
+
+        Defaults that the agent adds are no change: the block keeps what was streamed, the call has all of it.
+        """
         sent = block.text
         if block.truncated or (not sent and value in (None, {})):
             return
         if sent:
             try:
-                if msgspec.json.decode(sent) == value:
+                if adds_defaults(msgspec.json.decode(sent), value):
                     return
             except (msgspec.DecodeError, RecursionError):
                 pass
@@ -790,7 +804,7 @@ class Session:
         out.append(
             ev.Replied(
                 self._ending.reply,
-                update.is_error,
+                update.is_error or (good and self._ending.limit is not None),
                 self._info.session_id,
                 self._ending.usage,
                 self._ending.cost_usd,
