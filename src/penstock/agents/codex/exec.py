@@ -14,8 +14,9 @@ import msgspec
 from penstock.agents._starting import granted, no_fork, no_profile, option, piped
 from penstock.agents._values import as_dict, inner_message, text_of, text_or
 from penstock.agents.codex.items import Item as Item
-from penstock.agents.codex.items import read_item, usage_of
+from penstock.agents.codex.items import failure, read_item, usage_of
 from penstock.agents.codex.items import unwrapped as unwrapped
+from penstock.agents.codex.messages import Phases
 from penstock.commands import Command, Request
 from penstock.updates import MessageEnd, Notice, Result, RunStart, Traits, Unknown, Update
 
@@ -107,11 +108,15 @@ class Codex:
             "-",
         )
 
+    def __init__(self) -> None:
+        self._phases = Phases()
+
     def read(self, event: Any) -> Sequence[Update]:
         """The updates that one wire event means."""
         if isinstance(event, ItemCompleted):
-            return read_item(event.item, "item.completed")
+            return (*read_item(event.item, "item.completed"), *self._phases.end(event.item))
         if isinstance(event, ItemStarted):
+            self._phases.begin(event.item)
             return read_item(event.item, "item.started")
         if isinstance(event, ItemUpdated):
             return read_item(event.item, "item.updated")
@@ -120,7 +125,7 @@ class Codex:
         if isinstance(event, TurnCompleted):
             return (Result(usage=usage_of(event.usage)),)
         if isinstance(event, TurnFailed):
-            return (Result(is_error=True, reason=inner_message(text_of(event.error)) or "the turn failed"),)
+            return (failure(inner_message(text_of(event.error))),)
         if isinstance(event, ThreadStarted):
             return (RunStart(session_id=event.thread_id),)
         if isinstance(event, TurnStarted):

@@ -14,7 +14,19 @@ import msgspec
 
 from penstock.agents._values import as_dict, as_int, as_list, compact, plan_items, text_of, text_or
 from penstock.events import Kind, ToolKind
-from penstock.updates import BlockStart, Notice, Plan, Text, ToolCall, ToolReturn, Unknown, Update, Usage
+from penstock.updates import (
+    BlockStart,
+    Notice,
+    Plan,
+    Result,
+    Text,
+    ToolCall,
+    ToolReturn,
+    TurnMark,
+    Unknown,
+    Update,
+    Usage,
+)
 
 MAX_UNWRAP_CHARS = 20_000
 """Commands longer than this keep their shell wrapper in the title: taking words apart costs time per character,
@@ -25,6 +37,8 @@ Fields = dict[str, Any]
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish", "pwsh", "powershell", "cmd"})
 _SHELL_FLAGS = frozenset({"-c", "-lc", "-ic", "-Command", "/c", "/C"})
 _FAILED = frozenset({"failed", "declined", "interrupted"})
+_CUT_OFF = "max_output_tokens"
+"""What stands in the words of codex for an answer that reached the limit of tokens; it says so by an error alone."""
 
 
 class Item(msgspec.Struct):
@@ -34,6 +48,7 @@ class Item(msgspec.Struct):
     id: str | None = None
     type: str | None = None
     text: Any = None
+    phase: Any = None
     command: Any = None
     aggregated_output: Any = None
     exit_code: Any = None
@@ -60,6 +75,13 @@ def read_item(item: Item, event: str) -> Sequence[Update]:
     if reader is None:
         return (Unknown(wire_type=f"{event}/{item.type}", text=text_of(item.text) or text_of(item.message) or None),)
     return reader(item, event == "item.completed")
+
+
+def failure(reason: str) -> Result:
+    """The end of a turn that failed."""
+    if _CUT_OFF in reason:
+        return Result(is_error=True, stop_reason=_CUT_OFF)
+    return Result(is_error=True, reason=reason or "the turn failed")
 
 
 def _content(kind: Kind, item: Item, done: bool) -> Sequence[Update]:
@@ -146,7 +168,8 @@ def _web_search(item: Item, done: bool) -> Sequence[Update]:
 
 
 def _todo_list(item: Item, done: bool) -> Sequence[Update]:
-    return (Plan(plan_items(item.items if item.items is not None else item.plan)),)
+    # The tool that changes the plan leaves no other trace: what is said from now on answers its result.
+    return (Plan(plan_items(item.items if item.items is not None else item.plan)), TurnMark())
 
 
 def _error_item(item: Item, done: bool) -> Sequence[Update]:
@@ -241,6 +264,7 @@ _KINDS = {
 
 _FIELDS = {
     "text": "text",
+    "phase": "phase",
     "command": "command",
     "aggregated_output": "aggregatedOutput",
     "exit_code": "exitCode",

@@ -15,7 +15,8 @@ import msgspec
 from penstock import __version__
 from penstock.agents._starting import no_profile
 from penstock.agents._values import as_dict, as_int, as_list, inner_message, plan_items, text_of, text_or
-from penstock.agents.codex.items import NOTED, SILENT, TOLD, in_lane, item_of, read_item, snaked, usage_of
+from penstock.agents.codex.items import NOTED, SILENT, TOLD, failure, in_lane, item_of, read_item, snaked, usage_of
+from penstock.agents.codex.messages import Phases, Writing
 from penstock.agents.codex.questions import PendingQuestion, questions_of, result_of
 from penstock.commands import Command, Request, as_json_text, encoded
 from penstock.contract.records import summed
@@ -72,7 +73,8 @@ class CodexServer:
         self._cancelling = False
         self._lanes: dict[str, str] = {}  # of the threads of sub-agents
         self._spawning: dict[str, None] = {}  # calls whose sub-agent is not known yet
-        self._writing: dict[str, str] = {}  # the item that each thread writes
+        self._writing = Writing()
+        self._phases = Phases()
         self._parts: dict[str, tuple[str, int]] = {}  # which part of each reasoning is written, of which list
         self._changes: dict[str, Any] = {}  # what file changes are about to do
         self._totals: dict[str, Any] = {}  # the figures of each thread as they were last told
@@ -218,7 +220,7 @@ class CodexServer:
     def _turn_completed(self, params: dict[str, Any]) -> Sequence[Update]:
         thread, turn = self._thread_of(params), as_dict(params.get("turn"))
         status, reason = turn.get("status"), inner_message(text_of(as_dict(turn.get("error")).get("message")))
-        self._writing.pop(thread or "", None)
+        self._writing.drop(thread)
         lane = self._lanes.get(thread or "")
         ended = MessageEnd(lane=lane, status=None if status == "completed" else "cut")
         if thread != self._thread:
@@ -227,9 +229,8 @@ class CodexServer:
         if turn.get("id") not in (None, self._turns.get(thread or "", turn.get("id"))):
             return ()  # one before ours
         self.over = True
-        result = Result(
-            is_error=status == "failed",
-            reason=(reason or "the turn failed") if status == "failed" else None,
+        result = msgspec.structs.replace(
+            failure(reason) if status == "failed" else Result(),
             session_id=thread,
             usage=self._used,
             duration_ms=as_int(turn.get("durationMs")),
@@ -264,10 +265,11 @@ class CodexServer:
         lane, kind, item = self._lane_of(thread), text_or(raw.get("type"), ""), item_of(raw)
         if kind == "userMessage":
             # Words of the user's in the middle of a message: it was dropped for them.
-            writing = self._writing.pop(thread or "", None)
+            writing = self._writing.drop(thread)
             return (MessageEnd(writing, lane, "superseded"),) if writing is not None else ()
         if kind in _WRITTEN and item.id is not None:
-            self._writing[thread or ""] = item.id
+            self._writing.begin(thread, item.id)
+            self._phases.begin(item, thread or "")
         elif kind == "fileChange" and item.id is not None:
             self._changes[item.id] = raw.get("changes")
         elif kind == "collabAgentToolCall" and item.tool == "spawn_agent" and item.id is not None:
@@ -284,8 +286,7 @@ class CodexServer:
         id = item.id or ""
         self._changes.pop(id, None)
         self._parts.pop(id, None)
-        if self._writing.get(thread or "") == id:
-            del self._writing[thread or ""]
+        more = (*self._phases.end(item, thread or "", lane), *self._writing.end(thread, item.id, lane))
         if item.tool == "spawn_agent":
             self._spawning.pop(id, None)
             for receiver in as_list(item.receiver_thread_ids):
@@ -294,7 +295,7 @@ class CodexServer:
         told = TOLD.get(kind)
         if told is not None:
             return in_lane(told(raw), lane)
-        return in_lane(read_item(item, "item.completed"), lane)
+        return (*in_lane(read_item(item, "item.completed"), lane), *more)
 
     def _delta(self, kind: Kind, params: dict[str, Any], part: str | None = None) -> Sequence[Update]:
         thread, item = self._thread_of(params), text_or(params.get("itemId"), "") or None
@@ -307,8 +308,10 @@ class CodexServer:
             self._parts[item or ""] = (part, index)
             text = "\n" + text if index > last else text  # as `codex exec` joins them
         if item is not None:
-            self._writing[thread or ""] = item
-        return (Text(kind, "delta", text, item, item, self._lane_of(thread)),)
+            self._writing.begin(thread, item)
+        lane = self._lane_of(thread)
+        phase = self._phases.read(item, thread or "", lane) if text else ()  # of a message that has begun
+        return (Text(kind, "delta", text, item, item, lane), *phase)
 
     def _output_delta(self, params: dict[str, Any]) -> Sequence[Update]:
         lane = self._lane_of(self._thread_of(params))
@@ -318,7 +321,8 @@ class CodexServer:
     # --- all the rest ------------------------------------------------------------------------------
 
     def _plan_updated(self, params: dict[str, Any]) -> Sequence[Update]:
-        return (Plan(plan_items(params.get("plan")), self._lane_of(self._thread_of(params))),)
+        lane = self._lane_of(thread := self._thread_of(params))
+        return (Plan(plan_items(params.get("plan")), lane), *self._writing.mark(thread, lane))
 
     def _usage_updated(self, params: dict[str, Any]) -> Sequence[Update]:
         thread, told = self._thread_of(params) or "", as_dict(params.get("tokenUsage"))
@@ -332,16 +336,16 @@ class CodexServer:
             return ()
         if lane is None:
             self._used = summed(self._used, usage)
-        # One model call is over, so nothing of its message can be given up any more.
+        # One model call is over. Nothing of its message can be given up any more, and another one answers something.
         ended = () if thread in self._writing else (MessageEnd(lane=lane),)
-        return (*ended, ModelUsage(usage, lane=lane, whole=True))
+        return (*ended, ModelUsage(usage, lane=lane, whole=True), *self._writing.mark(thread, lane))
 
     def _error(self, params: dict[str, Any]) -> Sequence[Update]:
         thread, error = self._thread_of(params), as_dict(params.get("error"))
         lane, message = self._lane_of(thread), text_of(error.get("message"))
         if params.get("willRetry") is not True:
             return (Notice("error", inner_message(message), "error", lane),)
-        self._writing.pop(thread or "", None)
+        self._writing.drop(thread)
         more = text_of(error.get("additionalDetails"))
         # What the broken attempt left comes again, under a new item id.
         retry = Notice("retry", f"{message} ({more})" if more else message, "warning", lane)
