@@ -93,6 +93,24 @@ class Calls:
         self._ended: dict[str, None] = {}
         self._refused: list[Call] = []
 
+    @property
+    def some(self) -> bool:
+        """Whether a call is open."""
+        return bool(self._open)
+
+    def open(self) -> list[Call]:
+        """The calls that have not ended, the oldest first, without those that a person refused."""
+        return [call for call in self._open.values() if call not in self._refused]
+
+    def find(self, patch: dict[str, Any]) -> Call | None:
+        """The open call that a patch is for."""
+        return self._open.get(text_of(patch.get("toolCallId")))
+
+    def begin(self, call_id: str | None) -> list[Update]:
+        """What is told of a call that was only announced, once it shows that it runs."""
+        call = self._open.get(call_id or "")
+        return self._tell(call) if call is not None else []
+
     def waiting(self, lane: str | None) -> bool:
         """Whether a call of this lane was told and has not returned."""
         return any(call.told and call.lane == lane for call in self._open.values())
@@ -156,8 +174,8 @@ class Calls:
             return told
         if self.agent.startswith("gemini") and (found := _NAMED_ID.match(call.id)):
             return found[1]
-        if self.agent == "cline" and (found := _NAMED_TITLE.match(call.title)):
-            return found[1]
+        if self.agent == "cline" and (name := titled_name(call.fields)):
+            return name
         if announced and patch.get("status") == "pending" and self.agent == "opencode":
             return call.title if _WORD.fullmatch(call.title) else ""
         return ""
@@ -171,6 +189,12 @@ class Calls:
     def _end(self, call: Call) -> None:
         self._open.pop(call.id, None)
         _bounded(self._ended)[call.id] = None
+
+
+def titled_name(fields: dict[str, Any]) -> str:
+    """The tool's name at the beginning of a call's title (`spawn_agent: …`), which is where cline has it."""
+    found = _NAMED_TITLE.match(text_of(fields.get("title")))
+    return found[1] if found else ""
 
 
 def question_of(call: Call, patch: dict[str, Any]) -> str:

@@ -9,7 +9,6 @@ from penstock.agents._values import as_dict, as_int, as_list, inner_message, tex
 from penstock.updates import Notice, Result, RunStart, Update, Usage
 
 _CUT = {
-    "max_tokens": "the model's answer reached its limit of tokens (max_tokens)",
     "max_turn_requests": "the turn reached its limit of model calls (max_turn_requests)",
     "refusal": "the agent refused to go on (refusal)",
 }
@@ -49,6 +48,7 @@ def ended(
         usage=usage_of(result),
         cost_usd=cost,
         cancelled=cancelled,
+        stop_reason=stop or None,
     )
 
 

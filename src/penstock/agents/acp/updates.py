@@ -1,6 +1,7 @@
 """What happens in an ACP session: `session/update`, read with what little must be remembered of it.
 
-Most agents give their chunks no message id. Then two model calls are told apart by the tool calls between them alone.
+Most agents give their chunks no message id. Then two model calls are told apart by what comes between them: tool calls,
+a plan, the figures of a call.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from penstock.agents._values import as_dict, as_float, plan_items, text_of, text_or
 from penstock.agents.acp.calls import Call, Calls, meta_of
 from penstock.agents.acp.end import model_of_usage, usage_of
+from penstock.agents.acp.helpers import Helpers
 from penstock.events import Kind, NoticeCode
 from penstock.updates import (
     Failure,
@@ -53,8 +55,10 @@ class Happenings:
         self.cost: float | None = None
         """What the session has cost, in US dollars."""
         self._calls = Calls()
+        self._helpers = Helpers(self._calls)
         self._messages: dict[str | None, str | None] = {}  # the open message of each lane
-        self._acted: set[str | None] = set()  # lanes whose next words are another message: they made calls
+        self._acted: set[str | None] = set()  # lanes whose next words are another round: they made calls
+        self._counted: set[str | None] = set()  # lanes whose next words are another message: a model call is over
 
     def speaks(self, agent: str) -> None:
         """The agent's own name for itself: what some do needs to be known by it."""
@@ -68,43 +72,67 @@ class Happenings:
         if kind in _SILENT:
             return ()
         if kind in ("tool_call", "tool_call_update"):
-            return self._worked(self._calls.patch(update, lane_of(update)))
+            lane = self._helpers.of_call(update)
+            return self._worked([*self._calls.begin(lane), *self._calls.patch(update, lane)])
         if kind == "user_message_chunk":
-            return self._new_round(lane_of(update))
+            return self._new_round(self._helpers.marked(update))
         if kind in ("plan", "plan_update"):
-            plan = as_dict(update.get("plan")) or update
-            items = plan_items(plan.get("entries") or plan.get("items"))
-            return (Plan(items, lane_of(update)),) if items else ()
+            return self._planned(update)
         if kind == "usage_update":
             return self._used(update)
-        return (Unknown(f"session/update/{kind}", text_of(update.get("content")) or None, lane_of(update)),)
+        lane = self._helpers.marked(update)
+        return (Unknown(f"session/update/{kind}", text_of(update.get("content")) or None, lane),)
+
+    def _planned(self, update: dict[str, Any]) -> Sequence[Update]:
+        lane = self._helpers.of_words(update)
+        if lane in self._messages:
+            self._acted.add(lane)  # the tool that changes the plan is told as no call
+        plan = as_dict(update.get("plan")) or update
+        items = plan_items(plan.get("entries") or plan.get("items"))
+        return (Plan(items, lane),) if items else ()
 
     def _used(self, update: dict[str, Any]) -> Sequence[Update]:
         cost = as_dict(update.get("cost"))
         self.cost = as_float(cost.get("amount")) if cost.get("currency") == "USD" else self.cost
-        if self._calls.agent.startswith("codex") and None in self._messages:
+        agent = self._calls.agent
+        if agent.startswith("codex") and None in self._messages:
             self._acted.add(None)  # it counts when a model call is over; a call that was refused leaves no other trace
+        elif agent == "copilot" and (lane := self._helpers.of_words(update)) in self._messages:
+            self._counted.add(lane)  # it counts when one begins; it may ask again by itself, with no call between
         model = meta_of(update, "_claude/model")
         return (RunStart(model=model),) if model else ()
 
     def _chunk(self, update: dict[str, Any], kind: Kind) -> Sequence[Update]:
         content = update.get("content")
         text = content["text"] if isinstance(content, dict) and type(content.get("text")) is str else text_of(content)
-        lane = lane_of(update) if "_meta" in update else None
         if not text:
-            usage = usage_of(update)
-            return (ModelUsage(usage, model_of_usage(update), lane=lane, whole=True),) if usage is not None else ()
+            return self._call_over(update)
         message = text_or(update.get("messageId"), "") or None
+        goes_on = message is not None and self._messages.get(None) == message and "_meta" not in update
+        lane = None if goes_on else self._helpers.of_words(update)
         if kind == "text" and (remark := self._remark(text, message)) is not None:
             return remark
         found = Text(kind, "delta", text, None, message, lane)
         if lane is None:
             self.error = None
-        if lane in self._messages and self._messages[lane] == message and (message or lane not in self._acted):
+        known = lane in self._messages and self._messages[lane] == message
+        if known and (message or not (lane in self._acted or lane in self._counted)):
             return (found,)
         ends = self._new_round(lane) if lane in self._acted else self._end_message(lane)
+        begun = self._calls.begin(lane)
+        self._note(begun)
         self._messages[lane] = message
-        return (*self._calls.settle(), *ends, MessageStart(message, lane), found)
+        return (*self._calls.settle(), *begun, *ends, MessageStart(message, lane), found)
+
+    def _call_over(self, update: dict[str, Any]) -> Sequence[Update]:
+        """An empty chunk. With figures, which qwen sends so, it ends a model call."""
+        usage = usage_of(update)
+        if usage is None:
+            return ()
+        lane = self._helpers.marked(update)
+        if lane in self._messages:
+            self._counted.add(lane)
+        return (ModelUsage(usage, model_of_usage(update), lane=lane, whole=True),)
 
     def _remark(self, text: str, message: str | None) -> Sequence[Update] | None:
         """The agent's own words among the model's, where their shape leaves no doubt; None where they are text."""
@@ -129,6 +157,7 @@ class Happenings:
         return (*self._end_message(lane), TurnMark(lane))
 
     def _end_message(self, lane: str | None) -> Sequence[Update]:
+        self._counted.discard(lane)
         if lane not in self._messages:
             return ()
         del self._messages[lane]
@@ -151,10 +180,16 @@ class Happenings:
                 self._acted.add(update.lane)
                 if update.lane is None:
                     self.error = None
+            elif isinstance(update, ToolReturn) and update.call_id in self._messages:
+                self._end_message(update.call_id)  # that of a sub-agent, which is over with its call
+                self._acted.discard(update.call_id)
 
     def ask(self, patch: dict[str, Any]) -> tuple[Call, Sequence[Update]]:
         """The call that a permission is asked for, and what is told of it."""
-        call, told = self._calls.ask(patch, lane_of(patch))
+        lane = self._helpers.of_call(patch)
+        begun = self._calls.begin(lane)
+        call, told = self._calls.ask(patch, lane)
+        told = (*begun, *told)
         self._note(told)
         return call, told
 
@@ -165,10 +200,3 @@ class Happenings:
     def settle(self) -> list[Update]:
         """What is left to tell when the turn is over."""
         return self._calls.settle()
-
-
-def lane_of(update: dict[str, Any]) -> str | None:
-    """The call of the sub-agent that an update is from."""
-    if "_meta" not in update:
-        return None
-    return meta_of(update, "parentToolUseId", "parentToolCallId", "agentId") or None

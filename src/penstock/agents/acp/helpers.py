@@ -1,0 +1,84 @@
+"""The sub-agents of an ACP session. The protocol has none, and few agents mark all that comes from one.
+
+A sub-agent is at work while the call that started it runs. qwen and copilot mark its calls and not its text, cline
+marks nothing. The top agent waits meanwhile, so what comes without a mark is the sub-agent's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.agents._values import as_dict
+from penstock.agents.acp.calls import Call, Calls, meta_of, titled_name
+
+MAX_HELPERS = 256
+"""Sub-agents whose calls are remembered by the sub-agent's own id."""
+
+_NEVER_UNMARKED = ("claude", "codex", "gemini", "opencode")
+"""Agents that mark the text of their sub-agents or do not send it: text without a mark is their own at any time."""
+_NAMES = frozenset({"agent", "delegate_to_agent", "invoke_agent", "spawn_agent", "subagent", "task"})
+_KINDS = ("subagent_type", "agent_type", "agent_name")
+
+
+class Helpers:
+    """Finds the lane of an update: None for the top agent, else the call that started the sub-agent."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._callers: dict[str, str] = {}  # by the sub-agent's own id, the call that started it
+        self._named: str | None = None  # the lane that a mark named last
+
+    def marked(self, update: dict[str, Any]) -> str | None:
+        """The lane that a mark names."""
+        if "_meta" not in update:
+            return None
+        lane = meta_of(update, "parentToolUseId", "parentToolCallId")
+        if not lane and (agent := meta_of(update, "agentId")):
+            lane = self._caller(agent)
+        if lane:
+            self._named = lane
+        return lane or None
+
+    def of_words(self, update: dict[str, Any]) -> str | None:
+        """The lane of text, or of a plan."""
+        return self.marked(update) or (self._at_work() if self._calls.some else None)
+
+    def of_call(self, patch: dict[str, Any]) -> str | None:
+        """The lane of a call: that in which it was announced."""
+        lane = self.marked(patch)
+        if lane is not None or self._calls.agent != "cline":
+            return lane
+        if (call := self._calls.find(patch)) is not None:
+            return call.lane
+        return None if titled_name(patch).lower() in _NAMES else self._at_work()
+
+    def _at_work(self) -> str | None:
+        """The sub-agent that says what has no mark: the one that was named last, else the one that began last."""
+        if any(name in self._calls.agent for name in _NEVER_UNMARKED):
+            return None
+        ids = self._running()
+        return self._named if self._named in ids else (ids[-1] if ids else None)
+
+    def _caller(self, agent: str) -> str:
+        """The call that started a sub-agent: the first of those whose sub-agent is not known yet."""
+        known = self._callers.get(agent)
+        if known is not None:
+            return known
+        free = [id for id in self._running() if id not in self._callers.values()]
+        if not free:
+            return agent
+        if len(self._callers) >= MAX_HELPERS:
+            del self._callers[next(iter(self._callers))]
+        self._callers[agent] = free[0]
+        return free[0]
+
+    def _running(self) -> list[str]:
+        # cline never says that a call runs: it announces it when it does.
+        early = self._calls.agent == "cline"
+        return [call.id for call in self._calls.open() if (call.told or early) and _starts_helper(call)]
+
+
+def _starts_helper(call: Call) -> bool:
+    """Whether a call starts a sub-agent, by the tool's name or by what it is given."""
+    given = as_dict(call.fields.get("rawInput"))
+    return call.name.lower() in _NAMES or any(isinstance(given.get(key), str) for key in _KINDS)
