@@ -305,6 +305,7 @@ def test_a_retry_takes_back_what_the_broken_attempt_said() -> None:
     assert told(dialogue, "thread/tokenUsage/updated", tokenUsage={"last": call, "total": call}) == [
         up.MessageEnd(),
         up.ModelUsage(up.Usage(3, 1), whole=True),
+        up.TurnMark(),
     ]
     assert told(dialogue, "thread/tokenUsage/updated", tokenUsage={"last": call, "total": call}) == []
 
@@ -425,7 +426,8 @@ def test_plans_notes_and_what_is_not_known() -> None:
     dialogue = dialogue_in_turn()
     plan = [{"step": "a", "status": "completed"}, {"step": "b", "status": "inProgress"}]
     assert told(dialogue, "turn/plan/updated", plan=plan) == [
-        up.Plan([PlanItem("a", "completed"), PlanItem("b", "in_progress")])
+        up.Plan([PlanItem("a", "completed"), PlanItem("b", "in_progress")]),
+        up.TurnMark(),
     ]
     assert told(dialogue, "turn/diff/updated", diff="x") == []
     assert told(dialogue, "warning", message="beware") == [up.Notice("error", "beware", "warning")]

@@ -275,7 +275,7 @@ def test_a_second_prompt_is_another_round() -> None:
 
 
 def test_the_token_limit() -> None:
-    """It is an answer; its message says why it stopped."""
+    """A reply that was cut off is kept, and is no success."""
     events = run(
         SESSION,
         begin(),
@@ -284,7 +284,7 @@ def test_the_token_limit() -> None:
         agent_end(message(text("Partial"), stop="length")),
     )
     assert [event.stop_reason for event in of(events, ev.MessageEnded)] == ["length"]
-    assert end(events) == ("ok", "Partial", None)
+    assert end(events) == ("error", "Partial", "the model stopped at its output limit")
 
 
 def test_aborted() -> None:

@@ -187,6 +187,7 @@ class ResultLine(msgspec.Struct, tag="result"):
     num_turns: Any = None
     origin: Any = None
     terminal_reason: str | None = None
+    stop_reason: str | None = None
     duration_ms: Any = None
     total_cost_usd: Any = None
     usage: Any = None
@@ -394,6 +395,7 @@ class ClaudeLike:
             as_float(event.total_cost_usd),
             as_int(event.duration_ms),
             cancelled=text_of(event.terminal_reason).startswith("aborted"),
+            stop_reason=event.stop_reason,
         )
 
     def _figures(self, usage: Any, output: bool = True) -> Usage | None:

@@ -95,7 +95,7 @@ def read_finish(part: Part, lane: str | None = None) -> list[Update]:
     updates: list[Update] = [ModelUsage(usage, message=part.message_id, lane=lane, whole=True)] if usage else []
     updates.append(MessageEnd(part.message_id, lane, stop_reason=part.reason))
     match part.reason:
-        case "length":
+        case "length" if lane is not None:  # the top agent's is the outcome of the run
             text = "the answer was cut off at the model's output limit"
             updates.append(Notice("status", text, "warning", lane))
         case "content-filter":
