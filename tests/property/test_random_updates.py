@@ -81,6 +81,7 @@ UPDATES = st.one_of(
         name=NAMES,
         lane=LANES,
     ),
+    st.builds(up.Phase, phase=st.sampled_from(["commentary", "final"]), message=MESSAGES, lane=LANES),
     st.builds(up.TurnMark, lane=LANES),
     st.builds(up.Plan, items=st.lists(st.builds(PlanItem, text=CLEAN, status=STATUSES), max_size=2), lane=LANES),
     st.builds(
@@ -118,6 +119,7 @@ UPDATES = st.one_of(
         session_id=st.sampled_from([None, "s1"]),
         usage=st.none() | USAGES,
         cancelled=st.booleans(),
+        stop_reason=st.sampled_from([None, "end_turn", "max_tokens"]),
     ),
     st.builds(up.Unknown, wire_type=st.sampled_from([None, "new"]), text=st.none() | CLEAN, lane=LANES),
 )
