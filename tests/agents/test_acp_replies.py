@@ -10,7 +10,6 @@ import pytest
 
 from penstock import updates as up
 from penstock.agents.acp.dialogue import Acp, Asked
-from penstock.agents.base import HINT_REFUSE
 from penstock.commands import Request
 from penstock.events import BlockEnded, BlockStarted, Event, MessageStarted, RunEnded, ToolCalled
 from penstock.stream import Stream
@@ -229,6 +228,6 @@ def test_a_sub_agent_that_was_refused_says_nothing() -> None:
     option = {"optionId": "no", "name": "No", "kind": "reject_once"}
     params = {"sessionId": "s", "toolCall": wanted, "options": [option]}
     dialogue.read({"id": 0, "method": "session/request_permission", "params": params})
-    dialogue.answer("0", HINT_REFUSE)
+    dialogue.answer(up.Answer("0", "person", option="no"))
     [said] = [it for it in dialogue.read(chunk("Then I do it.")) if isinstance(it, up.Text)]
     assert said.lane is None

@@ -41,6 +41,22 @@ HIDES_SESSION = {"cline-exec"}
 """Routes that never tell the session id."""
 LOSES_RESULTS = {"codex-acp": "parallel"}
 """Routes that do not always tell what a call returned, and in which scenario."""
+HAS_NO_PLAN = {"copilot", "pi", "cline"}
+"""Agents that offer the model no tool for a plan."""
+HAS_NO_HELPERS = {"codex", "pi"}
+"""Agents that offer the model no tool for a sub-agent, or not the model of these tests."""
+SAYS_LIMIT = {
+    "claude": "output token maximum",
+    "ccs": "output token maximum",
+    "cline": "maximum output token limit",
+    "codex": "output limit",
+    "codex-acp": "max_output_tokens",
+    "opencode": "output limit",
+    "pi": "output limit",
+}
+"""Agents, or routes, that say that the model has reached its limit of tokens, and words of the reason then."""
+SAYS_NO_LIMIT = {"gemini-exec", "gemini-acp", "qwen-exec", "qwen-acp", "copilot-exec", "copilot-acp", "opencode-acp"}
+"""Routes that say that all is well when the model has reached its limit: it cannot be seen."""
 TAKES_ARGUMENTS = {"cline-exec"}
 """Routes that take the prompt as an argument alone, which cannot be that long."""
 STOPS_ITSELF = {"copilot-acp": "long"}
@@ -112,6 +128,36 @@ def test_what_the_model_said(at: Bench, scenario: str) -> None:
     if route(at).live:
         deltas = [event for event in played.events if isinstance(event, Delta) and event.kind == "text"]
         assert len(deltas) > len(played.blocks("text"))
+
+
+def test_a_plan_is_no_part_of_the_reply(at: Bench) -> None:
+    """What is said before the plan changes is no part of the reply, though a change of plan may be told as no call."""
+    if at.target.agent in HAS_NO_PLAN:
+        pytest.skip("it has no plan")
+    played = play(at, "scenario=todo please")
+    assert (played.result.outcome, played.result.reply) == ("ok", scenarios.texts("todo")[-1])
+    assert played.blocks("text") == scenarios.texts("todo")
+
+
+def test_a_sub_agent_is_no_part_of_the_reply(at: Bench) -> None:
+    """What a sub-agent says is in a lane of its own, or not told at all."""
+    if at.target.agent in HAS_NO_HELPERS:
+        pytest.skip("it has no sub-agents")
+    played = play(at, "scenario=subagent please")
+    assert (played.result.outcome, played.result.reply) == ("ok", scenarios.texts("subagent")[-1])
+    assert played.blocks("text") == scenarios.texts("subagent")
+    assert len([request for request in played.requests if request.scenario == "helper"]) == 2
+
+
+def test_the_limit_of_tokens(at: Bench) -> None:
+    """A reply that was cut off is kept, and is an error on each route that tells it."""
+    played = play(at, "scenario=maxtok please")
+    assert played.result.reply.startswith(scenarios.texts("maxtok")[0])
+    if str(at.target) in SAYS_NO_LIMIT:
+        assert played.result.outcome == "ok"
+        return
+    failed(played)
+    assert SAYS_LIMIT.get(str(at.target), SAYS_LIMIT.get(at.target.agent, "?")) in str(played.result.reason)
 
 
 def test_live(at: Bench) -> None:
