@@ -32,6 +32,9 @@ MIN_RUN = 4
 SHORT_CHARS = 48
 """Models' tokens, and the chunks that agents make of them, are shorter than this; messages rarely are."""
 
+NO_MORE = "nothing says that more of it follows"
+"""The reason for COMPLETE where neither a name nor the content speaks for anything: the weakest of all."""
+
 
 class StreamEventType(enum.Enum):
     """What an event's content is."""
@@ -183,7 +186,7 @@ class StreamEventClassifier:
             return StreamEventType.DELTA, "it goes on what was begun"
         if len(content) <= SHORT_CHARS and _cut_off(content):
             return StreamEventType.DELTA, "it is short and ends in the middle of a sentence"
-        return StreamEventType.COMPLETE, "nothing says that more of it follows"
+        return StreamEventType.COMPLETE, NO_MORE
 
 
 def _type(kind: str | StreamEventType) -> StreamEventType:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock import registry
-from penstock.agents.base import Adapter
+from penstock.agents.base import Adapter, Finishing
 from penstock.contract.health import Health
 from penstock.contract.session import Exit, Session
 from penstock.decoding import Decoded, Decoder, Malformed, Noise, half_formed, well_formed_values
@@ -101,6 +101,9 @@ class Stream:
             self._ending = False
             if self._adapter is None:
                 self._decide("generic", out)
+            if isinstance(self._adapter, Finishing):
+                for update in self._adapter.finish():
+                    self._session.apply(update, out)
             self._session.close(exit, out)
             self._closed = True
         return out

@@ -279,7 +279,7 @@ def test_memory_is_bounded() -> None:
     """Names without end are not all remembered."""
     adapter = Generic()
     for number in range(MAX_DECISIONS * 2):
-        adapter.read({"type": f"kind{number}", "text": "A sentence."})
+        adapter.read({"type": f"kind{number}", "text": f"Sentence {number}."})
     assert len(adapter._decisions) == MAX_DECISIONS
 
 

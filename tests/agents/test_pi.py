@@ -330,23 +330,32 @@ def test_a_whole_message_that_says_more() -> None:
     assert end(events) == ("ok", "Hello", None)
 
 
+@pytest.mark.parametrize("before", ["", "auto_"])
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    ("name", "fields", "expected"),
     [
-        ({"type": "compaction_start", "reason": "threshold"}, "compacting the conversation (threshold)"),
-        (
-            {"type": "compaction_end", "reason": "threshold", "aborted": False, "willRetry": False},
-            "conversation compacted",
-        ),
-        ({"type": "compaction_end", "aborted": True}, "compaction given up"),
-        ({"type": "compaction_end", "errorMessage": "too long"}, "the conversation could not be compacted: too long"),
+        ("compaction_start", {"reason": "threshold"}, "compacting the conversation (threshold)"),
+        ("compaction_end", {"result": {"summary": "s", "tokensBefore": 9}}, "conversation compacted"),
+        ("compaction_end", {"aborted": False, "willRetry": False}, "nothing was compacted"),
+        ("compaction_end", {"aborted": True}, "compaction given up"),
+        ("compaction_end", {"errorMessage": "too long"}, "the conversation could not be compacted: too long"),
     ],
 )
-def test_compaction(line: Line, expected: str) -> None:
-    """Its start and its end are notices."""
-    [notice] = read(line)
+def test_compaction(before: str, name: str, fields: Line, expected: str) -> None:
+    """Its start and its end are notices, by the names of all versions."""
+    [notice] = read({"type": before + name, **fields})
     assert isinstance(notice, up.Notice)
     assert (notice.code, notice.text) == ("compaction", expected)
+
+
+@pytest.mark.parametrize("before", ["", "auto_"])
+def test_a_message_that_did_not_fit_is_asked_for_anew(before: str) -> None:
+    """After the compaction the answer is that of the new message, and the failure is taken back."""
+    compacted = {"type": f"{before}compaction_end", "result": {"summary": "s"}, "aborted": False, "willRetry": True}
+    lines = [*broken("Half of"), {"type": f"{before}compaction_start", "reason": "overflow"}, compacted]
+    events = run(SESSION, AGENT, *lines, AGENT, *answer("Whole."), agent_end(message(text("Whole."))))
+    assert end(events)[:2] == ("ok", "Whole.")
+    assert not of(events, ev.Unknown)
 
 
 def test_usage_is_that_of_one_call() -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock import titles
+from penstock.agents._unknown import unknown
 from penstock.agents._values import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of, text_or
 from penstock.events import Level, NoticeCode
 from penstock.questions import ASK_OF
@@ -284,7 +285,7 @@ class ClaudeLike:
         elif isinstance(api, MessageStop):
             yield from self._message_stop(api, lane)
         elif (kind := text_or(as_dict(api).get("type"), "")) not in _SILENT_EVENTS:
-            yield Unknown(f"stream_event/{kind}", lane=lane)
+            yield unknown(f"stream_event/{kind}", api, lane)
 
     def _message_delta(self, api: MessageDelta, lane: str | None) -> Iterator[Update]:
         if (usage := self._figures(api.usage)) is not None:
@@ -486,7 +487,7 @@ def _other(event: Any) -> Iterator[Update]:
     elif kind == "conversation_reset":
         yield Notice("session", "the conversation was reset")
     elif kind not in _SILENT_TYPES:
-        yield Unknown(kind or None, text_of(data.get("text")) or None)
+        yield unknown(kind, data)
 
 
 def _retry_text(event: System) -> str:

@@ -1,12 +1,14 @@
 """The names that JSON formats of agents have in common, and how to read an event by them.
 
-An event is taken as its *layers*: itself and the objects that it envelopes, the outermost first. These are
-plain functions of one event; what must be remembered between events is `penstock.agents.generic`.
+An event is taken as its *layers*: itself and the objects in it, the outermost first. A field is read by the words of
+its name (`textDelta` and `text_delta` have the words text and delta), not by a list of all names. These are plain
+functions of one event; what must be remembered between events is `penstock.agents.generic`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,117 +19,193 @@ from penstock.events import Kind
 from penstock.updates import Place, Result, Usage
 
 MAX_LAYERS = 16
-"""So many envelopes of one event are opened, and content is looked through so deep."""
+"""So many objects of one event are opened, and content is looked through so deep."""
 
 NAME_KEYS = ("type", "event", "kind", "event_type", "eventType", "method", "sessionUpdate", "object", "op")
-ENVELOPES = (
-    "data", "event", "payload", "params", "update", "msg", "message", "item", "part", "delta", "body", "content_block",
-)  # fmt: skip
-THINKING_KEYS = ("thinking", "reasoning", "reasoning_content", "thought")
-PIECE_KEYS = ("delta", "chunk", "token", "textDelta", "text_delta", "deltaContent")
 TEXT_KEYS = (
-    "text", "content", "message", "response", "answer", "completion", "output_text", "output", "result", "value",
+    "text", "content", "message", "response", "answer", "completion", "reply", "output", "result", "value", "parts",
 )  # fmt: skip
-NAMES_OF_TOOLS = ("name", "tool_name", "toolName", "tool", "function_name")
-INPUTS = ("input", "arguments", "args", "parameters")
-OUTPUTS = ("aggregated_output", "output", "result", "content", "text", "response", "message")
-CALL_IDS = (
-    "tool_call_id", "tool_use_id", "toolCallId", "toolUseId", "call_id", "callId", "callID", "tool_id", "toolId", "id",
-)  # fmt: skip
+"""What text is called: the words of fields, the most telling first."""
+STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 WHO = {
     "session_id": (
         "session_id", "sessionId", "sessionID", "thread_id", "threadId", "conversation_id", "conversationId", "chat_id",
     ),
-    "model": ("model", "model_name", "modelId"),
+    "model": ("model", "model_name", "modelId", "modelVersion"),
     "cwd": ("cwd", "working_directory"),
 }  # fmt: skip
 USAGE = {
-    "input_tokens": ("input_tokens", "prompt_tokens", "inputTokens", "promptTokens", "input"),
-    "output_tokens": ("output_tokens", "completion_tokens", "outputTokens", "completionTokens", "output"),
-    "cached_tokens": ("cached_tokens", "cache_read_input_tokens", "cached_input_tokens", "cacheReadTokens"),
-    "reasoning_tokens": ("reasoning_tokens", "reasoning_output_tokens", "reasoningTokens"),
-}
+    "input_tokens": ("input_tokens", "prompt_tokens", "inputTokens", "promptTokens", "promptTokenCount", "input"),
+    "output_tokens": (
+        "output_tokens", "completion_tokens", "outputTokens", "completionTokens", "candidatesTokenCount", "output",
+    ),
+    "cached_tokens": (
+        "cached_tokens", "cache_read_input_tokens", "cached_input_tokens", "cacheReadTokens", "cache_read_tokens",
+    ),
+    "reasoning_tokens": ("reasoning_tokens", "reasoning_output_tokens", "reasoningTokens", "thinking_tokens"),
+}  # fmt: skip
 
 MODEL_ROLES = frozenset({"", "assistant", "model", "ai", "agent", "bot"})
-TOOL_ROLES = frozenset({"tool", "function"})
-THOUGHT = frozenset({"thinking", "reasoning", "thought", "thoughts"})
-FAILED = frozenset({"error", "errored", "fatal", "exception", "failed", "failure", "aborted", "cancelled"})
+TOOL_ROLES = frozenset({"tool", "function", "environment"})
+USER_ROLES = frozenset({"user", "human", "system", "developer"})
+THOUGHT = frozenset({"think", "thinking", "reasoning", "thought", "thoughts"})
+PIECES = frozenset({"delta", "chunk", "token", "fragment", "piece"})
+SO_FAR = frozenset({"accumulated", "cumulative", "snapshot", "full", "final", "last"})
+MODIFIERS = SO_FAR | {"agent", "assistant", "model", "ai", "generated", "part", "partial", "stream", "streamed", "new"}
+CLOSED = frozenset({
+    "usage", "stats", "metrics", "meta", "metadata", "config", "settings", "options", "env", "headers", "error",
+    "input", "inputs", "arguments", "args", "parameters", "request", "context", "schema", "capabilities", "prompt",
+    "user", "timing", "cost", "logprobs",
+})  # fmt: skip
+"""Objects that hold no words of the model: they are not opened."""
+FAILED = frozenset({
+    "error", "errored", "fatal", "exception", "fail", "failed", "failure", "incomplete", "timeout", "timed",
+})  # fmt: skip
+CANCELLED = frozenset({"cancel", "cancelled", "canceled", "abort", "aborted", "interrupted"})
+WELL = frozenset({"success", "succeeded", "successful", "ok", "done", "complete", "completed", "finished"})
 ENDS = frozenset({"result", "final", "done", "complete", "completed", "finish", "finished", "end", "ended"})
-RUNS = frozenset(
-    {"run", "turn", "session", "agent", "conversation", "chat", "stream", "task", "response", "success", "answer"}
-)
-TOOLS = frozenset({"tool", "tools", "function", "toolcall", "tooluse"})
-SHELLS = frozenset({"shell", "bash", "exec", "execution", "command"})
-OUTCOMES = frozenset({"success", "ok", "done", "completed", "failed", "failure", "error"})
-RETURNS = frozenset({"result", "results", "output", "response", "return", "returned"}) | ENDS
+RUNS = frozenset({
+    "run", "turn", "session", "agent", "conversation", "chat", "stream", "task", "response", "success", "answer",
+    "workflow",
+})  # fmt: skip
+
+
+class Layer(NamedTuple):
+    """One object of an event. `piece`: it stands where only pieces stand."""
+
+    body: dict[str, Any]
+    piece: bool = False
 
 
 class Found(NamedTuple):
-    """One text. `piece`: it stands where only pieces stand."""
+    """One text. `piece`: it stands where only pieces stand. `key`: the field."""
 
     kind: Kind
     text: str
     piece: bool
+    key: str = ""
 
 
-def layers_of(event: dict[str, Any]) -> list[dict[str, Any]]:
-    """An event and what it envelopes, the outermost first."""
-    layers = [event]
-    at = 0
-    while at < len(layers) < MAX_LAYERS:
-        layer = layers[at]
-        at += 1
-        for key in ENVELOPES:
-            inner = layer.get(key)
-            if key == "data" and isinstance(inner, str) and inner[:1] == "{":
-                inner = parsed(inner)
-            if isinstance(inner, dict):
-                layers.append(inner)
-        if isinstance(layer.get("state"), dict) and first(layer, NAMES_OF_TOOLS):
-            layers.append({**layer, **layer["state"], "state": None})
-        for key in ("choices", "candidates"):
-            layers += [choice for choice in as_list(layer.get(key))[:1] if isinstance(choice, dict)]
-    return layers
+def layers_of(event: dict[str, Any]) -> list[Layer]:
+    """An event and the objects in it, the outermost first."""
+    layers = [Layer(event)]
+    for layer in layers:  # grows while it is read
+        if len(layers) >= MAX_LAYERS:
+            break
+        layers += _opened(layer)
+    return layers[:MAX_LAYERS]
 
 
-def name_of(layers: list[dict[str, Any]]) -> str:
-    """The names of an event and of what it envelopes."""
-    names = (first(layer, keys) for layer in layers for keys in (NAME_KEYS, ("subtype",)))
-    return "/".join(dict.fromkeys(name for name in names if name))
+def _opened(layer: Layer) -> Iterator[Layer]:
+    body = layer.body
+    for key, value in body.items():
+        if key == "data" and isinstance(value, str) and value[:1] == "{":
+            value = parsed(value)
+        elif key in ("choices", "candidates"):
+            value = next(iter(as_list(value)), None)
+        said = words(key)
+        if not isinstance(value, dict) or said & CLOSED:
+            continue
+        if len(body) == 1 and key not in _ENVELOPES and _rank(key) == NO_TEXT:
+            value = {"event": key, **value}  # the name of the event is the one key that it has
+        yield Layer(value, layer.piece or bool(said & PIECES))
 
 
-def role_of(name: str, layers: list[dict[str, Any]]) -> str:
+_ENVELOPES = frozenset({"data", "event", "payload", "params", "body", "message", "delta", "msg", "result", "response"})
+"""Fields of which each format that has them has but one: they name no event."""
+
+
+def name_of(layers: Sequence[Layer]) -> str:
+    """The names of an event and of the objects in it."""
+    return "/".join(dict.fromkeys(name for layer in layers for name in _names(layer.body)))
+
+
+def _names(body: dict[str, Any]) -> Iterator[str]:
+    if own := first(body, NAME_KEYS):
+        yield own
+    for key, value in body.items():
+        if value and isinstance(value, str) and _says_type(key):
+            yield value
+
+
+@lru_cache(maxsize=1024)
+def _says_type(key: str) -> bool:
+    """Whether a field names a kind of event: `subtype`, `step_type`, `messageType`, but not a type of media."""
+    said = words(key)
+    return key in ("subtype", "say") or ("type" in said and len(said) > 1 and not said & {"content", "mime", "media"})
+
+
+def role_of(name: str, layers: Sequence[Layer]) -> str:
     """Who speaks, lower case: told by a field, or by the event's name."""
-    role = next((role for layer in layers if (role := first(layer, ("role", "author", "sender")))), "").lower()
-    return role or ("user" if words(name) & {"user", "human", "prompt"} else "")
+    for layer in layers:
+        role = first(layer.body, ("role", "author", "sender")).lower()
+        source = first(layer.body, ("source", "from", "speaker")).lower()
+        if role or (source and source in MODEL_ROLES | TOOL_ROLES | USER_ROLES):
+            return role or source
+    said = words(name)
+    return "user" if said & {"user", "human", "prompt"} else "system" if "system" in said else ""
 
 
-def texts_in(name: str, layers: list[dict[str, Any]]) -> list[Found]:
+def texts_in(name: str, layers: Sequence[Layer]) -> list[Found]:
     """The text of an event: of the pieces in it if there are some, else of the outermost layer that has any."""
-    thought = bool(words(name) & THOUGHT)
-    all_found = [_own(layer, thought, any(other.get("delta") is layer for other in layers)) for layer in layers]
-    for found in all_found:
-        if any(each.piece for each in found):
-            return found
-    return next((found for found in all_found if found), [])
+    said = words(name)
+    all_found = [_own(layer, bool(said & THOUGHT)) for layer in layers]
+    pieces = next((found for found in all_found if any(each.piece for each in found)), None)
+    found = pieces or next((found for found in all_found if found), None)
+    if found is None and (not said or said & _TELLING):
+        data = next((text for layer in layers if (text := first(layer.body, ("data", "payload", "body")))), "")
+        found = [Found("thinking" if said & THOUGHT else "text", data, False, "data")] if data[:1] not in "{[" else []
+    return found or []
 
 
-def _own(layer: dict[str, Any], thought: bool, piece: bool) -> list[Found]:
+_TELLING = frozenset({*TEXT_KEYS, "assistant", "agent"}) | PIECES | THOUGHT
+"""Words of the names of events whose bare data is text."""
+
+
+NO_TEXT = 99
+"""The rank of a field that does not say that it holds text."""
+
+
+@lru_cache(maxsize=1024)
+def _rank(key: str) -> int:
+    """How much the name of a field says that it holds text: its place in `TEXT_KEYS`, -1 for a piece, or `NO_TEXT`."""
+    said = words(key)
+    core = said - MODIFIERS
+    if not core or not core <= _TEXTUAL:
+        return NO_TEXT
+    if said & PIECES:
+        return -1
+    return min(TEXT_KEYS.index(word) for word in core)
+
+
+_TEXTUAL = frozenset(TEXT_KEYS) | PIECES
+
+
+@lru_cache(maxsize=1024)
+def _thinks(key: str) -> bool:
+    """Whether the name of a field says that it holds thoughts."""
+    said = words(key)
+    return bool(said & THOUGHT) and said <= THOUGHT | _TEXTUAL | MODIFIERS | {"summary"}
+
+
+def _own(layer: Layer, thought: bool) -> list[Found]:
     """The thoughts and the text that stand in one layer."""
-    found = [
-        Found("thinking", value, piece) for key in THINKING_KEYS if isinstance(value := layer.get(key), str) and value
-    ][:1]
-    kind: Kind = "thinking" if thought else "text"
-    for key in PIECE_KEYS:
-        value = layer.get(key)
-        if isinstance(value, str) and value:
-            return [*found, Found(kind, value, True)]
-    for key in TEXT_KEYS:
-        if key == "result" and str(layer.get(key)).lower() in OUTCOMES:
-            continue  # how it went, not what was said
-        parts = list(_parts(layer.get(key), kind, MAX_LAYERS))
+    body = layer.body
+    thoughts = [key for key in body if _thinks(key)]
+    kind: Kind = "thinking" if thought or any(body[key] is True for key in thoughts) else "text"
+    found = []
+    for key in thoughts:
+        parts = list(_parts(body[key], "thinking", MAX_LAYERS))
         if parts:
-            return [*found, *(Found(part_kind, text, piece) for part_kind, text in parts)]
+            found = [Found("thinking", text, layer.piece or bool(words(key) & PIECES), key) for _, text in parts]
+            break
+    for key in sorted((key for key in body if _rank(key) < NO_TEXT), key=_rank):
+        if key == "result" and words(str(body[key])) & (WELL | FAILED | CANCELLED) and " " not in str(body[key]):
+            continue  # how it went, not what was said
+        piece = layer.piece or _rank(key) < 0
+        parts = list(_parts(body[key], kind, MAX_LAYERS))
+        if parts and not (isinstance(body[key], dict) and words(key) & PIECES):
+            return [*found, *(Found(part_kind, text, piece, key) for part_kind, text in parts)]
     return found
 
 
@@ -141,72 +219,94 @@ def _parts(value: Any, kind: Kind, depth: int) -> Iterator[tuple[Kind, str]]:
             yield from _parts(part, kind, depth - 1)
     elif isinstance(value, dict) and depth:
         said = words(text_or(value.get("type"), ""))
-        if said & TOOLS or (text_or(value.get("role"), "") not in MODEL_ROLES):
+        if said & TOOL_WORDS or (text_or(value.get("role"), "") not in MODEL_ROLES):
             return
-        for key in THINKING_KEYS:
-            if isinstance(value.get(key), str):
+        thoughts = [key for key in value if _thinks(key)]
+        for key in thoughts:
+            if isinstance(value[key], str):
                 yield from _parts(value[key], "thinking", 0)
                 return
         inner = next((value[key] for key in ("text", "content", "parts") if value.get(key)), None)
-        yield from _parts(inner, "thinking" if said & THOUGHT else kind, depth - 1)
+        thought = said & THOUGHT or any(value[key] is True for key in thoughts)
+        yield from _parts(inner, "thinking" if thought else kind, depth - 1)
 
 
-def blocks_in(layer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The content blocks and calls that a layer lists."""
-    for key in ("content", "tool_calls", "toolCalls", "parts"):
-        for block in as_list(layer.get(key)):
-            if isinstance(block, dict):
-                yield block
+TOOL_WORDS = frozenset({"tool", "tools", "function", "toolcall", "tooluse"})
 
 
-def is_call(said: frozenset[str], body: dict[str, Any]) -> bool:
-    """Whether a body is a tool's call, told by the event's words and the body's fields."""
-    if said & SHELLS and isinstance(body.get("command"), str):
-        return True
-    has_input = any(key in body for key in INPUTS)
-    if first(body, ("tool", "tool_name", "toolName")) and has_input:
-        return True
-    return bool(said & TOOLS) and has_input and bool(first(body, NAMES_OF_TOOLS))
-
-
-def is_return(said: frozenset[str], body: dict[str, Any]) -> bool:
-    """Whether a body is a tool's result."""
-    has_output = any(key in body for key in (*OUTPUTS, "error"))
-    if said & TOOLS and said & RETURNS and (has_output or first(body, CALL_IDS)):
-        return True
-    return has_output and bool(first(body, ("tool_call_id", "tool_use_id", "toolCallId", "call_id")))
-
-
-def ends_run(name: str, layers: list[dict[str, Any]]) -> bool:
+def ends_run(name: str, layers: Sequence[Layer]) -> bool:
     """Whether an event is the end of the run: a result, or `done: true`; not that of a message or a block."""
-    if layers[0].get("done") is True:
+    top = layers[0].body
+    if top.get("done") is True:
         return True
-    said = words(first(layers[0], NAME_KEYS) or name)
-    return bool(said & ENDS) and said <= ENDS | RUNS | FAILED
+    said = words(first(top, NAME_KEYS) or name)
+    if "completion" in said and any(words(key) & {"final"} for key in top):
+        return True
+    return bool(said & (ENDS | CANCELLED)) and said <= ENDS | RUNS | FAILED | CANCELLED
 
 
-def result_of(name: str, layers: list[dict[str, Any]], usage: Usage | None) -> Result:
+def result_of(name: str, layers: Sequence[Layer], usage: Usage | None) -> Result:
     """What the end of a run says."""
-    top = layers[0]
-    status = first(top, ("status", "subtype", "outcome")).lower()
-    error = next((layer["error"] for layer in layers if layer.get("error")), None)
-    failed = bool(error) or bool(words(status) & FAILED) or bool(words(name) & FAILED)
-    failed = failed or top.get("is_error") is True or top.get("success") is False
-    reply = "".join(found.text for found in texts_in("", layers) if found.kind == "text" and not found.piece)
-    cost = next((as_float(top[key]) for key in ("total_cost_usd", "cost_usd", "cost") if key in top), None)
+    bodies = [layer.body for layer in layers]
+    error = next((body["error"] for body in bodies if body.get("error")), None)
+    verdict, status = verdict_of(name, layers)
+    found = [found for found in texts_in("", layers) if found.kind == "text" and not found.piece]
+    text = "".join(each.text for each in found)
+    reply = text if verdict == "ok" or not is_reason(found, error) else ""
+    cost = next((as_float(body[key]) for body in bodies for key in _COSTS if key in body), None)
     return Result(
-        reply=None if failed else reply or None,
-        is_error=failed,
-        reason=(text_of(error) or reply or status or None) if failed else None,
+        reply=reply if verdict == "ok" and reply else None,
+        is_error=verdict != "ok",
+        reason=(text_of(error) or ("" if reply else text) or status or None) if verdict != "ok" else None,
         usage=usage,
         cost_usd=cost,
-        duration_ms=next((as_int(top[key]) for key in ("duration_ms", "durationMs") if key in top), None),
+        duration_ms=next((took for body in bodies if (took := _duration(body)) is not None), None),
+        cancelled=verdict == "cancelled",
     )
 
 
-def usage_of(layer: dict[str, Any]) -> Usage | None:
+_COSTS = ("total_cost_usd", "cost_usd", "cost")
+_REASONS = frozenset({"text", "content", "message", "output", "result", "value"})
+
+
+def is_reason(found: Sequence[Found], error: Any) -> bool:
+    """Whether the text of a failed end is why it failed: it has no error, and is not called a response."""
+    return not error and all(words(each.key) <= _REASONS for each in found)
+
+
+def verdict_of(name: str, layers: Sequence[Layer]) -> tuple[str, str]:
+    """How a run ended, by the words of its status, `ok`, `error` or `cancelled`; and these words."""
+    status = "".join(words_of[:1]) if (words_of := [*_statuses(layers)]) else ""
+    said = words(" ".join(words_of)) | words(name)
+    bodies = [layer.body for layer in layers]
+    if said & CANCELLED:
+        return "cancelled", next((each for each in words_of if words(each) & CANCELLED), status).lower()
+    flags = ("is_error", "isError")
+    failed = bool(said & FAILED) or any(body.get("error") or body.get("success") is False for body in bodies)
+    failed = failed or any(body.get(key) is True for body in bodies for key in flags)
+    return ("error" if failed else "ok"), next((each for each in words_of if words(each) & FAILED), status).lower()
+
+
+def _statuses(layers: Sequence[Layer]) -> Iterator[str]:
+    for layer in layers:
+        for key in ("status", "subtype", "outcome", "state", "result", *STOP_KEYS):
+            value = layer.body.get(key)
+            if isinstance(value, str) and value and " " not in value:
+                yield value
+
+
+def _duration(body: dict[str, Any]) -> int | None:
+    for key in ("duration_ms", "durationMs", "elapsed_ms"):
+        if key in body:
+            return as_int(body[key])
+    seconds = next((as_float(body[key]) for key in ("duration_seconds", "durationSeconds") if key in body), None)
+    return None if seconds is None else round(seconds * 1000)
+
+
+def usage_of(body: dict[str, Any]) -> Usage | None:
     """Figures of `usage`, `stats` or `tokens`. Whether the cached ones are inside the input nobody knows here."""
-    figures = next((as_dict(layer[key]) for key in ("usage", "stats", "tokens") if layer.get(key)), {})
+    keys = ("usage", "usageMetadata", "usage_metadata", "stats", "tokens")
+    figures = next((as_dict(body[key]) for key in keys if body.get(key)), {})
     if not figures:
         return None
     counts = {
@@ -216,39 +316,40 @@ def usage_of(layer: dict[str, Any]) -> Usage | None:
     return Usage(**counts) if any(count is not None for count in counts.values()) else None
 
 
-def flag_of(layers: list[dict[str, Any]]) -> str:
+def flag_of(layers: Sequence[Layer]) -> str:
     """What fields say of an event's text, in the words of event names."""
     for layer in layers:
         for key in ("delta", "partial", "is_partial", "isPartial", "streaming"):
-            if layer.get(key) is True:
+            if layer.body.get(key) is True:
                 return ".delta"
         for key in ("final", "is_final", "isFinal", "complete", "completed"):
-            if layer.get(key) is True:
+            if layer.body.get(key) is True:
                 return ".final"
     return ""
 
 
 def index_of(body: dict[str, Any]) -> int | None:
     """The place of a content block or of a streamed call in its message."""
-    value = body.get("index")
+    value = body.get("index", body.get("contentBlockIndex"))
     return value if type(value) is int else None
 
 
-def place_of(name: str, layers: list[dict[str, Any]]) -> Place:
+def place_of(name: str, layers: Sequence[Layer]) -> Place:
     """Where a block stands in its message, if the event says so."""
     for layer in layers:
-        given = first(layer, ("item_id", "itemId", "part_id", "partID", "partId", "block_id", "blockId"))
+        given = first(layer.body, ("item_id", "itemId", "part_id", "partID", "partId", "block_id", "blockId"))
         if given:
             return given
-        if "block" in words(name) and (index := index_of(layer)) is not None:
+        if "block" in words(name) and (index := index_of(layer.body)) is not None:
             return index
     return None
 
 
-def message_id_of(layers: list[dict[str, Any]]) -> str | None:
+def message_id_of(layers: Sequence[Layer]) -> str | None:
     """The id of the event's message, if it tells one."""
     for layer in layers:
-        given = first(layer, ("message_id", "messageId", "messageID")) or first(as_dict(layer.get("message")), ("id",))
+        given = first(layer.body, ("message_id", "messageId", "messageID"))
+        given = given or first(as_dict(layer.body.get("message")), ("id",))
         if given:
             return given
     return None

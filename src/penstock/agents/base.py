@@ -46,6 +46,15 @@ class Startable(Protocol):
 
 
 @runtime_checkable
+class Finishing(Adapter, Protocol):
+    """An adapter that keeps something until the stream has ended."""
+
+    def finish(self) -> Sequence[Update]:
+        """What the end of the stream means, before the run is closed."""
+        ...
+
+
+@runtime_checkable
 class Dialogue(Adapter, Protocol):
     """An adapter that also speaks: a two-way protocol, one JSON object a line in both directions.
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.agents._starting import granted, no_fork, no_profile, option
+from penstock.agents._unknown import unknown
 from penstock.agents._values import as_dict, as_float, as_int, inner_message, text_of, text_or
 from penstock.commands import Command, Request, as_argument, refuse
 from penstock.updates import (
@@ -175,9 +176,7 @@ class Cline:
             return _read_team_event(as_dict(event.event))
         if isinstance(event, TeamRestored):
             return (Notice("background", f"team restored: {text_of(event.team_name)}"),)
-        fields = as_dict(event)
-        text = text_of(fields.get("text")) or text_of(fields.get("message"))
-        return (Unknown(wire_type=text_or(fields.get("type"), "") or None, text=text or None),)
+        return (unknown(text_or(as_dict(event).get("type"), ""), event),)
 
     def _read_hook(self, event: HookEvent) -> Sequence[Update]:
         agent, name = event.agent_id, event.hook_event_name

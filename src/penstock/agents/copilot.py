@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.agents._starting import granted, no_fork, no_profile, option, piped
+from penstock.agents._unknown import unknown
 from penstock.agents._values import as_dict, as_float, as_int, as_list, plan_items, text_of, text_or
 from penstock.commands import Command, Request
 from penstock.events import AnsweredBy, Ask, Level, NoticeCode, Option
@@ -208,7 +209,7 @@ class Copilot:
             what = what.replace(".", " ").replace("_", " ")
             yield Notice(_NOTICES[kind][0], f"{what}: {words}" if words else what, _NOTICES[kind][1], lane)
         else:
-            yield Unknown(kind or None, text_of(data.get("content")) or None, lane)
+            yield unknown(kind, data, lane)
 
     def _attempt(self, kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]:
         """Where a model call begins, and what becomes of it."""

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.agents._starting import granted, no_fork, no_profile, option, piped
+from penstock.agents._unknown import unknown
 from penstock.agents._values import as_dict, as_int, as_list, compact, plan_items, text_or
 from penstock.commands import Command, Request
 from penstock.updates import (
@@ -343,12 +344,11 @@ def _usage(usage: dict[str, Any] | None) -> Usage | None:
     return Usage(input_tokens=total, output_tokens=out, cached_tokens=cached, cache_write_tokens=written)
 
 
-def _unknown(event: Any) -> Unknown:
+def _unknown(event: Any) -> Update:
     if not isinstance(event, dict):
         return Unknown(wire_type=type(event).__name__)
     kind, subtype = text_or(event.get("type"), ""), text_or(event.get("subtype"), "")
-    text = _text(event.get("text")) or _text(event.get("message"))
-    return Unknown(wire_type="/".join(part for part in (kind, subtype) if part) or None, text=text or None)
+    return unknown("/".join(part for part in (kind, subtype) if part), event)
 
 
 def _text(value: Any, depth: int = 4) -> str:

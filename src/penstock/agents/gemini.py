@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.agents._starting import granted, no_fork, no_profile, option, piped
+from penstock.agents._unknown import unknown
 from penstock.agents._values import as_dict, as_int, inner_message, plan_items, text_of, text_or
 from penstock.commands import Command, Request
 from penstock.events import Level
@@ -25,7 +26,6 @@ from penstock.updates import (
     ToolReturn,
     Traits,
     TurnMark,
-    Unknown,
     Update,
     Usage,
 )
@@ -109,9 +109,7 @@ class Gemini:
             return (_read_result(event),)
         if isinstance(event, Init):
             return (RunStart(session_id=event.session_id, model=event.model),)
-        fields = as_dict(event)
-        text = text_of(fields.get("content")) or text_of(fields.get("message"))
-        return (Unknown(wire_type=text_or(fields.get("type"), "") or None, text=text or None),)
+        return (unknown(text_or(as_dict(event).get("type"), ""), event),)
 
 
 def acp(request: Request) -> Command:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.agents._starting import granted, no_profile, piped
+from penstock.agents._unknown import unknown
 from penstock.agents._values import as_dict, as_float, as_int, as_list, media_label, text_of, text_or
 from penstock.commands import Command, Request
 from penstock.updates import (
@@ -145,11 +146,21 @@ class CompactionStarted(msgspec.Struct, tag="compaction_start"):
     reason: str = ""
 
 
-class CompactionEnded(msgspec.Struct, tag="compaction_end"):
-    """The conversation was shortened."""
+class AutoCompactionStarted(CompactionStarted, tag="auto_compaction_start"):
+    """Its name up to version 0.62."""
 
+
+class CompactionEnded(msgspec.Struct, tag="compaction_end"):
+    """The conversation was shortened. Without a `result` it was not."""
+
+    result: Any = None
     errorMessage: str | None = None
     aborted: bool = False
+    willRetry: bool = False
+
+
+class AutoCompactionEnded(CompactionEnded, tag="auto_compaction_end"):
+    """Its name up to version 0.62."""
 
 
 _SILENT = frozenset(
@@ -181,7 +192,9 @@ class Pi:
         | RetryStarted
         | RetryEnded
         | CompactionStarted
+        | AutoCompactionStarted
         | CompactionEnded
+        | AutoCompactionEnded
     )
 
     @staticmethod
@@ -210,7 +223,7 @@ class Pi:
         if reader is not None:
             return tuple(reader(event))
         kind = text_or(as_dict(event).get("type"), "")
-        return () if kind in _SILENT else (Unknown(kind or None, text_of(as_dict(event).get("text")) or None),)
+        return () if kind in _SILENT else (unknown(kind, event),)
 
 
 def _piece(event: MessageEvent | None) -> Sequence[Update]:
@@ -293,6 +306,8 @@ def _whole(message: Message) -> Iterator[Update]:
             yield Unknown(f"message/{text_of(kind)}", text_of(block.get("text")) or None)
     if (usage := _figures(message.usage)) is not None:
         yield ModelUsage(usage, message.model)
+    if message.stopReason == "error":
+        yield Failure(message.errorMessage or "the model call failed")
     # A message that failed stays open: whether it is given up or stands is known when a retry begins or none.
     if not failed:
         yield MessageEnd(stop_reason=message.stopReason)
@@ -342,10 +357,14 @@ def _compaction(event: CompactionStarted) -> Iterator[Update]:
 
 
 def _compaction_ended(event: CompactionEnded) -> Iterator[Update]:
+    if event.willRetry:  # the message that did not fit is asked for anew
+        yield MessageEnd(status="superseded")
     if event.errorMessage:
         yield Notice("compaction", f"the conversation could not be compacted: {event.errorMessage}", "warning")
+    elif event.aborted:
+        yield Notice("compaction", "compaction given up")
     else:
-        yield Notice("compaction", "compaction given up" if event.aborted else "conversation compacted")
+        yield Notice("compaction", "conversation compacted" if event.result else "nothing was compacted")
 
 
 _READERS: dict[type, Callable[[Any], Iterator[Update]]] = {
@@ -358,5 +377,7 @@ _READERS: dict[type, Callable[[Any], Iterator[Update]]] = {
     RetryStarted: _retry,
     RetryEnded: _retry_ended,
     CompactionStarted: _compaction,
+    AutoCompactionStarted: _compaction,
     CompactionEnded: _compaction_ended,
+    AutoCompactionEnded: _compaction_ended,
 }

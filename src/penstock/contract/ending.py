@@ -65,6 +65,7 @@ class Ending:
         self._regular_end = regular_end
         self.anything = False  # the agent printed an event at all
         self.spoke = False  # something was said since the last answer
+        self._last_error: str | None = None  # an error that nothing was said after
         self.reply = ""  # as the last answer has it
         self._result: up.Result | None = None
         self._answered: list[Message] | None = None  # whose text the reply is; None where the agent said more
@@ -89,6 +90,15 @@ class Ending:
         """The top agent's latest model call ended for this reason, or, with None, one begins."""
         self.limit = limit_of(stop_reason)
 
+    def speak(self) -> None:
+        """Something was said."""
+        self.spoke = True
+        self._last_error = None
+
+    def report_error(self, text: str) -> None:
+        """The agent reports an error that need not be its end; it is, if nothing follows."""
+        self._last_error = text
+
     def fail(self, reason: str) -> None:
         """The agent says that it failed, which a later good answer takes back."""
         self._failure = reason
@@ -106,6 +116,7 @@ class Ending:
             self.stopped(result.stop_reason)
         self._failing = self._failing and (result.is_error or result.cancelled)
         self.spoke = False
+        self._last_error = None
         self._top.results_seen = True
         said, self.reply = self._top.reply, self._chosen(result)
         self._answered = self._top.answer if self.reply == said else None
@@ -166,6 +177,9 @@ class Ending:
                 return "error", self.limit
             reply = self.reply if self.again else self._last_reply()
             return ("ok", died) if reply else ("empty", died or "the agent ended without saying anything")
+        killed = exit is not None and exit.signal is not None
+        if self._last_error is not None and not killed:
+            return "error", self._last_error
         if exit is not None:
             died = exit.unanswered
             if exit.code:

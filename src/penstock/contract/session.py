@@ -325,7 +325,7 @@ class Session:
                 if other.open and not self.traits.block_ends:
                     self._end_block(lane, other, True, out)
             lane.said()
-            self._ending.spoke = True
+            self._ending.speak()
         self._blocks += 1
         block.number = self._blocks
         block.open = True
@@ -612,7 +612,7 @@ class Session:
     def _tell_call(self, lane: Lane, call: Call, update: up.ToolCall, message: Message | None, out: Events) -> None:
         call.called = True
         call.lane = lane.parent
-        self._ending.spoke = True
+        self._ending.speak()
         title = update.title if update.title is not None else titles.title(update.name, update.input)
         kind = update.tool_kind or titles.tool_kind(update.name)
         number = message.number if message is not None else None
@@ -743,6 +743,8 @@ class Session:
         out.append(ev.UsageReported(model, **msgspec.structs.asdict(usage), **self._marks(lane.parent)))
 
     def _notice(self, update: up.Notice, out: Events) -> None:
+        if update.code == "error" and update.level == "error" and update.lane is None:
+            self._ending.report_error(update.text)
         out.append(ev.Notice(update.level, update.code, update.text, **self._marks(update.lane)))
 
     def _question(self, update: up.Question, out: Events) -> None:

@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.agents._starting import granted, no_fork, no_profile, option, piped
+from penstock.agents._unknown import unknown
 from penstock.agents._values import as_dict, inner_message, text_of, text_or
 from penstock.agents.codex.items import Item as Item
 from penstock.agents.codex.items import failure, read_item, usage_of
 from penstock.agents.codex.items import unwrapped as unwrapped
 from penstock.agents.codex.messages import Phases
 from penstock.commands import Command, Request
-from penstock.updates import MessageEnd, Notice, Result, RunStart, Traits, Unknown, Update
+from penstock.updates import MessageEnd, Notice, Result, RunStart, Traits, Update
 
 
 class ThreadStarted(msgspec.Struct, tag_field="type", tag="thread.started"):
@@ -130,7 +131,7 @@ class Codex:
             return (RunStart(session_id=event.thread_id),)
         if isinstance(event, TurnStarted):
             return ()
-        return (_unknown(event),)
+        return (unknown(text_or(as_dict(event).get("type"), ""), event),)
 
 
 def acp(request: Request) -> Command:
@@ -150,12 +151,6 @@ def acp(request: Request) -> Command:
 def _quoted(value: str) -> str:
     """A string as TOML has it; JSON has it so too."""
     return msgspec.json.encode(value).decode()
-
-
-def _unknown(event: Any) -> Unknown:
-    fields = as_dict(event)
-    text = next((found for key in ("text", "message", "delta") if (found := text_of(fields.get(key)))), None)
-    return Unknown(wire_type=text_or(fields.get("type"), "") or None, text=text)
 
 
 def _read_error(message: str) -> Sequence[Update]:

@@ -1,0 +1,90 @@
+"""Text in a stream whose fields nobody knows: the last resort, where nothing was read as text.
+
+What looks like prose is kept by its *path*, the names that lead to it, since a single piece ("I") says nothing:
+all that came by one path, joined, does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.agents._fields import CLOSED, MODEL_ROLES, TOOL_WORDS
+from penstock.agents._values import text_or
+from penstock.classifier import words
+
+MAX_KEPT_CHARS = 1024 * 1024
+"""How much unread text is kept. An agent whose text is nowhere in the usual places and longer than this deserves an
+adapter."""
+MAX_PATHS = 64
+"""Paths that are told apart: formats have a few dozen fields."""
+MAX_DEPTH = 8
+"""How deep strings are looked for."""
+
+_NOT_TEXT = CLOSED | TOOL_WORDS | frozenset({
+    "id", "ids", "uuid", "type", "kind", "event", "name", "role", "status", "state", "time", "timestamp", "date",
+    "version", "cwd", "path", "file", "url", "uri", "model", "session", "subtype", "method", "level", "signature",
+    "command", "stdout", "stderr", "description", "title", "tools",
+})  # fmt: skip
+"""Words of the names of fields that hold no prose of the model's, however it looks."""
+
+_PROSE = re.compile(r"[^\W\d_]{2,}[,;:.!?]? +[^\W\d_]|[^\W\d_]{2,}[.!?…](\s|$)|[\u3040-\u9fff\uac00-\ud7af]{2}")
+"""Two words, a word that ends a sentence, or a script that does not part words."""
+
+
+class Prose:
+    """Gathers the strings of events that were not read as text."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[str, str]] = []  # path and text, in order
+        self._paths: dict[str, None] = {}
+        self._size = 0
+
+    def add(self, event: dict[str, Any], *, unread: bool) -> None:
+        """Keep what an event has. One that was read as something else (an error, a notice) is passed over."""
+        if not unread:
+            return
+        for path, text in _strings(event, "", MAX_DEPTH):
+            if self._size + len(text) > MAX_KEPT_CHARS or (path not in self._paths and len(self._paths) >= MAX_PATHS):
+                continue
+            self._paths[path] = None
+            self._size += len(text)
+            self._found.append((path, text))
+
+    def texts(self) -> list[str]:
+        """The texts of the paths that hold prose, in their order; whole ones each on lines of their own."""
+        by_path: dict[str, list[str]] = {}
+        for path, text in self._found:
+            by_path.setdefault(path, []).append(text)
+        told = {path for path, texts in by_path.items() if _PROSE.search("".join(texts))}
+        pieces = {path for path in told if _are_pieces(by_path[path])}
+        out: list[str] = []
+        last = ""
+        for path, text in self._found:
+            if path in told:
+                if out and not (path == last and path in pieces):
+                    out.append("\n")
+                out.append(text)
+                last = path
+        return out
+
+
+def _are_pieces(texts: list[str]) -> bool:
+    """Whether texts of one path are pieces of one: some begin or end where no text of its own would."""
+    return any(text[:1].isspace() or text[-1:].isspace() for text in texts if text) or all(
+        len(text) <= 2 for text in texts
+    )
+
+
+def _strings(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        if value:
+            yield path, value
+    elif isinstance(value, list) and depth:
+        for item in value:
+            yield from _strings(item, path, depth - 1)
+    elif isinstance(value, dict) and depth and text_or(value.get("role"), "").lower() in MODEL_ROLES:
+        for key, inner in value.items():
+            if not words(key) & _NOT_TEXT:
+                yield from _strings(inner, f"{path}/{key}", depth - 1)

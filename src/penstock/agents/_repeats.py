@@ -1,0 +1,85 @@
+"""Texts that a stream of an unknown make says twice: in pieces and then whole, or whole under two names."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from penstock.agents._fields import Found
+from penstock.events import Kind
+from penstock.updates import Mode
+
+MAX_KEPT_CHARS = 256 * 1024
+"""A message's text is kept to this length. A longer one is not recognised when it comes again: text shown twice, at
+that length, is better than memory without a bound."""
+
+
+class _Said:
+    """The text of one kind in the message that is being written, or in the last one."""
+
+    __slots__ = ("closed", "names", "parts", "size")
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.size = 0
+        self.names: set[str] = set()  # the events that it came in: a few
+        self.closed = False
+
+    def equals(self, text: str) -> bool:
+        return abs(self.size - len(text)) <= 2 and "".join(self.parts).strip() == text.strip() != ""
+
+    def put(self, text: str, *, instead: bool) -> None:
+        if instead:
+            self.parts, self.size = [], 0
+        self.size += len(text)
+        if self.size <= MAX_KEPT_CHARS:
+            self.parts.append(text)
+        else:
+            self.parts = []
+
+
+class Repeats:
+    """What was said last, so that it is known when it comes again under another name."""
+
+    def __init__(self) -> None:
+        self._said: dict[Kind, _Said] = {}
+        self.any_text = False
+        """Text was read: a result's text says it again."""
+
+    def is_whole(self, found: Found, name: str) -> bool:
+        """Whether a text is all of what was said in pieces under another name."""
+        said = self._said.get(found.kind)
+        return said is not None and name not in said.names and said.equals(found.text)
+
+    def is_again(self, found: Found, name: str) -> bool:
+        """Whether a text is the message before it, said again under another name."""
+        said = self._said.get(found.kind)
+        return said is not None and said.closed and not found.piece and self.is_whole(found, name)
+
+    def relation(self, found: Found, name: str) -> Literal["new", "piece", "whole", "other"]:
+        """What a text that seems whole is to the one that is being said.
+
+        There is none, so it is `new`; it came under the same name, so it is a `piece` of it; it says it again, so it
+        is the `whole`; or it is an `other` one.
+        """
+        said = self._said.get(found.kind)
+        if said is None or said.closed:
+            return "new"
+        so_far = "".join(said.parts).strip()
+        if found.text.strip().startswith(so_far) or (so_far and so_far.startswith(found.text.strip())):
+            return "whole"
+        return "piece" if name in said.names else "other"
+
+    def add(self, found: Found, name: str, mode: Mode) -> None:
+        """A text was put out."""
+        self.any_text = self.any_text or found.kind == "text"
+        said = self._said.get(found.kind)
+        if said is None or said.closed:
+            said = self._said[found.kind] = _Said()
+        said.names.add(name)
+        said.put(found.text, instead=mode != "delta")
+        said.closed = mode == "final"
+
+    def settle(self) -> None:
+        """What was being said is whole."""
+        for said in self._said.values():
+            said.closed = True
