@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import updates as up
@@ -269,6 +269,7 @@ def test_the_end_of_a_stream_that_spoke_is_regular() -> None:
     assert end(run({"type": "token", "text": "Hi"})).outcome == "ok"
 
 
+@settings(deadline=None)
 @given(st.lists(st.dictionaries(KEYS, JSON, max_size=5) | JSON, max_size=6))
 def test_no_value_raises_and_the_contract_holds(values: list[Any]) -> None:
     """Any JSON, in any order."""

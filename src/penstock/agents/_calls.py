@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.agents._fields import ENDS, TOOL_ROLES, TOOL_WORDS, Found, Layer, first, index_of, parsed, texts_in
 from penstock.agents._tool_fields import (
+    IDS,
     NAMES_OF_TOOLS,
     STARTS,
     blocks_in,
@@ -59,7 +60,7 @@ class Calls:
                 self._return(body, updates)
             if called or returned:
                 return True
-        if said & TOOL_WORDS:
+        if said & TOOL_WORDS or any(first(body, IDS) in self._open for body in bodies):
             return self._loose(said, bodies, texts_in(name, layers), place, updates)
         return self._blocks(layers, updates) and not texts_in(name, layers)
 

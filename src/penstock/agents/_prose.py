@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from penstock.agents._fields import CLOSED, MODEL_ROLES, TOOL_WORDS
 from penstock.agents._values import text_or
-from penstock.classifier import words
+from penstock.classifier import MIN_PREFIX_CHARS, words
 
 MAX_KEPT_CHARS = 1024 * 1024
 """How much unread text is kept. An agent whose text is nowhere in the usual places and longer than this deserves an
@@ -41,10 +42,8 @@ class Prose:
         self._paths: dict[str, None] = {}
         self._size = 0
 
-    def add(self, event: dict[str, Any], *, unread: bool) -> None:
-        """Keep what an event has. One that was read as something else (an error, a notice) is passed over."""
-        if not unread:
-            return
+    def add(self, event: dict[str, Any]) -> None:
+        """Keep what an event has."""
         for path, text in _strings(event, "", MAX_DEPTH):
             if self._size + len(text) > MAX_KEPT_CHARS or (path not in self._paths and len(self._paths) >= MAX_PATHS):
                 continue
@@ -56,13 +55,21 @@ class Prose:
         """The texts of the paths that hold prose, in their order; whole ones each on lines of their own."""
         by_path: dict[str, list[str]] = {}
         for path, text in self._found:
-            by_path.setdefault(path, []).append(text)
-        told = {path for path, texts in by_path.items() if _PROSE.search("".join(texts))}
-        pieces = {path for path in told if _are_pieces(by_path[path])}
+            texts = by_path.setdefault(path, [])
+            if texts and len(texts[-1]) >= MIN_PREFIX_CHARS and text.startswith(texts[-1]):
+                texts.pop()  # all so far, longer each time
+            texts.append(text)
+        told: dict[str, list[str]] = {}
+        for path, texts in by_path.items():
+            joined = "".join(texts)
+            if _PROSE.search(joined) and joined.strip() not in ("".join(other).strip() for other in told.values()):
+                told[path] = texts
+        pieces = {path for path, texts in told.items() if _are_pieces(texts)}
         out: list[str] = []
         last = ""
         for path, text in self._found:
-            if path in told:
+            if told.get(path, [])[:1] == [text]:
+                del told[path][0]
                 if out and not (path == last and path in pieces):
                     out.append("\n")
                 out.append(text)
@@ -71,10 +78,10 @@ class Prose:
 
 
 def _are_pieces(texts: list[str]) -> bool:
-    """Whether texts of one path are pieces of one: some begin or end where no text of its own would."""
-    return any(text[:1].isspace() or text[-1:].isspace() for text in texts if text) or all(
-        len(text) <= 2 for text in texts
-    )
+    """Whether texts of one path are pieces of one: most of them end, or the next begins, where no sentence does."""
+    seams = [(before[-1:], after[:1]) for before, after in pairwise(texts)]
+    inside = sum(end not in ".!?…:\n" or start.isspace() or start.islower() for end, start in seams)
+    return inside * 2 > len(seams)
 
 
 def _strings(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:

@@ -76,7 +76,7 @@ def is_named(said: frozenset[str], body: dict[str, Any]) -> bool:
     return bool(said & TOOL_WORDS) and bool(first(body, NAMES_OF_TOOLS))
 
 
-_RETURNS = re.compile(r"(?:tool|function|call)[^/]*?(?:(result|response|output|return)|end|done|complete|finish)")
+_RETURNS = re.compile(r"(?:tool|function|call).*?(?:(result|response|output|return)|end|done|complete|finish)")
 
 
 def is_return(name: str, body: dict[str, Any]) -> bool:
@@ -127,7 +127,7 @@ def input_piece(said: frozenset[str], layers: Sequence[Layer]) -> tuple[str, boo
 
 def ids_of(body: dict[str, Any]) -> list[str]:
     """What may be the id of a call, the likeliest first. A tool's name is none."""
-    named = {body.get(key) for key in NAMES_OF_TOOLS}
+    named = [body.get(key) for key in NAMES_OF_TOOLS]
     ids = [value for key in (*IDS, "id") if (value := first(body, (key,))) and value not in named]
     steps = [body[key] for key in STEPS if type(body.get(key)) is int or first(body, (key,))]
     return ids or [f"step {step}" for step in steps[:1]]

@@ -99,12 +99,15 @@ class Generic:
             self._repeats.settle()
         if role not in MODEL_ROLES and role not in TOOL_ROLES:
             return [*updates, *tools, *(Notice("user", found.text) for found in texts_in(name, layers))]
-        if not only_tools and not self._trouble(name, role, layers, updates):
+        texts = texts_in(name, layers)
+        if only_tools:
+            self._content(name, role, layers, [found for found in texts if found.kind == "thinking"], updates)
+        elif not self._trouble(name, role, layers, updates):
             self._start(name, layers, updates)
-            self._content(name, role, layers, updates)
+            self._content(name, role, layers, texts, updates)
         updates += tools
-        if self._prose is not None and not only_tools:
-            self._prose.add(event, unread=not updates)
+        if self._prose is not None and not updates and not texts:
+            self._prose.add(event)
         self._end(name, layers, updates)
         if not updates and self._judge(name) is StreamEventType.UNKNOWN:
             updates.append(Unknown(wire_type=name or None))
@@ -160,9 +163,11 @@ class Generic:
         if "message" in said and said & {"start", "started", "begin", "created"}:
             updates.append(MessageStart(message_id_of(layers)))
 
-    def _content(self, name: str, role: str, layers: Sequence[Layer], updates: list[Update]) -> None:
+    def _content(
+        self, name: str, role: str, layers: Sequence[Layer], texts: list[Found], updates: list[Update]
+    ) -> None:
         """Text and thoughts."""
-        found = self._news(name, layers, texts_in(name, layers))
+        found = self._news(name, layers, texts)
         flagged = name + flag_of(layers)
         message = message_id_of(layers)
         whole = bool(role or words(name) & {"message", "assistant"}) and message is None
