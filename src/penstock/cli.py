@@ -42,6 +42,13 @@ commands:
 
   penstock COMMAND --help tells more; penstock --version tells the version.
 
+how agents are asked for the stream that is piped in:
+  claude -p --output-format stream-json --verbose      qwen --output-format stream-json
+  codex exec --json                                    copilot --output-format json
+  gemini --output-format stream-json                   opencode run --format json
+  cursor-agent -p --output-format stream-json          pi --mode json
+  cline --json
+
 examples:
   penstock run claude "fix the failing test"
   answer=$(penstock run gemini "summarise README.md" --to reply)

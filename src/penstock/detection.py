@@ -212,6 +212,22 @@ PRETTY_JSON = (
     "This is JSON over several lines and no event stream, which is one JSON object a line: "
     "ask the agent for its streaming format (`--output-format stream-json` with most)."
 )
+STREAM_FLAGS = {
+    "claude": "claude -p --output-format stream-json --verbose",
+    "codex": "codex exec --json",
+    "gemini": "gemini --output-format stream-json",
+    "opencode": "opencode run --format json",
+    "cursor": "cursor-agent -p --output-format stream-json",
+    "qwen": "qwen --output-format stream-json",
+    "copilot": "copilot --output-format json",
+    "pi": "pi --mode json",
+    "cline": "cline --json",
+}
+"""How each agent is asked for its stream of events."""
+PLAIN_TEXT = (
+    'this is plain text, not a stream of events: let Penstock start the agent (penstock run claude "…"), '
+    f'or pipe its stream ({STREAM_FLAGS["claude"]} "…" | penstock; other agents: penstock --help)'
+)
 CODEX_TEXT = "This is the plain text of `codex exec` and no event stream: use `codex exec --json`."
 JSON_RPC = (
     "This is JSON-RPC, one direction of a dialogue (ACP, for one) and no event stream: use the agent's "

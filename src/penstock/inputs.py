@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import msgspec
 
 from penstock.errors import UsageError
+from penstock.formats import HEAD_BYTES, check
 
 READ_BYTES = 64 * 1024
 """What one read asks for: what a pipe holds on Linux."""
@@ -45,7 +46,7 @@ def open_sources(names: list[str], *, follow: bool = False) -> list[Source]:
     """Open all inputs; `-` is standard input.
 
     Raises:
-        UsageError: one of them cannot be opened, or is a folder. None is read then.
+        UsageError: one of them cannot be opened, is a folder, or is binary data. None is read then.
     """
     return [_open(name, follow) for name in names]
 
@@ -63,6 +64,8 @@ def _open(name: str, follow: bool) -> Source:
             f"cannot read {name!r}: it is a folder", way_out=f"name its files: {name.rstrip('/')}/*.ndjson"
         )
     is_file = stat.S_ISREG(mode)
+    if is_file:
+        check(os.pread(fd, HEAD_BYTES, os.lseek(fd, 0, os.SEEK_CUR)), "stdin" if name == "-" else name)
     return Source(name, fd, is_file, follow and is_file)
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from penstock.commands import Allow
+from penstock.detection import PLAIN_TEXT
 from penstock.events import Event, Replied, RunEnded
+from penstock.formats import Opening
 from penstock.output import Color, Look, look
 from penstock.stream import Stream
 from penstock.writing import Output
@@ -32,6 +34,10 @@ STATUS_OF = {
     "cut_off": CUT_OFF,
     "cancelled": INTERRUPTED,
 }
+
+
+MAX_PLAIN_BYTES = 10 * 1024 * 1024
+"""How much plain text `--to reply` passes on: far more than an agent says, and little memory."""
 
 
 class Options(msgspec.Struct):
@@ -102,13 +108,15 @@ class Showing:
         self.replied = False
         self._make_sink = make_sink
         self._sink: Sink | None = None
+        self._agent: str | None = None
 
     def render(self, events: list[Event], agent: str | None) -> str | bytes:
         """What these events of the agent put out."""
         if not events:
             return b""
-        if self._sink is None:
-            self._sink = self._make_sink(agent)
+        if self._sink is None or (self._agent is None and agent is not None):
+            # Before the agent is known there are lines of text alone, which leave nothing open.
+            self._sink, self._agent = self._make_sink(agent), agent
         if type(events[-1]) is RunEnded:
             self.ended = events[-1]
         self.replied = self.replied or any(type(event) is Replied for event in events)
@@ -122,10 +130,23 @@ class Showing:
 class Reading:
     """One input on its way to the output: its stream, and what is shown of it."""
 
-    def __init__(self, stream: Stream, make_sink: Callable[[str | None], Sink]) -> None:
-        """`make_sink` as in `Showing`."""
+    def __init__(
+        self,
+        stream: Stream,
+        make_sink: Callable[[str | None], Sink],
+        *,
+        source: str = "stdin",
+        keep_plain: bool = False,
+    ) -> None:
+        """`make_sink` as in `Showing`; `source` is what errors call the input.
+
+        `keep_plain`: text that is no stream of events is put out as it came, at the end.
+        """
         self.stream = stream
         self.showing = Showing(make_sink)
+        self._opening = Opening(source)
+        self._keep_plain = keep_plain
+        self._plain = bytearray()
         self.exit: Exit | None = None
         """How the agent's process ended, where that is known of a stream that was kept."""
 
@@ -145,13 +166,27 @@ class Reading:
         return self.showing.ended
 
     def feed(self, data: bytes, at: int | None) -> str | bytes:
-        """What these bytes put out."""
-        return self.showing.render(self.stream.feed(data, at), self.stream.agent)
+        """What these bytes put out.
+
+        Raises:
+            UsageError: the input is binary data.
+        """
+        return self._show(self._opening.feed(data), at)
+
+    def _show(self, data: bytes, at: int | None) -> str | bytes:
+        events = self.stream.feed(data, at)
+        if self._keep_plain and self.stream.agent is None and len(self._plain) < MAX_PLAIN_BYTES:
+            self._plain += data
+        return self.showing.render(events, self.stream.agent)
 
     def close(self, exit: Exit | None = None, at: int | None = None) -> Iterator[str | bytes]:
         """What the end puts out. Again: nothing."""
         if self.ended is None:
-            yield self.showing.render(self.stream.close(exit or self.exit, at), self.stream.agent)
+            yield self._show(self._opening.close(), at)
+            events = self.stream.close(exit or self.exit, at)
+            if self.stream.plain and self._plain:
+                yield bytes(self._plain if self._plain.endswith(b"\n") else self._plain + b"\n")
+            yield self.showing.render(events, self.stream.agent)
             yield self.showing.pause()
 
 
@@ -186,7 +221,15 @@ def make_readings(options: Options, config: Config, labels: Sequence[str | None]
         agent, own_label = resolve_agent(options.agent, config)
         chosen = label if several else options.label or own_label
         stream = Stream(agent, label=chosen, run=number if several else None)
-        readings.append(Reading(stream, lambda name: make_sink(options, config, name, several=several)))
+        source = options.files[number - 1] if number <= len(options.files) else "-"
+        readings.append(
+            Reading(
+                stream,
+                lambda name: make_sink(options, config, name, several=several),
+                source="stdin" if source == "-" else source,
+                keep_plain=options.to == "reply",
+            )
+        )
     return readings
 
 
@@ -294,10 +337,13 @@ def report(shown: Sequence[Shown], options: Options, output: Output, errors: Out
     """What is told after the end: failures that the sink does not show, warnings, and the report if asked for."""
     for reading in shown:
         health, ended = reading.health, reading.ended
+        plain = isinstance(reading, Reading) and reading.stream.plain
+        if plain:
+            errors.write(f"penstock: {PLAIN_TEXT}\n")
         if options.to == "health":
             line = {"agent": reading.name, "outcome": ended.outcome if ended else "cancelled", **health.report()}
             output.write(msgspec.json.encode(line) + b"\n")
-        elif options.to == "reply" and ended is not None and ended.outcome != "ok":
+        elif options.to == "reply" and not plain and ended is not None and ended.outcome != "ok":
             reason = f": {ended.reason}" if ended.reason else ""
             errors.write(f"penstock: {reading.name}: {ended.outcome.replace('_', ' ')}{reason}\n")
         if options.health:

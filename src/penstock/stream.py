@@ -11,17 +11,24 @@ from penstock import registry
 from penstock.agents.base import Adapter, Finishing
 from penstock.contract.health import Health
 from penstock.contract.session import Exit, Session
-from penstock.decoding import Decoded, Decoder, Malformed, Noise, half_formed, well_formed_values
+from penstock.decoding import MAX_NOISE_CHARS, Decoded, Decoder, Malformed, Noise, half_formed, well_formed_values
 from penstock.events import Event
 from penstock.framing import Framer, Oversized, lines_of
 from penstock.updates import Failure, Text, Traits, Unknown, Update
 from penstock.updates import Notice as NoticeUpdate
 
 MAX_UNDECIDED_LINES = 64
-"""How many lines may pass before an agent that no line gave away is read as `generic`."""
+"""How many lines may pass before an agent that no line gave away is read as `generic`: from the first on that wanted
+to be an event. Lines of plain text before it, a banner or warnings, are shown at once."""
 
 MAX_UNDECIDED_EVENTS = 4
 """How many of them may be events: somebody waits for what they say."""
+
+MAX_BEGINNING_BYTES = 64 * 1024
+"""How much of the input is kept to tell what it is, where it is no stream of events: its format shows at once."""
+
+PLAIN_TEXT = "this is plain text and no stream of events"
+"""Why a run failed whose output had no event."""
 
 BATCH_BYTES = 1024 * 1024
 """The largest region that is decoded at once: its events are all in memory together."""
@@ -48,10 +55,14 @@ class Stream:
         self._run = run
         self._strict = strict
         self._framer = Framer()
-        self._session = Session(label or "agent", Traits(), run, self.health)
+        self._session = Session(label or "generic", Traits(), run, self.health)
         self._adapter: Adapter | None = None
         self._held: list[bytes | Oversized] = []  # lines that no agent was detected from yet
         self._undecided = 0  # events among them
+        self._beginning = b""  # of the input, while nothing was held
+        self._decoder = Decoder(Any)  # until the agent is known
+        self.plain = False
+        """The input was text, and none of it an event. Known at the end."""
         self._ending = False  # what is read now is a last line that was not ended
         self._closed = False
         if agent != "auto":
@@ -203,8 +214,12 @@ class Stream:
         for index, region in enumerate(regions):
             lines: list[bytes | Oversized] = [region] if isinstance(region, Oversized) else [*lines_of(region)]
             for place, line in enumerate(lines):
+                found = self._decoder.slow(line)
+                if isinstance(line, bytes) and not self._held and _is_plain(found):
+                    self._tell_plain(line, out)
+                    continue
                 self._held.append(line if isinstance(line, Oversized) else line + b"\n")
-                event = _peek(line)
+                event = next((each.event for each in found if isinstance(each, Decoded)), None)
                 name = detect(event)
                 self._undecided += event is not None
                 if name is None and (self._undecided > MAX_UNDECIDED_EVENTS or len(self._held) >= MAX_UNDECIDED_LINES):
@@ -215,26 +230,38 @@ class Stream:
                     self._read([*([rest] if rest else []), *regions[index + 1 :]], out)
                     return
 
+    def _tell_plain(self, line: bytes, out: list[Event]) -> None:
+        """Show a line of plain text at once: somebody may be waiting for it."""
+        self.health.lines += 1
+        if len(self._beginning) < MAX_BEGINNING_BYTES:
+            self._beginning += line + b"\n"
+        text = line.decode("utf-8", "replace").strip("\r\n\0\ufeff")
+        while text.strip():
+            space = text.rfind(" ", 1, MAX_NOISE_CHARS) if len(text) > MAX_NOISE_CHARS else 0
+            end = space if space > 0 else MAX_NOISE_CHARS
+            self._session.noise(text[:end], out)
+            text = text[end:]
+
     def _decide(self, name: str, out: list[Event]) -> None:
         held, self._held = self._held, []
         self._attach(registry.make(name))
         if name == "generic":
             from penstock.detection import explain
 
-            text = b"".join(line for line in held if isinstance(line, bytes)).decode("utf-8", "replace")
+            text = self._beginning + b"".join(line for line in held if isinstance(line, bytes))
+            self.plain = bool(self._beginning.strip()) and not held
             advice = explain(text)
             if advice is not None:
                 self._session.apply(NoticeUpdate("format", advice, "error"), out)
-                self._session.apply(Failure(advice), out)
+            if advice is not None or self.plain:
+                self._session.apply(Failure(advice or PLAIN_TEXT), out)
+        self._beginning = b""
         self._read(held, out)
 
 
-def _peek(line: bytes | Oversized) -> Any:
-    """A line as plain data, None where it is none."""
-    for found in Decoder(Any).slow(line):
-        if isinstance(found, Decoded):
-            return found.event
-    return None
+def _is_plain(found: Sequence[Decoded | Noise | Malformed]) -> bool:
+    """Whether a line is blank, or text that does not even want to be an event."""
+    return all(isinstance(each, Noise) for each in found)
 
 
 def _cleaned(update: Update) -> Update:
