@@ -120,6 +120,23 @@ def test_a_text_that_only_seems_whole_replaces_none() -> None:
     assert not [each for each in events if isinstance(each, ev.BlockRevised)]
 
 
+def test_a_long_text_that_begins_again_is_not_cut() -> None:
+    """Pieces of one name that look whole, and a text too long to be compared, are all kept."""
+    sentences = [
+        f"Sentence {number} has enough words to look like a whole message of its own. " for number in (1, 2, 3)
+    ]
+    pieces = [
+        "It begins, ",
+        *sentences,
+        sentences[0],
+        "It begins, " + sentences[1],
+        *["y" * 70_000 + ". "] * 5,
+        sentences[2],
+    ]
+    events = read(lines(*({"type": "out", "text": piece} for piece in pieces)))
+    assert "".join(said(events)).replace("\n", "") == "".join(pieces).strip()
+
+
 def test_pieces_of_an_input_are_no_text() -> None:
     """Whatever they are called."""
     for key in ("input_json_delta", "arguments_delta", "inputTextDelta", "partial_json", "tool_input_delta"):

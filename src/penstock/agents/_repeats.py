@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from penstock.agents._fields import Found
+from penstock.classifier import MIN_PREFIX_CHARS
 from penstock.events import Kind
 from penstock.updates import Mode
 
@@ -24,8 +25,17 @@ class _Said:
         self.names: set[str] = set()  # the events that it came in: a few
         self.closed = False
 
+    @property
+    def text(self) -> str | None:
+        """What was said; None where it was too long to be kept."""
+        if self.size > MAX_KEPT_CHARS:
+            return None
+        if len(self.parts) > 1:
+            self.parts = ["".join(self.parts)]
+        return "".join(self.parts)
+
     def equals(self, text: str) -> bool:
-        return abs(self.size - len(text)) <= 2 and "".join(self.parts).strip() == text.strip() != ""
+        return abs(self.size - len(text)) <= 2 and (self.text or "").strip() == text.strip() != ""
 
     def put(self, text: str, *, instead: bool) -> None:
         if instead:
@@ -64,10 +74,11 @@ class Repeats:
         said = self._said.get(found.kind)
         if said is None or said.closed:
             return "new"
-        so_far = "".join(said.parts).strip()
-        if found.text.strip().startswith(so_far) or (so_far and so_far.startswith(found.text.strip())):
+        same = name in said.names
+        so_far = said.text
+        if so_far is not None and found.text.startswith(so_far) and (not same or len(so_far) >= MIN_PREFIX_CHARS):
             return "whole"
-        return "piece" if name in said.names else "other"
+        return "piece" if same else "other"
 
     def add(self, found: Found, name: str, mode: Mode) -> None:
         """A text was put out."""

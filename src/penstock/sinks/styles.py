@@ -192,7 +192,8 @@ _LEVELS: dict[str, Piece] = {"info": ("dim", "· "), "warning": ("warn", "! "), 
 
 def notice(event: Notice, *, whole: bool) -> list[Piece]:
     """A notice behind its level's mark."""
-    text = clean(event.text if whole else shortened(event.text, MAX_NOTICE_CHARS)).strip()
+    text = clean(event.text if whole else shortened(event.text, MAX_NOTICE_CHARS))
+    text = text.rstrip() if event.code == "noise" else text.strip()  # plain text keeps its indentation
     return [_LEVELS[event.level], ("dim" if event.level != "error" else "bad", text or event.code)]
 
 
