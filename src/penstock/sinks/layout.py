@@ -24,7 +24,8 @@ from penstock import events as ev
 from penstock.sinks import styles
 from penstock.sinks.lines import DESCRIBED, Describer, Heads, LineKind, Look, Prefix, Service, fold
 from penstock.sinks.sanitize import Guard, Sanitizer, clean, clean_line
-from penstock.sinks.stretches import Block, Stretch, Tool, shared
+from penstock.sinks.shown import ShownText, shared
+from penstock.sinks.stretches import Block, Stretch, Tool
 from penstock.sinks.styles import Palette, Piece
 
 MAX_KEPT_BLOCKS = 64
@@ -58,6 +59,7 @@ class Layout:
         self._ci = ci
         self._folds = 0
         self._heads = Heads(prefix)
+        self._shown = ShownText()  # to the end of the run: it is closed now and then, so that others may write
         self._reset()
 
     def _reset(self) -> None:
@@ -97,8 +99,8 @@ class Layout:
         self._reset()
 
     def _handle(self, event: ev.Event) -> None:
-        handler = _HANDLERS.get(type(event))
-        if handler is not None:
+        self._shown.note(event)
+        if (handler := _HANDLERS.get(type(event))) is not None:
             handler(self, event)
 
     def _loose(self, write: Callable[[], None]) -> None:
@@ -204,8 +206,7 @@ class Layout:
 
     def _write_call(self, event: ev.ToolCalled) -> None:
         stretch = self._begin("tool", event.agent, event.parent)
-        for style, text in styles.call(event.name):
-            stretch.put(text, style)
+        stretch.put_all(styles.call(event.name))
         if event.title:
             stretch.put(f": {clean(event.title)}")
         self._end_call(stretch, event)
@@ -242,6 +243,8 @@ class Layout:
         self._text = block
         self.open_block = block.number
         self.grow = block.grow if self._live else block.parts.append
+        if block.kind == "text":
+            self._shown.begin(block.number, block.message, correction=bool(mark))
         if block.message is not None:
             self._spoken.add(block.message)
 
@@ -260,8 +263,7 @@ class Layout:
         if event.parent is not None:
             self._whole_block(event)
             return
-        block = self._blocks.pop(event.block, None)
-        if block is None:
+        if (block := self._blocks.pop(event.block, None)) is None:
             return
         marked = self._look.marked and not event.complete
         if block is self._text:
@@ -333,8 +335,7 @@ class Layout:
 
     def _line_of(self, kind: LineKind, event: ev.Event, pieces: list[Piece]) -> None:
         stretch = self._begin(kind, event.agent, event.parent)
-        for style, text in pieces:
-            stretch.put(text, style)
+        stretch.put_all(pieces)
         stretch.end()
 
     def _write_result(self, event: ev.ToolReturned) -> None:
@@ -352,8 +353,8 @@ class Layout:
             self._line_of("result", event, [*pieces, ("dim", "\n" + text)])
             return
         self._folds += 1
-        words = "".join(words for _, words in pieces)
-        title = Guard().feed(self._heads.head("result", event.agent, event.parent) + words)
+        head = self._heads.head("result", event.agent, event.parent)
+        title = Guard().feed(head + "".join(words for _, words in pieces))
         begin, end = fold(service, self._folds, title)
         self.out.append(begin)
         stretch = Stretch(self.out, self._palette, "", "head")
@@ -378,9 +379,12 @@ class Layout:
 
     def _run_ended(self, event: ev.RunEnded) -> None:
         self._end_text()
+        if (rest := clean(self._shown.rest(event.reply))).strip():
+            self._line_of("text", event, [("text", rest)])
         if event.reason is not None and event.reason == self._told_error:
             event = msgspec.structs.replace(event, reason=None)
         self._take_line(event)
+        self._shown = ShownText()
         self._reset()
 
 

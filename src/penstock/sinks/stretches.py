@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from penstock import events as ev
 from penstock.sinks.sanitize import Guard, Sanitizer
-from penstock.sinks.styles import Palette, Style, call, codes, painted
+from penstock.sinks.styles import Palette, Piece, Style, call, codes, painted
 from penstock.titles import Telling
 
 PARTS = 256
@@ -53,6 +54,11 @@ class Stretch:
             self._hang(lines, style)
         for _ in range(len(more) - len(lines) + bool(broken and not lines)):
             self._break()
+
+    def put_all(self, pieces: Iterable[Piece]) -> None:
+        """Add pieces, each in its own style."""
+        for style, text in pieces:
+            self.put(text, style)
 
     def _hang(self, lines: str, style: Style) -> None:
         """Write lines under the one that stands; the last of them is not blank."""
@@ -186,8 +192,7 @@ class Tool:
     def write_to(self, stretch: Stretch) -> None:
         """Begin the line: the name, and what was told so far."""
         self.stretch = stretch
-        for style, text in call(self.event.name or ""):
-            stretch.put(text, style)
+        stretch.put_all(call(self.event.name or ""))
         told, self.told = self.told, ""
         if told:
             self.say(told)
@@ -214,15 +219,3 @@ class Tool:
         if self.stretch is not None and (last := self._sanitizer.flush()):
             self.stretch.put(last)
         return fits
-
-
-def shared(one: str, other: str) -> int:
-    """The length of the beginning that both share, by halving."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one.startswith(other[:middle]):
-            low = middle
-        else:
-            high = middle - 1
-    return low
