@@ -343,8 +343,10 @@ def report(shown: Sequence[Shown], options: Options, output: Output, errors: Out
         if options.to == "health":
             line = {"agent": reading.name, "outcome": ended.outcome if ended else "cancelled", **health.report()}
             output.write(msgspec.json.encode(line) + b"\n")
-        elif options.to == "reply" and not plain and ended is not None and ended.outcome != "ok":
-            reason = f": {ended.reason}" if ended.reason else ""
+        elif options.to in ("reply", "chunks") and not plain and ended is not None and ended.outcome != "ok":
+            from penstock.sinks.sanitize import clean_line
+
+            reason = f": {clean_line(' '.join(ended.reason.split()))}" if ended.reason else ""
             errors.write(f"penstock: {reading.name}: {ended.outcome.replace('_', ' ')}{reason}\n")
         if options.health:
             errors.write(health.summary(reading.name) + "\n")

@@ -190,16 +190,40 @@ def test_events(run: Run) -> None:
 
 
 def test_chunks(run: Run) -> None:
-    """`--to chunks` puts out new text only, and one final chunk with reply and session id."""
+    """`--to chunks` puts out new text, messages apart, and one final chunk with reply, session id and outcome."""
     found = objects(run("--to", "chunks", TOOLS).stdout)
     assert [chunk["is_final"] for chunk in found] == [False] * (len(found) - 1) + [True]
-    assert "".join(chunk["text"] for chunk in found) == f"I will look around first.Now I write the file.{REPLY}"
+    assert "".join(chunk["text"] for chunk in found) == f"I will look around first.\n\nNow I write the file.\n\n{REPLY}"
     assert found[-1] == {
         "text": "",
         "is_final": True,
         "session_id": "4ea1ae76-dc7b-42b3-84c4-f5a681059724",
         "reply": REPLY,
+        "outcome": "ok",
     }
+
+
+def test_the_chunks_of_a_run_that_failed(run: Run) -> None:
+    """The reason is in the final chunk, and on stderr as with `--to reply`."""
+    done = run("--to", "chunks", ERROR)
+    final = objects(done.stdout)[-1]
+    assert (done.returncode, final["outcome"]) == (1, "error")
+    assert done.stderr == f"penstock: claude: error: {final['reason']}\n" == run("--to", "reply", ERROR).stderr
+
+
+def test_a_reason_cannot_act_on_a_terminal_or_a_ci_service(run: Run) -> None:
+    """On stderr it is one line of harmless text."""
+    reason = "no\x1b]0;title\x07 quota\n::set-env name=A::b"
+    line = {
+        "type": "result",
+        "subtype": "error_during_execution",
+        "is_error": True,
+        "errors": [reason],
+        "session_id": "s",
+    }
+    for sink in ("reply", "chunks"):
+        done = run("--agent", "claude", "--to", sink, stdin=json.dumps(line).encode() + b"\n")
+        assert done.stderr == "penstock: claude: error: no quota ::set-env name=A::b\n"
 
 
 def test_health(run: Run) -> None:

@@ -41,13 +41,7 @@ class Layout:
     """
 
     def __init__(
-        self,
-        palette: Palette,
-        *,
-        live: bool,
-        look: Look,
-        prefix: Prefix = "agent",
-        ci: Service | None = None,
+        self, palette: Palette, *, live: bool, look: Look, prefix: Prefix = "agent", ci: Service | None = None
     ) -> None:
         self.out: list[str] = []
         self.open_block: int | None = None
@@ -59,7 +53,7 @@ class Layout:
         self._ci = ci
         self._folds = 0
         self._heads = Heads(prefix)
-        self._shown = ShownText()  # to the end of the run: it is closed now and then, so that others may write
+        self._shown = ShownText(clean)  # to the end of the run: it is closed now and then, so that others may write
         self._reset()
 
     def _reset(self) -> None:
@@ -234,6 +228,8 @@ class Layout:
     def _delta(self, event: ev.Delta) -> None:
         if event.parent is None and (block := self._block(event, None)) is not None:
             if self._text is not block:
+                if block.kind == "text":
+                    self._write_rest(event, self._shown.overdue(event.text))
                 self._begin_text(block)
             self.grow(event.text)
 
@@ -250,8 +246,7 @@ class Layout:
 
     def _end_text(self) -> None:
         """End the open stretch of text; what waited for it follows."""
-        block = self._text
-        if block is None:
+        if (block := self._text) is None:
             return
         block.end_stretch()
         self._text = self.open_block = None
@@ -326,6 +321,12 @@ class Layout:
             if event.status == "superseded" and self._look.marked:
                 self._loose(partial(self._line_of, "text", event, [("dim", styles.REVISED + styles.GIVEN_UP)]))
 
+    def _write_rest(self, event: ev.Event, text: str) -> None:
+        """Write what no block has brought."""
+        self._end_text()
+        if (rest := clean(text)).strip():
+            self._line_of("text", event, [("text", rest)])
+
     # --- lines that are no block -------------------------------------------------------------------
 
     def _begin(self, kind: LineKind, agent: str, parent: str | None, streams: bool = False, mark: str = "") -> Stretch:
@@ -378,13 +379,12 @@ class Layout:
             self._loose(partial(self._line_of, line[0], event, line[1]))
 
     def _run_ended(self, event: ev.RunEnded) -> None:
-        self._end_text()
-        if (rest := clean(self._shown.rest(event.reply))).strip():
-            self._line_of("text", event, [("text", rest)])
+        self._write_rest(event, self._shown.overdue())
+        self._write_rest(event, self._shown.rest(event.reply))
         if event.reason is not None and event.reason == self._told_error:
             event = msgspec.structs.replace(event, reason=None)
         self._take_line(event)
-        self._shown = ShownText()
+        self._shown = ShownText(clean)
         self._reset()
 
 

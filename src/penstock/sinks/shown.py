@@ -9,9 +9,18 @@ an older text was equal.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from penstock.events import BlockEnded, BlockRevised, Event, MessageEnded, MessageStarted, ToolReturned
+from penstock.events import (
+    BlockEnded,
+    BlockRevised,
+    Event,
+    MessageEnded,
+    MessageStarted,
+    Replied,
+    RunEnded,
+    ToolReturned,
+)
 
 BLANK_LINE = "\n\n"
 """Parts two messages, in the reply as in what is put out."""
@@ -35,29 +44,40 @@ class _Span:
     __slots__ = (
         "block",
         "corrections",
+        "known",
         "message",
         "message_id",
         "parts",
         "revised",
         "scattered",
         "superseded",
-        "text",
     )
 
     def __init__(self, block: int, message: int | None, message_id: str | None) -> None:
         self.block = block
         self.message = message
         self.message_id = message_id
-        self.text = ""  # what the block says, as the reply has it
-        self.parts: list[str] = []  # what was put out, unless that is `text`
+        self.known: str | None = None  # what the block says, once it has ended or was revised
+        self.parts: list[str] = []  # what was put out, unless that is `known`
         self.revised = False
         self.corrections = 0
         self.scattered = False  # the block was not put out in one piece
         self.superseded = False
 
     @property
+    def text(self) -> str:
+        """What the block says, as the reply has it."""
+        return self.put_out if self.known is None else self.known
+
+    @property
     def put_out(self) -> str:
-        return "".join(self.parts) if self.parts else self.text
+        """What was put out of it."""
+        return "".join(self.parts) if self.parts else self.known or ""
+
+    @property
+    def size(self) -> int:
+        """How much is kept of a block that has ended."""
+        return len(self.known or "")
 
 
 class ShownText:
@@ -65,9 +85,14 @@ class ShownText:
 
     A sink that cannot take text back reports each piece with `add`; one that shows corrections reports only the
     beginnings, and the text is that of the block.
+
+    Args:
+        written: how the sink writes a text. A reply that is written otherwise than its blocks one by one (an
+            escape sequence begins in one and ends in the next) was not shown.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, written: Callable[[str], str] = str) -> None:
+        self._written = written
         self.open_block: int | None = None
         """The block whose text was put out last."""
         self._spans: deque[_Span] = deque()
@@ -75,6 +100,7 @@ class ShownText:
         self._chars = 0
         self._message: tuple[int | None, str | None] = (None, None)  # the current one's number and id
         self._apart = False  # something that ends a text has come since the last one
+        self._answer = ""  # of an agent that may go on, until it is known to have been shown
 
     def note(self, event: Event) -> None:
         """Follow the life of messages and blocks; sub-agents have no part in the reply."""
@@ -89,6 +115,10 @@ class ShownText:
             self._end(event)
         elif isinstance(event, ToolReturned):
             self._apart = True
+        elif isinstance(event, Replied):
+            self._answer = event.reply
+        elif isinstance(event, RunEnded) and self._answer in event.reply:
+            self._answer = ""
 
     def begin(self, block: int, message: int | None, *, correction: bool = False) -> bool:
         """Text of this block follows; whether a blank line parts it from the text before.
@@ -119,9 +149,22 @@ class ShownText:
         if not reply:
             return ""
         rest, found = self._continuation(reply)
-        if not found or (rest and self._apart):
-            return (BLANK_LINE if self._spans else "") + reply
-        return rest
+        if found and not (rest and self._apart):
+            return rest
+        if self._contains(reply):
+            return ""
+        return (BLANK_LINE if self._spans else "") + reply
+
+    def overdue(self, text: str = "") -> str:
+        """What is to be put out of an earlier answer, now that `text` follows it or the run ends.
+
+        Nothing while `text` may be that answer itself, sent late: then this is asked again.
+        """
+        answer = self._answer
+        if text and answer.startswith(text):
+            return ""
+        self._answer = ""
+        return "" if any(span.text == answer for span in self._spans) else self.rest(answer)
 
     def _append(self, block: int, message: int | None) -> None:
         number, message_id = self._message
@@ -130,15 +173,15 @@ class ShownText:
             older.scattered = span.scattered = True
         self._spans.append(span)
         self._of_block[block] = span
-        while len(self._spans) > MAX_SPANS or self._chars - len(self._spans[0].text) > MAX_CHARS:
+        while len(self._spans) > MAX_SPANS or self._chars - self._spans[0].size > MAX_CHARS:
             gone = self._spans.popleft()
-            self._chars -= len(gone.text)
+            self._chars -= gone.size
             if self._of_block[gone.block] is gone:
                 del self._of_block[gone.block]
 
     def _correct(self, span: _Span, event: BlockEnded | BlockRevised) -> None:
-        self._chars += len(event.text) - len(span.text)
-        span.text = event.text
+        self._chars += len(event.text) - span.size
+        span.known = event.text
         span.revised = span.revised or isinstance(event, BlockRevised)
         if not span.revised:
             span.parts = []  # the same; or as much of it as the reply has, where it was too long to be kept
@@ -150,6 +193,13 @@ class ShownText:
             span.message_id = event.message_id  # it may have become known meanwhile
             if event.status == "superseded":
                 span.superseded = self._apart = True
+
+    def _contains(self, reply: str) -> bool:
+        """Whether the reply is a part of the text that was put out last, with nothing of the run since."""
+        if self._apart or not self._spans or self._spans[-1].scattered:
+            return False
+        last = self._spans[-1]
+        return reply in last.put_out and self._written(reply) in self._written(last.put_out)
 
     def _continuation(self, reply: str) -> tuple[str, bool]:
         """The rest of a reply that repeats the last spans; whether it does."""
@@ -164,6 +214,9 @@ class ShownText:
             if reply.startswith(text[start:]):
                 said = spans[index:]
                 put_out, _ = _joined(said, [span.put_out for span in said])
+                one_by_one, _ = _joined(said, [self._written(span.text) for span in said])
+                if one_by_one + self._written(reply[len(text) - start :]) != self._written(reply):
+                    break
                 return reply[shared(put_out, reply) :], True
             comparisons += 1
             if comparisons == MAX_COMPARISONS:
