@@ -255,6 +255,7 @@ STEPS = st.lists(st.one_of(RANDOM.UPDATES, RANDOM.UPDATES, ANSWERS), max_size=30
 
 @pytest.mark.parametrize("traits", RANDOM.TRAITS.values(), ids=RANDOM.TRAITS)
 @given(updates=STEPS, exit=RANDOM.EXITS, look=LOOKS, pauses=st.lists(st.integers(0, 60), max_size=2))
+@example(updates=[up.Text("text", "delta", "\r")], exit=None, look={"mode": "full"}, pauses=[3])
 @FEW
 def test_the_reply_of_any_stream_is_shown(
     traits: up.Traits, updates: list[up.Update], exit: Any, look: dict[str, Any], pauses: list[int]

@@ -53,10 +53,10 @@ class Layout:
         self._ci = ci
         self._folds = 0
         self._heads = Heads(prefix)
-        self._shown = ShownText(clean)  # to the end of the run: it is closed now and then, so that others may write
         self._reset()
 
     def _reset(self) -> None:
+        self._shown = ShownText(clean)
         self._blocks: dict[int, Block | None] = {}  # None: not shown
         self._kept: dict[int, Block] = {}
         self._tools: dict[int, Tool] = {}
@@ -85,12 +85,12 @@ class Layout:
             self._text.compact()
 
     def close(self) -> None:
-        """End the open line and write what waits."""
+        """End the open line and write what waits. A run may go on after it."""
         self._give_up(None)
         while self._queue:
             self._handle(self._queue.popleft())
         self._end_text()
-        self._reset()
+        self._last_call = None
 
     def _handle(self, event: ev.Event) -> None:
         self._shown.note(event)
@@ -384,7 +384,6 @@ class Layout:
         if event.reason is not None and event.reason == self._told_error:
             event = msgspec.structs.replace(event, reason=None)
         self._take_line(event)
-        self._shown = ShownText(clean)
         self._reset()
 
 

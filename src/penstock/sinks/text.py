@@ -70,7 +70,7 @@ class TextSink:
         return self._written() if layout.out else ""
 
     def close(self) -> str:
-        """End the open line and give out what waits. The sink can be used again."""
+        """End the open line and give out what waits; somebody else may write. The run may go on, or another begin."""
         self._layout.close()
         return self._written()
 
