@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Protocol, Unpack, get_args, runtime_checkable
+from typing import Protocol, Unpack, runtime_checkable
 
 from penstock import config as configuration
-from penstock.commands import Allow, Request
-from penstock.errors import UsageError
+from penstock.commands import Request
 from penstock.launching import ACP, plan
-from penstock.runs import Options, Run
+from penstock.runs import OPTION_RULES, Options, Run
 from penstock.sinks.chunks import ChunksSink, StreamChunk
+from penstock.values import NAME, check
 
 
 @runtime_checkable
@@ -55,9 +55,12 @@ class Agent:
         session_id: str | None = None,
         fork: bool = False,
         model: str | None = None,
+        stdin_text: str | None = None,
         **options: Unpack[Options],
     ) -> Run:
         """A run of this prompt, not started yet: enter it.
+
+        `stdin_text` is appended to the prompt as `penstock run` appends what is piped in.
 
         Raises:
             UsageError: the agent cannot do what is asked, or an option has no use as it is. Nothing was started.
@@ -73,6 +76,7 @@ class Agent:
             cwd=os.fspath(cwd) if cwd is not None else None,
             allow=chosen.get("allow", "default"),
             args=tuple(chosen.get("args", ())),
+            stdin_text=stdin_text,
         )
         return Run(
             plan(
@@ -92,19 +96,26 @@ class Agent:
         )
 
     def send_streaming(
-        self, prompt: str, session_id: str | None = None, fork: bool = False, model: str | None = None
+        self,
+        prompt: str,
+        session_id: str | None = None,
+        fork: bool = False,
+        model: str | None = None,
+        *,
+        stdin_text: str | None = None,
     ) -> Iterator[StreamChunk]:
         """Send a prompt; chunks of new text as the agent writes, then one that `is_final`.
 
         The final chunk has in `text` what of the reply was not yet put out, in `reply` the whole reply, and the
-        session id. The agent is started by the first `next`; closing or dropping the iterator ends it.
+        session id. `stdin_text` is as in `run`. The agent is started by the first `next`; closing or dropping the
+        iterator ends it.
 
         Raises:
             UsageError: as `run`, at once.
             AgentNotFound: its program is not installed, at once.
             AgentFailed: after the final chunk, if the run did not end well.
         """
-        return _chunks(self.run(prompt, session_id=session_id, fork=fork, model=model))
+        return _chunks(self.run(prompt, session_id=session_id, fork=fork, model=model, stdin_text=stdin_text))
 
 
 def _chunks(run: Run) -> Iterator[StreamChunk]:
@@ -126,12 +137,14 @@ def agent(name: str, **options: Unpack[Options]) -> Agent:
     """
     from penstock import registry
 
+    check({"name": name}, {"name": NAME})
+    checked_options = _checked(options)
     config = configuration.load()
     base = name.partition("/")[0]
     told = name.startswith(ACP) or name in config.agents() or options.get("command")
     if base not in registry.AGENTS and not told:
         registry.reader(name)  # raises where there is none
-    return Agent(name, _checked(options), config)
+    return Agent(name, checked_options, config)
 
 
 def _checked(options: Options) -> Options:
@@ -140,13 +153,5 @@ def _checked(options: Options) -> Options:
     Raises:
         UsageError: they are not.
     """
-    known = Options.__annotations__
-    for key in options:
-        if key not in known:
-            raise UsageError(f"there is no option {key!r}", expected="one of " + ", ".join(known))
-    if options.get("allow", "default") not in get_args(Allow):
-        raise UsageError(f"allow is {options.get('allow')!r}", expected="one of " + ", ".join(get_args(Allow)))
-    for name, seconds in (("timeout", options.get("timeout")), ("idle_timeout", options.get("idle_timeout"))):
-        if seconds is not None and not 0 < seconds < float("inf"):
-            raise UsageError(f"{name} is {seconds!r}", expected="a number of seconds above 0, or None")
+    check(options, OPTION_RULES)
     return options

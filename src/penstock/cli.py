@@ -10,10 +10,10 @@ import sys
 
 TYPE_CHECKING = False  # `typing` itself takes longer to import than `--version` takes to answer
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from penstock.arguments import Parser
     from penstock.config import Config
     from penstock.inputs import Chunk
     from penstock.reading import Options, Reading, RunOptions
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 OK, USAGE, NOT_EXECUTABLE, NOT_INSTALLED, INTERRUPTED, CLOSED_PIPE = 0, 2, 126, 127, 130, 141
 """Exit statuses; `docs/exit-status.md` says when. 126 and 127 are what a shell says of a program that it cannot start,
 the last two what it shows for SIGINT and SIGPIPE."""
-
-SINKS = ("text", "ndjson", "chunks", "reply", "health")
 
 HELP = """\
 Penstock takes the stream of any AI coding agent in, and lets one clean stream out.
@@ -167,72 +165,50 @@ def _discard_stdout() -> None:
     os.close(null)
 
 
-def _parser(command: str, text: str, examples: str = "", arguments: str = "[options]") -> ArgumentParser:
-    import argparse
-
-    return argparse.ArgumentParser(
-        prog=f"penstock {command}",
-        usage=f"penstock {command} {arguments}",
-        description=text,
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-
-
-def _agent_flag(parser: ArgumentParser) -> None:
-    text = "whose stream it is; auto: told by its first lines (default)"
-    parser.add_argument("--agent", default="auto", metavar="NAME", help=text)
-
-
-def _display_flags(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--label", metavar="L", help="what the agent is called in the output")
-    add("--to", default="text", choices=SINKS, help="text: for people (default) · ndjson: all events · chunks: text as "
-        "it comes, for programs · reply: only the final reply · health: only the report on the stream")  # fmt: skip
-    add("--mode", choices=("auto", "full", "basic", "none"), help="when text leaves: full: each piece at once · basic: "
-        "whole stretches · none: the same, for logs · auto: full in a terminal (default)")  # fmt: skip
-    add("--detail", choices=("quiet", "minimal", "normal", "verbose"), help="how much is shown")
-    add("--color", choices=("auto", "always", "never"), help="over NO_COLOR and FORCE_COLOR, which auto heeds")
-    add("--prefix", choices=("agent", "kind", "both", "none"), help="what each line begins with")
-    add("--health", action="store_true", help="tell on stderr at the end how the stream was")
-
-
 def _run_agents(args: list[str]) -> int:
     from penstock.running import Shell, make_runs
     from penstock.writing import Output
 
     options = _run_options(args)
     config = _config()
-    runs = make_runs(options, config)
+    runs = make_runs(options, config, lambda text: _tell(f"penstock: {text}\n"))
     output = Output(1, _encoding() if options.to == "text" else "utf-8")
     return Shell(runs, options, config, output, Output(2, _encoding())).show()
 
 
 def _run_options(args: list[str]) -> RunOptions:
+    from penstock.arguments import Parser, display_flags, number, string
+    from penstock.commands import MODEL, SESSION_ID
     from penstock.reading import RunOptions
+    from penstock.values import DIRECTORY, PATH, SECONDS, VARIABLE
 
     text = "Start an agent, or several side by side, give it a prompt, and show what it does."
-    parser = _parser("run", text, RUN_EXAMPLES, "AGENT[,AGENT…] [PROMPT] [options]")
+    parser = Parser("run", text, examples=RUN_EXAMPLES, arguments="AGENT[,AGENT…] [PROMPT] [options]")
     add = parser.add_argument
     add("agents", metavar="AGENT", help="see penstock agents; also ccs/PROFILE and acp:COMMAND")
     add("prompt", nargs="?", metavar="PROMPT", help="what to ask; - or none: what stdin holds")
-    add("--model", metavar="M", help="the model, by the agent's own name for it")
-    add("--session", metavar="ID", help="go on with this conversation")
+    add("--stdin", choices=("auto", "never"), default="auto", help="auto: what is piped in goes with the prompt "
+        "(default) · never: it is left alone, as in a loop over lines")  # fmt: skip
+    add("--model", type=string(MODEL), metavar="M", help="the model, by the agent's own name for it")
+    add("--session", type=string(SESSION_ID), metavar="ID", help="go on with this conversation")
     add("--fork", action="store_true", help="branch that conversation; it stays as it is")
     text = "what the agent may do unasked: its own default · edits: change files · all: everything"
     add("--allow", default="default", choices=("default", "edits", "all"), help=text)
     add("--route", choices=("exec", "server", "acp"), help="how it is spoken with; by default its best way")
-    add("--cwd", metavar="DIR", help="where the agent works")
-    add("--timeout", type=float, metavar="S", help="seconds for the whole run")
-    add("--idle-timeout", type=float, metavar="S", help="seconds without any output")
-    add("--record", metavar="DIR", help="keep the raw bytes of the run in a folder there")
+    add("--cwd", type=string(DIRECTORY), metavar="DIR", help="where the agent works")
+    add("--timeout", type=number(SECONDS), metavar="S", help="seconds for the whole run")
+    add("--idle-timeout", type=number(SECONDS), metavar="S", help="seconds without any output")
+    add("--record", type=string(PATH), metavar="DIR", help="keep the raw bytes of the run in a folder there")
     text = "one more argument for the agent: --arg=--flag"
     add("--arg", dest="args", action="append", default=[], metavar="ARG", help=text)
-    add("--env", action="append", default=[], metavar="NAME=VALUE", help="set a variable for the agent")
+    text = "set a variable for the agent"
+    add("--env", type=string(VARIABLE), action="append", default=[], metavar="NAME=VALUE", help=text)
     add("--trust", action="store_true", help="start what the penstock.toml of this directory names")
-    _display_flags(parser)
-    return RunOptions(**vars(parser.parse_intermixed_args(args)))
+    display_flags(parser)
+    options = RunOptions(**vars(parser.parse(args)))
+    if options.fork and options.session is None:
+        parser.error("--fork needs --session ID, the conversation that is branched")
+    return options
 
 
 def _read(args: list[str]) -> int:
@@ -254,11 +230,13 @@ def _read_options(args: list[str]) -> Options:
         from penstock.reading import Options
 
         return Options(files=["-"])
+    from penstock.arguments import Parser, agent_flag, display_flags
+
     text = "Read what agents print, from files or from stdin (-), and show it."
-    parser = _parser("read", text, READ_EXAMPLES, "[FILE …] [options]")
+    parser = Parser("read", text, examples=READ_EXAMPLES, arguments="[FILE …] [options]")
     parser.add_argument("files", nargs="*", metavar="FILE", help="a file with what an agent printed; - is stdin")
-    _agent_flag(parser)
-    _display_flags(parser)
+    agent_flag(parser)
+    display_flags(parser)
     parser.add_argument("--follow", action="store_true", help="go on as the files grow, until their runs have replied")
     options = _parsed(parser, args)
     if not options.files and os.isatty(0):
@@ -275,26 +253,28 @@ def _read_options(args: list[str]) -> Options:
 def _replay(args: list[str]) -> int:
     from pathlib import Path
 
+    from penstock.arguments import Parser, agent_flag, display_flags, speed_flag
+
     text = "Replay the record of a run, or a file with what an agent printed, at its pace where that is known."
-    parser = _parser("replay", text, arguments="FILE [options]")
+    parser = Parser("replay", text, arguments="FILE [options]")
     parser.add_argument("files", nargs=1, metavar="FILE", help="a record's folder, a folder with one record, or a file")
-    parser.add_argument("--speed", type=float, default=1.0, metavar="N", help="2 is twice as fast (default 1)")
-    _agent_flag(parser)
-    _display_flags(parser)
+    speed_flag(parser)
+    agent_flag(parser)
+    display_flags(parser)
     options = _parsed(parser, args)
-    if not 0 < options.speed < float("inf"):
-        parser.error("argument --speed: expected a number above 0")
     return _replay_file(options, Path(options.files[0]))
 
 
 def _demo(args: list[str]) -> int:
     from pathlib import Path
 
+    from penstock.arguments import Parser, agent_flag, display_flags, speed_flag
+
     text = "Replay a real recording of an agent at its real pace."
-    parser = _parser("demo", text)
-    parser.add_argument("--speed", type=float, default=1.0, metavar="N", help="2 is twice as fast (default 1)")
-    _agent_flag(parser)
-    _display_flags(parser)
+    parser = Parser("demo", text)
+    speed_flag(parser)
+    agent_flag(parser)
+    display_flags(parser)
     options = _parsed(parser, args)
     _tell(DEMO_INTRO)
     status = _replay_file(options, Path(__file__).parent / "demo" / "claude.ndjson")
@@ -328,10 +308,10 @@ def _replay_file(options: Options, path: Path) -> int:
     return status
 
 
-def _parsed(parser: ArgumentParser, args: list[str]) -> Options:
+def _parsed(parser: Parser, args: list[str]) -> Options:
     from penstock.reading import Options
 
-    return Options(**vars(parser.parse_intermixed_args(args)))
+    return Options(**vars(parser.parse(args)))
 
 
 def _config() -> Config:
@@ -362,20 +342,23 @@ def _run(options: Options, readings: list[Reading], feed: Iterator[Chunk], repli
 
 def _agents(args: list[str]) -> int:
     from penstock import listing
+    from penstock.arguments import Parser
 
     text = "Show the agents that are known, which are installed, what each can do."
-    parser = _parser("agents", text, listing.LEGEND)
+    parser = Parser("agents", text, examples=listing.LEGEND)
     parser.add_argument("--json", action="store_true", help="as one JSON object a line")
     parser.add_argument("--check", action="store_true", help="ask each installed one for its version")
-    options = parser.parse_args(args)
+    options = parser.parse(args)
     rows = listing.rows(_config(), check=options.check)
     return _say(listing.as_json(rows) if options.json else listing.as_text(rows))
 
 
 def _show_config(args: list[str]) -> int:
-    parser = _parser("config", "Show where the configuration is read from, and every setting in force.")
+    from penstock.arguments import Parser
+
+    parser = Parser("config", "Show where the configuration is read from, and every setting in force.")
     parser.add_argument("--json", action="store_true", help="as one JSON object")
-    as_json = parser.parse_args(args).json
+    as_json = parser.parse(args).json
     from penstock import config, listing
 
     return _say(listing.config_as_json(config.load()) if as_json else listing.config_as_text(config.load()))

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from penstock.errors import UsageError
+from penstock.values import STRING, SWITCH, Rule, Rules, check, optional
 
 Allow = Literal["default", "edits", "all"]
 """What the agent may do without being asked: as it comes; change files; everything. `docs/agents/README.md` has the
@@ -20,6 +21,9 @@ flag that each agent has for it."""
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 """The longest single argument that Linux passes to a program (MAX_ARG_STRLEN, with its closing NUL). A prompt that
 is longer needs an agent that reads it from stdin."""
+MAX_STDIN_BYTES = 10 * 1024 * 1024
+"""The most text that goes with a prompt: several times what the largest model can read, and no more than an agent
+that is handed it keeps in memory without trouble."""
 MAX_SESSION_ID_CHARS = 128
 MAX_MODEL_CHARS = 256
 
@@ -42,6 +46,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The part of an agent's name after the slash: the `ccs` profile, `glm` in `ccs/glm`."""
     args: tuple[str, ...] = ()
     """More arguments for the agent, put before the prompt."""
+    stdin_text: str | None = None
+    """What was piped in beside the prompt. `checked` appends it to the prompt."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,32 +64,77 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that the agent must not inherit."""
 
 
+def _is_session_id(value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and len(value) <= MAX_SESSION_ID_CHARS
+        and _SESSION_ID.fullmatch(value) is not None
+        and ".." not in value
+    )
+
+
+def _is_model(value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= MAX_MODEL_CHARS
+        and not value.startswith("-")
+        and value.isprintable()
+    )
+
+
+SESSION_ID = Rule(
+    _is_session_id, "a session id: letters, digits, '.', '_' and '-', as the agent gave it in run_started or run_ended"
+)
+MODEL = Rule(_is_model, "a model, by the name that the agent has for it")
+
+PROMPT_RULES: Rules = {
+    "prompt": STRING,
+    "stdin_text": optional(STRING),
+    "session_id": optional(SESSION_ID),
+    "fork": SWITCH,
+    "model": optional(MODEL),
+}
+"""What belongs to one prompt. How an agent is run besides is in `penstock.runs`."""
+
+
 def checked(request: Request) -> Request:
-    """The request, if no agent can misread it.
+    """The request, if no agent can misread it; its prompt is then all that the agent is given.
 
     Raises:
-        UsageError: `fork` without a session id, a session id or model that could be read as a flag or a path, a NUL.
+        UsageError: `fork` without a session id, a session id or model that could be read as a flag or a path, a NUL,
+            too much text.
     """
+    check({name: getattr(request, name) for name in PROMPT_RULES}, PROMPT_RULES)
     if not request.prompt.strip():
         raise UsageError("the prompt is empty", expected="something to ask the agent")
-    if "\0" in request.prompt or any("\0" in arg for arg in request.args):
+    whole = with_stdin(request.prompt, request.stdin_text or "")
+    if "\0" in whole or any("\0" in arg for arg in request.args):
         raise UsageError("the prompt or an argument has a NUL character", expected="text: no program can be given it")
-    encoded(request.prompt)
+    encoded(whole)
     if request.fork and request.session_id is None:
-        raise UsageError("there is nothing to fork", expected="a session id, the conversation that is branched")
-    session_id, model = request.session_id, request.model
-    if session_id is not None and not (
-        _SESSION_ID.fullmatch(session_id) and len(session_id) <= MAX_SESSION_ID_CHARS and ".." not in session_id
-    ):
+        raise UsageError("there is nothing to fork", expected="a session_id, the conversation that is branched")
+    return msgspec.structs.replace(request, prompt=whole, stdin_text=None)
+
+
+def with_stdin(prompt: str, text: str) -> str:
+    """A prompt with what was piped in beside it, as several agents know it from their own command lines.
+
+    The text is data and stays as it is, whatever tags are in it; its last line is ended.
+
+    Raises:
+        UsageError: the text is too long.
+    """
+    if not text:
+        return prompt
+    size = len(text.encode(errors="surrogatepass"))
+    if size > MAX_STDIN_BYTES:
         raise UsageError(
-            f"{session_id[:MAX_SESSION_ID_CHARS]!r} is no session id",
-            expected="letters, digits, '.', '_' and '-', as the agent told it in run_started or run_ended",
+            f"stdin_text has {size:,} bytes",
+            expected=f"at most {MAX_STDIN_BYTES:,}",
+            way_out="put the text into a file and name the file in the prompt",
         )
-    if model is not None and (
-        not model or model.startswith("-") or len(model) > MAX_MODEL_CHARS or not model.isprintable()
-    ):
-        raise UsageError(f"{model[:MAX_MODEL_CHARS]!r} is no model name", expected="the name as the agent knows it")
-    return request
+    end = "" if text.endswith("\n") else "\n"
+    return f"{prompt}\n\n<stdin>\n{text}{end}</stdin>"
 
 
 def encoded(prompt: str) -> bytes:
@@ -113,17 +164,34 @@ def refuse(agent: str, what: str, *, can: str) -> UsageError:
     return UsageError(f"{agent} cannot {what}", way_out=can)
 
 
+class Longest(msgspec.Struct, frozen=True):
+    """The longest prompt that a way to an agent takes; the agent itself drops or refuses more."""
+
+    size: int
+    unit: Literal["bytes", "characters"] = "bytes"
+
+    def check(self, agent: str, prompt: str) -> None:
+        """Raise an error for a longer one, before anything starts.
+
+        Raises:
+            UsageError: it is longer.
+        """
+        size = len(encoded(prompt)) if self.unit == "bytes" else len(prompt)
+        if size > self.size:
+            raise UsageError(
+                f"the prompt, with all that goes with it, has {size:,} {self.unit}; {agent} takes {self.size:,}",
+                way_out="put the text into a file and name the file in the prompt",
+            )
+
+
+ARGUMENT = Longest(MAX_ARGUMENT_BYTES)
+
+
 def as_argument(agent: str, prompt: str) -> str:
     """The prompt, where an agent takes it as an argument alone.
 
     Raises:
         UsageError: it is longer than an argument can be.
     """
-    size = len(encoded(prompt))
-    if size > MAX_ARGUMENT_BYTES:
-        raise UsageError(
-            f"the prompt has {size:,} bytes, and {agent} takes it as an argument",
-            expected=f"at most {MAX_ARGUMENT_BYTES:,} bytes",
-            way_out="put the text into a file and name the file in the prompt",
-        )
+    ARGUMENT.check(agent, prompt)
     return prompt

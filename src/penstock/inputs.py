@@ -55,18 +55,28 @@ def _open(name: str, follow: bool) -> Source:
     try:
         fd = 0 if name == "-" else os.open(name, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         mode = os.fstat(fd).st_mode
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a ValueError: a NUL in the name
+        why = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"cannot open {name!r}: {error.strerror}", expected="a file with what an agent printed, or - for stdin"
+            f"cannot open {name!r}: {why}", expected="a file with what an agent printed, or - for stdin"
         ) from error
     if stat.S_ISDIR(mode):
-        raise UsageError(
-            f"cannot read {name!r}: it is a folder", way_out=f"name its files: {name.rstrip('/')}/*.ndjson"
-        )
+        raise UsageError(f"cannot read {name!r}: it is a folder", way_out=_instead_of_folder(name))
     is_file = stat.S_ISREG(mode)
     if is_file:
         check(os.pread(fd, HEAD_BYTES, os.lseek(fd, 0, os.SEEK_CUR)), "stdin" if name == "-" else name)
     return Source(name, fd, is_file, follow and is_file)
+
+
+def _instead_of_folder(name: str) -> str:
+    from glob import escape, iglob  # only a mistake needs it
+
+    from penstock.journal import INPUT
+
+    folder = escape(name.rstrip("/"))
+    if any(next(iglob(pattern), None) for pattern in (f"{folder}/{INPUT}", f"{folder}/*/{INPUT}")):
+        return f"replay the record that it holds: penstock replay {name}"
+    return f"name its files: {name.rstrip('/')}/*.ndjson"
 
 
 def chunks(sources: list[Source]) -> Iterator[Chunk]:

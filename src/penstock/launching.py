@@ -112,7 +112,7 @@ def _directory(cwd: str | None) -> str:
             return os.path.abspath(cwd or os.curdir)
     except FileNotFoundError:
         cwd = os.curdir  # it was deleted under our feet
-    raise UsageError(f"there is no directory {cwd!r}", expected="the directory that the agent works in")
+    raise UsageError(f"there is no directory {cwd!r}", expected="cwd to be the directory that the agent works in")
 
 
 def project_setting(name: str, config: Config) -> Setting | None:
@@ -165,6 +165,8 @@ def _known(name: str, own: AgentConfig, request: Request, route: str | None) -> 
     found = entry.routes.get(chosen)
     if found is None:
         raise UsageError(f"{base} has no route {chosen!r}", expected="one of " + ", ".join(entry.routes))
+    if found.longest is not None:
+        found.longest.check(base, request.prompt)
     if slash:
         request = msgspec.structs.replace(request, profile=profile)
     reader = registry.load(found.reader)

@@ -61,6 +61,7 @@ class RunOptions(Options):
 
     agents: str = ""
     prompt: str | None = None
+    stdin: Literal["auto", "never"] = "auto"
     model: str | None = None
     session: str | None = None
     fork: bool = False

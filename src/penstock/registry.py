@@ -11,12 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.agents.base import Adapter
+from penstock.commands import Longest
 from penstock.errors import UnknownAgent
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "penstock.agents"
+MIB = 1024 * 1024
 
 
 class Route(NamedTuple):
@@ -33,6 +35,8 @@ class Route(NamedTuple):
     live: bool = True
     resume: bool = True
     fork: bool = False
+    longest: Longest | None = None
+    """The longest prompt, where the agent drops or refuses more than that."""
 
 
 class Entry(NamedTuple):
@@ -60,7 +64,7 @@ def _npm(package: str) -> str:
 AGENTS: dict[str, Entry] = {
     "claude": Entry(
         {
-            "exec": Route("claude:Claude", "claude", fork=True),
+            "exec": Route("claude:Claude", "claude", fork=True, longest=Longest(10 * MIB)),
             "acp": Route("acp.dialogue:Acp", "claude-agent-acp", "claude:acp", fork=True),
         },
         _npm("@anthropic-ai/claude-code"),
@@ -68,15 +72,18 @@ AGENTS: dict[str, Entry] = {
     ),
     "codex": Entry(
         {
-            "server": Route("codex.server:CodexServer", "codex", fork=True),
-            "exec": Route("codex.exec:Codex", "codex", live=False, fork=True),
+            "server": Route("codex.server:CodexServer", "codex", fork=True, longest=Longest(MIB, "characters")),
+            "exec": Route("codex.exec:Codex", "codex", live=False, fork=True, longest=Longest(MIB, "characters")),
             "acp": Route("acp.dialogue:Acp", "codex-acp", "codex.exec:acp"),
         },
         _npm("@openai/codex"),
         "0.169.0",
     ),
     "gemini": Entry(
-        {"exec": Route("gemini:Gemini", "gemini"), "acp": Route("acp.dialogue:Acp", "gemini", "gemini:acp")},
+        {
+            "exec": Route("gemini:Gemini", "gemini", longest=Longest(8 * MIB)),
+            "acp": Route("acp.dialogue:Acp", "gemini", "gemini:acp"),
+        },
         _npm("@google/gemini-cli"),
         "0.61.0",
     ),
@@ -93,7 +100,10 @@ AGENTS: dict[str, Entry] = {
         {"exec": Route("cursor:Cursor", "cursor-agent")}, "curl https://cursor.com/install -fsS | bash", proven=False
     ),
     "qwen": Entry(
-        {"exec": Route("qwen:Qwen", "qwen"), "acp": Route("acp.dialogue:Acp", "qwen", "qwen:acp")},
+        {
+            "exec": Route("qwen:Qwen", "qwen", longest=Longest(8 * MIB)),
+            "acp": Route("acp.dialogue:Acp", "qwen", "qwen:acp"),
+        },
         _npm("@qwen-code/qwen-code"),
         "0.15.10",
     ),
@@ -108,7 +118,9 @@ AGENTS: dict[str, Entry] = {
         _npm("cline"),
         "3.0.65",
     ),
-    "ccs": Entry({"exec": Route("claude:Ccs", "ccs", fork=True)}, _npm("@kaitranntt/ccs"), "7.79.1"),
+    "ccs": Entry(
+        {"exec": Route("claude:Ccs", "ccs", fork=True, longest=Longest(10 * MIB))}, _npm("@kaitranntt/ccs"), "7.79.1"
+    ),
     "ollama": Entry(
         {"exec": Route("ollama:Ollama", "", resume=False)}, "see https://ollama.com/download", proven=False
     ),

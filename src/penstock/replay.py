@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,9 +12,13 @@ import msgspec
 from penstock import journal, registry
 from penstock.contract.session import Exit
 from penstock.errors import UsageError
+from penstock.values import ABOVE_0, check
 
 MAX_SECONDS = 10 * 365 * 24 * 3600.0
 """No recording is longer; a clock's time since 1970 was written for the time since the start."""
+
+LONGEST_SLEEP_SECONDS = 3600.0
+"""A replay may be slower than any clock can sleep; the wait is then made of parts."""
 
 MAX_NAMED = 5
 """So many of several records are named, the newest of them, where one must be chosen."""
@@ -37,8 +42,9 @@ def replay(
     `whole`: a last line without its end was cut off, and is passed over.
 
     Raises:
-        UsageError: the recording or its times cannot be read.
+        UsageError: the recording or its times cannot be read, or the speed is none.
     """
+    check({"speed": speed}, {"speed": ABOVE_0})
     times = read_times(path, whole=whole)
     lines = (line for line in _lines(path) if not whole or line.endswith(b"\n"))
     if not times:
@@ -48,9 +54,8 @@ def replay(
     start = clock()
     for number, line in enumerate(lines):
         moment = times[min(number, len(times) - 1)]  # a recording that was added to: the rest follows at once
-        wait = start + moment / speed - clock()
-        if wait > 0:
-            sleep(wait)
+        while (wait := start + moment / speed - clock()) > 0:
+            sleep(min(wait, LONGEST_SLEEP_SECONDS))
         yield line, int(round(moment * 1000, 3))  # 1.001 * 1000 is less than 1001
 
 
@@ -73,16 +78,17 @@ def find(path: Path) -> Recording:
     Raises:
         UsageError: there is none in the folder, or there are several; a record's `meta.json` cannot be read.
     """
-    if not path.is_dir():
+    if not os.path.isdir(path):  # of a name that is too long as well, where pathlib raises
         return _of_file(path)
     found = _of_folder(path)
     if found is not None:
         return found
     try:
-        files = [file for entry in path.iterdir() if (file := entry / journal.INPUT).is_file()]
+        files = [file for entry in path.iterdir() if os.path.isfile(file := entry / journal.INPUT)]
         files.sort(key=lambda file: file.stat().st_mtime, reverse=True)
-    except OSError as error:
-        raise UsageError(f"cannot read {str(path)!r}: {error.strerror}", expected="a recording") from error
+    except (OSError, ValueError) as error:  # a ValueError: a NUL in the path
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot read {str(path)!r}: {why}", expected="a recording") from error
     match [file.parent for file in files]:
         case [folder]:
             return find(folder)
@@ -112,7 +118,7 @@ def _of_folder(folder: Path) -> Recording | None:
     file = folder / journal.INPUT
     meta = journal.read_meta(folder)
     if meta is None:
-        return Recording(input=file) if file.is_file() else None
+        return Recording(input=file) if os.path.isfile(file) else None
     cut = None if meta.problem is None else _plain(meta.problem)
     if cut is None and meta.ended is None:
         cut = "its end was never written: Penstock was killed, or the run still goes on"
@@ -157,14 +163,17 @@ def read_times(path: Path, *, whole: bool = False) -> list[float]:
         UsageError: a line of the times is no number.
     """
     for beside in (path.with_suffix(".times"), path.with_name(path.name + ".times"), path.with_name("times")):
-        if beside != path and beside.is_file():
+        if beside != path and os.path.isfile(beside):
             return _parsed(beside, whole)
     return []
 
 
 def _parsed(file: Path, whole: bool) -> list[float]:
     times: list[float] = []
-    text = file.read_text("utf-8", "replace")
+    try:
+        text = file.read_text("utf-8", "replace")
+    except OSError as error:
+        raise UsageError(f"cannot read {str(file)!r}: {error.strerror}", expected="the times of a recording") from error
     if whole:
         text = text[: text.rfind("\n") + 1]
     for number, line in enumerate(text.split(), 1):
@@ -183,5 +192,6 @@ def _lines(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
             yield from file
-    except OSError as error:
-        raise UsageError(f"cannot read {str(path)!r}: {error.strerror}", expected="a recording") from error
+    except (OSError, ValueError) as error:  # a ValueError: a NUL in the path
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot read {str(path)!r}: {why}", expected="a recording") from error

@@ -33,6 +33,7 @@ from penstock.process import END_SECONDS, Exited, Process
 from penstock.speaking import Speaker
 from penstock.stream import Stream
 from penstock.updates import Answer, Notice, Update
+from penstock.values import SECONDS, SECONDS_OR_0, Rules, check, optional
 
 if TYPE_CHECKING:
     from penstock.commands import Allow
@@ -44,6 +45,8 @@ STDERR_BYTES = 64 * 1024
 STDERR_LINES = 8
 """How many of its last lines tell why a run failed."""
 STDERR_CHARS = 2000
+LONGEST_WAIT_SECONDS = 3600.0
+"""A time limit may be longer than any that a selector can wait for; it is then waited for in parts."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +71,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Between SIGTERM and SIGKILL."""
     step: float = 1.0
     """Between two signals where nothing more is expected: the agent has answered, or closed its output."""
+
+    def __post_init__(self) -> None:
+        check(msgspec.structs.asdict(self), LIMIT_RULES)
+
+
+LIMIT_RULES: Rules = {
+    name: optional(SECONDS) if name in ("timeout", "idle") else SECONDS_OR_0 for name in Limits.__struct_fields__
+}
 
 
 Stage = Literal["running", "replied", "asked", "interrupted", "terminated", "killed"]
@@ -348,7 +359,7 @@ class Supervisor:
     def _patience(self) -> float | None:
         """How long nothing need be done."""
         moments = [moment for moment, _ in self._alarms()]
-        return max(0.0, min(moments) - time.monotonic()) if moments else None
+        return max(0.0, min(LONGEST_WAIT_SECONDS, min(moments) - time.monotonic())) if moments else None
 
     def _alarms(self) -> list[tuple[float, Callable[[], None]]]:
         limits, stopping = self._limits, self._stage not in ("running", "replied")

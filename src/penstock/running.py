@@ -8,10 +8,10 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from penstock import piped
 from penstock.asking import MAX_LINE_BYTES, Terminal, can_ask, correction_text, prompt_text, question_text
 from penstock.errors import UsageError
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
-from penstock.inputs import READ_BYTES
 from penstock.questions import REJECT, resolve
 from penstock.reading import Showing, make_sink, report, status_of
 from penstock.registry import AGENTS
@@ -29,8 +29,8 @@ STOPPED_BASE = 128
 """A shell's exit status for a program that a signal ended is this and the signal's number."""
 
 
-def make_runs(options: RunOptions, config: Config) -> list[Run]:
-    """The runs that were asked for, none of them started.
+def make_runs(options: RunOptions, config: Config, notify: piped.Notify) -> list[Run]:
+    """The runs that were asked for, none of them started. `notify` gets what the user should know meanwhile.
 
     Raises:
         UsageError: something of it cannot be done.
@@ -46,8 +46,8 @@ def make_runs(options: RunOptions, config: Config) -> list[Run]:
         raise UsageError(f"{what} one agent, and there are {len(names)}", way_out=way)
     if len(names) > 1 and options.session:
         raise UsageError("a session belongs to one agent", expected=f"one agent with --session, not {len(names)}")
-    prompt = _prompt(options.prompt)
-    env = dict(_variable(text) for text in options.env)
+    prompt, stdin_text = _prompt(options, notify)
+    env = {name: value for name, _, value in (text.partition("=") for text in options.env)}
     runs = []
     for number, name in enumerate(names, 1):
         agent = Agent(name, {}, config)
@@ -57,6 +57,7 @@ def make_runs(options: RunOptions, config: Config) -> list[Run]:
                 session_id=options.session,
                 fork=options.fork,
                 model=options.model,
+                stdin_text=stdin_text,
                 route=options.route,
                 label=options.label or (f"{name}-{names[:number].count(name)}" if names.count(name) > 1 else None),
                 allow=options.allow,
@@ -85,22 +86,16 @@ def split_names(agents: str) -> list[str]:
     return names
 
 
-def _prompt(word: str | None) -> str:
+def _prompt(options: RunOptions, notify: piped.Notify) -> tuple[str, str]:
+    """The prompt, and the text from stdin that goes with it."""
+    word = options.prompt
     if word is not None and word != "-":
-        return word
+        return word, piped.read_beside(notify) if word.strip() and options.stdin == "auto" else ""
     if word is None and os.isatty(0):
         raise UsageError("there is no prompt", expected="it after the agent's name, or from stdin")
-    parts = []
-    while piece := os.read(0, READ_BYTES):
-        parts.append(piece)
-    return b"".join(parts).decode("utf-8", "surrogateescape")
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UsageError(f"--env {text!r} sets no variable", expected="NAME=VALUE")
-    return name, value
+    if options.stdin == "never":
+        raise UsageError("--stdin never leaves no prompt", expected="one after the agent's name")
+    return piped.read_prompt(notify), ""
 
 
 class Shown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict
+from typing import Any, Self, TypedDict, get_args
 
 import msgspec
 
@@ -15,6 +15,22 @@ from penstock.errors import AgentFailed, UsageError
 from penstock.events import Event, RunEnded
 from penstock.launching import Launch
 from penstock.runner import Limits, Supervisor
+from penstock.values import (
+    COMMAND,
+    ENVIRONMENT,
+    NAME,
+    PATH,
+    RUN_NUMBER,
+    SECONDS,
+    STRING,
+    STRINGS,
+    SWITCH,
+    Rules,
+    check,
+    instance_of,
+    one_of,
+    optional,
+)
 
 
 class Options(TypedDict, total=False):
@@ -52,6 +68,28 @@ class Options(TypedDict, total=False):
     """A number for its events, where several runs share an output."""
     limits: Limits
     """The graces of the supervision."""
+
+
+OPTION_RULES: Rules = {
+    "route": optional(one_of("exec", "server", "acp")),
+    "label": optional(STRING),
+    "allow": one_of(*get_args(Allow)),
+    "cwd": optional(PATH),
+    "env": ENVIRONMENT,
+    "environ": optional(ENVIRONMENT),
+    "args": STRINGS,
+    "timeout": optional(SECONDS),
+    "idle_timeout": optional(SECONDS),
+    "record": optional(PATH),
+    "ask": SWITCH,
+    "command": optional(COMMAND),
+    "adapter": optional(NAME),
+    "trust": SWITCH,
+    "number": optional(RUN_NUMBER),
+    "limits": instance_of(Limits, "a penstock.Limits"),
+}
+"""What each of the `Options` may be."""
+ANSWER_RULES: Rules = {"id": STRING, "text": STRING}
 
 
 class Run:
@@ -149,6 +187,7 @@ class Run:
         They are the id or the label of an option, `allow` and `reject`, and words of one's own if the question
         takes them. Other words reject it: they never allow anything.
         """
+        check({"id": id, "text": text}, ANSWER_RULES)
         self._running.answer(id, text)
 
     def awaits(self, id: str) -> bool:

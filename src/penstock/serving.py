@@ -18,6 +18,7 @@ from pathlib import Path
 
 import uvloop
 
+from penstock.arguments import Parser, number, string, whole_number
 from penstock.chat.gateway.api import Api
 from penstock.chat.gateway.app import make_app
 from penstock.chat.gateway.listening import PORT, Place, listen, listen_at_path
@@ -33,6 +34,7 @@ from penstock.chat.runtime.retention import Retention
 from penstock.chat.runtime.runtime import Runtime
 from penstock.config import Config
 from penstock.errors import UsageError
+from penstock.values import ABOVE_0, PATH, Rule, whole
 
 SPARE_FILES = 512
 """Open files for all but connections: agents, the log, the page."""
@@ -42,9 +44,14 @@ LOG, TOKEN, BROWSERS, OPENED = "chats.db", "token", "browsers.json", "open.html"
 
 DAY_MS = 24 * 60 * 60 * 1000
 MB = 1_000_000
-
-MAX_AMOUNT = 1_000_000_000
-"""Days or megabytes: more than there are, and few enough to be counted in milliseconds and bytes."""
+MOST_RUNS = 1000
+"""More agents at work at once are a slip of the keyboard on any machine."""
+VARIABLE_NAME = Rule(
+    lambda value: re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) is not None,
+    "the name of a variable, which agents get with the value that it has",
+)
+AMOUNT = Rule(lambda value: ABOVE_0.fits(value) and value < 1e9, ABOVE_0.expected)
+"""Of days or megabytes: what is larger overflows a count of milliseconds or bytes."""
 
 EXAMPLES = """\
 examples:
@@ -79,71 +86,36 @@ class Options(argparse.Namespace):
     """The environment has one."""
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The words of the command."""
-    made = argparse.ArgumentParser(
-        prog="penstock serve",
-        usage="penstock serve [options]",
-        description="Chat with agents in a browser: serves the page and its API to this machine.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    text = "Chat with agents in a browser: serves the page and its API to this machine."
+    made = Parser("serve", text, examples=EXAMPLES)
     add = made.add_argument
     add("--host", default="127.0.0.1", metavar="H", help="the address to listen at (default 127.0.0.1)")
-    add("--port", type=_port, metavar="N", help=f"by default {PORT}, or the next that is free; 0: any")
+    text = f"by default {PORT}, or the next that is free; 0: any"
+    add("--port", type=whole_number(whole(0, 65535)), metavar="N", help=text)
     add("--uds", type=_path, metavar="PATH", help="listen at a Unix socket instead")
     add("--data", type=_path, metavar="DIR", help="where the chats are kept (default ~/.local/share/penstock)")
     add("--root", type=_path, action="append", default=[], metavar="DIR",
         help="agents may work in the directories below it; again for more (default: this directory)")  # fmt: skip
     add("--agent", metavar="NAME", help="the agent of a new chat, where no other is chosen")
     runs = Limits().max_runs
-    add("--max-runs", type=_count, default=runs, metavar="N", help=f"agents at work at once (default {runs})")
+    text = f"agents at work at once (default {runs})"
+    add("--max-runs", type=whole_number(whole(1, MOST_RUNS)), default=runs, metavar="N", help=text)
     add("--allow-host", action="append", default=[], metavar="H", help="a host name that requests may name")
     add("--allow-origin", action="append", default=[], metavar="O", help="another page that may ask, with the token")
     add("--token-file", type=_path, metavar="F", help="the token of programs; PENSTOCK_TOKEN is over it")
-    add("--env", type=_variable, action="append", default=[], metavar="NAME", help="a variable that agents get as well")
-    add("--keep-days", type=_amount, metavar="N", help="forget what is older")
-    add("--keep-size", type=_amount, metavar="MB", help="forget the oldest, where the chats are larger")
+    text = "a variable that agents get as well"
+    add("--env", type=string(VARIABLE_NAME), action="append", default=[], metavar="NAME", help=text)
+    add("--keep-days", type=number(AMOUNT), metavar="N", help="forget what is older")
+    add("--keep-size", type=number(AMOUNT), metavar="MB", help="forget the oldest, where the chats are larger")
     add("--open", action="store_true", help="open the page in a browser")
     add("--log", action="store_true", help="a line on stderr for each request")
     return made
 
 
-def _port(text: str) -> int:
-    return _whole(text, 0, 65535)
-
-
-def _count(text: str) -> int:
-    return _whole(text, 1, 1000)
-
-
-def _whole(text: str, least: int, most: int) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 9 or not least <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}")
-    return int(text)
-
-
-def _path(text: str) -> Path:
-    if not text:  # as of a variable that is not set: it would be the current directory
-        raise argparse.ArgumentTypeError("expected a path, not an empty text")
-    return Path(text)
-
-
-def _variable(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
-        raise argparse.ArgumentTypeError("expected the name of a variable, which agents get with the value that it has")
-    return text
-
-
-def _amount(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < MAX_AMOUNT:
-        raise argparse.ArgumentTypeError(f"expected a number above 0 and below {MAX_AMOUNT:,}")
-    return value
+def _path(word: str) -> Path:
+    return Path(string(PATH)(word))
 
 
 def serve(args: Sequence[str], configured: Callable[[], Config]) -> int:
@@ -153,7 +125,7 @@ def serve(args: Sequence[str], configured: Callable[[], Config]) -> int:
         UsageError: it cannot be done as asked.
         TransportError: the log fails.
     """
-    options = parser().parse_args(args, Options())
+    options = Options(**vars(parser().parse(args)))
     config = configured()
     token = _take_token()
     options.has_token = token is not None

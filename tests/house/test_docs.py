@@ -17,7 +17,8 @@ import msgspec
 import pytest
 
 from penstock import Stream, TextSink, events, registry
-from penstock.cli import SINKS, main
+from penstock.arguments import SINKS
+from penstock.cli import main
 from penstock.testing import feeds
 
 ROOT = Path(__file__).parents[2]

@@ -20,6 +20,7 @@ PACKAGE = SOURCE / "penstock"
 
 FLOORS = {
     "errors": 0,
+    "values": 1,
     "titles": 1,
     "tags": 1,
     "events": 1,
@@ -39,6 +40,8 @@ FLOORS = {
     "testing": 5,
     "config": 6,
     "inputs": 6,
+    "piped": 6,
+    "arguments": 6,
     "reading": 6,
     "replay": 6,
     "output": 6,
@@ -176,8 +179,8 @@ def test_agents_never_import_each_other() -> None:
 
 
 def test_sinks_know_events_alone() -> None:
-    """A sink imports the events, the words of questions and of tools, and other parts of sinks."""
-    allowed = ("penstock.events", "penstock.questions", "penstock.titles", "penstock.sinks")
+    """A sink imports the events, the words of questions and of tools, rules for its options, and parts of sinks."""
+    allowed = ("penstock.events", "penstock.questions", "penstock.titles", "penstock.values", "penstock.sinks")
     more = [
         str(found)
         for found, target in IMPORTS

@@ -1,0 +1,134 @@
+"""What a value may be, in one place: rules that a value is held against, and the error for one that breaks its rule.
+
+The options of Python, of the command line and of the configuration are tables of such rules, each beside what it
+is about; `check` holds what was given against a table. Pure.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from penstock.errors import UsageError, nearest
+
+MAX_SHOWN_CHARS = 60
+"""How much of a wrong value an error shows: enough to know it again."""
+MAX_EXACT_INTEGER = 2**53 - 1
+"""The largest whole number that every reader of JSON keeps exactly."""
+
+
+class Rule(NamedTuple):
+    """Whether a value is right, and what is expected, in words."""
+
+    fits: Callable[[Any], bool]
+    expected: str
+
+
+Rules = Mapping[str, Rule]
+
+
+def check(given: Mapping[str, Any], rules: Rules, *, what: str = "option") -> None:
+    """Hold each value against the rule of its name. `what` the names are called in the error for an unknown one.
+
+    Raises:
+        UsageError: there is no such name, or its value does not fit.
+    """
+    for name, value in given.items():
+        rule = rules.get(name)
+        if rule is None:
+            raise unknown(what, name, rules)
+        if not rule.fits(value):
+            raise UsageError(f"{name} is {shown(value)}", expected=rule.expected)
+
+
+def unknown(what: str, name: str, known: Mapping[str, Any]) -> UsageError:
+    """The error for a name that is none of the known ones."""
+    guess = nearest(name, known)
+    return UsageError(
+        f"there is no {what} {name!r}",
+        expected="" if guess else "one of " + ", ".join(known),
+        way_out=f"did you mean {guess!r}?" if guess else "",
+    )
+
+
+def shown(value: object) -> str:
+    """A value as Python writes it, shortened, whatever it is."""
+    import reprlib  # only a mistake needs it
+
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = short.maxlong = MAX_SHOWN_CHARS
+    return short.repr(value)
+
+
+# --- rules ---
+
+
+def one_of(*words: str, quote: str = "") -> Rule:
+    """One of these words."""
+    return Rule(
+        lambda value: isinstance(value, str) and value in words,
+        "one of " + ", ".join(f"{quote}{word}{quote}" for word in words),
+    )
+
+
+def optional(rule: Rule) -> Rule:
+    """As the rule says, or None."""
+    return Rule(lambda value: value is None or rule.fits(value), f"{rule.expected}, or None")
+
+
+def either(rule: Rule, other: Rule) -> Rule:
+    """As one of two rules says."""
+    return Rule(lambda value: rule.fits(value) or other.fits(value), f"{rule.expected}, or {other.expected}")
+
+
+def instance_of(kind: type, expected: str) -> Rule:
+    """An instance of this class."""
+    return Rule(lambda value: isinstance(value, kind), expected)
+
+
+def whole(least: int, most: int) -> Rule:
+    """A whole number."""
+    return Rule(
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most,
+        f"a whole number from {least} to {most}",
+    )
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _has_no_nul(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _is_path(value: object) -> bool:
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    return isinstance(path, str) and path != "" and "\0" not in path
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes) and all(map(_has_no_nul, value))
+
+
+def _environment(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        _has_no_nul(name) and name and "=" not in name and _has_no_nul(text) for name, text in value.items()
+    )
+
+
+SWITCH = Rule(lambda value: isinstance(value, bool), "True or False")
+STRING = Rule(lambda value: isinstance(value, str), "a string")
+NAME = Rule(lambda value: isinstance(value, str) and value != "", "a string that is not empty")
+PATH = Rule(_is_path, "a path")
+DIRECTORY = Rule(lambda value: _is_path(value) and os.path.isdir(value), "a directory that is there")
+VARIABLE = Rule(lambda value: _has_no_nul(value) and value.find("=") > 0, "NAME=VALUE")
+STRINGS = Rule(_texts, "a list of strings without NUL characters")
+COMMAND = Rule(lambda value: _texts(value) and len(value) > 0, "a list of strings, the program and its arguments")
+ENVIRONMENT = Rule(_environment, "a mapping of names of variables to strings, without NUL characters")
+ABOVE_0 = Rule(lambda value: _number(value) and value > 0, "a number above 0")
+SECONDS = Rule(ABOVE_0.fits, "a number of seconds above 0")
+SECONDS_OR_0 = Rule(lambda value: _number(value) and value >= 0, "a number of seconds, 0 or more")
+RUN_NUMBER = whole(0, MAX_EXACT_INTEGER)
