@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
-from penstock.errors import UsageError, nearest
-from penstock.values import ABOVE_0, Rule, shown
+from penstock.errors import UsageError, nearest, shown
+from penstock.values import ABOVE_0, Rule
 
 T = TypeVar("T")
 
@@ -25,11 +25,10 @@ NAMES_OF_AGENTS = {
     "--yolo": "--allow all",
     "--full-auto": "--allow edits",
     "--dangerously-skip-permissions": "--allow all",
-    "-p": "no option: the prompt follows the agent's name",
-    "--print": "no option: the prompt follows the agent's name",
-    "--prompt": "no option: the prompt follows the agent's name",
 }
 """Options that many agents have, and what Penstock has for them."""
+PROMPT_FLAGS = ("-p", "--print", "--prompt")
+"""Options of agents for which Penstock has none: its prompt is an argument."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -51,6 +50,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: something is wrong with them.
         """
+        self._check_dashes(words)
         values, extra = self.parse_known_intermixed_args(words)
         if extra:
             self._fail_for(extra, values)
@@ -60,22 +60,37 @@ class Parser(argparse.ArgumentParser):
         """Raise the error that these words are wrong."""
         raise UsageError(message, way_out=f"see {self.prog} --help")
 
+    def _check_dashes(self, words: Sequence[str]) -> None:
+        """Pass no `--option=--` on: argparse takes the dashes away and leaves a list."""
+        for word in words:
+            flag, _, value = word.partition("=")
+            if word == "--":
+                return
+            if value == "--" and flag in self._option_string_actions:
+                self.error(f"argument {flag}: '--' cannot be used")
+
     def _fail_for(self, extra: Sequence[str], values: argparse.Namespace) -> NoReturn:
         name = next((word for word in extra if word.startswith("-") and word != "--"), None)
         if name is not None:
             flag = name.partition("=")[0]
-            guess = NAMES_OF_AGENTS.get(flag) or nearest(flag, self._option_string_actions)
-            if guess is None:
-                self.error(f"there is no option {shown(flag)}")
-            raise UsageError(f"there is no option {shown(flag)}", way_out=f"did you mean {guess}?")
+            raise UsageError(f"there is no option {shown(flag)}", way_out=self._instead_of(flag))
         prompt = getattr(values, "prompt", None)
-        if prompt is None:
+        if prompt is None:  # of the other commands
             self.error(f"there is no place for {shown(' '.join(extra))}")
         whole = shlex.quote(" ".join([prompt, *extra]))
+        example = f": {self.prog} {values.agents} {whole}"
         raise UsageError(
             f"the prompt is one argument, and {shown(' '.join(extra))} is after it",
-            way_out=f"quote the prompt: {self.prog} {values.agents} {whole}",
+            way_out="quote the prompt" + (example if example.isprintable() else ""),
         )
+
+    def _instead_of(self, flag: str) -> str:
+        if flag in PROMPT_FLAGS and "--fork" in self._option_string_actions:
+            return "the prompt follows the agent's name, without an option"
+        known = NAMES_OF_AGENTS.get(flag, "")
+        guess = known if known.partition(" ")[0] in self._option_string_actions else None
+        guess = guess or nearest(flag, self._option_string_actions)
+        return f"did you mean {guess}?" if guess else f"see {self.prog} --help"
 
 
 def agent_flag(parser: Parser) -> None:
@@ -128,7 +143,8 @@ def _typed(convert: Callable[[str], T], rule: Rule) -> Callable[[str], T]:
         # Python takes digits of any script and "1_0" for numbers, which a user of a command line mistypes.
         plain = convert is str or (word.isascii() and "_" not in word)
         if value is None or not plain or not rule.fits(value):
-            raise argparse.ArgumentTypeError(f"expected {rule.expected}, not {shown(word)}")
+            wrong = f"{shown(word)} is no {rule.noun}" if rule.noun else f"{shown(word)} cannot be used"
+            raise argparse.ArgumentTypeError(f"{wrong}; expected {rule.expected}")
         return value
 
     return typed

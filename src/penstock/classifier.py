@@ -14,6 +14,9 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping
 from functools import lru_cache
 
+from penstock.errors import UsageError, shown
+from penstock.values import STRING, Rules, check, instance_of, optional
+
 MAX_KEYS = 256
 """Streams of content that are followed at once; the one that was silent longest is forgotten."""
 
@@ -77,6 +80,18 @@ def words(name: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _WORD.findall(name))
 
 
+class NoSuchType(UsageError, ValueError):
+    """An override names no type of event."""
+
+
+CLASSIFIER_RULES: Rules = {
+    "overrides": optional(instance_of(Mapping, "a mapping of names of events to types")),
+    "event_type": STRING,
+    "content": optional(STRING),
+    "key": STRING,
+}
+
+
 class _Track:
     """What came under one key."""
 
@@ -97,10 +112,11 @@ class StreamEventClassifier:
             other witnesses.
 
     Raises:
-        ValueError: an override names no such type.
+        UsageError: an override names no such type (it is a ValueError as well), or is of no use otherwise.
     """
 
     def __init__(self, overrides: Mapping[str, str | StreamEventType] | None = None) -> None:
+        check({"overrides": overrides}, CLASSIFIER_RULES)
         self._overrides = {name: _type(kind) for name, kind in (overrides or {}).items()}
         self._tracks: OrderedDict[str, _Track] = OrderedDict()
         self._history: deque[tuple[str, bool]] = deque(maxlen=MAX_HISTORY)
@@ -114,7 +130,12 @@ class StreamEventClassifier:
             event_type: its name as the wire has it, "" if it has none.
             content: its text, if it has some.
             key: tells streams of content apart (a block's id); the same one for all where none is known.
+
+        Raises:
+            UsageError: one of them is no string.
         """
+        if type(event_type) is not str or type(key) is not str or (content is not None and type(content) is not str):
+            check({"event_type": event_type, "content": content, "key": key}, CLASSIFIER_RULES)
         track = self._track(key)
         kind, self.reason = self._judge(event_type, content, track)
         if content:
@@ -194,9 +215,11 @@ def _type(kind: str | StreamEventType) -> StreamEventType:
         return kind
     try:
         return StreamEventType(kind.lower())
-    except ValueError:
+    except (ValueError, AttributeError):
         known = ", ".join(each.value for each in StreamEventType)
-        raise ValueError(f"{kind!r} is no type of event; there are: {known}") from None
+        raise NoSuchType(
+            f"{shown(kind)} is no type of event; there are: {known}", way_out="correct overrides"
+        ) from None
 
 
 def _by_name(name: str, content: str | None) -> tuple[StreamEventType, str] | None:

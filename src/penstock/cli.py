@@ -207,7 +207,7 @@ def _run_options(args: list[str]) -> RunOptions:
     display_flags(parser)
     options = RunOptions(**vars(parser.parse(args)))
     if options.fork and options.session is None:
-        parser.error("--fork needs --session ID, the conversation that is branched")
+        parser.error("there is nothing to fork: --fork needs --session ID, the conversation that is branched")
     return options
 
 

@@ -83,9 +83,11 @@ def _is_model(value: object) -> bool:
 
 
 SESSION_ID = Rule(
-    _is_session_id, "a session id: letters, digits, '.', '_' and '-', as the agent gave it in run_started or run_ended"
+    _is_session_id,
+    "letters, digits, '.', '_' and '-', as the agent gave it in run_started or run_ended",
+    "session id",
 )
-MODEL = Rule(_is_model, "a model, by the name that the agent has for it")
+MODEL = Rule(_is_model, "the name as the agent knows it", "model name")
 
 PROMPT_RULES: Rules = {
     "prompt": STRING,
@@ -179,7 +181,8 @@ class Longest(msgspec.Struct, frozen=True):
         size = len(encoded(prompt)) if self.unit == "bytes" else len(prompt)
         if size > self.size:
             raise UsageError(
-                f"the prompt, with all that goes with it, has {size:,} {self.unit}; {agent} takes {self.size:,}",
+                f"the prompt, with all that goes with it, has {size:,} {self.unit}, which is too long for {agent}",
+                expected=f"at most {self.size:,} {self.unit}",
                 way_out="put the text into a file and name the file in the prompt",
             )
 

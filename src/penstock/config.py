@@ -8,36 +8,41 @@ file and line in `Config.problems`, and the rest is in force. `docs/configuratio
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, cast
 
 import msgspec
 
 from penstock.errors import ConfigError, nearest
+from penstock.values import Rule, one_of
 
 FILE_NAME = "penstock.toml"
 MAX_CONFIG_BYTES = 1 << 20
 """A configuration is written by hand; what is larger was named by mistake."""
 
+MAX_SHOWN_CHARS = 200
+"""How much of a wrong value a message shows."""
+
 Detail = Literal["quiet", "minimal", "normal", "verbose"]
 KeyPath = tuple[str, ...]
-Check = Callable[[Any], bool]
-Rule = tuple[Check, str]
-"""Whether a value is right, and what is expected, in words."""
 
 
 def _one_of(*words: str) -> Rule:
-    return (lambda value: value in words), "one of " + ", ".join(f'"{word}"' for word in words)
+    return one_of(*words, quote='"')
+
+
+def _text_without_nul(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
 
 
 def _texts(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)
+    return isinstance(value, list) and bool(value) and all(map(_text_without_nul, value))
 
 
-_switch: Rule = (lambda value: isinstance(value, bool)), "true or false"
-_text: Rule = (lambda value: isinstance(value, str) and value != ""), "a text that is not empty"
-_words: Rule = _texts, 'a list of texts, e.g. ["claude", "-p"]'
-_word: Rule = (lambda value: isinstance(value, str)), "a text"
+_switch = Rule(lambda value: isinstance(value, bool), "true or false")
+_text = Rule(lambda value: _text_without_nul(value) and value != "", "a text that is not empty")
+_words = Rule(_texts, 'a list of texts, e.g. ["claude", "-p"]')
+_word = Rule(_text_without_nul, "a text without NUL characters")
 
 STREAMING: dict[str, Rule] = {
     "delta_display": _one_of("quiet", "minimal", "normal", "verbose"),
@@ -225,7 +230,7 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
 
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # of a number of thousands of digits, and of very deep nesting, too
         config.problems.append(f"{file}:{_error_line(str(error), text)}: no valid TOML ({error}); the file is ignored")
         return
     lines: dict[KeyPath, int] | None = None
@@ -270,7 +275,9 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:
     match path:
         case ("agents", _, "events", _):
             rule = EVENT
-        case ("agents", _, "env", _):
+        case ("agents", _, "env", name):
+            if name == "" or "=" in name or "\0" in name:
+                return f"{dotted(path)} names no variable; expected a name without = and NUL characters", False
             rule = _word
         case ("json_streaming", key) | ("agents", _, "json_streaming", key):
             if key not in STREAMING:
@@ -292,8 +299,8 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:
             rule = AGENT[key]
         case _:
             return _unknown(path, ["json_streaming", "output", "agents"]), False
-    if not rule[0](value):
-        return f"{dotted(path)} is {shown(value)}; expected {rule[1]}", False
+    if not rule.fits(value):
+        return f"{dotted(path)} is {shown(value)}; expected {rule.expected}", False
     return "", True
 
 
@@ -309,7 +316,8 @@ def shown(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, dict):
         return "a table"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"
 
 
 def dotted(path: KeyPath) -> str:

@@ -19,6 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+MAX_SHOWN_CHARS = 60
+"""How much of a wrong value an error shows: enough to know it again."""
+
 
 class PenstockError(Exception):
     """What happened, what was expected, and the way out; each a phrase without a full stop.
@@ -49,11 +52,13 @@ class UnknownAgent(UsageError):
         self.name = name
         self.known = sorted(known)
         if why:
-            super().__init__(f"the agent {name!r} cannot be used: {why}", way_out="look at the package that brings it")
+            super().__init__(
+                f"the agent {shown(name)} cannot be used: {why}", way_out="look at the package that brings it"
+            )
             return
         guess = nearest(name, self.known)
         super().__init__(
-            f"there is no agent {name!r}",
+            f"there is no agent {shown(name)}",
             expected=("one of " + ", ".join(self.known)) if self.known else "",
             way_out=f"did you mean {guess!r}?"
             if guess
@@ -71,7 +76,9 @@ class AgentNotFound(UsageError):
         self.executable = not why
         """False where the program was found and cannot be executed."""
         what = (
-            f"{agent} cannot be started: {why}" if why else f"{agent} is not installed: there is no {program!r} in PATH"
+            f"{agent} cannot be started: {why}"
+            if why
+            else f"{agent} is not installed: there is no {shown(program)} in PATH"
         )
         super().__init__(what, way_out="make it executable" if why else f"install it: {install}" if install else "")
 
@@ -123,9 +130,18 @@ class TransportError(PenstockError):
     """A process, a pipe or a file failed while it was used."""
 
 
+def shown(value: object) -> str:
+    """A value as Python writes it, shortened, whatever it is."""
+    import reprlib  # only a mistake needs it
+
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = short.maxlong = MAX_SHOWN_CHARS
+    return short.repr(value)
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant, None where nothing is near."""
     from difflib import get_close_matches  # only a mistake needs it
 
-    found = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    found = get_close_matches(word.lower()[:MAX_SHOWN_CHARS], list(known), n=1, cutoff=0.6)
     return found[0] if found else None

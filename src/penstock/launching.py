@@ -13,7 +13,7 @@ import msgspec
 from penstock import registry
 from penstock.agents.base import Startable
 from penstock.commands import Command, Request, as_argument, checked, encoded, refuse
-from penstock.errors import AgentNotFound, ConfigError, UsageError
+from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
 
 if TYPE_CHECKING:
     from penstock.agents.base import Adapter
@@ -112,7 +112,7 @@ def _directory(cwd: str | None) -> str:
             return os.path.abspath(cwd or os.curdir)
     except FileNotFoundError:
         cwd = os.curdir  # it was deleted under our feet
-    raise UsageError(f"there is no directory {cwd!r}", expected="cwd to be the directory that the agent works in")
+    raise UsageError(f"there is no directory {shown(cwd)}", expected="cwd to be the directory that the agent works in")
 
 
 def project_setting(name: str, config: Config) -> Setting | None:

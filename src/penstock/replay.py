@@ -54,8 +54,10 @@ def replay(
     start = clock()
     for number, line in enumerate(lines):
         moment = times[min(number, len(times) - 1)]  # a recording that was added to: the rest follows at once
-        while (wait := start + moment / speed - clock()) > 0:
+        wait = start + moment / speed - clock()
+        while wait > 0:
             sleep(min(wait, LONGEST_SLEEP_SECONDS))
+            wait -= LONGEST_SLEEP_SECONDS
         yield line, int(round(moment * 1000, 3))  # 1.001 * 1000 is less than 1001
 
 

@@ -126,6 +126,7 @@ def serve(args: Sequence[str], configured: Callable[[], Config]) -> int:
         TransportError: the log fails.
     """
     options = Options(**vars(parser().parse(args)))
+    _check_directory()
     config = configured()
     token = _take_token()
     options.has_token = token is not None
@@ -143,6 +144,14 @@ def serve(args: Sequence[str], configured: Callable[[], Config]) -> int:
     finally:
         place.close()
     return 128 + signal.SIGINT if ended_by == signal.SIGINT else 0
+
+
+def _check_directory() -> None:
+    try:
+        os.getcwd()
+    except OSError as error:
+        what = f"this directory cannot be worked in: {error.strerror}"
+        raise UsageError(what, expected="one that is there", way_out="go to another one with cd") from error
 
 
 def _listen(options: Options) -> Place:

@@ -16,6 +16,7 @@ from penstock.events import Event
 from penstock.framing import Framer, Oversized, lines_of
 from penstock.updates import Failure, Text, Traits, Unknown, Update
 from penstock.updates import Notice as NoticeUpdate
+from penstock.values import RUN_NUMBER, STRING, SWITCH, Rules, check, instance_of, optional
 
 MAX_UNDECIDED_LINES = 64
 """How many lines may pass before an agent that no line gave away is read as `generic`: from the first on that wanted
@@ -33,6 +34,18 @@ PLAIN_TEXT = "this is plain text and no stream of events"
 BATCH_BYTES = 1024 * 1024
 """The largest region that is decoded at once: its events are all in memory together."""
 
+STREAM_RULES: Rules = {
+    "agent": instance_of((str, Adapter), 'the name of an agent, "auto", or an adapter'),
+    "label": optional(STRING),
+    "run": optional(RUN_NUMBER),
+    "strict": SWITCH,
+}
+FEED_RULES: Rules = {
+    "data": instance_of((bytes, bytearray, memoryview), 'bytes, as of a file that is opened with "rb"'),
+    "at": optional(instance_of(int, "a whole number of milliseconds")),
+    "exit": optional(instance_of(Exit, "a penstock.Exit")),
+}
+
 
 class Stream:
     """One run of one agent: framing, decoding, adapter and session.
@@ -45,11 +58,13 @@ class Stream:
 
     Raises:
         UnknownAgent: there is no agent of this name.
+        UsageError: an argument is of no use.
     """
 
     def __init__(
         self, agent: str | Adapter = "auto", *, label: str | None = None, run: int | None = None, strict: bool = False
     ) -> None:
+        check({"agent": agent, "label": label, "run": run, "strict": strict}, STREAM_RULES)
         self.health = Health()
         self.label = label
         self._run = run
@@ -76,8 +91,13 @@ class Stream:
     def feed(self, data: bytes, at: int | None = None) -> list[Event]:
         """The events that more bytes bring. `at`: milliseconds since the start, for their time stamps.
 
-        How the bytes are cut makes no difference. Nothing raises; after `close` nothing happens.
+        How the bytes are cut makes no difference. No bytes raise; after `close` nothing happens.
+
+        Raises:
+            UsageError: it is something else than bytes.
         """
+        if type(data) is not bytes or (at is not None and type(at) is not int):  # seldom: chunks may be very small
+            check({"data": data, "at": at}, FEED_RULES)
         out: list[Event] = []
         if not self._closed:
             self._session.at = at
@@ -103,7 +123,11 @@ class Stream:
         """The events that the end brings, the last of them `run_ended`. A second call gives none.
 
         `exit`: how the process ended, where the shell knows.
+
+        Raises:
+            UsageError: `exit` or `at` is something else.
         """
+        check({"exit": exit, "at": at}, FEED_RULES)
         out: list[Event] = []
         if not self._closed:
             self._session.at = at if at is not None else self._session.at

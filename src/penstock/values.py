@@ -11,10 +11,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from penstock.errors import UsageError, nearest
+from penstock.errors import UsageError, nearest, shown
 
-MAX_SHOWN_CHARS = 60
-"""How much of a wrong value an error shows: enough to know it again."""
 MAX_EXACT_INTEGER = 2**53 - 1
 """The largest whole number that every reader of JSON keeps exactly."""
 
@@ -24,6 +22,8 @@ class Rule(NamedTuple):
 
     fits: Callable[[Any], bool]
     expected: str
+    noun: str = ""
+    """What a value that does not fit is none of, where that says more than the value alone."""
 
 
 Rules = Mapping[str, Rule]
@@ -40,7 +40,8 @@ def check(given: Mapping[str, Any], rules: Rules, *, what: str = "option") -> No
         if rule is None:
             raise unknown(what, name, rules)
         if not rule.fits(value):
-            raise UsageError(f"{name} is {shown(value)}", expected=rule.expected)
+            none = f", which is no {rule.noun}" if rule.noun else ""
+            raise UsageError(f"{name} is {shown(value)}{none}", expected=rule.expected)
 
 
 def unknown(what: str, name: str, known: Mapping[str, Any]) -> UsageError:
@@ -51,15 +52,6 @@ def unknown(what: str, name: str, known: Mapping[str, Any]) -> UsageError:
         expected="" if guess else "one of " + ", ".join(known),
         way_out=f"did you mean {guess!r}?" if guess else "",
     )
-
-
-def shown(value: object) -> str:
-    """A value as Python writes it, shortened, whatever it is."""
-    import reprlib  # only a mistake needs it
-
-    short = reprlib.Repr()
-    short.maxstring = short.maxother = short.maxlong = MAX_SHOWN_CHARS
-    return short.repr(value)
 
 
 # --- rules ---
@@ -75,16 +67,11 @@ def one_of(*words: str, quote: str = "") -> Rule:
 
 def optional(rule: Rule) -> Rule:
     """As the rule says, or None."""
-    return Rule(lambda value: value is None or rule.fits(value), f"{rule.expected}, or None")
+    return Rule(lambda value: value is None or rule.fits(value), f"{rule.expected}, or None", rule.noun)
 
 
-def either(rule: Rule, other: Rule) -> Rule:
-    """As one of two rules says."""
-    return Rule(lambda value: rule.fits(value) or other.fits(value), f"{rule.expected}, or {other.expected}")
-
-
-def instance_of(kind: type, expected: str) -> Rule:
-    """An instance of this class."""
+def instance_of(kind: type | tuple[type, ...], expected: str) -> Rule:
+    """An instance of this class, or of one of these."""
     return Rule(lambda value: isinstance(value, kind), expected)
 
 
@@ -123,7 +110,7 @@ SWITCH = Rule(lambda value: isinstance(value, bool), "True or False")
 STRING = Rule(lambda value: isinstance(value, str), "a string")
 NAME = Rule(lambda value: isinstance(value, str) and value != "", "a string that is not empty")
 PATH = Rule(_is_path, "a path")
-DIRECTORY = Rule(lambda value: _is_path(value) and os.path.isdir(value), "a directory that is there")
+DIRECTORY = Rule(lambda value: _is_path(value) and os.path.isdir(value), "one that is there", "directory")
 VARIABLE = Rule(lambda value: _has_no_nul(value) and value.find("=") > 0, "NAME=VALUE")
 STRINGS = Rule(_texts, "a list of strings without NUL characters")
 COMMAND = Rule(lambda value: _texts(value) and len(value) > 0, "a list of strings, the program and its arguments")

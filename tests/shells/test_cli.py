@@ -126,7 +126,7 @@ def test_each_command_has_its_help(run: Run, command: str) -> None:
         (["read", "--agent", "claud"], "there is no agent 'claud'; .*did you mean 'claude'"),
         (["read", "--detail", "loud"], "invalid choice: 'loud'"),
         (["--to", "xml"], "invalid choice: 'xml'"),
-        (["read", "--lable", "x"], "unrecognized arguments: --lable"),
+        (["read", "--lable", "x"], "there is no option '--lable'; did you mean --label"),
         (["read", TOOLS, KILLED, "--label", "x"], "--label names one input"),
         (["read", TOOLS, KILLED, "--to", "chunks"], "--to chunks reads one input"),
         (["replay", TOOLS, "--speed", "0"], "expected a number above 0"),

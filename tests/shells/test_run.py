@@ -201,12 +201,20 @@ def test_the_same_agent_twice(run: Run) -> None:
         (("gone", "hi"), 127, "gone is not installed"),
         (("flat", "hi"), 126, "is not executable"),
         (("nobody", "hi"), 2, "there is no agent 'nobody'"),
-        (("good", "hi", "--fork"), 2, "nothing to fork"),
+        (("good", "hi", "--fork"), 2, "there is nothing to fork: --fork needs --session ID"),
         (("good", "hi", "--cwd", "/no/such"), 2, "no directory"),
-        (("good", "hi", "--timeout", "0"), 2, "timeout is 0.0"),
+        (
+            ("good", "hi", "--timeout", "0"),
+            2,
+            "argument --timeout: '0' cannot be used; expected a number of seconds above 0",
+        ),
         (("good,other", "hi", "--session", "s1"), 2, "a session belongs to one agent"),
         (("good,other", "hi", "--label", "x"), 2, "--label names one agent"),
-        (("good", "hi", "--env", "novalue"), 2, "sets no variable"),
+        (("good", "hi", "--env", "novalue"), 2, "argument --env: 'novalue' cannot be used; expected NAME=VALUE"),
+        (("good", "fix", "the", "test"), 2, "quote the prompt: penstock run good 'fix the test'"),
+        (("good", "fix", "--timeuot", "1"), 2, "there is no option '--timeuot'; did you mean --timeout?"),
+        (("good", "--resume", "x"), 2, "there is no option '--resume'; did you mean --session ID?"),
+        (("good", "-p", "hi"), 2, "the prompt follows the agent's name"),
     ],
 )
 def test_exit_statuses(run: Run, words: tuple[str, ...], status: int, said: str) -> None:

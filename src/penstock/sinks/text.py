@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 from penstock.events import Delta, Event
 from penstock.sinks.layout import Layout
 from penstock.sinks.lines import Detail, Look, Prefix, Service
 from penstock.sinks.styles import COLOURS, PLAIN
+from penstock.values import SWITCH, Rules, check, one_of, optional
 
 Mode = Literal["full", "basic", "none"]
+
+TEXT_RULES: Rules = {
+    "mode": one_of(*get_args(Mode)),
+    "detail": one_of(*get_args(Detail)),
+    "color": SWITCH,
+    "prefix": one_of(*get_args(Prefix)),
+    "ci": optional(one_of(*get_args(Service))),
+    "realtime": SWITCH,
+    "mark_partial": SWITCH,
+    "show_unknown": SWITCH,
+}
 
 
 class TextSink:
@@ -33,6 +45,9 @@ class TextSink:
         realtime: False makes `full` write a line once it is whole.
         mark_partial: words on what was cut off or given up, and a dim prefix while a block streams.
         show_unknown: unknown events, in `verbose`.
+
+    Raises:
+        UsageError: one of them is something else.
     """
 
     def __init__(
@@ -47,6 +62,9 @@ class TextSink:
         mark_partial: bool = True,
         show_unknown: bool = True,
     ) -> None:
+        words = {"mode": mode, "detail": detail, "prefix": prefix, "ci": ci}
+        switches = {"realtime": realtime, "mark_partial": mark_partial, "show_unknown": show_unknown, "color": color}
+        check({**words, **switches}, TEXT_RULES)
         self._layout = Layout(
             COLOURS if color and mode != "none" else PLAIN,
             live=mode == "full" and realtime,

@@ -1,0 +1,246 @@
+"""Every option of every command, with values that it cannot have: one sentence that names it, never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from penstock import arguments, cli, serving
+
+FILE, FOLDER = "recording.ndjson", "folder"
+ODD = [
+    "0", "-1", "-0.5", "nan", "inf", "-inf", "1e400", "", " ", "x", "9" * 400, "9" * 5000, "٣", "1_0", "0x10", "a\0b",
+    "\udcff", "\x1b[31m", "a\nb", "=", "A=", "=b", "A=a\0b", "-", "--", ".", "/", "/dev/null", FOLDER, f"{FILE}/below",
+    "missing/below", "n" * 300, "n" * 5000, "%s", "{prompt}", ",",
+]  # fmt: skip
+"""Words that somebody may type by mistake, or a script may put where a variable is empty."""
+STATUSES = {0, 1, 2, 3, 124, 126, 127}
+"""All of `docs/exit-status.md` but those for signals and closed pipes."""
+
+BEFORE: dict[str, list[str]] = {
+    "run": ["none", "hi"],
+    "read": [FILE],
+    "replay": [FILE],
+    "demo": ["--speed=1000"],
+    "serve": ["--port=0", "--data=data"],
+    "agents": [],
+    "config": [],
+}
+"""What a command needs, so that the option alone is wrong."""
+
+
+class Captured(Exception):
+    """The parser of a command, taken out of it."""
+
+
+def parser_of(command: str, patch: pytest.MonkeyPatch) -> Any:
+    """The parser that a command makes for its words."""
+
+    def parse(self: arguments.Parser, words: object) -> NoReturn:
+        raise Captured(self)
+
+    patch.setattr(arguments.Parser, "parse", parse)
+    try:
+        cli._COMMANDS[command](["--x"])
+    except Captured as captured:
+        return captured.args[0]
+    raise AssertionError(f"{command} parses nothing")
+
+
+def options() -> Iterator[Any]:
+    """Each option of each command that takes a value."""
+    for command in cli._COMMANDS:
+        with pytest.MonkeyPatch.context() as patch:
+            parser = parser_of(command, patch)
+        for action in parser._actions:
+            if action.option_strings and action.nargs != 0:
+                yield pytest.param(command, action.option_strings[-1], id=f"{command} {action.option_strings[-1]}")
+
+
+def test_every_command_is_there() -> None:
+    """A new command comes into this table."""
+    assert set(BEFORE) == set(cli._COMMANDS)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with an agent that says nothing; `serve` does all but serve."""
+    (tmp_path / FILE).write_text('{"type":"result","subtype":"success","is_error":false,"result":"hi"}\n')
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / "own.toml").write_text('[agents.none]\ncommand = ["true", "{model}", "{session_id}"]\n')
+    for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PENSTOCK_CONFIG", str(tmp_path / "own.toml"))
+
+    async def nothing(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(serving, "_serve", nothing)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def status_and_errors(words: list[str], capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """What the command line makes of these words. Whatever it lets out of itself fails the test."""
+    capfd.readouterr()
+    status = cli.main(words)
+    return status, capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize(("command", "flag"), [*options()])
+def test_every_option_with_odd_values(command: str, flag: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """It works, or there is one line that says which option or value is wrong; the status is one of the page."""
+    for word in ODD:
+        status, err = status_and_errors([command, *BEFORE[command], f"{flag}={word}"], capfd)
+        assert status in STATUSES, (word, err)
+        assert "Traceback" not in err
+        if status == 2:
+            err = err.removeprefix(cli.DEMO_INTRO)
+            assert "\x1b" not in err
+            assert err.startswith("penstock: "), (word, err)
+            assert err.count("\n") == 1, (word, err)
+            assert flag in err or flag.strip("-").replace("-", " ") in err or repr(word)[1:-1][:12] in err, (word, err)
+
+
+WORDS = [
+    "-1",
+    "0",
+    "",
+    " ",
+    "x",
+    "a\0b",
+    "\udcff",
+    "\x1b[31m",
+    "n" * 300,
+    "n" * 5000,
+    FOLDER,
+    "/",
+    f"{FILE}/below",
+    ",",
+]
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("command", [*BEFORE])
+@pytest.mark.parametrize("word", WORDS, ids=lambda word: ascii(word)[:12])
+def test_every_command_with_odd_words(command: str, word: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """The same for the words themselves, alone and beside others."""
+    for words in ([word], ["--", word], [word, word], [word, word, word]):
+        if command in ("agents", "config") and words == ["--", word]:
+            continue
+        status, err = status_and_errors([command, *words], capfd)
+        assert status in STATUSES, (words, err)
+        assert "Traceback" not in err
+        assert "\x1b" not in err
+        if status == 2:
+            assert err.startswith("penstock: "), (words, err)
+            assert err.count("\n") == 1, (words, err)
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("word", WORDS, ids=lambda word: ascii(word)[:12])
+def test_words_that_are_no_command(word: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """`penstock WORD`."""
+    status, err = status_and_errors([word], capfd)
+    assert status in STATUSES
+    assert "Traceback" not in err
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["demo", "--speed", "0"], "argument --speed: '0' cannot be used; expected a number above 0"),
+        (["demo", "--speed", "-1"], "argument --speed: '-1' cannot be used; expected a number above 0"),
+        (["replay", FILE, "--speed", "nan"], "argument --speed: 'nan' cannot be used; expected a number above 0"),
+        (["run", "none", "hi", "--timeout", "-1"], "expected a number of seconds above 0; see penstock run --help"),
+        (["run", "none", "hi", "--session", "../x"], "argument --session: '../x' is no session id; expected letters"),
+        (["run", "none", "hi", "--fork"], "there is nothing to fork: --fork needs --session ID"),
+        (["run", "none", "hi", "--cwd", "nowhere"], "argument --cwd: 'nowhere' is no directory; expected one that is"),
+        (["run", "none", "fix", "the", "test"], "'the test' is after it; quote the prompt: penstock run none 'fix the"),
+        (["run", "none", "hi", "--stdin", "always"], "argument --stdin: invalid choice: 'always'"),
+        (["run", "none", "-p", "hi"], "no option '-p'; the prompt follows the agent's name, without an option"),
+        (["run", "none", "hi", "--yolo"], "there is no option '--yolo'; did you mean --allow all?"),
+        (["run", "none", "hi", "--timeuot=1"], "there is no option '--timeuot'; did you mean --timeout?"),
+        (["agents", "claude"], "there is no place for 'claude'; see penstock agents --help"),
+        (["serve", "--port", "65536"], "argument --port: '65536' cannot be used; expected a whole number from 0 to"),
+    ],
+)
+def test_what_the_sentence_is(words: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """What it was, what was expected and the way out, in the words of the command line."""
+    status, err = status_and_errors(words, capfd)
+    assert status == 2
+    assert said in err
+    assert "None" not in err
+
+
+def test_a_record_is_replayed(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Who wants to read the folder of a record, or of several, is shown the command for it."""
+    (place / "runs" / "one").mkdir(parents=True)
+    (place / "runs" / "one" / "input.ndjson").write_text("{}\n")
+    for name in ("runs", "runs/one", "runs/one/"):
+        for words in (["read", name], [name]):
+            _, err = status_and_errors(words, capfd)
+            assert f"it is a folder; replay the record that it holds: penstock replay {name}\n" in err
+    _, err = status_and_errors(["read", FOLDER], capfd)
+    assert f"name its files: {FOLDER}/*.ndjson" in err
+
+
+TOML = [
+    "a = " + "9" * 5000,
+    "a = " + "[" * 100_000,
+    "a = " + "{b=" * 50_000,
+    "[agents.none]\nlabel = nan",
+    "[agents.none]\ncommand = [\"a\\u0000b\"]",
+    "[agents.none]\ncommand = [[]]",
+    '[agents.none.env]\n"" = "x"',
+    '[agents.none.env]\n"A=B" = "x"',
+    '[agents.none.env]\nA = "x\\u0000"',
+    "[output]\nmode = inf\ncolor = 1979-05-27\ndetail = 99999999999999999999",
+    "[output]\nmode = [" + '"x", ' * 10_000 + "]",
+    "[json_streaming]\nshow_unknown_events = 1",
+    '[""]\n"" = ""',
+    "output = [[], {}]",
+    "\0",
+    "\ud800".encode(errors="surrogatepass").decode(errors="replace"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TOML, ids=lambda text: ascii(text)[:30])
+@pytest.mark.parametrize("command", ["config", "agents", "read", "run"])
+def test_a_configuration_of_odd_values(place: Path, command: str, text: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """A warning for each mistake, on a line of its own, and the command does its work."""
+    (place / "own.toml").write_text(text)
+    status, err = status_and_errors([command, *BEFORE[command]], capfd)
+    assert status in STATUSES
+    warnings = [line for line in err.splitlines() if line.startswith("penstock: warning: ")]
+    if command == "read":
+        assert (status, len(warnings) > 0) == (0, True)
+    assert all(len(line) < 500 for line in warnings)
+
+
+@pytest.mark.parametrize("named", [FOLDER, "missing", "n" * 300, "n" * 5000, f"{FILE}/below"])
+def test_a_configuration_that_cannot_be_read(
+    place: Path, named: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`PENSTOCK_CONFIG` names what it cannot name."""
+    monkeypatch.setenv("PENSTOCK_CONFIG", named)
+    status, err = status_and_errors(["read", FILE], capfd)
+    assert status == 2
+    assert "cannot be read" in err
+
+
+def test_a_directory_that_is_gone(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Who works in a directory that was deleted gets an answer from every command."""
+    with contextlib.chdir(place / FOLDER):
+        (place / FOLDER).rmdir()
+        for command, words in BEFORE.items():
+            status, err = status_and_errors([command, *words], capfd)
+            assert status in STATUSES, (command, err)
+            assert "Traceback" not in err
