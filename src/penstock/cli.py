@@ -50,7 +50,7 @@ how agents are asked for the stream that is piped in:
 examples:
   penstock run claude "fix the failing test"
   answer=$(penstock run gemini "summarise README.md" --to reply)
-  penstock run claude,codex,gemini "review this diff"
+  git diff | penstock run claude,codex,gemini "review this diff"
   claude -p "…" --output-format stream-json --verbose --include-partial-messages | penstock
   codex exec --json "…" | penstock --detail minimal
   gemini -p "…" --output-format stream-json | penstock --to ndjson > events.ndjson
@@ -63,7 +63,7 @@ examples:
   penstock run claude "fix the failing test" --model sonnet
   penstock run codex - < PROMPT.md --session 019a… --fork --record runs/
   answer=$(penstock run gemini "summarise README.md" --to reply)
-  penstock run claude,codex,gemini "review this diff"       side by side, each line with its label
+  git diff | penstock run claude,codex "review this"        side by side, both with what is piped in
   penstock run ccs/glm "…"                                  a profile of ccs
   penstock run acp:"gemini --acp" "…"                       any program that speaks ACP
   penstock run claude -- "- a prompt that begins with a dash"
@@ -186,7 +186,7 @@ def _run_options(args: list[str]) -> RunOptions:
     parser = Parser("run", text, examples=RUN_EXAMPLES, arguments="AGENT[,AGENT…] [PROMPT] [options]")
     add = parser.add_argument
     add("agents", metavar="AGENT", help="see penstock agents; also ccs/PROFILE and acp:COMMAND")
-    add("prompt", nargs="?", metavar="PROMPT", help="what to ask; - or none: what stdin holds")
+    add("prompt", nargs="?", metavar="PROMPT", help="what to ask, quoted; - or none: what stdin holds")
     add("--stdin", choices=("auto", "never"), default="auto", help="auto: what is piped in goes with the prompt "
         "(default) · never: it is left alone, as in a loop over lines")  # fmt: skip
     add("--model", type=string(MODEL), metavar="M", help="the model, by the agent's own name for it")
