@@ -165,7 +165,7 @@ def test_a_first_chat_from_the_empty_page(own_server: Callable[..., Server], dev
     device.allow(REFUSED)  # the directory is not trusted yet
     thread = Thread(device, server)
     thread.page.goto(server.printed)
-    expect(thread.page.get_by_role("heading", name="What shall be done?")).to_be_visible()
+    expect(thread.page.get_by_role("heading", name="What would you like to do?")).to_be_visible()
     expect(thread.page.locator(".side")).to_contain_text("No chats yet")
     assert "code=" not in thread.page.url
     thread.page.get_by_label("Agent").select_option("tools")
@@ -229,7 +229,7 @@ def test_an_address_that_leads_nowhere(at: Open, path: str) -> None:
     thread.device.allow(REFUSED)
     thread.page.goto(thread.base + path)
     expect(thread.page.get_by_role("heading", level=1)).to_have_text(re.compile("no such|nothing here"))
-    expect(thread.page.get_by_role("link", name=re.compile("To the"))).to_be_visible()
+    expect(thread.page.get_by_role("link", name=re.compile("Start a new chat|To the chat"))).to_be_visible()
 
 
 # --- signing in ---

@@ -1,5 +1,7 @@
 // The gateway's REST addresses, as docs/gateway-api.md has them.
 
+import { unreachable } from "./words.js";
+
 /** An answer from 400 on, or none (`status` 0, `code` "offline"). */
 export class Refused extends Error {
   constructor(status, { code = "failed", what = `The server answered ${status}.`, expected, way_out: wayOut } = {}) {
@@ -19,7 +21,6 @@ function sentence(text) {
   return /[.!?…]$/.test(upper) ? upper : `${upper}.`;
 }
 
-const TRIES = 6; // of a message, each with the same key: about 20 s of a bad line, then a person decides
 const listeners = new Set();
 
 /** Call it whenever an answer says that nobody is signed in. */
@@ -37,7 +38,7 @@ async function ask(method, path, body, headers = {}) {
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch {
-    throw new Refused(0, { code: "offline", what: "The server cannot be reached." });
+    throw new Refused(0, { code: "offline", what: unreachable(location.hostname) });
   }
   if (answer.ok) return answer.status === 204 ? null : answer.json();
   const told = await answer.json().catch(() => null);
@@ -66,18 +67,8 @@ export const api = {
   recordUrl: (id, turn) => `${of(id)}/turns/${turn}/record?format=ndjson`,
   eventsUrl: (id) => `${of(id)}/events`,
 
-  /** Send a prompt. What a bad line ate is sent again with the same key, so it is one turn however often it came. */
-  async prompt(id, text, key, wait) {
-    for (let n = 0; ; n++) {
-      try {
-        return (await ask("POST", `${of(id)}/turns`, { text }, { "Idempotency-Key": key })).turn;
-      } catch (error) {
-        const again = error.status === 0 || error.status === 502 || error.status === 503 || error.status === 504;
-        if (!again || n + 1 >= TRIES) throw error;
-        await wait(n);
-      }
-    }
-  },
+  /** Send a prompt. With the same key it is one turn, however often it is sent. */
+  prompt: async (id, text, key) => (await ask("POST", `${of(id)}/turns`, { text }, { "Idempotency-Key": key })).turn,
 };
 
 /** A key that no other message has. `crypto.randomUUID` exists only where the page came by a safe way. */

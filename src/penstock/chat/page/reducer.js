@@ -6,7 +6,7 @@
 /**
  * @typedef {object} Turn  as in docs/gateway-api.md, and `points`: the length of `reply` in code points
  * @typedef {object} Unsent  a message of this page that the chat's log does not have yet:
- *   {key, text, state: "sending" | "accepted" | "failed", turn?, why?}
+ *   {key, text, state: "sending" | "waiting" | "accepted" | "failed", turn?, why?}
  * @typedef {{known: boolean, number: number, turns: Turn[], earlier: boolean, deleted: boolean, broken: boolean,
  *   unsent: Unsent[]}} Chat
  *   `known`: a snapshot came. `broken`: a frame did not fit, and only a new snapshot helps.
@@ -26,6 +26,7 @@ export function reduce(chat, frame) {
     case "prompted": return prompted(chat, frame);
     case "local_sending": return sending(chat, frame);
     case "local_accepted": return accepted(chat, frame);
+    case "local_waiting": return unsent(chat, frame.key, { state: "waiting" });
     case "local_failed": return unsent(chat, frame.key, { state: "failed", why: frame.why });
     case "local_dropped": return { ...chat, unsent: chat.unsent.filter((it) => it.key !== frame.key) };
     case "local_earlier": return earlier(chat, frame);
@@ -36,6 +37,11 @@ export function reduce(chat, frame) {
 /** The turn that runs, or undefined. */
 export function running(chat) {
   return chat.turns.findLast((turn) => turn.state === "running");
+}
+
+/** Whether another turn has to end before this one begins. */
+export function waits(chat, turn) {
+  return turn.state === "queued" && chat.turns.some((it) => it.turn < turn.turn && it.state !== "completed");
 }
 
 /** The question that waits for a person, with its turn, or null. One of a completed turn waits until the next turn. */

@@ -1,30 +1,20 @@
-// Stays at the end of what grows, until a person scrolls away; only a person does that.
+// Stays at the end of what grows, until the thread is moved up: by a wheel, a key, the focus, a search, a selection.
 
-const NEAR = 48; // this close to the end is the end
-const GESTURE_MS = 400; // a scroll this soon after a wheel, a touch or a key is a person's
-const KEYS = new Set(["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "]);
+const NEAR = 48; // this close to the end is the end, for whoever comes down to it
+const ROUNDING = 1; // pixels by which a position may differ from what was set
 
 export class Stick {
   pinned = true;
   #scroller; #onChange; #observer;
-  #gesture = -Infinity;
-  #top = 0; // where it stood when we last looked
-  #held = false; // a pointer holds the scrollbar, or a finger the page
+  #top = 0; // where it was, and how high all of it was, when we last looked
+  #height = 0;
   #listeners = new AbortController();
 
   /** `onChange(pinned)` is called when it changes. */
   constructor(scroller, content, onChange) {
     [this.#scroller, this.#onChange] = [scroller, onChange];
-    const on = (target, names, call) => {
-      for (const name of names) target.addEventListener(name, call, { passive: true, signal: this.#listeners.signal });
-    };
-    on(scroller, ["wheel", "touchmove"], () => this.#moved());
-    on(scroller, ["touchstart"], () => (this.#held = true));
-    on(scroller, ["pointerdown"], (event) => (this.#held = event.offsetX >= scroller.clientWidth));
-    on(window, ["pointerup", "touchend", "touchcancel", "pointercancel"], () => this.#release());
-    on(scroller, ["keydown"], ({ key, target }) => KEYS.has(key) && !target.closest("textarea, input, select") && this.#moved());
-    on(scroller, ["scroll"], () => this.#scrolled());
-    this.#observer = new ResizeObserver(() => this.pinned && this.#follow());
+    scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true, signal: this.#listeners.signal });
+    this.#observer = new ResizeObserver(() => this.#resized());
     this.#observer.observe(content);
     this.#observer.observe(scroller);
     this.#set(true);
@@ -33,7 +23,6 @@ export class Stick {
 
   /** Go to the end, and stay there. */
   pin() {
-    this.#gesture = -Infinity; // what scrolls from now on is not what they did before
     this.#set(true);
     this.#follow();
   }
@@ -47,30 +36,31 @@ export class Stick {
     return this.#scroller.scrollHeight - this.#scroller.clientHeight - this.#scroller.scrollTop;
   }
 
+  #look() {
+    [this.#top, this.#height] = [this.#scroller.scrollTop, this.#scroller.scrollHeight];
+  }
+
   #follow() {
     this.#scroller.scrollTop = this.#scroller.scrollHeight;
-    this.#top = this.#scroller.scrollTop;
+    this.#look();
   }
 
-  #moved() {
-    this.#gesture = performance.now();
-  }
-
-  #release() {
-    if (this.#held) this.#moved(); // the page may glide on
-    this.#held = false;
+  /** What grows or shrinks is followed here, before it is painted; no scroll has to tell of it. */
+  #resized() {
+    if (this.pinned) this.#follow();
+    else this.#look();
   }
 
   #scrolled() {
-    const [before, top] = [this.#top, this.#scroller.scrollTop];
-    if (Math.abs(top - before) < 1) return; // we did it
-    this.#top = top;
-    const theirs = this.#held || performance.now() - this.#gesture < GESTURE_MS;
-    if (theirs) {
-      this.#moved(); // as long as it glides
-      if (this.#left <= NEAR) this.#set(true);
-      else if (top < before) this.#set(false);
-    } else if (this.pinned && this.#left > NEAR) this.#follow();
+    const moved = this.#scroller.scrollTop - this.#top;
+    const same = this.#scroller.scrollHeight === this.#height;
+    this.#look();
+    const left = this.#left;
+    // A layout moves the position up as well: with the height, and to the end or close to it. What is far up is laid
+    // out only when somebody goes there, which changes the height too, but leaves the end out of sight.
+    const theirs = left > ROUNDING && (same || left > this.#scroller.clientHeight);
+    if (moved < -ROUNDING && theirs) this.#set(false);
+    else if (moved > ROUNDING && left <= NEAR) this.#set(true);
   }
 
   #set(pinned) {

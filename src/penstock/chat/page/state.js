@@ -2,6 +2,7 @@
 
 import { api, newKey, onSignedOut } from "./api.js";
 import { keep, keepFacts, keptFacts } from "./keeping.js";
+import { outbox } from "./outbox.js";
 import { asked, EMPTY, running } from "./reducer.js";
 import { line } from "./text.js";
 import { useLayoutEffect, useState } from "./ui.js";
@@ -61,13 +62,15 @@ export const closeDialog = () => set({ dialog: null });
 
 /** Begin: take the code out of the address, and load what every page needs. */
 export async function begin() {
-  onSignedOut(() => set({ signedIn: false, dialog: null }));
+  onSignedOut(() => {
+    leave();
+    set({ signedIn: false, dialog: null });
+  });
   window.addEventListener("popstate", () => arrive());
   window.addEventListener("hashchange", () => enter());
   document.addEventListener("visibilitychange", () => document.hidden || refresh());
   window.addEventListener("online", () => refresh());
   await enter();
-  arrive();
 }
 
 async function enter() {
@@ -90,13 +93,18 @@ export async function signIn(text) {
   await api.login(code ? { code } : { token: text.trim() });
   set({ trouble: "" });
   await load();
-  arrive();
 }
 
 export async function signOut() {
   await api.logout();
+  leave();
+  set({ signedIn: false, chats: null, dialog: null });
+}
+
+/** Close the chat that is open. */
+function leave() {
   state.viewing?.close();
-  set({ signedIn: false, viewing: null, chats: null, dialog: null });
+  set({ viewing: null });
 }
 
 async function load() {
@@ -105,11 +113,14 @@ async function load() {
     set({ signedIn: true, trouble: "", about, agents });
     listed(chats);
     later();
+    outbox.wake();
+    arrive(); // what the address asks for could not be asked for before
   } catch (error) {
-    if (error.status === 401) return;
+    if (error.status === 401) return set({ signedIn: false });
     set({ signedIn: state.signedIn ?? true, trouble: error.words ?? String(error) });
     setTimeout(() => state.about || load(), SOON_MS);
   }
+  return undefined;
 }
 
 // --- the list of chats ---
@@ -128,7 +139,9 @@ export async function refresh() {
   if (state.signedIn === false || !state.about || document.hidden) return;
   try {
     listed(await api.chats());
+    outbox.wake();
     if (state.trouble) set({ trouble: "" });
+    if (state.route.page === "home" && !state.workspaces) await loadWorkspaces();
   } catch (error) {
     if (error.status !== 401 && error.status !== 0) set({ trouble: error.words });
   }
@@ -211,14 +224,11 @@ function arrive() {
   Object.assign(state, { route, drawer: false });
   const { viewing } = state;
   // A record is read beside its chat, which goes on meanwhile.
-  if (viewing && viewing.id !== route.id) {
-    viewing.close();
-    set({ viewing: null });
-  }
+  if (viewing && viewing.id !== route.id) leave();
   if (route.id && state.viewing === null && state.signedIn) open(route.id);
   if (state.chats) markSeen();
   set({});
-  if (route.page === "home") loadWorkspaces();
+  if (route.page === "home" && state.signedIn) loadWorkspaces();
 }
 
 /** The list has all chats; one that was made elsewhere a moment ago is in it once it is asked for again. */
@@ -232,7 +242,7 @@ async function open(id) {
 function view(id) {
   let busy = null;
   const viewing = new Viewing(id, () => {
-    if (viewing.line === "signed_out") return set({ signedIn: false, viewing: null });
+    if (viewing.line === "signed_out") return (leave(), set({ signedIn: false }));
     if (viewing.line === "deleted") set({ chats: state.chats.filter((chat) => chat.id !== id), dialog: null });
     // The list says the same of this chat as the thread does, at once.
     const { chat } = viewing;
@@ -277,7 +287,7 @@ export async function startChat(chat, text) {
   }
   replaced(made);
   go(`/chats/${encodeURIComponent(made.id)}`);
-  if (text) state.viewing.send(text, newKey());
+  if (text) outbox.send(made.id, newKey(), text);
   return true;
 }
 
@@ -301,7 +311,7 @@ export async function changeChat(id, changes) {
 export async function deleteChat(id) {
   await api.remove(id);
   keep(`penstock.draft.${id}`, "");
-  keep(`penstock.unsent.${id}`, "");
+  outbox.forget(id);
   set({ chats: state.chats.filter((chat) => chat.id !== id), dialog: null });
   if (state.route.id === id) go("/");
 }

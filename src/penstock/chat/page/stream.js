@@ -1,5 +1,7 @@
 // The stream of a chat: server-sent events by fetch, which unlike EventSource tells a 401 from a cut.
 
+import { isLocal } from "./words.js";
+
 const WATCH_MS = 40_000; // the server says something every 15 s; silence of more than two of these is a dead line
 const HIDDEN_MS = 30_000; // a page that nobody sees lets its connection go; it comes back where it was
 const FIRST_RETRY_MS = 300;
@@ -53,8 +55,8 @@ export function pause(n, random = Math.random()) {
  * Follows a chat until it is closed, coming back after each cut with the last number.
  *
  * `onFrame(frame, number)`: number is null where the frame has none. It may return "again", which asks for a snapshot.
- * `onState(state)`: "connecting", "open", "waiting" (cut; it comes back by itself), "resting" (nobody looks),
- * "deleted", "signed_out", "missing": these three are the end.
+ * `onState(state)`: "connecting", "open", "waiting" (cut; it comes back by itself; once for each attempt), "resting"
+ * (nobody looks), "deleted", "signed_out", "missing": these three are the end.
  */
 export class ChatStream {
   #url; #onFrame; #onState;
@@ -72,10 +74,16 @@ export class ChatStream {
     const { signal } = this.#listeners;
     document.addEventListener("visibilitychange", () => this.#seen(), { signal });
     window.addEventListener("online", () => this.#now(), { signal });
-    window.addEventListener("offline", () => this.#cut(), { signal });
+    // Without a network this machine still has itself.
+    if (!isLocal(location.hostname)) window.addEventListener("offline", () => this.#cut(), { signal });
     window.addEventListener("pagehide", () => this.#rest(), { signal });
     window.addEventListener("pageshow", () => this.#seen(), { signal });
     this.#now();
+  }
+
+  /** How often in a row it could not be had. */
+  get attempts() {
+    return this.#attempt;
   }
 
   /** Let go of it. */
@@ -121,7 +129,7 @@ export class ChatStream {
 
   #later(delay) {
     if (this.#over) return;
-    this.#say("waiting");
+    this.#onState((this.#state = "waiting"));
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#connect(), delay);
   }

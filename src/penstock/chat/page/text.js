@@ -63,6 +63,23 @@ export function clock(at) {
   return new Date(at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
 }
 
+/** "Today", "Yesterday", "Tuesday, 17 November": the day of a time, with its year where that is another one. */
+export function day(at, now = Date.now()) {
+  const [then, today, yesterday] = [new Date(at), new Date(now), new Date(now)];
+  yesterday.setDate(yesterday.getDate() - 1);
+  if (then.toDateString() === today.toDateString()) return "Today";
+  if (then.toDateString() === yesterday.toDateString()) return "Yesterday";
+  const year = then.getFullYear() === today.getFullYear() ? undefined : "numeric";
+  return then.toLocaleDateString(undefined, { weekday: "long", day: "numeric", month: "long", year });
+}
+
+/** All of a time, to the second. */
+export function fullTime(at) {
+  return new Date(at).toLocaleString(undefined, {
+    weekday: "long", day: "numeric", month: "long", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  });
+}
+
 /** "1 step", "31 steps". */
 export function plural(n, one, many = `${one}s`) {
   return `${n} ${n === 1 ? one : many}`;

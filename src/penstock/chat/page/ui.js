@@ -1,7 +1,7 @@
 // What every view is made of: Preact by tagged templates, the icons, and the few controls of our own.
 
 import { html, render, Component, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { copy } from "./text.js";
+import { clock, copy, fullTime } from "./text.js";
 
 export { html, render, Component, useEffect, useLayoutEffect, useRef, useState };
 
@@ -141,5 +141,34 @@ export function useAct() {
 
 /** What went wrong, said at once. */
 export function Wrong({ children }) {
-  return children ? html`<p class="wrong" role="alert">${children}</p>` : null;
+  return children ? html`<p class="wrong" role="alert"><${Coded} text=${children} /></p>` : null;
+}
+
+/** A sentence in which what stands between backticks is code. */
+export function Coded({ text }) {
+  return text.split(/`([^`]+)`/).map((part, i) => (i % 2 ? html`<code>${part}</code>` : part));
+}
+
+/** "14:05", and the whole of it for who points at it. */
+export function Time({ at }) {
+  return html`<time dateTime=${new Date(at).toISOString()} title=${fullTime(at)}>${clock(at)}</time>`;
+}
+
+/** A screen that is touched: a field with the focus brings up a keyboard, which covers what one came to read. */
+export const FINGER = window.matchMedia("(hover: none) and (pointer: coarse)");
+
+/** A focus whose control is gone goes to the composer, or to `scroller` where a keyboard would come up. */
+export function useKeptFocus(scroller) {
+  const last = useRef(null);
+  useLayoutEffect(() => {
+    const note = (event) => (last.current = event.target);
+    document.addEventListener("focusin", note);
+    return () => document.removeEventListener("focusin", note);
+  }, []);
+  useLayoutEffect(() => {
+    if (!last.current || last.current.isConnected || document.activeElement !== document.body) return;
+    last.current = null;
+    const composer = document.querySelector(".composer textarea");
+    (FINGER.matches || !composer ? scroller.current : composer).focus({ preventScroll: true });
+  });
 }

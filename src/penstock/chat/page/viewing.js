@@ -2,9 +2,9 @@
 
 import { saySoon, say, sayNow } from "./announce.js";
 import { api } from "./api.js";
+import { outbox } from "./outbox.js";
 import { EMPTY, reduce, THINKING } from "./reducer.js";
-import { keep, kept } from "./keeping.js";
-import { ChatStream, pause } from "./stream.js";
+import { ChatStream } from "./stream.js";
 import { harmless, line } from "./text.js";
 import { outcomeWords } from "./words.js";
 
@@ -24,7 +24,8 @@ export class Viewing {
   constructor(id, onChange) {
     this.id = id;
     this.#onChange = onChange;
-    this.chat = { ...EMPTY, unsent: this.#left() };
+    this.chat = { ...EMPTY, unsent: outbox.of(id) };
+    outbox.watch(id, (frame) => this.#sent(frame));
     this.#stream = new ChatStream(api.eventsUrl(id), {
       onFrame: (frame) => this.#frame(frame),
       onState: (state) => this.#lineIs(state),
@@ -34,24 +35,18 @@ export class Viewing {
   close() {
     this.#over = true;
     clearTimeout(this.#lateTimer);
+    outbox.unwatch(this.id);
     this.#stream.close();
   }
 
-  /** Send a message; its key makes it one turn, however often it has to be sent. */
-  async send(text, key) {
-    this.#take({ type: "local_sending", key, text });
-    try {
-      const turn = await api.prompt(this.id, text, key, (n) => new Promise((done) => setTimeout(done, pause(n + 1))));
-      this.#take({ type: "local_accepted", key, turn });
-    } catch (error) {
-      this.#take({ type: "local_failed", key, why: error.words ?? String(error) });
-      sayNow(`Your message was not sent. ${error.words ?? ""}`);
-    }
+  /** How often in a row the stream could not be had. */
+  get attempts() {
+    return this.#stream.attempts;
   }
 
-  /** Forget a message that was not sent. */
-  drop(key) {
-    this.#take({ type: "local_dropped", key });
+  #sent(frame) {
+    this.#take(frame);
+    if (frame.type === "local_failed") sayNow(`Your message was not sent. ${frame.why}`);
   }
 
   /** Load the turns before those that are shown. */
@@ -70,20 +65,22 @@ export class Viewing {
   #take(frame) {
     const before = this.chat;
     this.chat = reduce(before, frame);
-    if (this.chat.unsent !== before.unsent) this.#keep();
     if (this.chat !== before) this.#draw();
   }
 
   #lineIs(state) {
-    this.line = state;
-    clearTimeout(this.#lateTimer);
-    this.late = this.late && state === "connecting";
-    if (state === "waiting" || state === "connecting") {
+    const cut = state === "waiting" || state === "connecting";
+    if (state === "open") outbox.wake();
+    if (!cut) clearTimeout(this.#lateTimer);
+    else if (this.line !== "waiting") {
+      clearTimeout(this.#lateTimer);
       this.#lateTimer = setTimeout(() => {
         this.late = true;
         this.#draw();
       }, LATE_MS);
     }
+    this.late = this.late && cut;
+    this.line = state;
     this.#draw();
   }
 
@@ -112,21 +109,5 @@ export class Viewing {
       if (words) sayNow(words);
       if (short) say(`The agent replied: ${short}`);
     }
-  }
-
-  // What was not sent when the page went away is there when it comes back.
-
-  get #name() {
-    return `penstock.unsent.${this.id}`;
-  }
-
-  #keep() {
-    const left = this.chat.unsent.filter((it) => it.state !== "accepted").map(({ key, text }) => ({ key, text }));
-    keep(this.#name, left.length ? JSON.stringify(left) : "");
-  }
-
-  #left() {
-    const why = "The page was left before the server answered.";
-    return JSON.parse(kept(this.#name) || "[]").map((it) => ({ ...it, state: "failed", why }));
   }
 }

@@ -2,8 +2,38 @@
 
 import { line } from "./text.js";
 
+const LOOPBACK = /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/;
+const SURE = 3; // attempts after which a server of this machine does not run; a line elsewhere may only be bad
+
+/** Whether the page comes from this machine, so that no network is between. */
+export const isLocal = (host) => LOOPBACK.test(host);
+
+/** What is wrong where an answer did not come. */
+export function unreachable(host) {
+  return isLocal(host) ? "Penstock is not running. Start it with `penstock serve`." : "The server cannot be reached.";
+}
+
+/** The same where it is tried again by itself: `attempts` so far. */
+export function cutWords({ host, online, attempts }) {
+  if (isLocal(host)) {
+    return attempts < SURE ? "The connection is cut; it is tried again." : unreachable(host);
+  }
+  return online ? "The connection is cut; it is tried again." : "You are offline.";
+}
+
+const LIMIT = "the model stopped at its output limit"; // a reason, as the adapters give it
+
+/** The message that has a reply continued which was stopped there. */
+export const GO_ON = "Go on where you stopped.";
+
+/** Whether a turn ended because the reply became too long. */
+export function atLimit({ outcome, reason }) {
+  return outcome === "error" && line(reason) === LIMIT;
+}
+
 /** How a turn ended, where it did not end well; "" where it did. One that never began was taken back. */
 export function outcomeWords({ outcome, reason, began_at: began }) {
+  if (atLimit({ outcome, reason })) return "It stopped at the model's output limit.";
   const why = line(reason);
   const because = why ? `: ${why}` : ".";
   switch (outcome) {
@@ -35,11 +65,19 @@ export const ALLOW = [
   },
 ];
 
-/** What that means for an agent that cannot ask while it works. */
+const cannotAsk = (agent) => agent && !agent.asks;
+
+/** What a permission is called, for this agent. */
+export function allowLabel(value, agent) {
+  if (value === "default" && cannotAsk(agent)) return "Only reads";
+  return ALLOW.find((it) => it.value === value)?.label ?? "";
+}
+
+/** What that means for this agent. */
 export function allowWords(value, agent) {
-  if (agent && !agent.asks && value !== "all") {
+  if (cannotAsk(agent) && value !== "all") {
     const may = value === "edits" ? "It changes files without asking. " : "";
-    return `${may}${line(agent.name)} cannot ask while it works: what needs your word it leaves undone.`;
+    return `${may}${line(agent.name)} cannot ask you while it works. It skips what needs your permission.`;
   }
   return ALLOW.find((it) => it.value === value)?.words ?? "";
 }

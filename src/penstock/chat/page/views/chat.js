@@ -1,13 +1,14 @@
 // A chat: its thread, and where the next message is written.
 
 import { api, newKey } from "../api.js";
-import { asked, running } from "../reducer.js";
+import { asked, running, waits } from "../reducer.js";
+import { outbox } from "../outbox.js";
 import { Stick } from "../scroll.js";
-import { chatOf, openDialog, useThread } from "../state.js";
-import { base, line } from "../text.js";
-import { html, Icon, Menu, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
+import { agentOf, chatOf, openDialog, useThread } from "../state.js";
+import { base, day, line } from "../text.js";
+import { Coded, html, Icon, Menu, useEffect, useKeptFocus, useLayoutEffect, useRef, useState } from "../ui.js";
 import { listenForCopies } from "../markdown.js";
-import { ALLOW } from "../words.js";
+import { allowLabel, cutWords } from "../words.js";
 import { Composer } from "./composer.js";
 import { Missing } from "./states.js";
 import { TurnView, Unsent } from "./turn.js";
@@ -38,7 +39,7 @@ function Head({ chat, title, id }) {
     { label: "Heartbeat", act: () => openDialog({ kind: "heartbeat", id }) },
     { label: "Delete", danger: true, act: () => openDialog({ kind: "delete", id }) },
   ];
-  const allow = ALLOW.find((it) => it.value === chat?.allow)?.label;
+  const allow = chat && allowLabel(chat.allow, agentOf(chat.agent));
   return html`<header class="head">
     <div class="head-text">
       <h1><bdi>${title}</bdi></h1>
@@ -59,6 +60,7 @@ function Thread({ viewing, chat, app }) {
   const [pinned, setPinned] = useState(true);
   const [given, setGiven] = useState(null);
   const [scroller, content, stick] = [useRef(null), useRef(null), useRef(null)];
+  useKeptFocus(scroller);
 
   useLayoutEffect(() => {
     stick.current = new Stick(scroller.current, content.current, setPinned);
@@ -76,13 +78,13 @@ function Thread({ viewing, chat, app }) {
   const stop = () => api.stop(viewing.id, now?.turn).catch(() => {});
   const send = (text) => {
     stick.current.pin();
-    viewing.send(text, newKey());
+    outbox.send(viewing.id, newKey(), text);
     return true;
   };
   const write = (text) => setGiven({ text });
-  const again = (it) => viewing.send(it.text, it.key);
+  const again = (it) => outbox.send(viewing.id, it.key, it.text);
   const edit = (it) => {
-    viewing.drop(it.key);
+    outbox.drop(it.key);
     write(it.text);
   };
   const last = thread.turns.at(-1)?.turn;
@@ -96,26 +98,33 @@ function Thread({ viewing, chat, app }) {
         ${!thread.known && !thread.unsent.length && html`<p class="status loading"><span
             class="flow"></span>Loading…</p>`}
         ${empty && html`<${Empty} agent=${agent} chat=${chat} />`}
-        ${thread.turns.map((turn, place) => html`<${TurnView} key=${turn.turn} chat=${viewing.id} turn=${turn}
+        ${thread.turns.flatMap((turn, place) => [
+          begins(thread.turns, place) && html`<h2 class="day" key=${`day ${turn.turn}`}>${day(turn.asked_at)}</h2>`,
+          html`<${TurnView} key=${turn.turn} chat=${viewing.id} turn=${turn} waits=${waits(thread, turn)}
             last=${turn.turn === last} far=${place < thread.turns.length - NEAR_TURNS}
-          question=${question?.turn === turn ? question.hint : null} onEdit=${write} />`)}
+            question=${question?.turn === turn ? question.hint : null} onEdit=${write} onSend=${send} />`,
+        ])}
         ${thread.unsent.map((it) => html`<${Unsent} key=${it.key} it=${it} onAgain=${again} onEdit=${edit} />`)}
       </div>
     </div>
     <div class="foot">
       ${!pinned && html`<button type="button" class="latest" onClick=${() => stick.current.pin()}><${Icon}
           name="down" />Latest</button>`}
-      ${viewing.late && html`<${Cut} />`}
+      ${viewing.late && html`<${Cut} attempts=${viewing.attempts} />`}
       <${Composer} draft=${viewing.id} label=${`Message to ${agent}`}
           placeholder=${question ? "Answer, or say something else" : `Message ${agent}`}
         maxBytes=${app.about.max_prompt_bytes} onSend=${send} onStop=${now ? stop : null} text=${given} />
     </div>`;
 }
 
-function Cut() {
-  const offline = navigator.onLine === false;
-  return html`<p class="banner"
-      role="status">${offline ? "You are offline." : "The connection is cut; it is tried again."} Nothing is lost meanwhile.</p>`;
+function Cut({ attempts }) {
+  const words = cutWords({ host: location.hostname, online: navigator.onLine, attempts });
+  return html`<p class="banner" role="status"><${Coded} text=${words} /> Nothing is lost meanwhile.</p>`;
+}
+
+/** Whether a day begins with this turn. */
+function begins(turns, place) {
+  return place === 0 || day(turns[place].asked_at) !== day(turns[place - 1].asked_at);
 }
 
 function Empty({ agent, chat }) {

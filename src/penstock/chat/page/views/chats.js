@@ -52,7 +52,7 @@ export function Chats({ app }) {
         placeholder="Find a chat"
       value=${filter} onInput=${(event) => setFilter(event.target.value)} />`}
     ${app.chats && !all.length && html`<p class="side-note">No chats yet.</p>`}
-    ${all.length > 0 && !shown.length && html`<p class="side-note">No chat is called so.</p>`}
+    ${all.length > 0 && !shown.length && html`<p class="side-note">No chat matches.</p>`}
     <ul class="entries">
       ${shown.map((chat) => html`<${Entry} key=${chat.id} chat=${chat} current=${chat.id === app.route.id} />`)}
     </ul>

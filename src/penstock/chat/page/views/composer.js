@@ -2,10 +2,9 @@
 
 import { keep, kept } from "../keeping.js";
 import { bytes } from "../text.js";
-import { html, Icon, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
+import { FINGER, html, Icon, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
 
 const encoder = new TextEncoder();
-const FINGER = window.matchMedia("(hover: none) and (pointer: coarse)"); // its keyboard would cover what one came to read
 
 /**
  * `onSend(text)` gives true, or a promise of it, where the text was taken; else it stays. `onStop`: there is something

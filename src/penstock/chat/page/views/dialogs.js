@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { agentOf, changeChat, chatOf, closeDialog, deleteChat } from "../state.js";
 import { line } from "../text.js";
 import { CopyButton, Dialog, html, useAct, useEffect, useState, Wrong } from "../ui.js";
-import { ALLOW, allowWords, SHORTCUTS } from "../words.js";
+import { ALLOW, allowLabel, allowWords, SHORTCUTS } from "../words.js";
 
 export function Dialogs({ app }) {
   const { dialog } = app;
@@ -45,7 +45,7 @@ function Settings({ chat }) {
     <fieldset class="levels"><legend>What it may do</legend>
       ${ALLOW.map((it) => html`<label><input type="radio" name="allow" value=${it.value} checked=${allow === it.value}
           onChange=${() => setAllow(it.value)} />
-        <span><b>${it.label}</b><small>${allowWords(it.value, agentOf(chat.agent))}</small></span></label>`)}
+        <span><b>${allowLabel(it.value, agentOf(chat.agent))}</b><small>${allowWords(it.value, agentOf(chat.agent))}</small></span></label>`)}
     </fieldset>
     <p class="side-note">From the next turn on. It works in <bdi class="path">${line(chat.cwd)}</bdi>.</p>
     <${Wrong}>${error}<//>

@@ -1,10 +1,10 @@
-// A new chat: what shall be done, by whom, where, and how far it may go.
+// A new chat: what to do, by whom, where, and how far it may go.
 
 import { keepFacts, keptFacts } from "../keeping.js";
 import { startChat } from "../state.js";
 import { base, line } from "../text.js";
 import { Choice, CopyButton, html, useAct, useEffect, useState, Wrong } from "../ui.js";
-import { ALLOW, allowWords } from "../words.js";
+import { ALLOW, allowLabel, allowWords } from "../words.js";
 import { Composer } from "./composer.js";
 import { Loading, Missing } from "./states.js";
 
@@ -43,7 +43,7 @@ export function NewChat({ app }) {
   if (!installed.length) return html`<${NoAgent} agents=${missing} />`;
   const facts = installed.find((it) => it.name === agent);
   return html`<section class="start" aria-labelledby="start-title">
-    <h1 id="start-title">What shall be done?</h1>
+    <h1 id="start-title">What would you like to do?</h1>
     <${Composer} draft="new" label="First message" placeholder=${`Message ${line(agent)}`}
         maxBytes=${app.about.max_prompt_bytes} onSend=${send}
       busy=${busy || !path}>
@@ -53,7 +53,7 @@ export function NewChat({ app }) {
         <${Choice} label="Directory" value=${cwd} onChange=${(value) => choose({ cwd: value })}
           options=${[...dirs.map((it) => ({ value: it.path, label: short(it.path, dirs) })), { value: OTHER, label: "Another directory…" }]} />
         <${Choice} label="Permissions" value=${allow} onChange=${(value) => choose({ allow: value })}
-            options=${ALLOW} />
+            options=${ALLOW.map(({ value }) => ({ value, label: allowLabel(value, facts) }))} />
         <label class="choice model"><span class="offscreen">Model</span>
           <input value=${model} placeholder="Model: its own" spellcheck=${false} autocapitalize="off"
               onInput=${(event) => setModel(event.target.value)} /></label>

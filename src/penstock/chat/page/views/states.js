@@ -11,7 +11,7 @@ export function Missing({ title, words, children }) {
   return html`<div class="alone"><${Mark} />
     <h1>${title}</h1>
     <p>${words}</p>
-    ${children ?? html`<p><a class="button" href="/">To the beginning</a></p>`}
+    ${children ?? html`<p><a class="button" href="/">Start a new chat</a></p>`}
   </div>`;
 }
 
