@@ -194,10 +194,13 @@ def test_an_answer_that_is_lost_makes_no_second_turn(
     assert [turn["prompt"] for turn in server.turns(chat)] == ["once, please", "and another"]
 
 
-def test_the_browser_knows_that_it_is_offline(at: Open, server: Server) -> None:
-    """A browser without a network says so at once, and the page comes back with it."""
-    thread = at("halfway")
-    thread.device.allow(CUT)
+def test_the_browser_knows_that_it_is_offline(
+    own_server: Callable[..., Server], devices: Callable[..., Device]
+) -> None:
+    """A browser without a network says so, where the server is elsewhere, and the page comes back with it."""
+    server, device = own_server(flags=["--allow-host=penstock.test"]), devices()
+    device.allow(CUT, "Cross-Origin-Opener-Policy")  # the name is not this machine's, and there is no TLS
+    thread = Thread(device, server, base=f"http://penstock.test:{server.port}").enter(server.chat("halfway"))
     thread.say("speak")
     thread.writes(1, MIDDLE)
     thread.device.context.set_offline(True)

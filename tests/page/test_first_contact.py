@@ -1,9 +1,10 @@
-"""The first hour with the page: signing in where one is, reading where one wants, and words that say what is the case."""
+"""The first hour with the page: signing in where one is, reading where one wants, and words that fit."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 import pytest
@@ -28,7 +29,7 @@ SHORT = {"width": 900, "height": 420}
 def test_sign_in_in_the_tab_that_asks_for_it(
     server: Server, devices: Callable[..., Device], where: str, how: str
 ) -> None:
-    """The link, opened in the tab that says "Sign in", or the token pasted there, leads to what that tab was to show."""
+    """The link, opened in the tab that says "Sign in", or the token pasted there, leads to what the tab asks for."""
     chat = server.chat("quick")
     server.prompt(chat, "hello")
     path = {"home": "/", "chat": f"/chats/{chat}", "record": f"/chats/{chat}/turns/1"}[where]
@@ -39,7 +40,9 @@ def test_sign_in_in_the_tab_that_asks_for_it(
     page.goto(server.url + path)
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     if how == "link":
-        page.goto(f"{server.url}{path}#{urlsplit(server.link()).fragment}")  # the same address: the page is not loaded anew
+        page.goto(
+            f"{server.url}{path}#{urlsplit(server.link()).fragment}"
+        )  # the same address: the page is not loaded anew
     else:
         page.get_by_label("Link or token").fill(server.token)
         page.get_by_role("button", name="Sign in").click()
@@ -344,7 +347,7 @@ def test_the_focus_is_never_lost_with_the_button_that_had_it(at: Open) -> None:
 
 
 def test_days_and_times(at: Open, server: Server) -> None:
-    """Each day of a thread has a heading; a prompt and a reply have a time, whose title says all of it."""
+    """Each day of a thread but today has a heading; a prompt and a reply have a time, whose title says all of it."""
     thread = at("quick")
     thread.ask("hello")
     asked = thread.turn(1).locator(".asked time")
@@ -352,11 +355,16 @@ def test_days_and_times(at: Open, server: Server) -> None:
     for time in (asked, done):
         expect(time).to_have_text(re.compile(r"^\d\d:\d\d$"))
         expect(time).to_have_attribute("title", re.compile(r"^\w+,? \d+ \w+ \d{4}.*\d\d:\d\d:\d\d"))
-    expect(thread.page.locator(".day")).to_have_text(["Today"])
+    expect(thread.page.locator(".day")).to_have_count(0)
     thread.page.clock.set_system_time("2031-03-04T12:00:00")
     thread.page.reload()
     thread.ready()
     expect(thread.page.locator(".day")).to_have_text([re.compile(r"^\w+,? \d+ \w+ \d{4}$")])
+    thread.page.clock.set_system_time(datetime.now() + timedelta(days=1))
+    thread.page.reload()
+    thread.ready()
+    thread.ask("and today", 2)
+    expect(thread.page.locator(".day")).to_have_text(["Yesterday"])  # the server's clock is not the browser's
 
 
 def test_forced_colours(at: Open, server: Server) -> None:

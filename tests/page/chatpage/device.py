@@ -27,8 +27,10 @@ SAMPLER = Path(__file__).parent / "sampler.js"
 ARGUMENTS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
+    "--host-resolver-rules=MAP penstock.test 127.0.0.1",
 ]
-OWN = {"127.0.0.1"}
+OWN = {"127.0.0.1", "penstock.test"}
+"""Where servers of the tests are: this machine, and this machine by a name that seems to be another one."""
 LOCAL = ("data:", "blob:", "about:")
 CUT = re.compile(r"Failed to load resource: net::ERR_")
 """What the browser says of a line that was cut."""

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { asked, EMPTY, points, reduce, running } from "../../../src/penstock/chat/page/reducer.js";
+import { asked, EMPTY, points, reduce, running, waits } from "../../../src/penstock/chat/page/reducer.js";
 
 const fold = (frames, chat = EMPTY) => frames.reduce(reduce, chat);
 const snapshot = (turns = [], more = {}) => ({ type: "snapshot", number: 0, turns, ...more });
@@ -153,4 +153,16 @@ test("a deleted chat keeps nothing open", () => {
 
 test("code points are counted, also of halves that stand alone", () => {
   assert.deepEqual(["", "a", "🌍", "a🌍b", "\ud83c", "\udf0d"].map(points), [0, 1, 1, 3, 1, 1]);
+});
+
+test("a turn waits for another only where one before it is not over", () => {
+  const chat = fold([snapshot(), prompted(1), prompted(2)]);
+  assert.deepEqual(chat.turns.map((turn) => waits(chat, turn)), [false, true]);
+  const over = fold([{ type: "streaming", turn: 1, status: "Working…" }, { type: "completed", turn: 1, message: "x", outcome: "ok" }], chat);
+  assert.deepEqual(over.turns.map((turn) => waits(over, turn)), [false, false]);
+});
+
+test("a message that waits for the connection stays through snapshots", () => {
+  const chat = fold([snapshot(), { type: "local_sending", key: "k", text: "p" }, { type: "local_waiting", key: "k" }, snapshot([prompted(1)])]);
+  assert.deepEqual(chat.unsent, [{ key: "k", text: "p", state: "waiting" }]);
 });

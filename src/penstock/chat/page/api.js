@@ -1,6 +1,6 @@
 // The gateway's REST addresses, as docs/gateway-api.md has them.
 
-import { unreachable } from "./words.js";
+import { sentence, unreachable } from "./words.js";
 
 /** An answer from 400 on, or none (`status` 0, `code` "offline"). */
 export class Refused extends Error {
@@ -14,11 +14,6 @@ export class Refused extends Error {
     const sentences = [this.what, this.expected && `Expected: ${this.expected}`, this.wayOut];
     return sentences.filter(Boolean).map((it) => sentence(it)).join(" ");
   }
-}
-
-function sentence(text) {
-  const upper = text[0].toUpperCase() + text.slice(1);
-  return /[.!?…]$/.test(upper) ? upper : `${upper}.`;
 }
 
 const listeners = new Set();
@@ -50,7 +45,9 @@ const of = (id) => `/api/chats/${encodeURIComponent(id)}`;
 
 export const api = {
   login: (body) => ask("POST", "/api/login", body),
-  logout: () => ask("POST", "/api/logout", {}),
+  logout: (everywhere = false) => ask("POST", "/api/logout", everywhere ? { everywhere } : {}),
+  browsers: async () => (await ask("GET", "/api/browsers")).browsers,
+  dismiss: (id) => ask("DELETE", `/api/browsers/${encodeURIComponent(id)}`, {}),
   link: () => ask("POST", "/api/link", {}),
   about: () => ask("GET", "/api/about"),
   agents: async () => (await ask("GET", "/api/agents")).agents,

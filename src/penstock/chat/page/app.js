@@ -74,7 +74,8 @@ document.addEventListener("keydown", (event) => {
   if (document.querySelector("dialog[open]")) return;
   const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
   const elsewhere = typing && !typing.closest(".composer"); // there Esc is the field's own
-  const act = event.altKey ? ALT[event.code] : event.key === "Escape" ? !elsewhere && escape : !typing && PLAIN[event.key];
+  const plain = /^[1-9]$/.test(event.key) ? choose : PLAIN[event.key];
+  const act = event.altKey ? ALT[event.code] : event.key === "Escape" ? !elsewhere && escape : !typing && plain;
   if (act) act(event);
 });
 
@@ -89,6 +90,11 @@ const PLAIN = {
   "?": (event) => (event.preventDefault(), openDialog({ kind: "help" })),
   "/": (event) => (event.preventDefault(), focusComposer()),
 };
+
+/** Choose the answer with this number, if a question is there. */
+function choose(event) {
+  document.querySelectorAll(".hint .options button")[Number(event.key) - 1]?.click();
+}
 
 function escape() {
   if (state.drawer) return set({ drawer: false });

@@ -95,8 +95,9 @@ export async function signIn(text) {
   await load();
 }
 
-export async function signOut() {
-  await api.logout();
+/** Sign out this browser, or all that there are. */
+export async function signOut({ everywhere = false } = {}) {
+  await api.logout(everywhere);
   leave();
   set({ signedIn: false, chats: null, dialog: null });
 }
@@ -141,7 +142,7 @@ export async function refresh() {
     listed(await api.chats());
     outbox.wake();
     if (state.trouble) set({ trouble: "" });
-    if (state.route.page === "home" && !state.workspaces) await loadWorkspaces();
+    if (state.route.page === "home") await loadChoices();
   } catch (error) {
     if (error.status !== 401 && error.status !== 0) set({ trouble: error.words });
   }
@@ -228,7 +229,7 @@ function arrive() {
   if (route.id && state.viewing === null && state.signedIn) open(route.id);
   if (state.chats) markSeen();
   set({});
-  if (route.page === "home" && state.signedIn) loadWorkspaces();
+  if (route.page === "home" && state.signedIn) loadChoices();
 }
 
 /** The list has all chats; one that was made elsewhere a moment ago is in it once it is asked for again. */
@@ -265,11 +266,14 @@ export function step(by) {
 
 // --- what is done ---
 
-export async function loadWorkspaces() {
+/** Load what a new chat can be made of: both may have changed while nobody looked. */
+async function loadChoices() {
   try {
-    set({ workspaces: await api.workspaces() });
+    const [workspaces, agents] = await Promise.all([api.workspaces(), api.agents()]);
+    const same = JSON.stringify([workspaces, agents]) === JSON.stringify([state.workspaces, state.agents]);
+    if (!same) set({ workspaces, agents });
   } catch (error) {
-    if (error.status !== 401) set({ trouble: error.words });
+    if (error.status !== 401 && !state.workspaces) set({ trouble: error.words });
   }
 }
 
@@ -301,6 +305,7 @@ async function trust(path) {
     openDialog({ kind: "trust", path, close });
   });
   if (trusted) await api.trust(path);
+  if (trusted) loadChoices();
   return trusted;
 }
 

@@ -6,7 +6,7 @@ import { outbox } from "./outbox.js";
 import { EMPTY, reduce, THINKING } from "./reducer.js";
 import { ChatStream } from "./stream.js";
 import { harmless, line } from "./text.js";
-import { outcomeWords } from "./words.js";
+import { askWords, outcomeWords } from "./words.js";
 
 const LATE_MS = 3000; // a cut this short is not worth a word
 const MAX_SAID = 1500; // characters of a reply that are read out; the rest is there to be read
@@ -97,7 +97,7 @@ export class Viewing {
   }
 
   #announce(frame) {
-    if (frame.type === "streaming" && frame.hint) sayNow(`The agent asks: ${line(frame.hint.text)}`);
+    if (frame.type === "streaming" && frame.hint) sayNow(`${askWords(frame.hint.ask)}: ${line(frame.hint.text)}`);
     else if (frame.type === "streaming") saySoon(line(frame.status));
     else if (frame.type === "thinking") saySoon(THINKING);
     else if (frame.type === "final_message_start") saySoon("Writing the reply…");

@@ -5,6 +5,12 @@ import { line } from "./text.js";
 const LOOPBACK = /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/;
 const SURE = 3; // attempts after which a server of this machine does not run; a line elsewhere may only be bad
 
+/** A text that begins and ends as a sentence does. */
+export function sentence(text) {
+  const upper = text.slice(0, 1).toUpperCase() + text.slice(1);
+  return /[.!?…]$/.test(upper) ? upper : `${upper}.`;
+}
+
 /** Whether the page comes from this machine, so that no network is between. */
 export const isLocal = (host) => LOOPBACK.test(host);
 
@@ -82,11 +88,33 @@ export function allowWords(value, agent) {
   return ALLOW.find((it) => it.value === value)?.words ?? "";
 }
 
+const ASKS = {
+  command: "The agent asks to run a command",
+  edit: "The agent asks to change a file",
+  outside: "The agent asks to leave its directory",
+  network: "The agent asks to use the network",
+  tool: "The agent asks to use a tool",
+  choice: "The agent asks you to choose",
+};
+
+/** What a question asks for. */
+export const askWords = (ask) => ASKS[ask] ?? "The agent asks";
+
+/** What the field invites to, where a question waits. */
+export function answerPlaceholder({ options, free_text: freely }) {
+  if (!options?.length) return "Your answer";
+  return freely ? "Choose above, or write what to do instead" : "Choose above, or write the number of an answer";
+}
+
+export const LATE_ANSWER = "The question was already answered, in another tab or by somebody else. Your answer was not sent.";
+export const EARLY_TEXT = "The agent asked this while you were writing. Press Enter again to give your text as the answer, or choose above.";
+
 export const SHORTCUTS = [
   ["Enter", "Send the message"],
   ["Shift + Enter", "New line"],
   ["Esc", "Stop the agent"],
   ["/", "Write a message"],
+  ["1 2 3", "Choose an answer, outside of a field"],
   ["Alt + N", "New chat"],
   ["Alt + ↑ ↓", "Chat above, chat below"],
   ["Alt + End", "Jump to the latest"],

@@ -1,15 +1,17 @@
 // A chat: its thread, and where the next message is written.
 
+import { answerOf, optionOf } from "../answers.js";
 import { api, newKey } from "../api.js";
 import { asked, running, waits } from "../reducer.js";
 import { outbox } from "../outbox.js";
 import { Stick } from "../scroll.js";
 import { agentOf, chatOf, openDialog, useThread } from "../state.js";
 import { base, day, line } from "../text.js";
-import { Coded, html, Icon, Menu, useEffect, useKeptFocus, useLayoutEffect, useRef, useState } from "../ui.js";
+import { Coded, html, Icon, Menu, useEffect, useKeptFocus, useLayoutEffect, useRef, useState, Wrong } from "../ui.js";
 import { listenForCopies } from "../markdown.js";
-import { allowLabel, cutWords } from "../words.js";
+import { allowLabel, answerPlaceholder, cutWords, EARLY_TEXT } from "../words.js";
 import { Composer } from "./composer.js";
+import { giveAnswer } from "./hint.js";
 import { Missing } from "./states.js";
 import { TurnView, Unsent } from "./turn.js";
 
@@ -81,6 +83,7 @@ function Thread({ viewing, chat, app }) {
     outbox.send(viewing.id, newKey(), text);
     return true;
   };
+  const [note, setNote, answer] = useAnswer(viewing, question, send);
   const write = (text) => setGiven({ text });
   const again = (it) => outbox.send(viewing.id, it.key, it.text);
   const edit = (it) => {
@@ -102,7 +105,7 @@ function Thread({ viewing, chat, app }) {
           begins(thread.turns, place) && html`<h2 class="day" key=${`day ${turn.turn}`}>${day(turn.asked_at)}</h2>`,
           html`<${TurnView} key=${turn.turn} chat=${viewing.id} turn=${turn} waits=${waits(thread, turn)}
             last=${turn.turn === last} far=${place < thread.turns.length - NEAR_TURNS}
-            question=${question?.turn === turn ? question.hint : null} onEdit=${write} onSend=${send} />`,
+            question=${question?.turn === turn ? question.hint : null} onEdit=${write} onSend=${send} onLate=${setNote} />`,
         ])}
         ${thread.unsent.map((it) => html`<${Unsent} key=${it.key} it=${it} onAgain=${again} onEdit=${edit} />`)}
       </div>
@@ -112,9 +115,53 @@ function Thread({ viewing, chat, app }) {
           name="down" />Latest</button>`}
       ${viewing.late && html`<${Cut} attempts=${viewing.attempts} />`}
       <${Composer} draft=${viewing.id} label=${`Message to ${agent}`}
-          placeholder=${question ? "Answer, or say something else" : `Message ${agent}`}
-        maxBytes=${app.about.max_prompt_bytes} onSend=${send} onStop=${now ? stop : null} text=${given} />
+          placeholder=${placeholder(question, agent)} maxBytes=${app.about.max_prompt_bytes} onSend=${answer}
+          onStop=${now ? stop : null} text=${given}>
+        <${Wrong}>${note}<//>
+      <//>
     </div>`;
+}
+
+function placeholder(question, agent) {
+  if (!question) return `Message ${agent}`;
+  return isOpen(question) ? answerPlaceholder(question.hint) : "Answer, or say something else";
+}
+
+/** Whether the turn waits for the answer; else it ended with the question, and any message goes on. */
+const isOpen = (question) => question.turn.state !== "completed";
+
+/** What the composer's text does while a question is there: [a note on it, set the note, take the text]. */
+function useAnswer(viewing, question, send) {
+  const [note, setNote] = useState("");
+  const [early, busy] = [useRef(null), useRef(false)];
+  const hint = question?.hint;
+  // What was being written when the question came was not meant for it.
+  useLayoutEffect(() => {
+    early.current = hint && document.querySelector(".composer textarea").value.trim() ? hint.id : null;
+  }, [hint?.id]);
+  const take = async (text) => {
+    setNote("");
+    const option = hint && optionOf(hint, text);
+    if (!hint || (!isOpen(question) && !option)) return send(text);
+    if (early.current === hint.id) {
+      early.current = null;
+      setNote(EARLY_TEXT);
+      return false;
+    }
+    const { answer, why = "" } = answerOf(hint, text);
+    setNote(why);
+    if (why || busy.current) return false;
+    busy.current = true;
+    try {
+      return await giveAnswer(viewing.id, hint, answer, setNote);
+    } catch (error) {
+      setNote(error.words ?? String(error));
+      return false;
+    } finally {
+      busy.current = false;
+    }
+  };
+  return [note, setNote, take];
 }
 
 function Cut({ attempts }) {
@@ -122,9 +169,10 @@ function Cut({ attempts }) {
   return html`<p class="banner" role="status"><${Coded} text=${words} /> Nothing is lost meanwhile.</p>`;
 }
 
-/** Whether a day begins with this turn. */
+/** Whether a day begins with this turn. A thread that begins today needs no word of it. */
 function begins(turns, place) {
-  return place === 0 || day(turns[place].asked_at) !== day(turns[place - 1].asked_at);
+  const before = place ? day(turns[place - 1].asked_at) : "Today";
+  return day(turns[place].asked_at) !== before;
 }
 
 function Empty({ agent, chat }) {

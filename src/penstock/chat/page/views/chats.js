@@ -38,6 +38,7 @@ export function Chats({ app }) {
   const shown = wanted ? all.filter((chat) => `${chat.title} ${chat.agent} ${chat.cwd}`.toLowerCase().includes(wanted)) : all;
   const items = [
     { label: "Link for another device", act: () => openDialog({ kind: "link" }) },
+    { label: "Signed-in browsers", act: () => openDialog({ kind: "browsers" }) },
     { label: "Keyboard shortcuts", act: () => openDialog({ kind: "help" }) },
     { label: "Sign out", act: () => signOut().catch(() => {}) },
   ];

@@ -1,8 +1,8 @@
 // The dialogs.
 
 import { api } from "../api.js";
-import { agentOf, changeChat, chatOf, closeDialog, deleteChat } from "../state.js";
-import { line } from "../text.js";
+import { agentOf, changeChat, chatOf, closeDialog, deleteChat, signOut } from "../state.js";
+import { ago, line } from "../text.js";
 import { CopyButton, Dialog, html, useAct, useEffect, useState, Wrong } from "../ui.js";
 import { ALLOW, allowLabel, allowWords, SHORTCUTS } from "../words.js";
 
@@ -11,7 +11,7 @@ export function Dialogs({ app }) {
   if (!dialog) return null;
   const chat = dialog.id && chatOf(dialog.id);
   if (dialog.id && !chat) return null;
-  const View = { settings: Settings, heartbeat: Heartbeat, delete: Delete, link: Link, help: Help, trust: Trust }[dialog.kind];
+  const View = VIEWS[dialog.kind];
   return html`<${View} key=${dialog.kind} chat=${chat} dialog=${dialog} />`;
 }
 
@@ -129,6 +129,27 @@ function Link() {
   <//>`;
 }
 
+function Browsers() {
+  const [browsers, setBrowsers] = useState(null);
+  const [busy, error, run] = useAct();
+  const load = async () => setBrowsers(await api.browsers());
+  useEffect(() => {
+    run(load);
+  }, []);
+  const dismiss = (id) => run(async () => (await api.dismiss(id), load()));
+  return html`<${Dialog} title="Signed-in browsers" name="browsers" onClose=${closeDialog}>
+    <p>Each of these can do what you can. One that is signed out needs a new link.</p>
+    <ul class="browsers">${(browsers ?? []).map((it) => html`<li key=${it.id}>
+      <span><bdi>${line(it.name)}</bdi><small>${it.current ? "this browser" : `last used ${ago(it.used_at)}`}</small></span>
+      <button type="button" class="button" disabled=${busy} aria-label=${`Sign out ${line(it.name)}`}
+        onClick=${() => (it.current ? run(() => signOut()) : dismiss(it.id))}>Sign out</button></li>`)}
+    </ul>
+    <${Wrong}>${error}<//>
+    <footer class="dialog-buttons"><button type="button" class="button danger" disabled=${busy}
+        onClick=${() => run(() => signOut({ everywhere: true }))}>Sign out everywhere</button></footer>
+  <//>`;
+}
+
 function Help() {
   const drawn = (key) => (key === "+" ? " + " : html`<kbd>${key}</kbd> `);
   return html`<${Dialog} title="Keyboard shortcuts" name="help" onClose=${closeDialog}>
@@ -137,3 +158,7 @@ function Help() {
     </dl>
   <//>`;
 }
+
+const VIEWS = {
+  settings: Settings, heartbeat: Heartbeat, delete: Delete, link: Link, browsers: Browsers, help: Help, trust: Trust,
+};

@@ -3,13 +3,15 @@
 import { keepFacts, keptFacts } from "../keeping.js";
 import { startChat } from "../state.js";
 import { base, line } from "../text.js";
-import { Choice, CopyButton, html, useAct, useEffect, useState, Wrong } from "../ui.js";
-import { ALLOW, allowLabel, allowWords } from "../words.js";
+import { Choice, Coded, CopyButton, html, useAct, useEffect, useState, Wrong } from "../ui.js";
+import { ALLOW, allowLabel, allowWords, sentence } from "../words.js";
 import { Composer } from "./composer.js";
 import { Loading, Missing } from "./states.js";
 
 const LAST = "penstock.last"; // what was chosen for the last new chat
 const OTHER = "\0other";
+
+const canStart = (agent) => agent.available ?? agent.installed;
 
 /** The directories to choose from, the last used first: each once. */
 function places(workspaces) {
@@ -22,17 +24,19 @@ export function NewChat({ app }) {
   const [other, setOther] = useState("");
   const [model, setModel] = useState("");
   const [busy, error, run] = useAct();
-  const installed = app.agents.filter((agent) => agent.installed);
-  const missing = app.agents.filter((agent) => !agent.installed);
-  const known = (name) => installed.some((agent) => agent.name === name);
-  const agent = [chosen.agent, app.about.default_agent, installed[0]?.name].find(known);
+  const ready = app.agents.filter(canStart);
+  const blocked = app.agents.filter((agent) => !canStart(agent) && agent.reason);
+  const missing = app.agents.filter((agent) => !canStart(agent) && !agent.reason);
+  const known = (name) => ready.some((agent) => agent.name === name);
+  const agent = [chosen.agent, app.about.default_agent, ready[0]?.name].find(known);
   const dirs = places(app.workspaces);
   const cwd = chosen.cwd === OTHER || dirs.some((it) => it.path === chosen.cwd) ? chosen.cwd : (dirs[0]?.path ?? OTHER);
   const allow = ALLOW.some((it) => it.value === chosen.allow) ? chosen.allow : "default";
   const choose = (change) => setChosen({ ...chosen, ...change });
   useEffect(() => {
-    keepFacts(LAST, { agent, allow, cwd: cwd === OTHER ? undefined : cwd });
+    if (agent) keepFacts(LAST, { agent, allow, cwd: cwd === OTHER ? undefined : cwd });
   }, [agent, cwd, allow]);
+  useEffect(() => setModel(""), [agent]); // the model of one agent is none of another's
 
   const path = cwd === OTHER ? other.trim() : cwd;
   const send = async (text) => {
@@ -40,8 +44,8 @@ export function NewChat({ app }) {
     return (await run(() => startChat(chat, text))) === true;
   };
   if (!app.workspaces) return app.trouble ? html`<${Missing} title="Something went wrong" words=${app.trouble} />` : html`<${Loading} />`;
-  if (!installed.length) return html`<${NoAgent} agents=${missing} />`;
-  const facts = installed.find((it) => it.name === agent);
+  if (!ready.length) return html`<${NoAgent} missing=${missing} blocked=${blocked} />`;
+  const facts = ready.find((it) => it.name === agent);
   return html`<section class="start" aria-labelledby="start-title">
     <h1 id="start-title">What would you like to do?</h1>
     <${Composer} draft="new" label="First message" placeholder=${`Message ${line(agent)}`}
@@ -49,14 +53,12 @@ export function NewChat({ app }) {
       busy=${busy || !path}>
       <div class="choices" role="group" aria-label="For this chat">
         <${Choice} label="Agent" value=${agent} onChange=${(value) => choose({ agent: value })}
-          options=${installed.map((it) => ({ value: it.name, label: line(it.name) }))} />
+          options=${[...ready, ...blocked].map((it) => ({ value: it.name, label: line(it.name), disabled: !canStart(it) }))} />
         <${Choice} label="Directory" value=${cwd} onChange=${(value) => choose({ cwd: value })}
           options=${[...dirs.map((it) => ({ value: it.path, label: short(it.path, dirs) })), { value: OTHER, label: "Another directory…" }]} />
         <${Choice} label="Permissions" value=${allow} onChange=${(value) => choose({ allow: value })}
             options=${ALLOW.map(({ value }) => ({ value, label: allowLabel(value, facts) }))} />
-        <label class="choice model"><span class="offscreen">Model</span>
-          <input value=${model} placeholder="Model: its own" spellcheck=${false} autocapitalize="off"
-              onInput=${(event) => setModel(event.target.value)} /></label>
+        <${Model} models=${facts.models} value=${model} onChange=${setModel} />
       </div>
       ${cwd === OTHER && html`<label class="other"><span>Its path</span>
         <input value=${other} placeholder=${app.workspaces?.roots[0]?.path ?? "/"} spellcheck=${false}
@@ -65,8 +67,26 @@ export function NewChat({ app }) {
     <${Wrong}>${error}<//>
     <p class="start-note">${allowWords(allow, facts)}${cwd !== OTHER && html` It works in <bdi
         class="path">${line(path)}</bdi>.`}</p>
+    ${blocked.length > 0 && html`<${Blocked} agents=${blocked} />`}
     ${missing.length > 0 && html`<${Installable} agents=${missing} />`}
   </section>`;
+}
+
+/** The model: one of those that the agent lists, or a name; without one the agent chooses. */
+function Model({ models, value, onChange }) {
+  if (models?.length) {
+    return html`<${Choice} label="Model" value=${value || models[0]} onChange=${onChange}
+      options=${models.map((name) => ({ value: name, label: line(name) }))} />`;
+  }
+  return html`<label class="choice model"><span class="offscreen">Model</span>
+    <input value=${value} placeholder="Model: its own" spellcheck=${false} autocapitalize="off"
+        onInput=${(event) => onChange(event.target.value)} /></label>`;
+}
+
+/** The agents that are there and cannot be started yet, and why. */
+function Blocked({ agents }) {
+  return html`<dl class="how-to blocked">${agents.map((it) => html`<div key=${it.name}>
+    <dt><bdi>${line(it.name)}</bdi></dt><dd><span><${Coded} text=${sentence(line(it.reason))} /></span></dd></div>`)}</dl>`;
 }
 
 /** A directory by its name, or by all of its path where another one is called the same. */
@@ -86,8 +106,10 @@ function HowTo({ agents }) {
         label=${`Copy how to install ${line(it.name)}`} />` : "Its program is not on this machine"}</dd></div>`)}</dl>`;
 }
 
-function NoAgent({ agents }) {
-  return html`<section class="start"><h1>No agent is installed</h1>
-    <p>Penstock drives the coding agents of this machine. Install one, sign in to it once in a terminal, and load this page again.</p>
-    <${HowTo} agents=${agents} /></section>`;
+function NoAgent({ missing, blocked }) {
+  return html`<section class="start"><h1>${blocked.length ? "No agent can be started yet" : "No agent is installed"}</h1>
+    <p>Penstock runs the coding agents of this machine. Install one and sign in to it once in a terminal; this page then
+      shows it by itself.</p>
+    ${blocked.length > 0 && html`<${Blocked} agents=${blocked} />`}
+    <${HowTo} agents=${missing} /></section>`;
 }

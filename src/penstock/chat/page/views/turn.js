@@ -18,7 +18,7 @@ export class TurnView extends Component {
     return ["turn", "last", "far", "question", "waits"].some((name) => next[name] !== this.props[name]);
   }
 
-  render({ chat, turn, waits, question, last, far, onEdit, onSend }) {
+  render({ chat, turn, waits, question, last, far, onEdit, onSend, onLate }) {
     const done = turn.state === "completed";
     const text = done ? turn.message : turn.reply;
     const words = done ? outcomeWords(turn) : "";
@@ -32,7 +32,7 @@ export class TurnView extends Component {
         ${text ? html`<${Markdown} text=${text} growing=${!done} cut=${done && turn.outcome !== "ok"} />` : null}
         ${!done && turn.status && !question && html`<p class="status"><span
             class="flow"></span><bdi>${line(turn.status)}</bdi></p>`}
-        ${question && html`<${Hint} key=${question.id} chat=${chat} hint=${question} ended=${done} />`}
+        ${question && html`<${Hint} key=${question.id} chat=${chat} hint=${question} ended=${done} onLate=${onLate} />`}
         ${words && html`<p class="outcome" data-outcome=${turn.outcome}><bdi><${Coded} text=${words} /></bdi></p>`}
         ${done && html`<${Facts} chat=${chat} turn=${turn} last=${last} onEdit=${onEdit} onSend=${onSend} />`}
       </div>`}

@@ -1,0 +1,34 @@
+// What a person's words mean as the answer to a question of the agent.
+
+const ALLOW_ONCE = ["allow_once"];
+const ALLOW_ALWAYS = ["allow_always"];
+const REJECT = ["reject_once", "reject_always"];
+const WORDS = {
+  y: ALLOW_ONCE, yes: ALLOW_ONCE, a: ALLOW_ALWAYS, always: ALLOW_ALWAYS, n: REJECT, no: REJECT,
+};
+
+/** The option that the words name: by its label or id, by its number from 1, or by yes, no and always; or undefined. */
+export function optionOf({ options = [] }, text) {
+  const word = plain(text);
+  const number = /^\d+$/.test(word) ? options[Number(word) - 1] : undefined;
+  const kinds = Object.hasOwn(WORDS, word) ? WORDS[word] : [];
+  return (
+    options.find((it) => plain(it.label) === word || it.id === text.trim()) ??
+    number ??
+    kinds.map((kind) => options.find((it) => it.kind === kind)).find(Boolean)
+  );
+}
+
+/** What to send as the answer: {answer}, or {why} the words are none. */
+export function answerOf(question, text) {
+  const option = optionOf(question, text);
+  if (option) return { answer: option.id };
+  if (question.free_text || !question.options?.length) return { answer: text.trim() };
+  const numbers = question.options.length > 1 ? `1 to ${question.options.length}` : "1";
+  return { why: `This question takes only the answers above: press one, or write its number (${numbers}) or its words.` };
+}
+
+/** Words as they are compared: without case, marks and spaces that nobody would type the same twice. */
+function plain(text) {
+  return text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim();
+}

@@ -1,0 +1,88 @@
+// Messages on their way, however bad the line is.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Outbox } from "../../../src/penstock/chat/page/outbox.js";
+
+const settle = () => new Promise((done) => setImmediate(done));
+const status = (number) => Object.assign(new Error(), { status: number, words: `Answer ${number}.` });
+
+/** An outbox on a line that answers as `answers` say, one after another: a turn, or the status of an error. */
+function outbox(answers, stored = { text: "" }) {
+  const [sent, waits, frames] = [[], [], []];
+  const prompt = async (chat, text, key) => {
+    sent.push([chat, text, key]);
+    const answer = answers.length > 1 ? answers.shift() : answers[0];
+    if (answer instanceof Error) throw answer;
+    return answer;
+  };
+  const wait = (ms) => (waits.push(ms), settle());
+  const keep = (_, text) => (stored.text = text);
+  const box = new Outbox({ prompt, wait, keep, kept: () => stored.text });
+  box.watch("c", (frame) => frames.push(frame));
+  return { box, sent, waits, frames, stored };
+}
+
+test("a message is sent until the server has it, with one key, and waits longer each time up to a bound", async () => {
+  const down = [0, 502, 503, 504];
+  const { box, sent, waits, frames, stored } = outbox([...Array.from({ length: 40 }, (_, n) => status(down[n % 4])), 7]);
+  box.send("c", "k", "hello");
+  while (stored.text) await settle();
+  assert.equal(sent.length, 41);
+  assert.deepEqual(new Set(sent.map(String)), new Set(["c,hello,k"]));
+  assert.ok(waits.every((ms) => ms <= 15_000) && waits.at(-1) > 5000);
+  assert.deepEqual(frames.map((frame) => frame.type), ["local_sending", "local_waiting", "local_accepted"]);
+  assert.equal(frames.at(-1).turn, 7);
+});
+
+test("messages of a chat are sent in order, each after the one before was taken", async () => {
+  const { box, sent, frames } = outbox([status(0), 1, 2, 3]);
+  for (const key of ["a", "b", "c"]) box.send("c", key, key);
+  while (frames.filter((frame) => frame.type === "local_accepted").length < 3) await settle();
+  assert.deepEqual(sent.map(([, text]) => text), ["a", "a", "b", "c"]);
+});
+
+test("what the server does not take fails with its words, and does not hold up the next", async () => {
+  const { box, frames, stored } = outbox([status(429), 2]);
+  box.send("c", "a", "a");
+  box.send("c", "b", "b");
+  await settle();
+  assert.deepEqual(frames.filter(({ type }) => type === "local_failed"), [{ type: "local_failed", key: "a", why: "Answer 429." }]);
+  assert.deepEqual(box.of("c").map(({ key, state }) => [key, state]), [["a", "failed"]]);
+  const again = outbox([5], { text: stored.text });
+  again.box.wake();
+  await settle();
+  assert.deepEqual(again.sent, [], "what failed waits for a person after a reload too");
+  again.box.send("c", "a", "a");
+  await settle();
+  assert.deepEqual(again.box.of("c"), []);
+});
+
+test("a reload sends what was on its way, once somebody is signed in", async () => {
+  const stored = { text: "" };
+  const before = outbox([status(401)], stored);
+  before.box.send("c", "k", "hello");
+  await settle();
+  assert.equal(before.sent.length, 1, "nobody is signed in: it is not asked again and again");
+  const after = outbox([3], { text: stored.text });
+  await settle();
+  assert.deepEqual(after.sent, []);
+  assert.equal(after.box.of("c")[0].text, "hello");
+  after.box.wake();
+  await settle();
+  assert.deepEqual([after.sent.length, after.box.of("c")], [1, []]);
+});
+
+test("a message that is taken back, or whose chat is gone, is not sent any more", async () => {
+  const { box, sent } = outbox([status(0)]);
+  box.send("c", "k", "hello");
+  box.send("d", "l", "hello");
+  await settle();
+  box.drop("k");
+  box.forget("d");
+  await settle();
+  const { length } = sent;
+  for (let n = 0; n < 5; n++) await settle();
+  assert.equal(sent.length, length);
+});
