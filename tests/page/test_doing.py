@@ -73,7 +73,8 @@ def test_a_question_that_the_agent_waits_for(at: Open, answer: str, id: str) -> 
     thread.say("permission")
     hint = thread.turn(1).locator(".hint")
     expect(hint).to_contain_text("Remove all")
-    expect(hint.get_by_role("button")).to_have_text(["Yes, once", "Always", "No"])
+    for button, name in zip(hint.get_by_role("button").all(), ["Yes, once", "Always", "No"], strict=True):
+        expect(button).to_have_accessible_name(name)
     hint.get_by_role("button", name=answer, exact=True).click()
     thread.ended(1)
     expect(thread.reply(1)).to_have_text(f"asked: {id}")

@@ -386,3 +386,88 @@ def test_plain_words(at: Open, devices: Callable[..., Device], server: Server) -
     thread.page.get_by_role("link", name="New chat", exact=True).click()
     expect(thread.page.get_by_role("heading", name="What would you like to do?")).to_be_visible()
     expect(thread.page.locator(".start-note")).not_to_contain_text("needs your word")
+
+
+# --- answers ---
+
+
+@pytest.mark.parametrize(("typed", "id"), [("yes, once", "once"), ("y", "once"), ("2", "always"), ("No", "never")])
+def test_the_composer_answers(at: Open, typed: str, id: str) -> None:
+    """Words in the composer are the answer to the question that the turn waits with: no message, and no other turn."""
+    thread = at("peer")
+    thread.say("permission")
+    hint = thread.turn(1).locator(".hint")
+    expect(hint.get_by_role("heading")).to_have_text("The agent asks to change a file")
+    thread.say(typed)
+    thread.ended(1)
+    expect(thread.reply(1)).to_have_text(f"asked: {id}")
+    expect(thread.page.locator(".turn")).to_have_count(1)
+    expect(thread.composer).to_have_value("")
+
+
+def test_words_that_are_no_answer_stay(at: Open) -> None:
+    """Where the agent takes no words of one's own, the page says so, and the words are still there."""
+    thread = at("peer")
+    thread.say("permission")
+    expect(thread.turn(1).locator(".hint")).to_be_visible()
+    thread.say("only those of last year")
+    expect(thread.page.locator(".composer").get_by_role("alert")).to_contain_text("takes only the answers above")
+    expect(thread.composer).to_have_value("only those of last year")
+    expect(thread.page.locator(".turn")).to_have_count(1)
+    thread.say("n")
+    thread.ended(1)
+    expect(thread.page.locator(".composer").get_by_role("alert")).to_have_count(0)
+
+
+def test_what_was_being_written_answers_nothing(at: Open, server: Server) -> None:
+    """A text that was begun before the question came is no answer to it until Enter is pressed once more."""
+    thread = at("peer")
+    thread.composer.fill("y")
+    server.prompt(thread.chat, "permission")
+    expect(thread.turn(1).locator(".hint")).to_be_visible()
+    thread.composer.press("Enter")
+    note = thread.page.locator(".composer").get_by_role("alert")
+    expect(note).to_contain_text("while you were writing")
+    expect(thread.composer).to_have_value("y")
+    thread.runs(1)
+    thread.composer.press("Enter")
+    thread.ended(1)
+    expect(thread.reply(1)).to_have_text("asked: once")
+    expect(note).to_have_count(0)
+
+
+def test_numbers_are_keys(at: Open) -> None:
+    """Outside of a field, a number presses the answer that has it; the answers stand in one order, by what they do."""
+    thread = at("peer")
+    thread.say("permission")
+    buttons = thread.turn(1).locator(".hint").get_by_role("button")
+    expect(buttons).to_have_count(3)
+    kinds = buttons.evaluate_all("all => all.map((it) => [it.dataset.kind, it.classList.contains('primary')])")
+    assert kinds == [["allow_once", True], ["allow_always", False], ["reject_once", False]]
+    thread.scroller.focus()
+    thread.page.keyboard.press("3")
+    thread.ended(1)
+    expect(thread.reply(1)).to_have_text("asked: never")
+
+
+def test_two_tabs_answer_one_question(at: Open, server: Server) -> None:
+    """The tab whose answer comes second says that the question was answered; so does its composer."""
+    first = at("peer")
+    first.device.allow(re.compile("status of 409"))
+    second = Thread(first.device, server).go(first.chat)
+    first.say("permission")
+    held: list[Route] = []
+    second.page.route("**/hints", lambda route: held.append(route))
+    second.turn(1).get_by_role("button", name="No", exact=True).click()
+    for _ in range(100):
+        if held:
+            break
+        second.page.wait_for_timeout(50)
+    first.turn(1).get_by_role("button", name="Yes, once").click()
+    first.ended(1)
+    second.ended(1)
+    held[0].continue_()
+    expect(second.page.locator(".composer").get_by_role("alert")).to_contain_text("already answered")
+    expect(second.reply(1)).to_have_text("asked: once")
+    second.say("hello")
+    expect(second.page.locator(".composer").get_by_role("alert")).to_have_count(0)

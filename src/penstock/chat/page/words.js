@@ -103,7 +103,7 @@ export const askWords = (ask) => ASKS[ask] ?? "The agent asks";
 /** What the field invites to, where a question waits. */
 export function answerPlaceholder({ options, free_text: freely }) {
   if (!options?.length) return "Your answer";
-  return freely ? "Choose above, or write what to do instead" : "Choose above, or write the number of an answer";
+  return freely ? "Choose above, or write what to do instead" : "Choose above, or write its number";
 }
 
 export const LATE_ANSWER = "The question was already answered, in another tab or by somebody else. Your answer was not sent.";

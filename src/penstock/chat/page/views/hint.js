@@ -33,8 +33,7 @@ export function Hint({ chat, hint, ended, onLate }) {
     if ((await run(() => giveAnswer(chat, hint, option.id, onLate))) !== true) setGiven("");
   };
   const what = line(hint.title);
-  // A line of the text that is what it is about stands in a box of its own.
-  const text = harmless(hint.text).split("\n").filter((it) => !what || line(it) !== what).join("\n").trim();
+  const text = without(harmless(hint.text), what);
   return html`<section class="hint" aria-label="The agent asks" data-hint=${hint.id}>
     <h3>${ended ? "Your answer" : askWords(hint.ask)}</h3>
     ${!ended && text && html`<p class="hint-text" dir="auto">${text}</p>`}
@@ -48,6 +47,13 @@ export function Hint({ chat, hint, ended, onLate }) {
     ${given && !busy && html`<p class="status"><span class="flow"></span>Your answer is on its way…</p>`}
     <${Wrong}>${error}<//>
   </section>`;
+}
+
+/** A text without what it is about, which has a box of its own: of "bash: npm test" it is "bash". */
+function without(text, what) {
+  if (!what) return text;
+  const rest = (it) => (line(it).endsWith(`: ${what}`) ? line(it).slice(0, -what.length - 2) : it);
+  return text.split("\n").filter((it) => line(it) !== what).map(rest).join("\n").trim();
 }
 
 /** A button, by what it does: `allow_once` is the one to press first, and `allow_always` stands apart. */
