@@ -61,6 +61,11 @@ class Thread:
         """Wait until the page is there."""
         place = self.page.locator(".thread[data-ready=true]") if self.chat else self.page.locator(".start")
         expect(place).to_be_visible(timeout=PATIENCE)
+        self.drawn()
+
+    def drawn(self) -> None:
+        """Wait until no text is still being drawn: a long one takes many tasks."""
+        expect(self.page.locator(".prose[aria-busy]")).to_have_count(0, timeout=PATIENCE)
 
     # --- what is seen ---
 
@@ -130,6 +135,7 @@ class Thread:
         """Wait until a turn is completed."""
         expect(self.turn(number)).to_have_attribute("data-state", "completed", timeout=PATIENCE)
         expect(self.turn(number)).to_have_attribute("data-outcome", outcome)
+        self.drawn()
 
     def runs(self, number: int) -> None:
         """Wait until a turn runs."""

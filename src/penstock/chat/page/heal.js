@@ -5,18 +5,29 @@ const MARKER_LINE = /(^|\n)[ \t]*(?:[-=*+_]{1,3}|#{1,6}|>+|\d{1,9}[.)]?|`{1,3}[\
 const HALF_TAG = /<(?:[a-zA-Z/!][^<>\n]*)?$/;
 const HALF_ENTITY = /&(?:#\w*|[a-z]\w*)?$/i;
 const DEFINITION = /(^|\n) {0,3}\[[^\]\n]+\]:[^\n]*$/;
+const MAX_SEGMENT = 4096; // characters; a longer line is no prose, and to look for its marks would take too long
+const MAX_TARGET = 1000; // characters of a link's address
+
 const SEGMENT = /\n[ \t]*\n|\n[ \t]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]|(?<!\\)\|/g;
 
 /** The last block of a growing text, as it can be shown now. */
 export function heal(raw) {
   const fence = CODE_FENCE.exec(raw);
   if (fence) return healFence(raw, fence[1]);
-  let text = raw.replace(/[ \t\n]+$/, "");
+  let text = withoutEnd(raw, " \t\n");
   text = text.replace(MARKER_LINE, "").replace(DEFINITION, "");
   text = withoutTableHead(text);
-  text = text.replace(/[ \t\n\\]+$/, "");
+  text = withoutEnd(text, " \t\n\\");
   const start = segment(text);
+  if (text.length - start > MAX_SEGMENT) return text;
   return text.slice(0, start) + healInline(text.slice(start));
+}
+
+/** A text without these characters at its end. (A pattern would look at each run of them.) */
+function withoutEnd(text, characters) {
+  let end = text.length;
+  while (end && characters.includes(text[end - 1])) end--;
+  return text.slice(0, end);
 }
 
 /** Of an open fence, what may be the half of its end is not shown; nor is a half language. */
@@ -94,6 +105,7 @@ function linkEnd(text, at) {
   if (text[at] !== "(") return null;
   let depth = 0;
   for (let i = at; i < text.length; i++) {
+    if (i > at + MAX_TARGET) return null;
     if (text[i] === "\\") i++;
     else if (text[i] === "\n") return null;
     else if (text[i] === "(") depth++;
@@ -132,8 +144,9 @@ function emphasis(text, at, open) {
 /** End what is open; a mark that nothing follows is left out. */
 function close(text, open) {
   let kept = text;
-  while (open.length && kept.slice(open.at(-1).at).replace(/[*_~\s]/g, "") === "") kept = kept.slice(0, open.pop().at);
-  kept = kept.replace(/\s+$/, "");
+  const words = withoutEnd(text, "*_~ \t\n").length;
+  while (open.length && open.at(-1).at >= words) kept = kept.slice(0, open.pop().at);
+  kept = kept.trimEnd();
   const half = /([*_~])$/.exec(kept); // the first half of a mark that ends something
   const last = open.at(-1);
   if (half && last && last.mark[0] === half[1] && last.at + last.mark.length < kept.length) kept = kept.slice(0, -1);

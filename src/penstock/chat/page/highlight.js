@@ -1,8 +1,11 @@
-// Colours for code, once it is written: loaded when the first block of a language is.
+// Colours for code, once it is written and near the screen: loaded when the first block of a language is.
 
 import DOMPurify from "./vendor/dompurify.js";
+import { spread } from "./spread.js";
 
 const MAX_CHARACTERS = 60_000; // more takes longer than a person waits for colours
+const LONG_LINE = /[^\n]{2000}/; // so does a line that nobody wrote
+const NEAR = "600px 0px"; // so far from what is seen
 
 /** The names that people write → the file that knows the language, and how it is called. */
 const LANGUAGES = {
@@ -46,27 +49,80 @@ async function load(file) {
   return hljs;
 }
 
-/** Colour the code of a `figure.code`, a little later. Its text stays as it is; without the language nothing happens. */
-export async function highlight(figure) {
+/** Colour the code of a `figure.code` once it is near the screen. Its text stays as it is. */
+export function colour(figure) {
   const file = FILE_OF.get(figure.dataset.lang.toLowerCase());
   const code = figure.querySelector("code");
-  if (!file || !code || code.children.length || code.textContent.length > MAX_CHARACTERS) return;
+  if (file && code && !code.children.length && isShort(code.textContent)) watch(figure);
+}
+
+function isShort(text) {
+  return text.length <= MAX_CHARACTERS && !LONG_LINE.test(text);
+}
+
+/** What scrolls → what sees which figures in it are near. */
+const watchers = new WeakMap();
+/** The figures that are near the screen, and have no colours yet. */
+const near = new Set();
+/** Those of them whose grammar is loaded → how each is coloured. */
+const ready = new Map();
+
+function watch(figure) {
+  const root = figure.closest(".thread");
+  const key = root ?? document;
+  if (!watchers.has(key)) {
+    const seen = (entries, watcher) => entries.forEach((entry) => look(entry, watcher));
+    watchers.set(key, new IntersectionObserver(seen, { root, rootMargin: NEAR }));
+  }
+  watchers.get(key).observe(figure);
+}
+
+async function look({ target, isIntersecting }, watcher) {
+  ready.delete(target);
+  if (!isIntersecting) return near.delete(target);
+  near.add(target);
+  const file = FILE_OF.get(target.dataset.lang.toLowerCase());
   try {
     if (!loads.has(file)) loads.set(file, load(file));
     const hljs = await loads.get(file);
-    const text = code.textContent;
-    if (code.children.length || holdsSelection(code)) return;
-    const { value } = hljs.highlight(text, { language: file, ignoreIllegals: true });
-    const spans = { ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"], RETURN_DOM_FRAGMENT: true };
-    const made = DOMPurify.sanitize(value, spans);
-    if (made.textContent === text) code.replaceChildren(made);
+    if (near.has(target)) ready.set(target, { watcher, file, hljs });
+    return spread(painter, true);
   } catch {
-    loads.delete(file); // the line was cut; colours are no reason to trouble a person
+    return loads.delete(file); // the line was cut; colours are no reason to trouble a person
   }
 }
 
-/** A person who selects code keeps the selection, and does without colours. */
-function holdsSelection(code) {
+/** Colours one figure after the other. */
+const painter = {
+  batch: 0,
+  selection: null,
+
+  step(batch) {
+    if (!ready.size) return false;
+    const [figure, { watcher, file, hljs }] = ready.entries().next().value;
+    ready.delete(figure);
+    near.delete(figure);
+    // To ask for the selection lays out the page, so it is asked once for all that is coloured in a task.
+    if (batch !== this.batch) [this.batch, this.selection] = [batch, selected()];
+    const code = figure.querySelector("code");
+    // A person who selects code keeps the selection; it gets its colours when it comes near again.
+    if (!code || this.selection?.containsNode(code, true)) return true;
+    watcher.unobserve(figure);
+    paint(code, file, hljs);
+    return true;
+  },
+};
+
+function selected() {
   const selection = getSelection();
-  return selection && !selection.isCollapsed && selection.containsNode(code, true);
+  return selection && !selection.isCollapsed ? selection : null;
+}
+
+function paint(code, file, hljs) {
+  const text = code.textContent;
+  if (code.children.length || !isShort(text)) return;
+  const { value } = hljs.highlight(text, { language: file, ignoreIllegals: true });
+  const spans = { ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"], RETURN_DOM_FRAGMENT: true };
+  const made = DOMPurify.sanitize(value, spans);
+  if (made.textContent === text) code.replaceChildren(made);
 }

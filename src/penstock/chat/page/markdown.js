@@ -1,235 +1,237 @@
 // Markdown of an agent to the DOM, block by block. A block that is settled is never touched again, so what a person
-// selected in it stays selected; the last one is changed in place while it grows.
+// selected in it stays selected; the last one is changed in place while it grows. A long text takes many tasks.
 
-import DOMPurify from "./vendor/dompurify.js";
-import { Lexer, Marked } from "./vendor/marked.js";
+import { appendCode, drawBlock, drawPlain, element } from "./blocks.js";
 import { heal } from "./heal.js";
-import { highlight, languageName } from "./highlight.js";
-import { copy, harmless } from "./text.js";
+import { colour } from "./highlight.js";
+import { scan } from "./parser.js";
+import { drop, spread } from "./spread.js";
+import { harmless } from "./text.js";
 
-const PURE = {
-  USE_PROFILES: { html: true },
-  FORBID_TAGS: ["img", "picture", "svg", "math", "form", "input", "button", "select", "textarea", "style", "video", "audio",
-    "iframe", "dialog", "template"],
-  FORBID_ATTR: ["style", "class", "id", "name"],
-  // It judges every attribute: none begins with a scheme but these.
-  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|[^a-z]|[a-z+.-]+(?:[^a-z+.:-]|$))/i,
-  // A fragment instead of a trusted string: nothing is parsed again after it was judged.
-  RETURN_DOM_FRAGMENT: true,
-};
+export { listenForCopies } from "./blocks.js";
 
-const SAFE_LINK = /^(?:https?:\/\/|mailto:)/i;
-/** Tags without attributes that people mean when they write them. All other HTML is shown as it was written. */
-const PLAIN_TAGS = /<(\/?(?:b|i|em|strong|u|s|del|ins|mark|small|sub|sup|kbd|code|br)\s*\/?)>|<!--[^]*?-->/gi;
-
-const escaped = (text) => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
-
-function htmlAsText(html) {
-  let [shown, at] = ["", 0];
-  for (const tag of html.matchAll(PLAIN_TAGS)) {
-    shown += escaped(html.slice(at, tag.index)) + (tag[1] ? `<${tag[1]}>` : "");
-    at = tag.index + tag[0].length;
-  }
-  return shown + escaped(html.slice(at));
-}
-
-const marked = new Marked({
-  gfm: true,
-  renderer: {
-    html({ text, block }) {
-      return block ? `<p data-raw="">${htmlAsText(text.trim())}</p>` : htmlAsText(text);
-    },
-    link({ href, tokens }) {
-      const text = this.parser.parseInline(tokens);
-      return SAFE_LINK.test(href) ? `<a href="${escaped(href)}">${text}</a>` : text;
-    },
-    image({ href, text }) {
-      // Loading it would tell its server that the reply is read, and what is in the address.
-      const shown = escaped(text || "image");
-      return SAFE_LINK.test(href) ? `<a href="${escaped(href)}">${shown}</a>` : shown;
-    },
-    code({ text, lang }) {
-      const name = /^[\w+#.-]{1,24}/.exec(lang ?? "")?.[0] ?? "";
-      return `<pre data-lang="${name}"><code>${escaped(text)}\n</code></pre>`;
-    },
-    checkbox({ checked }) {
-      return checked ? "☑ " : "☐ ";
-    },
-    table(token) {
-      const cell = (tag) => (it, i) => {
-        const side = token.align[i] ? ` align="${token.align[i]}"` : "";
-        const name = it.text.trim() ? tag : "td"; // an empty cell is the head of nothing
-        const scope = name === "th" ? ' scope="col"' : "";
-        return `<${name}${scope}${side}>${this.parser.parseInline(it.tokens)}</${name}>`;
-      };
-      const head = token.header.map(cell("th")).join("");
-      const rows = token.rows.map((row) => `<tr>${row.map(cell("td")).join("")}</tr>`).join("");
-      return `<table><thead><tr>${head}</tr></thead><tbody>${rows}</tbody></table>`;
-    },
-  },
-});
-
-/** A block's tokens as DOM, with the frames of its code and tables. */
-function build(tokens) {
-  const made = DOMPurify.sanitize(marked.parser(tokens), PURE);
-  for (const link of made.querySelectorAll("a")) {
-    if (!SAFE_LINK.test(link.getAttribute("href"))) link.removeAttribute("href");
-    link.rel = "noopener noreferrer nofollow";
-    link.target = "_blank";
-  }
-  for (const pre of made.querySelectorAll("pre")) frame(pre);
-  for (const table of made.querySelectorAll("table")) {
-    const wide = element("div", "wide");
-    wide.tabIndex = 0; // what scrolls can be scrolled by keys
-    wide.setAttribute("role", "group");
-    wide.setAttribute("aria-label", "Table");
-    table.replaceWith(wide);
-    wide.append(table);
-  }
-  for (const text of made.querySelectorAll("p, li, h1, h2, h3, h4, h5, h6, td, th")) text.dir = "auto";
-  return made;
-}
-
-function element(tag, name, text) {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
-  if (text) made.textContent = text;
-  return made;
-}
-
-function frame(pre) {
-  const language = pre.dataset.lang ?? "";
-  const figure = element("figure", "code");
-  figure.dataset.lang = language;
-  const caption = element("figcaption");
-  const button = element("button", "quiet", "Copy");
-  button.type = "button";
-  button.dataset.copy = "";
-  caption.append(element("span", "", languageName(language)), button);
-  pre.replaceWith(figure);
-  pre.removeAttribute("data-lang");
-  pre.tabIndex = 0;
-  pre.setAttribute("role", "group");
-  pre.setAttribute("aria-label", "Code");
-  figure.append(caption, pre);
-}
-
-/** One listener for all copy buttons below an element. */
-export function listenForCopies(root) {
-  root.addEventListener("click", async (event) => {
-    const button = event.target.closest?.("[data-copy]");
-    const code = button?.closest("figure.code")?.querySelector("code");
-    if (!code) return;
-    const done = await copy(code.textContent.replace(/\n$/, ""));
-    button.textContent = done ? "Copied" : "Not copied";
-    setTimeout(() => (button.textContent = "Copy"), 1600);
-  });
-}
-
-/** Make `old` as `fresh` is, keeping every node that can stay. */
-function patch(old, fresh) {
-  const [before, after] = [[...old.childNodes], [...fresh.childNodes]];
-  after.forEach((node, i) => {
-    const stands = before[i];
-    if (!stands) old.append(node);
-    else if (same(stands, node) || stands.isEqualNode(node)) return;
-    else if (stands.nodeType === Node.TEXT_NODE && node.nodeType === Node.TEXT_NODE) patchText(stands, node.data);
-    else if (alike(stands, node)) patch(stands, node);
-    else stands.replaceWith(node);
-  });
-  for (const node of before.slice(after.length)) node.remove();
-}
-
-function patchText(stands, text) {
-  if (text.startsWith(stands.data)) stands.appendData(text.slice(stands.data.length));
-  else stands.data = text;
-}
-
-/** Code that is coloured already is the same code. */
-function same(a, b) {
-  return a.nodeName === "FIGURE" && b.nodeName === "FIGURE" && a.dataset.lang === b.dataset.lang
-    && a.querySelector("code")?.textContent === b.querySelector("code")?.textContent;
-}
-
-function alike(a, b) {
-  if (a.nodeType !== Node.ELEMENT_NODE || a.nodeName !== b.nodeName || a.attributes.length !== b.attributes.length) return false;
-  return [...a.attributes].every(({ name, value }) => b.getAttribute(name) === value);
-}
+const WINDOW = 16_384; // characters that are read for blocks at a time
+const MAX_TEXT = 32_768; // characters of a block; more is shown as several
+const MAX_BLOCKS = 20_000; // all text behind them is plain
+const UNCUT = new Set(["code", "table", "html"]); // a part of them is not what the whole is
+const SMALL = 20_000; // a text this short is drawn anew for each target of a reference link; others once, at the end
+const LOOSE = 60; // blocks that stand alone: most replies have no more. The others stand together, in parts,
+const PART = 40; // of so many, which are not laid out where they are far from the screen
+const COSTLY_MS = 10; // the last block is drawn less often if it takes longer
+const PAUSE = 4; // then it pauses so many times as long
 
 /** Markdown in an element: `show` it again whenever the text has grown or changed. */
 export class Prose {
   #root;
   #text = ""; // as it came
   #source = ""; // the same, harmless
-  #blocks = []; // {raw, start, token, shown, settled, node}; `shown` is `raw`, or its healed form while it is the last
+  #isGrowing = false;
+  #isOver = false;
   #links = {}; // the targets of reference links
+  #blocks = []; // {raw, start, token, shown, links, isSettled, node}; `shown` is `raw`, or healed while it is the last
+  #placed = 0; // so many of them are those of the source, and settled
+  #at = 0; // where the block behind those begins
+  #isChecked = true; // what is placed needs no second look
+  #undrawn = []; // blocks whose text is not shown yet
+  #work = null; // a generator that draws: it stops after each block
+  #pausedUntil = 0;
+  #timer = 0;
 
   constructor(root) {
     this.#root = root;
   }
 
-  /** `growing`: more text is expected, so the end may be half written. */
-  show(text, growing) {
-    const added = growing && this.#text && text.startsWith(this.#text) ? text.slice(this.#text.length) : null;
-    this.#text = text;
-    this.#source = added === null ? harmless(text) : this.#source + harmless(added);
-    // Text that is only added can change no block but the last: what is before it is not read again.
-    const last = this.#blocks.at(-1);
-    const known = Object.keys(this.#links).length;
-    const kept = added !== null && last ? this.#blocks.length - 1 : 0;
-    let tokens = this.#lex(kept ? this.#source.slice(last.start) : this.#source);
-    if (kept && Object.keys(this.#links).length === known) return this.#place(kept, last.start, tokens, growing);
-    if (Object.keys(this.#links).length !== known) {
-      // A reference link may have got its target only now.
-      for (const block of this.#blocks) if (block.raw.includes("[")) block.shown = null;
-      tokens = this.#lex(this.#source);
+  /** `isGrowing`: more is expected, or it was cut, so the end may be half written. `isOver`: no more text comes. */
+  show(text, isGrowing, isOver = !isGrowing) {
+    const isMore = this.#text !== "" && text.startsWith(this.#text);
+    const source = isMore && !isOver ? this.#source + harmless(text.slice(this.#text.length)) : harmless(text);
+    if (!isMore || !source.startsWith(this.#source)) this.#begin();
+    else if (isOver && !this.#isOver) this.#isChecked = false;
+    [this.#text, this.#source, this.#isGrowing, this.#isOver] = [text, source, isGrowing, isOver];
+    this.#work = this.#draws();
+    this.#go();
+  }
+
+  /** Stop drawing. */
+  close() {
+    drop(this);
+    clearTimeout(this.#timer);
+  }
+
+  /** It goes on in another task. */
+  wait() {
+    this.#root.setAttribute("aria-busy", "true");
+  }
+
+  /** Draw a block; whether there is more to do. */
+  step() {
+    try {
+      if (!this.#work.next().done) return true;
+    } catch (error) {
+      // All of the text, as it was written, is better than a part of it.
+      reportError(error);
+      this.#begin();
+      this.#blocks = [];
+      drawPlain(this.#root, this.#source);
     }
-    this.#place(0, 0, tokens, growing);
+    this.#root.removeAttribute("aria-busy");
+    return false;
   }
 
-  #lex(source) {
-    const lexer = new Lexer(marked.defaults);
-    Object.assign(lexer.tokens.links, this.#links);
-    const tokens = lexer.lex(source);
-    Object.assign(this.#links, tokens.links);
-    return tokens;
+  #begin() {
+    [this.#placed, this.#at, this.#links, this.#undrawn, this.#isChecked] = [0, 0, {}, [], true];
   }
 
-  /** Let the blocks from number `i` on, which begin at `start` of the source, be these. */
-  #place(i, start, tokens, growing) {
-    const fresh = [];
+  #go() {
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    const pause = this.#isOver ? 0 : this.#pausedUntil - performance.now();
+    if (pause > 0) this.#timer = setTimeout(() => this.#go(), pause);
+    else spread(this);
+  }
+
+  * #draws() {
+    const isNew = !this.#blocks.length;
+    if (isNew) this.#root.replaceChildren();
+    // What was whole when it came is drawn from its end: there it is read, and nothing moves when the rest comes.
+    yield* this.#forward(isNew && this.#isOver);
+    while (this.#undrawn.length) {
+      this.#draw(this.#undrawn.pop());
+      yield;
+    }
+    if (this.#isChecked || !(this.#isOver || this.#source.length < SMALL)) return;
+    [this.#isChecked, this.#placed, this.#at] = [true, 0, 0];
+    yield* this.#forward(false);
+  }
+
+  /** Place the blocks from the first that is not placed, and draw them, at once or later. */
+  * #forward(isLater) {
+    for (let [i, isEnd] = [this.#placed, false]; !isEnd; ) {
+      const read = this.#read(i);
+      isEnd = read.isEnd;
+      for (const block of read.blocks) {
+        const isLast = isEnd && block === read.blocks.at(-1);
+        const placed = this.#place(i++, block, isLast && this.#isGrowing);
+        if (!isLast) [this.#placed, this.#at] = [i, block.start + block.raw.length];
+        if (isLater) this.#undrawn.push(placed);
+        else if (this.#draw(placed)) yield;
+      }
+      if (isEnd) for (const gone of this.#blocks.splice(i)) gone.node.remove();
+      yield;
+    }
+  }
+
+  /** The next blocks of the source, which are whole, and whether it ends with them. */
+  #read(i) {
+    const start = this.#at;
+    if (i >= MAX_BLOCKS) return this.#plain(start);
+    for (let size = WINDOW; ; size *= 2) {
+      const isEnd = start + size >= this.#source.length;
+      const tokens = scan(this.#source.slice(start, isEnd ? undefined : start + size));
+      const { blocks, isCut } = this.#blocksOf(tokens, start, isEnd);
+      if (isCut || isEnd) return { blocks, isEnd: isEnd && !isCut };
+      // What comes behind can change the last one, and no other.
+      blocks.pop();
+      if (blocks.length) return { blocks, isEnd };
+    }
+  }
+
+  #blocksOf(tokens, start, isEnd) {
+    const [blocks, defs] = [[], []];
+    const isWhole = isEnd && this.#isOver;
     for (const token of tokens) {
-      if (token.type !== "space" && token.type !== "def") fresh.push({ raw: token.raw, start, token });
+      const block = { raw: token.raw, start, token };
       start += token.raw.length;
+      if (token.type === "def") defs.push(token);
+      if (token.type === "def" || token.type === "space") continue;
+      this.#define(defs.splice(0));
+      blocks.push(block);
+      const cut = UNCUT.has(token.type) && !token.plain ? 0 : cutOf(token);
+      if (!cut) continue;
+      block.raw = token.raw.slice(0, cut);
+      return { blocks, isCut: true };
     }
+    if (isWhole) this.#define(defs);
     // The lexer tidies the white space at the end of a list; how it will go on hangs on what really stands there.
-    if (growing && fresh.length) fresh.at(-1).raw = this.#source.slice(fresh.at(-1).start);
-    for (const block of fresh) this.#show(i++, block, growing && block === fresh.at(-1));
-    for (const gone of this.#blocks.splice(i)) gone.node.remove();
+    if (isEnd && this.#isGrowing && blocks.length) blocks.at(-1).raw = this.#source.slice(blocks.at(-1).start);
+    return { blocks, isCut: false };
   }
 
-  #show(i, block, last) {
-    const shown = last ? heal(block.raw) : block.raw;
-    const stands = this.#blocks[i];
-    const node = stands?.node ?? this.#root.appendChild(element("div", "block"));
-    this.#blocks[i] = { ...block, shown, settled: !last, node };
-    if (stands?.shown === shown && stands.settled === !last) return;
-    if (stands?.shown !== shown && !appendCode(node, stands, block, shown)) {
-      patch(node, build(shown === block.raw ? [block.token] : this.#lex(shown)));
+  /** Keep the targets of reference links; the first of a name counts. */
+  #define(defs) {
+    for (const { tag, href, title } of defs) {
+      if (Object.hasOwn(this.#links, tag)) continue;
+      this.#links[tag] = { href, title };
+      // A reference before it may have got its target only now.
+      this.#isChecked = false;
     }
-    if (!last) for (const code of node.querySelectorAll("figure.code")) highlight(code);
+  }
+
+  /** The text from here on, in pieces. */
+  #plain(start) {
+    const raw = this.#source.slice(start, start + MAX_TEXT);
+    const isEnd = start + raw.length >= this.#source.length;
+    return { blocks: raw.trim() ? [{ raw, start, token: { type: "plain" }, isPlain: true }] : [], isEnd };
+  }
+
+  /** Let the block number `i` be this one; it is to be drawn if `target` and `targetLinks` differ from what is shown. */
+  #place(i, block, isHealed) {
+    const stands = this.#blocks[i];
+    const node = stands?.node ?? this.#part(i).appendChild(element("div", "block"));
+    const made = { ...block, node, isHealed, shown: stands?.shown, links: stands?.links, before: stands?.token };
+    made.isSettled = Boolean(stands?.isSettled);
+    this.#blocks[i] = made;
+    return made;
+  }
+
+  /** Where the block number `i` stands. */
+  #part(i) {
+    if (i < LOOSE) return this.#root;
+    const place = LOOSE + Math.floor((i - LOOSE) / PART);
+    return this.#root.children[place] ?? this.#root.appendChild(element("div", "part"));
+  }
+
+  /** Draw a block; whether there was anything to do. */
+  #draw(block) {
+    const shown = block.isHealed ? heal(block.raw) : block.raw;
+    const links = block.raw.includes("[") ? Object.keys(this.#links).length : 0;
+    if (block.shown === shown && block.links === links && block.isSettled === !block.isHealed) return false;
+    const began = performance.now();
+    if (block.shown !== shown || block.links !== links) {
+      const token = shown === block.raw ? block.token : scan(shown)[0];
+      if (block.shown === undefined || !appendCode(block.node, block.before, token)) {
+        drawBlock(block.node, shown, this.#links, block.isPlain);
+      }
+    }
+    Object.assign(block, { shown, links, isSettled: !block.isHealed, before: null });
+    if (block.isSettled) block.token = null; // it is not read again
+    if (block.isSettled) {
+      for (const code of block.node.querySelectorAll("figure.code")) colour(code);
+      rest(block.node.parentNode);
+    }
+    const took = performance.now() - began;
+    if (took > COSTLY_MS) this.#pausedUntil = began + took * (1 + PAUSE);
+    return true;
   }
 }
 
-/** The usual case of a long code block: its text has only grown. Whether it was so. */
-function appendCode(node, stands, block, shown) {
-  const code = shown === block.raw ? block.token : marked.lexer(shown)[0];
-  if (!stands?.shown || stands.token.type !== "code" || code?.type !== "code" || stands.token.lang !== code.lang) return false;
-  const text = node.querySelector("code")?.firstChild;
-  if (text?.nodeType !== Node.TEXT_NODE || text.nextSibling) return false;
-  // All but the line end that the frame adds.
-  const [before, after] = [text.data.slice(0, -1), code.text];
-  if (!after.startsWith(before)) return false;
-  if (after.length > before.length) text.insertData(before.length, after.slice(before.length));
-  return true;
+/** Where a block that is too long is cut, or 0: behind an item, a line, a word, or anywhere. */
+function cutOf({ raw, items = [] }) {
+  if (raw.length <= MAX_TEXT) return 0;
+  let end = 0;
+  for (const item of items) {
+    if (end + item.raw.length > MAX_TEXT) break;
+    end += item.raw.length;
+  }
+  end ||= raw.lastIndexOf("\n", MAX_TEXT - 1) + 1 || raw.lastIndexOf(" ", MAX_TEXT - 1) + 1 || MAX_TEXT;
+  // Not between the halves of a character.
+  return /[\ud800-\udbff]/.test(raw[end - 1]) ? end - 1 : end;
+}
+
+/** A part that is full is laid out once, so that its height is known, and then only near the screen. */
+function rest(part) {
+  if (part.className !== "part" || part.dataset.rests || part.children.length < PART) return;
+  if ([...part.children].some((block) => !block.firstChild)) return;
+  part.dataset.rests = "soon";
+  requestAnimationFrame(() => requestAnimationFrame(() => (part.dataset.rests = "true")));
 }

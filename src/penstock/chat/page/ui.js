@@ -139,6 +139,21 @@ export function useAct() {
   return [busy, error, run];
 }
 
+/**
+ * Keeps a fault of what it shows to itself: `plain()` is shown instead, until `of`, what is shown, is another. Then it is
+ * tried again.
+ */
+export class Boundary extends Component {
+  componentDidCatch(error) {
+    console.error(error);
+    this.setState({ failed: this.props.of });
+  }
+
+  render({ of, plain, children }, { failed }) {
+    return failed === of && of !== undefined ? plain() : children;
+  }
+}
+
 /** What went wrong, said at once. */
 export function Wrong({ children }) {
   return children ? html`<p class="wrong" role="alert"><${Coded} text=${children} /></p>` : null;

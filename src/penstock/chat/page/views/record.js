@@ -1,12 +1,11 @@
 // The record of a turn: everything that happened, from the log.
 
 import { api } from "../api.js";
-import { Prose } from "../markdown.js";
+import { listenForCopies, Prose } from "../markdown.js";
 import { chatOf, useThread } from "../state.js";
 import { clock, count, duration, harmless, line, moment, money, plural } from "../text.js";
-import { html, Icon, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
+import { Boundary, html, Icon, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
 import { outcomeWords } from "../words.js";
-import { listenForCopies } from "../markdown.js";
 import { Missing } from "./states.js";
 
 const RUNS = "The turn still runs: this is what there is so far.";
@@ -41,7 +40,8 @@ export function RecordPage({ app }) {
       <a class="button" href=${api.recordUrl(id, turn)} download=${`turn-${turn}.ndjson`}>NDJSON</a>
     </header>
     <div class="thread" tabindex="0" role="region" aria-label="Record">
-      <div class="column">${record ? html`<${Record} record=${record} load=${load} />` : html`<p
+      <div class="column">${record ? html`<${Boundary} of=${record} plain=${() => html`<${PlainRecord}
+          record=${record} />`}><${Record} record=${record} load=${load} /><//>` : html`<p
           class="status loading"><span class="flow"></span>Loading…</p>`}</div>
     </div>
   </section>`;
@@ -66,7 +66,8 @@ function Record({ record, load }) {
           <li key=${i} class=${`item depth-${depths[i]}`} data-kind=${item.kind}
               data-given-up=${item.given_up || undefined}>
             <time>${moment(item.at ?? 0)}</time>
-            <div class="item-body"><${Item} item=${item} /></div>
+            <div class="item-body"><${Boundary} of=${item} plain=${() => html`<${PlainItem} item=${item} />`}><${Item}
+                item=${item} /><//></div>
           </li>`;
       })}
     </ol>
@@ -134,6 +135,18 @@ function Item({ item }) {
       class="marks">, ${marks}</span>`}</p>${body(item)}${shortened}`;
 }
 
+/** A record that cannot be shown as it should be: all that is known, as it came. */
+function PlainRecord({ record }) {
+  return html`<pre tabindex="0" role="group" aria-label="Record"><code>${harmless(JSON.stringify(record, null, 2))}</code></pre>`;
+}
+
+/** An item that cannot be shown as it should be: what it says, as it was written. */
+function PlainItem({ item }) {
+  const facts = JSON.stringify(item, null, 2);
+  return html`<p class="kind">${KINDS[item.kind] ?? "Item"}</p><pre tabindex="0" role="group"
+      aria-label="Item"><code>${harmless(item.text ?? facts)}</code></pre>`;
+}
+
 const BODIES = {
   thinking: (item) => html`<${Long} text=${item.text} name="thought" />`,
   text: (item) => html`<${Static} text=${item.text} />`,
@@ -149,7 +162,11 @@ const BODIES = {
 
 function Static({ text }) {
   const root = useRef(null);
-  useLayoutEffect(() => new Prose(root.current).show(text ?? "", false), []);
+  useLayoutEffect(() => {
+    const prose = new Prose(root.current);
+    prose.show(text ?? "", false);
+    return () => prose.close();
+  }, [text]);
   return html`<div class="prose" ref=${root}></div>`;
 }
 

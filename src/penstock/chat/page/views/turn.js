@@ -3,7 +3,9 @@
 import { api } from "../api.js";
 import { Prose } from "../markdown.js";
 import { count, duration, harmless, line, money, plural } from "../text.js";
-import { Coded, Component, CopyButton, html, Time, useAct, useEffect, useLayoutEffect, useRef, useState, Wrong } from "../ui.js";
+import {
+  Boundary, Coded, Component, CopyButton, html, Time, useAct, useEffect, useLayoutEffect, useRef, useState, Wrong,
+} from "../ui.js";
 import { atLimit, GO_ON, outcomeWords } from "../words.js";
 import { Hint } from "./hint.js";
 
@@ -18,26 +20,48 @@ export class TurnView extends Component {
     return ["turn", "last", "far", "question", "waits"].some((name) => next[name] !== this.props[name]);
   }
 
-  render({ chat, turn, waits, question, last, far, onEdit, onSend, onLate }) {
-    const done = turn.state === "completed";
-    const text = done ? turn.message : turn.reply;
-    const words = done ? outcomeWords(turn) : "";
-    return html`<article class="turn" data-turn=${turn.turn} data-state=${turn.state} data-outcome=${turn.outcome}
-        data-far=${far || undefined}
-        aria-label=${`Turn ${turn.turn}`}>
-      <${Asked} turn=${turn} chat=${chat} waits=${waits} />
-      ${turn.state === "queued" && !waits && html`<div class="answer"><p class="status"><span
-          class="flow"></span>Sending…</p></div>`}
-      ${turn.state !== "queued" && html`<div class="answer" aria-live="off" aria-busy=${!done}>
-        ${text ? html`<${Markdown} text=${text} growing=${!done} cut=${done && turn.outcome !== "ok"} />` : null}
-        ${!done && turn.status && !question && html`<p class="status"><span
-            class="flow"></span><bdi>${line(turn.status)}</bdi></p>`}
-        ${question && html`<${Hint} key=${question.id} chat=${chat} hint=${question} ended=${done} onLate=${onLate} />`}
-        ${words && html`<p class="outcome" data-outcome=${turn.outcome}><bdi><${Coded} text=${words} /></bdi></p>`}
-        ${done && html`<${Facts} chat=${chat} turn=${turn} last=${last} onEdit=${onEdit} onSend=${onSend} />`}
-      </div>`}
-    </article>`;
+  render(props) {
+    return html`<${Boundary} of=${props.turn} plain=${() => html`<${PlainTurn} ...${props} />`}><${Turn} ...${props} /><//>`;
   }
+}
+
+function Turn({ chat, turn, waits, question, last, far, onEdit, onSend, onLate }) {
+  const done = turn.state === "completed";
+  const text = done ? turn.message : turn.reply;
+  const words = done ? outcomeWords(turn) : "";
+  return html`<article class="turn" data-turn=${turn.turn} data-state=${turn.state} data-outcome=${turn.outcome}
+      data-far=${far || undefined}
+      aria-label=${`Turn ${turn.turn}`}>
+    <${Asked} turn=${turn} chat=${chat} waits=${waits} />
+    ${turn.state === "queued" && !waits && html`<div class="answer"><p class="status"><span
+        class="flow"></span>Sending…</p></div>`}
+    ${turn.state !== "queued" && html`<div class="answer" aria-live="off" aria-busy=${!done}>
+      ${text ? html`<${Boundary} of=${text} plain=${() => html`<${Plain} text=${text} growing=${!done} />`}><${Markdown}
+          text=${text} growing=${!done} cut=${done && turn.outcome !== "ok"} /><//>` : null}
+      ${!done && turn.status && !question && html`<p class="status"><span
+          class="flow"></span><bdi>${line(turn.status)}</bdi></p>`}
+      ${question && html`<${Hint} key=${question.id} chat=${chat} hint=${question} ended=${done} onLate=${onLate} />`}
+      ${words && html`<p class="outcome" data-outcome=${turn.outcome}><bdi><${Coded} text=${words} /></bdi></p>`}
+      ${done && html`<${Facts} chat=${chat} turn=${turn} last=${last} onEdit=${onEdit} onSend=${onSend} />`}
+    </div>`}
+  </article>`;
+}
+
+/** A turn that cannot be shown as it should be: its words, as they were written. */
+function PlainTurn({ turn, far }) {
+  const done = turn.state === "completed";
+  const text = (done ? turn.message : turn.reply) ?? "";
+  return html`<article class="turn" data-turn=${turn.turn} data-state=${turn.state} data-outcome=${turn.outcome}
+      data-far=${far || undefined} data-plain aria-label=${`Turn ${turn.turn}`}>
+    <div class="asked"><p class="prompt" dir="auto">${harmless(turn.prompt)}</p></div>
+    ${turn.state !== "queued" && html`<div class="answer" aria-busy=${!done}>
+      <${Plain} text=${text} growing=${!done} />
+    </div>`}
+  </article>`;
+}
+
+function Plain({ text, growing }) {
+  return html`<div class="prose reply" data-growing=${growing || undefined}><p data-raw dir="auto">${harmless(text)}</p></div>`;
 }
 
 /** `cut`: it ends where it was cut off, so its end may be half written for good. */
@@ -46,8 +70,9 @@ function Markdown({ text, growing, cut }) {
   const prose = useRef(null);
   useLayoutEffect(() => {
     prose.current ??= new Prose(root.current);
-    prose.current.show(text, growing || cut);
+    prose.current.show(text, growing || cut, !growing);
   }, [text, growing, cut]);
+  useLayoutEffect(() => () => prose.current.close(), []);
   return html`<div class="prose reply" ref=${root} data-growing=${growing || undefined}></div>`;
 }
 
