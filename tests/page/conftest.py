@@ -22,7 +22,7 @@ ASKED = os.environ.get("PENSTOCK_CHAT", "")
 
 if ASKED:
     sys.path.insert(0, str(Path(__file__).parent))  # the harness is imported by these tests and by one of tests/real
-    from chatpage import cast
+    from chatpage import cast, fuzz
     from chatpage.device import Device, chromium, device
     from chatpage.proxy import Proxy
     from chatpage.server import Server
@@ -122,6 +122,7 @@ def stage(folder: Path) -> Path:
         cast.held("pondering", cast.RECORDINGS / "claude" / "thinking", 0, gate),
         cast.held("halfway", cast.WORDED, 60, gate),
         cast.held("coding", cast.WORDED, 140, gate),
+        cast.parrot("fuzzer", folder / "fuzzer", fuzz.replies().values()),
         *(cast.peer(), cast.missing()),
     ]
     return cast.config(folder / "penstock.toml", more=more)

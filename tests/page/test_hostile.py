@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from chatpage import fuzz
 from chatpage.server import Server
 from chatpage.thread import PATIENCE, Thread
 from playwright.sync_api import expect
@@ -26,6 +27,13 @@ HARM = """element => {
     return found;
 }"""
 """What stands in an element that must not be there."""
+KEPT = 50
+"""A page begins with so many turns."""
+BREAK = {
+    "reply": "() => { DocumentFragment.prototype.querySelectorAll = () => { throw new Error('broken') } }",
+    "turn": "() => { Date.prototype.toISOString = () => { throw new Error('broken') } }",
+}
+"""What lets a reply, or its turn, be drawn no more."""
 INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 PROMPT = (
     "<img src=x onerror=\"window.hurt='prompt'\"><script>window.hurt='prompt'</script> "
@@ -128,6 +136,62 @@ def test_replies_that_are_hard_to_read(at: Open, agent: str) -> None:
     assert thread.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     if agent == "deep":
         assert thread.page.locator(".turn[data-turn='1'] td").count() > 8000
+
+
+def test_no_reply_of_a_fuzzer_breaks_the_page(at: Open, own_server: Callable[..., Server]) -> None:
+    """After each reply, live and loaded, its words are seen, and those of all turns; the page sends and navigates."""
+    thread = at("fuzzer", of=own_server())
+    names = list(fuzz.replies())
+    for number, name in enumerate(names, 1):
+        thread.ask(name, number)
+        shows(thread, number, name)
+        if number % 10 == 0:
+            thread.page.get_by_role("link", name="New chat", exact=True).click()
+            expect(thread.page.locator(".start")).to_be_visible()
+            thread.page.go_back()
+            thread.ready()
+    thread.page.reload()
+    thread.ready()
+    newest = range(max(1, len(names) - KEPT + 1), len(names) + 1)
+    for number in newest:
+        shows(thread, number, names[number - 1])
+    for number in newest[::3]:
+        thread.page.goto(f"{thread.base}/chats/{thread.chat}/turns/{number}")
+        text = thread.page.locator("[data-kind=text] .prose")
+        expect(text).to_contain_text(fuzz.END, timeout=PATIENCE)
+        thread.drawn()
+        assert thread.page.locator(".items .prose").evaluate(HARM) == []
+    thread.page.get_by_role("link", name="Back to the chat").click()
+    expect(thread.turn(len(names))).to_be_visible()
+
+
+def shows(thread: Thread, number: int, name: str) -> None:
+    """A turn shows the words of its reply, and nothing that means harm."""
+    seen = thread.words(number)
+    for word in fuzz.words(name):
+        assert word in seen, (name, word, seen[:200], seen[-200:])
+    assert thread.reply(number).evaluate(HARM) == []
+
+
+@pytest.mark.parametrize("name", ["reply", "turn", "record"])
+def test_a_part_that_fails_fails_alone(at: Open, name: str) -> None:
+    """A reply, a turn, or an item of a record that cannot be drawn is shown as it was written; all else works."""
+    thread = at("quick")
+    thread.ask("first")
+    thread.device.allow("broken")
+    thread.page.evaluate(BREAK.get(name, BREAK["reply"]))
+    if name == "record":
+        thread.turn(1).locator(".to-record").click()
+        expect(thread.page.locator(".items pre, .items [data-raw]").first).to_be_visible()
+        thread.page.get_by_role("link", name="Back to the chat").click()
+        thread.ready()
+    else:
+        thread.ask("second", 2)
+        expect(thread.turn(2).locator("[data-raw]")).to_have_count(1)
+    assert thread.words(1).strip()
+    thread.ask("third", 2 if name == "record" else 3)
+    thread.page.get_by_role("link", name="New chat", exact=True).click()
+    expect(thread.page.locator(".start")).to_be_visible()
 
 
 def test_no_page_of_another_origin_is_let_in(at: Open, server: Server) -> None:

@@ -13,6 +13,7 @@ TESTS = HERE.parents[1]
 RECORDINGS = TESTS / "recordings"
 PLAYER = TESTS / "chat" / "scripted.py"
 PEER = TESTS / "acp_peer.py"
+PARROT = HERE / "parrot.py"
 HOSTILE = HERE.parent / "hostile.markdown"
 
 WORDED = RECORDINGS / "claude" / "text"
@@ -114,6 +115,14 @@ def held(name: str, recording: Path, piece: int, gate: Path) -> str:
     lines = (recording / "input.ndjson").read_bytes().splitlines()
     number = [number for number, line in enumerate(lines, 1) if b'"text_delta"' in line][piece]
     return agent(name, "claude", recording, 4, f"--hold={number}:{gate}")
+
+
+def parrot(name: str, folder: Path, texts: Iterable[str]) -> str:
+    """The same for one of claude's that replies with these texts, one in each turn."""
+    for number, text in enumerate(texts):
+        reworded(folder / str(number), text)
+    command = [sys.executable, "-S", str(PARROT), str(folder), "--model={model}", "--resume={session_id}"]
+    return _table(name, adapter="claude", command=command)
 
 
 def peer(name: str = "peer") -> str:

@@ -9,19 +9,34 @@ SEED = 20261121
 DEEP = 3000
 """Levels; a parser that recurses into each of them has no stack left."""
 END = "END-OF-REPLY"
-MARKS = [
-    *(">", "> ", ">>>>", "- ", "* ", "+ ", "1. ", "10) ", "- [ ] ", "# ", "    ", "  ", "\t", "\n", "\n\n", " ", "  \n"),
-    *("*", "**", "***", "_", "__", "~~", "`", "```", "```js\n", "~~~", "[", "]", "(", ")", "![", "](", "](http://a.b)"),
-    *("[a]: http://a.b\n", "[a][a]", "<", "</", "<b>", "</b>", "<i>", "<div>", "<a ", "<!--", "<?", "<![CDATA[", "<http:"),
-    *("|", "|-", "|---|---|\n", "| a ", "\\", "&", "&amp;", "&#x41;", "&#", ";", "www.a", "http://a", "a@b.c", "!", "$"),
-    *("---\n", "===\n", "word", "é", "👋", "\u202e", "\x1b[31m", "\u200b", "מלה"),
+SIGNS = """
+> >>>> - * + 1. 10) # * ** *** _ __ ~~ ` ``` ~~~ [ ] ( ) ![ ]( ](http://a.b) [a][a] < </ <b> </b> <i> <div> <a <!-- <?
+<![CDATA[ <http: | |- \\ & &amp; &#x41; &# ; www.a http://a a@b.c ! $ word é 👋 \u202e מלה
+"""
+GAPS = [
+    "> ",
+    "- ",
+    "1. ",
+    "- [ ] ",
+    "    ",
+    "  ",
+    "\t",
+    "\n",
+    "\n\n",
+    " ",
+    "  \n",
+    "---\n",
+    "===\n",
+    "\x1b[31m",
+    "\u200b",
 ]
+MARKS = [*SIGNS.split(), *GAPS, "```js\n", "[a]: http://a.b\n", "|---|---|\n", "| a "]
 """What Markdown is made of, and what it is often broken with."""
 
 
 def replies() -> dict[str, str]:
     """Every reply by its name. Each begins with a word, has `word1`, `word2`, … in it, and ends with `END`."""
-    made = {name: body for name, body in [*_deep(), *_wide(), *_long()]}
+    made = dict([*_deep(), *_wide(), *_long()])
     chance = random.Random(SEED)
     for number in range(12):
         made[f"mixed {number}"] = _mixed(chance, 400)
@@ -64,8 +79,8 @@ def _wide() -> Iterator[tuple[str, str]]:
 
 
 def _long() -> Iterator[tuple[str, str]]:
-    for mark in ("*a ", "_a", "[a](", "[`", "`a ", "<a ", "<!-- ", "\\[", "![", "~~a ", "<http:", "www.a", "&a", "a@", "!"):
-        yield f"{mark} on and on", f"word1 {mark * 20_000} word2"
+    for mark in ("*a", "_a", "[a](", "[`", "`a", "<a", "<!--a", "\\[", "![", "~~a", "<http:", "www.a", "&a", "a@", "!"):
+        yield f"{mark} on and on", f"word1 {mark * 10_000} {f'{mark} ' * 5000} word2"
     yield "backticks", " ".join("`" * size for size in range(1, 300)) + " word1 word2"
     yield "spaces", f"word1{' ' * 60_000}word2"
     yield "a fence without an end", "```js\n" + "word1 ((((((\n" * DEEP + "word2"
