@@ -34,6 +34,7 @@ FLOORS = {
     "agents": 3,
     "registry": 4,
     "detection": 4,
+    "formats": 4,
     "stream": 4,
     "turns": 5,
     "sinks": 5,
