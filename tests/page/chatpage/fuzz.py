@@ -13,23 +13,7 @@ SIGNS = """
 > >>>> - * + 1. 10) # * ** *** _ __ ~~ ` ``` ~~~ [ ] ( ) ![ ]( ](http://a.b) [a][a] < </ <b> </b> <i> <div> <a <!-- <?
 <![CDATA[ <http: | |- \\ & &amp; &#x41; &# ; www.a http://a a@b.c ! $ word é 👋 \u202e מלה
 """
-GAPS = [
-    "> ",
-    "- ",
-    "1. ",
-    "- [ ] ",
-    "    ",
-    "  ",
-    "\t",
-    "\n",
-    "\n\n",
-    " ",
-    "  \n",
-    "---\n",
-    "===\n",
-    "\x1b[31m",
-    "\u200b",
-]
+GAPS = ["> ", "- ", "1. ", "- [ ] ", "    ", "  ", "\t", "\n", "\n\n", " ", "  \n", "---\n", "===\n", "\x1b[31m"]
 MARKS = [*SIGNS.split(), *GAPS, "```js\n", "[a]: http://a.b\n", "|---|---|\n", "| a "]
 """What Markdown is made of, and what it is often broken with."""
 

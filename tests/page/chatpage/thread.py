@@ -65,7 +65,7 @@ class Thread:
 
     def drawn(self) -> None:
         """Wait until no text is still being drawn: a long one takes many tasks."""
-        expect(self.page.locator(".prose[aria-busy]")).to_have_count(0, timeout=PATIENCE)
+        expect(self.page.locator(".prose[aria-busy]")).to_have_count(0, timeout=4 * PATIENCE)
 
     # --- what is seen ---
 
