@@ -135,7 +135,7 @@ def _guarded(work: Callable[[], int]) -> int:
 
         if not isinstance(error, PenstockError):
             raise
-        _tell(f"penstock: {error}\n")
+        _tell(f"penstock: {_one_line(str(error))}\n")
         if isinstance(error, AgentNotFound):
             return NOT_EXECUTABLE if error.executable is False else NOT_INSTALLED
         return USAGE
@@ -153,6 +153,11 @@ def _tell(text: str) -> None:
         os.write(2, text.encode(errors="replace"))
     except OSError:
         pass  # nobody can be told
+
+
+def _one_line(text: str) -> str:
+    """A text of one line that moves no cursor: names of files and words of the user may have any character."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def _encoding() -> str:

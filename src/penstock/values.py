@@ -114,7 +114,7 @@ DIRECTORY = Rule(lambda value: _is_path(value) and os.path.isdir(value), "one th
 VARIABLE = Rule(lambda value: _has_no_nul(value) and value.find("=") > 0, "NAME=VALUE")
 STRINGS = Rule(_texts, "a list of strings without NUL characters")
 COMMAND = Rule(lambda value: _texts(value) and len(value) > 0, "a list of strings, the program and its arguments")
-ENVIRONMENT = Rule(_environment, "a mapping of names of variables to strings, without NUL characters")
+ENVIRONMENT = Rule(_environment, "an environment: a mapping of names to strings without NUL characters")
 ABOVE_0 = Rule(lambda value: _number(value) and value > 0, "a number above 0")
 SECONDS = Rule(ABOVE_0.fits, "a number of seconds above 0")
 SECONDS_OR_0 = Rule(lambda value: _number(value) and value >= 0, "a number of seconds, 0 or more")

@@ -204,6 +204,14 @@ def test_awkward_prompts(at: Bench, prompt: str) -> None:
     assert any(prompt.strip() in said for said in played.conversation[0].prompts)
 
 
+def test_text_beside_the_prompt(at: Bench) -> None:
+    """The model is asked with both, and the agent does not add or drop a line."""
+    played = play(at, "look at this", stdin_text="größe\n\n  scenario=text\n")
+    assert played.result.reply == scenarios.MARKDOWN
+    whole = "look at this\n\n<stdin>\ngröße\n\n  scenario=text\n</stdin>"
+    assert any(whole in said for said in played.conversation[0].prompts)
+
+
 def test_resume(at: Bench) -> None:
     """A second run goes on with the conversation of the first: the model sees both prompts."""
     first = play(at, "scenario=text please")
