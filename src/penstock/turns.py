@@ -99,6 +99,7 @@ class Turn:
         self._round_over = False  # the next message opens another one
         self._shown: _Round | None = None  # what the bubble shows
         self._filled = False  # it has words
+        self._bubble = ""  # which
         self._question: Question | None = None  # asked, and the run does not wait for the answer
         self._waiting: dict[str, Question] = {}  # the questions that it waits for; the last one is shown
         self._calls: dict[str, None] = {}  # those that have not returned
@@ -156,6 +157,7 @@ class Turn:
         elif isinstance(event, ev.QuestionAsked | ev.QuestionAnswered):
             self._asked(event, out)
         elif isinstance(event, ev.PlanChanged):
+            self._round_over = True  # the tool that changes the plan may be told as no call
             self._say(PLANNING, out)
         elif isinstance(event, ev.Notice):
             self._background = self._background or event.code == "background"
@@ -247,6 +249,9 @@ class Turn:
     def _complete(self, message: str, outcome: ev.Outcome, reason: str | None, out: list[TurnEvent]) -> None:
         self._tell(out)
         self.completed = True
+        if self._filled and message.strip() not in ("", self._bubble.strip()):
+            # What the reply is, is known at the end alone: of a round, only what the agent calls its answer.
+            out.append(Assistant(message, not message.startswith(self._bubble)))
         if self._question is not None:
             message = "\n\n".join(filter(None, (message.rstrip(), self._question.text)))
         out.append(Completed(message, outcome, reason, self._question))
@@ -270,7 +275,7 @@ class Turn:
         if self._shown is None:
             out.append(FinalMessageStart())
         out.append(Assistant(text, this.replaces))
-        self._shown, self._filled, self._status = this, bool(text), None
+        self._shown, self._filled, self._bubble, self._status = this, bool(text), text, None
         this.changed = this.replaces = False
 
 

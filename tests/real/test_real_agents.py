@@ -146,7 +146,7 @@ def test_a_sub_agent_is_no_part_of_the_reply(at: Bench) -> None:
     played = play(at, "scenario=subagent please")
     assert (played.result.outcome, played.result.reply) == ("ok", scenarios.texts("subagent")[-1])
     assert played.blocks("text") == scenarios.texts("subagent")
-    assert len([request for request in played.requests if request.scenario == "helper"]) == 2
+    assert len([request for request in played.requests if request.scenario == "helper"]) >= 2
 
 
 def test_the_limit_of_tokens(at: Bench) -> None:
