@@ -1,9 +1,8 @@
 """What a sink has put out of the top agent's text, and what of the reply it has not.
 
-Text is put out while it comes; which of it is the reply is known only at the end. The reply repeats the last
-text, as a rule: whole blocks from some point on, blocks of one message joined as they are, messages with a blank
-line between. That is compared exactly, by position, so nothing is put out twice, and nothing is left out because
-an older text was equal.
+Text is put out while it comes; which of it is the reply is known only at the end. As a rule the reply repeats whole
+blocks, mostly the last ones: blocks of one message joined as they are, messages with a blank line between. That is
+compared exactly, so that nothing is put out twice and nothing is left out.
 """
 
 from __future__ import annotations
@@ -143,13 +142,12 @@ class ShownText:
     def rest(self, reply: str) -> str:
         """What of the reply is to be put out still; it begins with a blank line where it is no continuation.
 
-        The rest where the reply goes on from what was put out last. Everything after the first difference where
-        the agent revised its text. Otherwise the whole reply, unless all of it was put out.
+        Nothing where the reply is whole blocks that were put out, or a part of the last one. The rest where it goes
+        on from the last ones. Everything after the first difference where the agent revised these. Else all of it.
         """
         if not reply:
             return ""
-        rest, found = self._continuation(reply)
-        if found and not (rest and self._apart):
+        if (rest := self._compared(reply)) is not None:
             return rest
         if self._contains(reply):
             return ""
@@ -201,40 +199,48 @@ class ShownText:
         last = self._spans[-1]
         return reply in last.put_out and self._written(reply) in self._written(last.put_out)
 
-    def _continuation(self, reply: str) -> tuple[str, bool]:
-        """The rest of a reply that repeats the last spans; whether it does."""
+    def _compared(self, reply: str) -> str | None:
+        """The rest of a reply that whole spans are, or that goes on from the last ones; None where it is neither."""
         spans = [span for span in self._spans if span.text and not span.superseded]
         first = max((index + 1 for index, span in enumerate(spans) if span.scattered), default=0)
         spans = spans[first:]
-        text, starts = _joined(spans, [span.text for span in spans])
+        text, starts, ends = _joined(spans, [span.text for span in spans])
         comparisons = 0
         for index, start in enumerate(starts):
-            if len(text) - start > len(reply) or not reply.startswith(text[start : start + PROBE_CHARS]):
+            if text[start : start + PROBE_CHARS][: len(reply)] != reply[: min(PROBE_CHARS, len(text) - start)]:
                 continue
-            if reply.startswith(text[start:]):
-                said = spans[index:]
-                put_out, _ = _joined(said, [span.put_out for span in said])
-                one_by_one, _ = _joined(said, [self._written(span.text) for span in said])
-                if one_by_one + self._written(reply[len(text) - start :]) != self._written(reply):
-                    break
-                return reply[shared(put_out, reply) :], True
+            last = ends.get(start + len(reply)) if text.startswith(reply, start) else None
+            if last is not None or reply.startswith(text[start:]):
+                return self._missing(spans[index : None if last is None else last + 1], reply)
             comparisons += 1
             if comparisons == MAX_COMPARISONS:
                 break
-        return "", False
+        return None
+
+    def _missing(self, said: Sequence[_Span], reply: str) -> str | None:
+        """What of a reply that begins with the texts of these spans was not put out in them."""
+        text, *_ = _joined(said, [span.text for span in said])
+        one_by_one, *_ = _joined(said, [self._written(span.text) for span in said])
+        if one_by_one + self._written(reply[len(text) :]) != self._written(reply):
+            return None
+        put_out, *_ = _joined(said, [span.put_out for span in said])
+        rest = reply[shared(put_out, reply) :]
+        return None if rest and (self._apart or said[-1] is not self._spans[-1]) else rest
 
 
-def _joined(spans: Sequence[_Span], texts: Sequence[str]) -> tuple[str, list[int]]:
-    """The texts of these spans as the reply joins them, and where each begins."""
+def _joined(spans: Sequence[_Span], texts: Sequence[str]) -> tuple[str, list[int], dict[int, int]]:
+    """The texts of these spans as the reply joins them; where each begins; which of them ends where."""
     parts: list[str] = []
     starts: list[int] = []
+    ends: dict[int, int] = {}
     size = 0
     for index, (span, text) in enumerate(zip(spans, texts, strict=True)):
         gap = "" if not index or _one_message(spans[index - 1], span) else BLANK_LINE
+        parts += (gap, text)
         starts.append(size + len(gap))
         size += len(gap) + len(text)
-        parts += (gap, text)
-    return "".join(parts), starts
+        ends[size] = index
+    return "".join(parts), starts, ends
 
 
 def _one_message(one: _Span, other: _Span) -> bool:
