@@ -183,6 +183,32 @@ def _choosing(stage: Stage) -> Page:
     return thread.page
 
 
+def _no_agent(stage: Stage) -> Page:
+    env = {"PENSTOCK_CONFIG": os.devnull, "PATH": "/nowhere", "OLLAMA_HOST": "127.0.0.1:1"}
+    page = stage.devices().sign_in(stage.own_server(env=env).printed)
+    expect(page.get_by_role("heading", name="No agent is installed")).to_be_visible()
+    return page
+
+
+def _blocked(stage: Stage) -> Page:
+    server = stage.own_server(env={"PENSTOCK_CONFIG": ""}, trusted=False)
+    recording = cast.RECORDINGS / "claude" / "base_for_resume"
+    (server.root / "penstock.toml").write_text(cast.agent("ours", "claude", recording, 20), "utf-8")
+    server.restart()
+    page = stage.devices().sign_in(server.printed)
+    expect(page.locator(".blocked")).to_be_visible()
+    return page
+
+
+def _days(stage: Stage) -> Page:
+    thread = stage.at("quick")
+    thread.ask("What did we do?")
+    thread.page.clock.set_system_time("2031-03-04T12:00:00")
+    thread.page.reload()
+    expect(thread.page.locator(".day")).to_be_visible()
+    return thread.page
+
+
 def _dialog(menu: str, item: str) -> Show:
     def show(stage: Stage) -> Page:
         thread = stage.at("quick")
@@ -223,6 +249,10 @@ STATES: dict[str, Show] = {
     "delete": _dialog("Of this chat", "Delete"),
     "keys": _dialog("More", "Keyboard shortcuts"),
     "link": _dialog("More", "Link for another device"),
+    "browsers": _dialog("More", "Signed-in browsers"),
+    "no-agent": _no_agent,
+    "blocked": _blocked,
+    "days": _days,
 }
 
 
@@ -240,6 +270,9 @@ def test_every_state_in_light_dark_and_on_a_phone(
     page = STATES[state](Stage(at, server, devices, proxies, own_server))
     page.evaluate(axe)
     found = {}
+    page.emulate_media(forced_colors="active")
+    _picture(page, f"{state}-forced")
+    page.emulate_media(forced_colors="none")
     for name, scheme, size in (("light", "light", WIDE), ("dark", "dark", WIDE), ("phone", "light", NARROW)):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.set_viewport_size(size)  # type: ignore[arg-type]

@@ -296,7 +296,7 @@ export async function startChat(chat, text) {
 }
 
 /** Ask whether a directory is trusted, and tell the server if so. */
-async function trust(path) {
+export async function trust(path) {
   const trusted = await new Promise((answer) => {
     const close = (said) => {
       closeDialog();
@@ -304,9 +304,10 @@ async function trust(path) {
     };
     openDialog({ kind: "trust", path, close });
   });
-  if (trusted) await api.trust(path);
-  if (trusted) loadChoices();
-  return trusted;
+  if (!trusted) return false;
+  await api.trust(path);
+  await loadChoices();
+  return true;
 }
 
 export async function changeChat(id, changes) {

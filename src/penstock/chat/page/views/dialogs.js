@@ -110,7 +110,7 @@ function Trust({ dialog }) {
     <p>An agent that works here reads and follows the files in it, and may run what they configure: hooks, tools and commands.
       Trust it only if you know where its files come from. You are asked once.</p>
     <${Buttons} careful onClose=${no}><button type="button" class="button primary"
-        onClick=${() => dialog.close(true)}>Trust and begin</button><//>
+        onClick=${() => dialog.close(true)}>Trust</button><//>
   <//>`;
 }
 

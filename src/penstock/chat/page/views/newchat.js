@@ -1,7 +1,7 @@
 // A new chat: what to do, by whom, where, and how far it may go.
 
 import { keepFacts, keptFacts } from "../keeping.js";
-import { startChat } from "../state.js";
+import { startChat, trust } from "../state.js";
 import { base, line } from "../text.js";
 import { Choice, Coded, CopyButton, html, useAct, useEffect, useState, Wrong } from "../ui.js";
 import { ALLOW, allowLabel, allowWords, sentence } from "../words.js";
@@ -12,6 +12,9 @@ const LAST = "penstock.last"; // what was chosen for the last new chat
 const OTHER = "\0other";
 
 const canStart = (agent) => agent.available ?? agent.installed;
+
+/** Whether an agent is there, and only something else is missing; else its program is. */
+const isBlocked = (agent) => !canStart(agent) && Boolean(agent.reason) && (agent.installed || !agent.install);
 
 /** The directories to choose from, the last used first: each once. */
 function places(workspaces) {
@@ -25,8 +28,8 @@ export function NewChat({ app }) {
   const [model, setModel] = useState("");
   const [busy, error, run] = useAct();
   const ready = app.agents.filter(canStart);
-  const blocked = app.agents.filter((agent) => !canStart(agent) && agent.reason);
-  const missing = app.agents.filter((agent) => !canStart(agent) && !agent.reason);
+  const blocked = app.agents.filter(isBlocked);
+  const missing = app.agents.filter((agent) => !canStart(agent) && !isBlocked(agent));
   const known = (name) => ready.some((agent) => agent.name === name);
   const agent = [chosen.agent, app.about.default_agent, ready[0]?.name].find(known);
   const dirs = places(app.workspaces);
@@ -44,7 +47,7 @@ export function NewChat({ app }) {
     return (await run(() => startChat(chat, text))) === true;
   };
   if (!app.workspaces) return app.trouble ? html`<${Missing} title="Something went wrong" words=${app.trouble} />` : html`<${Loading} />`;
-  if (!ready.length) return html`<${NoAgent} missing=${missing} blocked=${blocked} />`;
+  if (!ready.length) return html`<${NoAgent} missing=${missing} blocked=${blocked} roots=${app.workspaces.roots} />`;
   const facts = ready.find((it) => it.name === agent);
   return html`<section class="start" aria-labelledby="start-title">
     <h1 id="start-title">What would you like to do?</h1>
@@ -67,7 +70,7 @@ export function NewChat({ app }) {
     <${Wrong}>${error}<//>
     <p class="start-note">${allowWords(allow, facts)}${cwd !== OTHER && html` It works in <bdi
         class="path">${line(path)}</bdi>.`}</p>
-    ${blocked.length > 0 && html`<${Blocked} agents=${blocked} />`}
+    ${blocked.length > 0 && html`<${Blocked} agents=${blocked} roots=${app.workspaces.roots} />`}
     ${missing.length > 0 && html`<${Installable} agents=${missing} />`}
   </section>`;
 }
@@ -83,11 +86,19 @@ function Model({ models, value, onChange }) {
         onInput=${(event) => onChange(event.target.value)} /></label>`;
 }
 
-/** The agents that are there and cannot be started yet, and why. */
-function Blocked({ agents }) {
-  return html`<dl class="how-to blocked">${agents.map((it) => html`<div key=${it.name}>
-    <dt><bdi>${line(it.name)}</bdi></dt><dd><span><${Coded} text=${sentence(line(it.reason))} /></span></dd></div>`)}</dl>`;
+/** The agents that are there and cannot be started yet, and why; with a button where a directory has to be trusted. */
+function Blocked({ agents, roots }) {
+  const untrusted = (reason) => roots.find((it) => !it.trusted && reason.includes(it.path));
+  const item = (it) => {
+    const place = untrusted(it.reason);
+    return html`<div key=${it.name}><dt><bdi>${line(it.name)}</bdi></dt>
+      <dd><${Reason} text=${it.reason} />${place && html`<button type="button" class="button"
+          onClick=${() => trust(place.path)}>Trust this directory</button>`}</dd></div>`;
+  };
+  return html`<section class="blocked"><h2>Cannot be started yet</h2><dl class="how-to">${agents.map(item)}</dl></section>`;
 }
+
+const Reason = ({ text }) => html`<span><${Coded} text=${sentence(line(text))} /></span>`;
 
 /** A directory by its name, or by all of its path where another one is called the same. */
 function short(path, dirs) {
@@ -103,13 +114,14 @@ function Installable({ agents }) {
 function HowTo({ agents }) {
   return html`<dl class="how-to">${agents.map((it) => html`<div key=${it.name}><dt><bdi>${line(it.name)}</bdi></dt>
     <dd>${it.install ? html`<code>${line(it.install)}</code><${CopyButton} text=${it.install}
-        label=${`Copy how to install ${line(it.name)}`} />` : "Its program is not on this machine"}</dd></div>`)}</dl>`;
+        label=${`Copy how to install ${line(it.name)}`} />` : "Its program is not on this machine."}</dd>
+    ${it.reason && html`<dd class="why"><${Reason} text=${it.reason} /></dd>`}</div>`)}</dl>`;
 }
 
-function NoAgent({ missing, blocked }) {
+function NoAgent({ missing, blocked, roots }) {
   return html`<section class="start"><h1>${blocked.length ? "No agent can be started yet" : "No agent is installed"}</h1>
     <p>Penstock runs the coding agents of this machine. Install one and sign in to it once in a terminal; this page then
       shows it by itself.</p>
-    ${blocked.length > 0 && html`<${Blocked} agents=${blocked} />`}
+    ${blocked.length > 0 && html`<${Blocked} agents=${blocked} roots=${roots} />`}
     <${HowTo} agents=${missing} /></section>`;
 }

@@ -1,0 +1,145 @@
+"""What a new chat can be made of, and who is signed in: agents that are there, that are not, and that may not start."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from chatpage import cast
+from chatpage.device import Device
+from chatpage.server import Server
+from chatpage.thread import PATIENCE, Thread
+from playwright.sync_api import Page, expect
+
+Servers = Callable[..., Server]
+Devices = Callable[..., Device]
+MODELS = ["qwen3:8b", "llama3.2:latest"]
+UNAUTHORIZED = "the server responded with a status of 401"
+NOBODY = "127.0.0.1:1"
+"""Where no Ollama server answers."""
+
+
+@pytest.fixture
+def ollama() -> Iterator[str]:
+    """The place of a server that lists models as Ollama does."""
+
+    class Tags(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"models": [{"name": name} for name in MODELS]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Tags) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def _without_agents(tmp_path: Path, host: str) -> dict[str, str]:
+    """The environment of a server that knows no agents of its own and finds no programs."""
+    config = tmp_path / "none.toml"
+    config.touch()
+    return {"PENSTOCK_CONFIG": str(config), "PATH": "/nowhere", "OLLAMA_HOST": host}
+
+
+def _options(page: Page, label: str) -> list[tuple[str, bool]]:
+    """What a choice offers: the words, and whether it can be chosen."""
+    found = page.get_by_label(label, exact=True).locator("option")
+    return [(words, usable) for words, usable in found.evaluate_all("all => all.map((it) => [it.label, !it.disabled])")]
+
+
+def _install(program: Path) -> None:
+    program.write_text("#!/bin/sh\n", "utf-8")
+    program.chmod(0o755)
+
+
+def test_no_agent_is_installed(own_server: Servers, devices: Devices, tmp_path: Path) -> None:
+    """Where there is no agent and no Ollama, the page says how to install one, and offers nothing that fails."""
+    page = devices().sign_in(own_server(env=_without_agents(tmp_path, NOBODY)).printed)
+    expect(page.get_by_role("heading", name="No agent is installed")).to_be_visible()
+    expect(page.locator(".composer")).to_have_count(0)
+    expect(page.locator(".how-to")).to_contain_text("npm install -g @anthropic-ai/claude-code")
+    expect(page.locator(".how-to")).to_contain_text("No Ollama server answers")
+    expect(page.locator("main")).not_to_contain_text("`")
+
+
+def test_an_agent_that_is_installed_meanwhile(own_server: Servers, devices: Devices, tmp_path: Path) -> None:
+    """Who installs an agent and comes back to the page can begin, without loading it again."""
+    env = _without_agents(tmp_path, NOBODY) | {"PATH": str(tmp_path)}
+    page = devices().sign_in(own_server(env=env).printed)
+    expect(page.get_by_role("heading", name="No agent is installed")).to_be_visible()
+    _install(tmp_path / "claude")
+    page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.get_by_label("Agent", exact=True)).to_have_value("claude")
+
+
+def test_the_models_of_ollama(own_server: Servers, devices: Devices, tmp_path: Path, ollama: str) -> None:
+    """Where Ollama answers, its models can be chosen, and the chat gets the one that was."""
+    server = own_server(env=_without_agents(tmp_path, ollama))
+    thread = Thread(devices(), server).enter()
+    expect(thread.page.get_by_label("Agent", exact=True)).to_have_value("ollama")
+    assert _options(thread.page, "Model") == [(name, True) for name in MODELS]
+    thread.page.get_by_label("Model", exact=True).select_option(MODELS[1])
+    thread.say("hello")
+    expect(thread.turn(1)).to_be_visible(timeout=PATIENCE)
+    assert [chat["model"] for chat in server.ask("GET", "/api/chats")["chats"]] == [MODELS[1]]
+
+
+def test_agents_of_a_project_that_nobody_trusts(own_server: Servers, devices: Devices, tmp_path: Path) -> None:
+    """They are greyed, with the reason; once the directory is trusted they can be chosen."""
+    root = tmp_path / "project"
+    root.mkdir()
+    recording = cast.RECORDINGS / "claude" / "base_for_resume"
+    (root / "penstock.toml").write_text(cast.agent("ours", "claude", recording, 20), "utf-8")
+    _install(tmp_path / "claude")
+    env = {"PENSTOCK_CONFIG": "", "PATH": str(tmp_path), "OLLAMA_HOST": NOBODY}
+    page = devices().sign_in(own_server(env=env, root=root, trusted=False).printed)
+    expect(page.locator(".blocked")).to_contain_text("penstock.toml says how it is started")
+    assert ("ours", False) in _options(page, "Agent")
+    assert page.get_by_label("Agent", exact=True).input_value() != "ours"
+    page.get_by_role("button", name="Trust this directory").click()
+    page.get_by_role("dialog").get_by_role("button", name="Trust", exact=True).click()
+    expect(page.locator(".blocked")).to_have_count(0)
+    assert ("ours", True) in _options(page, "Agent")
+
+
+def test_browsers_that_are_signed_in(own_server: Servers, devices: Devices) -> None:
+    """The list has each browser; one that is signed out there has to sign in again."""
+    server = own_server()
+    mine, other = devices(), devices()
+    other.allow(UNAUTHORIZED)
+    away = Thread(other, server).enter(server.chat("quick"))
+    page = mine.sign_in(server.link())
+    page.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Signed-in browsers").click()
+    entries = page.locator(".browsers li")
+    expect(entries.filter(has_text="this browser")).to_have_count(1)
+    entries.filter(has_not_text="this browser").get_by_role("button").click()
+    expect(entries).to_have_count(1)
+    away.page.reload()
+    expect(away.page.get_by_role("heading", name="Sign in")).to_be_visible()
+    expect(page.get_by_role("heading", name="Signed-in browsers")).to_be_visible()
+
+
+def test_sign_out_everywhere(own_server: Servers, devices: Devices) -> None:
+    """All browsers are signed out, this one too, also one that only looks at a chat."""
+    server = own_server()
+    mine, other = devices(), devices()
+    for device in (mine, other):
+        device.allow(UNAUTHORIZED)
+    away = Thread(other, server).enter(server.chat("quick"))
+    page = mine.sign_in(server.link())
+    page.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Signed-in browsers").click()
+    page.get_by_role("button", name="Sign out everywhere").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    expect(away.page.get_by_role("heading", name="Sign in")).to_be_visible(timeout=PATIENCE)
