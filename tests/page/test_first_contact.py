@@ -367,6 +367,17 @@ def test_days_and_times(at: Open, server: Server) -> None:
     expect(thread.page.locator(".day")).to_have_text(["Yesterday"])  # the server's clock is not the browser's
 
 
+def test_a_reply_that_met_the_limit_goes_on(at: Open) -> None:
+    """A reply that the model's limit cut says so, with a button that asks the agent to go on."""
+    thread = at("limit")
+    thread.ask("be long", outcome="error")
+    expect(thread.turn(1).locator(".outcome")).to_have_text("It stopped at the model's output limit.")
+    expect(thread.reply(1)).to_contain_text(re.compile(r"\w"))
+    thread.turn(1).get_by_role("button", name="Go on").click()
+    expect(thread.turn(2).locator(".prompt")).to_have_text("Go on where you stopped.")
+    expect(thread.turn(1).get_by_role("button", name="Go on")).to_have_count(0)
+
+
 def test_forced_colours(at: Open, server: Server) -> None:
     """Where the system sets the colours, a border marks the chat that is open, and each prompt."""
     thread = at("quick")

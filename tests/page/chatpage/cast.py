@@ -55,6 +55,7 @@ ROLES = {
     "copilot-tools": Role("copilot/tools", 2),
     "cline-thinking": Role("cline/thinking", 2),
     "ollama-tools": Role("ollama-synthetic/tools"),
+    "limit": Role("pi/maxtok"),
 }
 """The agents, by name."""
 

@@ -11,10 +11,8 @@ import { Loading, Missing } from "./states.js";
 const LAST = "penstock.last"; // what was chosen for the last new chat
 const OTHER = "\0other";
 
-const canStart = (agent) => agent.available ?? agent.installed;
-
 /** Whether an agent is there, and only something else is missing; else its program is. */
-const isBlocked = (agent) => !canStart(agent) && Boolean(agent.reason) && (agent.installed || !agent.install);
+const isBlocked = (agent) => !agent.available && Boolean(agent.reason) && (agent.installed || !agent.install);
 
 /** The directories to choose from, the last used first: each once. */
 function places(workspaces) {
@@ -27,9 +25,9 @@ export function NewChat({ app }) {
   const [other, setOther] = useState("");
   const [model, setModel] = useState("");
   const [busy, error, run] = useAct();
-  const ready = app.agents.filter(canStart);
+  const ready = app.agents.filter((agent) => agent.available);
   const blocked = app.agents.filter(isBlocked);
-  const missing = app.agents.filter((agent) => !canStart(agent) && !isBlocked(agent));
+  const missing = app.agents.filter((agent) => !agent.available && !isBlocked(agent));
   const known = (name) => ready.some((agent) => agent.name === name);
   const agent = [chosen.agent, app.about.default_agent, ready[0]?.name].find(known);
   const dirs = places(app.workspaces);
@@ -56,7 +54,7 @@ export function NewChat({ app }) {
       busy=${busy || !path}>
       <div class="choices" role="group" aria-label="For this chat">
         <${Choice} label="Agent" value=${agent} onChange=${(value) => choose({ agent: value })}
-          options=${[...ready, ...blocked].map((it) => ({ value: it.name, label: line(it.name), disabled: !canStart(it) }))} />
+          options=${[...ready, ...blocked].map((it) => ({ value: it.name, label: line(it.name), disabled: !it.available }))} />
         <${Choice} label="Directory" value=${cwd} onChange=${(value) => choose({ cwd: value })}
           options=${[...dirs.map((it) => ({ value: it.path, label: short(it.path, dirs) })), { value: OTHER, label: "Another directory…" }]} />
         <${Choice} label="Permissions" value=${allow} onChange=${(value) => choose({ allow: value })}

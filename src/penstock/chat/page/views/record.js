@@ -3,7 +3,7 @@
 import { api } from "../api.js";
 import { listenForCopies, Prose } from "../markdown.js";
 import { chatOf, useThread } from "../state.js";
-import { clock, count, duration, harmless, line, moment, money, plural } from "../text.js";
+import { count, duration, fullTime, harmless, line, moment, money, plural } from "../text.js";
 import { Boundary, html, Icon, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
 import { outcomeWords } from "../words.js";
 import { Missing } from "./states.js";
@@ -80,7 +80,7 @@ function Summary({ turn, items }) {
   const calls = items.filter((it) => it.kind === "call").length;
   const by = turn.by === "heartbeat" ? " by the heartbeat" : "";
   const rows = [
-    ["Asked", turn.asked_at && `${new Date(turn.asked_at).toLocaleDateString()} ${clock(turn.asked_at)}${by}`],
+    ["Asked", turn.asked_at && `${fullTime(turn.asked_at)}${by}`],
     ["Agent", [line(turn.agent), line(turn.model)].filter(Boolean).join(" · ")],
     ["Took", turn.duration_ms ? duration(turn.duration_ms) : ""],
     ["Steps", `${turn.steps || items.length}, of these ${plural(calls, "call")}`],
