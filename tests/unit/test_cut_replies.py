@@ -109,6 +109,13 @@ CUT: dict[str, tuple[str, list[Line]]] = {
             {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]},
         ],
     ),
+    "generic, at the end": (
+        "generic",
+        [
+            {"type": "text", "text": "Half a rep"},
+            {"type": "result", "response": "Half a rep", "finishReason": "MAX_TOKENS"},
+        ],
+    ),
 }
 
 

@@ -262,6 +262,7 @@ def result_of(name: str, layers: Sequence[Layer], usage: Usage | None) -> Result
         cost_usd=cost,
         duration_ms=next((took for body in bodies if (took := _duration(body)) is not None), None),
         cancelled=verdict == "cancelled",
+        stop_reason=next((why for body in bodies if (why := first(body, STOP_KEYS))), None),
     )
 
 
