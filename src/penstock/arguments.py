@@ -76,7 +76,7 @@ class Parser(argparse.ArgumentParser):
             raise UsageError(f"there is no option {shown(flag)}", way_out=self._instead_of(flag))
         prompt = getattr(values, "prompt", None)
         if prompt is None:  # of the other commands
-            self.error(f"there is no place for {shown(' '.join(extra))}")
+            self.error(f"unrecognized arguments: {' '.join(extra)}")
         whole = shlex.quote(" ".join([prompt, *extra]))
         example = f": {self.prog} {values.agents} {whole}"
         raise UsageError(
@@ -143,8 +143,9 @@ def _typed(convert: Callable[[str], T], rule: Rule) -> Callable[[str], T]:
         # Python takes digits of any script and "1_0" for numbers, which a user of a command line mistypes.
         plain = convert is str or (word.isascii() and "_" not in word)
         if value is None or not plain or not rule.fits(value):
-            wrong = f"{shown(word)} is no {rule.noun}" if rule.noun else f"{shown(word)} cannot be used"
-            raise argparse.ArgumentTypeError(f"{wrong}; expected {rule.expected}")
+            if rule.noun:
+                raise argparse.ArgumentTypeError(f"{shown(word)} is no {rule.noun}; expected {rule.expected}")
+            raise argparse.ArgumentTypeError(f"expected {rule.expected}, not {shown(word)}")
         return value
 
     return typed

@@ -165,10 +165,13 @@ def test_words_that_are_no_command(word: str, capfd: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["demo", "--speed", "0"], "argument --speed: '0' cannot be used; expected a number above 0"),
-        (["demo", "--speed", "-1"], "argument --speed: '-1' cannot be used; expected a number above 0"),
-        (["replay", FILE, "--speed", "nan"], "argument --speed: 'nan' cannot be used; expected a number above 0"),
-        (["run", "none", "hi", "--timeout", "-1"], "expected a number of seconds above 0; see penstock run --help"),
+        (["demo", "--speed", "0"], "argument --speed: expected a number above 0, not '0'"),
+        (["demo", "--speed", "-1"], "argument --speed: expected a number above 0, not '-1'"),
+        (["replay", FILE, "--speed", "nan"], "argument --speed: expected a number above 0, not 'nan'"),
+        (
+            ["run", "none", "hi", "--timeout", "-1"],
+            "expected a number of seconds above 0, not '-1'; see penstock run --help",
+        ),
         (["run", "none", "hi", "--session", "../x"], "argument --session: '../x' is no session id; expected letters"),
         (["run", "none", "hi", "--fork"], "there is nothing to fork: --fork needs --session ID"),
         (["run", "none", "hi", "--cwd", "nowhere"], "argument --cwd: 'nowhere' is no directory; expected one that is"),
@@ -177,8 +180,8 @@ def test_words_that_are_no_command(word: str, capfd: pytest.CaptureFixture[str])
         (["run", "none", "-p", "hi"], "no option '-p'; the prompt follows the agent's name, without an option"),
         (["run", "none", "hi", "--yolo"], "there is no option '--yolo'; did you mean --allow all?"),
         (["run", "none", "hi", "--timeuot=1"], "there is no option '--timeuot'; did you mean --timeout?"),
-        (["agents", "claude"], "there is no place for 'claude'; see penstock agents --help"),
-        (["serve", "--port", "65536"], "argument --port: '65536' cannot be used; expected a whole number from 0 to"),
+        (["agents", "claude"], "unrecognized arguments: claude; see penstock agents --help"),
+        (["serve", "--port", "65536"], "argument --port: expected a whole number from 0 to 65535, not '65536'"),
     ],
 )
 def test_what_the_sentence_is(words: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -206,11 +206,11 @@ def test_the_same_agent_twice(run: Run) -> None:
         (
             ("good", "hi", "--timeout", "0"),
             2,
-            "argument --timeout: '0' cannot be used; expected a number of seconds above 0",
+            "argument --timeout: expected a number of seconds above 0, not '0'",
         ),
         (("good,other", "hi", "--session", "s1"), 2, "a session belongs to one agent"),
         (("good,other", "hi", "--label", "x"), 2, "--label names one agent"),
-        (("good", "hi", "--env", "novalue"), 2, "argument --env: 'novalue' cannot be used; expected NAME=VALUE"),
+        (("good", "hi", "--env", "novalue"), 2, "argument --env: expected NAME=VALUE, not 'novalue'"),
         (("good", "fix", "the", "test"), 2, "quote the prompt: penstock run good 'fix the test'"),
         (("good", "fix", "--timeuot", "1"), 2, "there is no option '--timeuot'; did you mean --timeout?"),
         (("good", "--resume", "x"), 2, "there is no option '--resume'; did you mean --session ID?"),
