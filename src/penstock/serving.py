@@ -50,8 +50,9 @@ VARIABLE_NAME = Rule(
     lambda value: re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) is not None,
     "the name of a variable, which agents get with the value that it has",
 )
-AMOUNT = Rule(lambda value: ABOVE_0.fits(value) and value < 1e9, ABOVE_0.expected)
-"""Of days or megabytes: what is larger overflows a count of milliseconds or bytes."""
+MAX_AMOUNT = 1_000_000_000
+"""Days or megabytes: more than there are, and few enough to be counted in milliseconds and bytes."""
+AMOUNT = Rule(lambda value: ABOVE_0.fits(value) and value < MAX_AMOUNT, f"a number above 0 and below {MAX_AMOUNT:,}")
 
 EXAMPLES = """\
 examples:
