@@ -319,8 +319,8 @@ def test_an_idle_chat_waits_for_nobody(at: Open) -> None:
     thread.page.evaluate(
         """() => {
             window.waited = 0;
-            new MutationObserver(() => { window.waited += document.querySelectorAll(".queued").length; })
-                .observe(document.body, { childList: true, subtree: true });
+            const look = () => { window.waited += document.body.textContent.includes("Waits for its turn"); };
+            new MutationObserver(look).observe(document.body, { childList: true, subtree: true });
         }"""
     )
     for number in range(1, 6):

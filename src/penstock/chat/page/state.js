@@ -68,7 +68,7 @@ export async function begin() {
   });
   window.addEventListener("popstate", () => arrive());
   window.addEventListener("hashchange", () => enter());
-  document.addEventListener("visibilitychange", () => document.hidden || refresh());
+  document.addEventListener("visibilitychange", () => document.hidden || seenAgain());
   window.addEventListener("online", () => refresh());
   await enter();
 }
@@ -134,6 +134,12 @@ function later() {
   timer = setTimeout(() => refresh(), busy ? SOON_MS : LATER_MS);
 }
 
+/** Somebody comes back, who may have installed an agent meanwhile. */
+function seenAgain() {
+  refresh();
+  if (state.signedIn && state.route.page === "home") loadChoices();
+}
+
 /** Ask for the list again. */
 export async function refresh() {
   clearTimeout(timer);
@@ -142,7 +148,8 @@ export async function refresh() {
     listed(await api.chats());
     outbox.wake();
     if (state.trouble) set({ trouble: "" });
-    if (state.route.page === "home") await loadChoices();
+    const lacking = !state.workspaces || !state.agents.some((agent) => agent.available);
+    if (lacking && state.route.page === "home") await loadChoices();
   } catch (error) {
     if (error.status !== 401 && error.status !== 0) set({ trouble: error.words });
   }

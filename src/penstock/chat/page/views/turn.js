@@ -12,7 +12,7 @@ import { Hint } from "./hint.js";
 const FOLD_CHARACTERS = 1800; // a prompt longer than that, or with more lines, is folded
 const FOLD_LINES = 18;
 const AGAIN = new Set(["error", "cancelled", "timed_out", "cut_off", "empty"]);
-const SLOW_MS = 1000; // a turn that nothing is in the way of begins sooner, unless all places for agents are taken
+const SLOW_MS = 2000; // a turn that nothing is in the way of begins sooner, unless all places for agents are taken
 
 /** Drawn anew only when its turn changed. */
 export class TurnView extends Component {
@@ -112,7 +112,7 @@ function Queued({ turn, chat, waits }) {
     return () => clearTimeout(timer);
   }, []);
   if (!waits && !slow) return null;
-  return html`<div class="queued"><span>Waits for its turn</span>
+  return html`<div class="queued"><span>${waits ? "Waits for its turn" : "Waits to begin"}</span>
     <button type="button" class="quiet" disabled=${busy}
         onClick=${(event) => (event.preventDefault(), run(() => api.stop(chat, turn.turn)))}>Take back</button>
     <${Wrong}>${error}<//></div>`;
