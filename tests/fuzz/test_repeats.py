@@ -35,13 +35,16 @@ def said(events: list[Event]) -> dict[str, Any]:
     """What a reader of a stream holds in the end."""
     end = events[-1]
     assert isinstance(end, RunEnded)
+    plans = [tuple(event.items) for event in events if isinstance(event, PlanChanged)]
     return {
         "live": [(event.block, event.text) for event in events if isinstance(event, Delta)],
         "blocks": [(event.kind, event.text) for event in events if isinstance(event, BlockEnded)],
         "revised": [event.text for event in events if isinstance(event, BlockRevised)],
         "calls": [(event.call_id, event.input) for event in events if isinstance(event, ToolCalled)],
         "returns": [(event.call_id, event.text) for event in events if isinstance(event, ToolReturned)],
-        "plans": [event.items for event in events if isinstance(event, PlanChanged)],
+        # A plan is a state: one that is said again after another one stands again, until the other is repeated too.
+        "plans": list(dict.fromkeys(plans)),
+        "plan": plans[-1:],
         "end": (end.outcome, end.reply, end.rounds, end.session_id),
     }
 

@@ -128,7 +128,7 @@ class _Draft:
 
 
 class _Lane:
-    """The rounds of one agent, as the session counts them: one is over with the next results."""
+    """The rounds of one agent, as the session counts them: one is over with the next results, or with a plan."""
 
     def __init__(self) -> None:
         self.round = 0
@@ -151,7 +151,7 @@ class _Lane:
         return self.round
 
     def end(self) -> None:
-        """Results came."""
+        """Results or a plan came."""
         self._over = True
 
 
@@ -259,6 +259,7 @@ class _Fold:
             if event.level != "info" or event.code in TOLD:
                 self._add(Noticed(at=at, level=event.level), self._parent(event, at)).text.set(event.text)
         elif isinstance(event, ev.PlanChanged):
+            self._lane(event).end()  # the tool that changes the plan may be told as no call
             if event.parent not in self._plans:
                 self._plans[event.parent] = Planned(at=at, items=[])
                 self._add(self._plans[event.parent], self._parent(event, at))

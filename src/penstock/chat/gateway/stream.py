@@ -33,10 +33,12 @@ HEADERS = [
 ]
 """A proxy between may neither keep, nor pack, nor gather it."""
 
-HELLO = b": ok\nretry: %d\n" % RETRY_MS
+HELLO = b": ok\n"
 PING = b": ping\n"
 """Lines of the block of the next frame. A blank line behind them would end a block without data, which many readers
 hand on as an event whose data is empty: httpx-sse once it has an id, fetch-event-source always."""
+RETRY = b"retry: %d\n" % RETRY_MS
+"""How soon to come back, a line of the first frame."""
 FAREWELL = b"retry: %d\n" % SOON_MS + GOODBYE
 
 
@@ -89,6 +91,7 @@ class EventStream:
 
     async def _view(self, watch: Watch, viewer: Viewer, send: Send) -> None:
         cursor, metrics = self._after, self._watches.metrics
+        first = RETRY
         while not viewer.gone:
             viewer.wake.clear()
             # What ends the stream is asked for before, so that nothing is missed that was there by then.
@@ -99,10 +102,11 @@ class EventStream:
                 cursor = watch.number
             if step.data:
                 metrics.frames += step.frames
-                await self._send(send, viewer, step.data)
+                await self._send(send, viewer, first + step.data)
+                first = b""
             if watch.over and (not watch.ready or cursor == watch.number):
                 if not watch.ready:  # it was deleted before it could be looked at
-                    await self._send(send, viewer, DELETED)
+                    await self._send(send, viewer, first + DELETED)
                 return
             if ending:
                 await self._send(send, viewer, FAREWELL if self._watches.ending else b"")
