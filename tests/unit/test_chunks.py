@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from penstock.events import (
     BlockEnded,
     BlockRevised,
@@ -110,10 +112,11 @@ def test_blocks_of_one_message_are_joined_as_they_are() -> None:
     assert [chunk.text for chunk in ChunksSink().chunks(events)] == ["one ", "two", "", "\n\n", "three", ""]
 
 
-def test_a_message_that_is_opened_again_is_one() -> None:
-    """By its id, as in the reply."""
+@pytest.mark.parametrize("known", ["m", None])
+def test_a_message_that_is_opened_again_is_one(known: str | None) -> None:
+    """By its id, as in the reply; it may become known only at the end."""
     events = [
-        MessageStarted(agent="a", message=1, message_id="m"),
+        MessageStarted(agent="a", message=1, message_id=known),
         *said(1, 1, "one "),
         done(1, "one "),
         MessageEnded(agent="a", message=1, status="ok", message_id="m"),
