@@ -43,7 +43,7 @@ def test_streams_are_told_and_agents_are_ended(served: Served, number: int, expe
     """With 50 open streams and four agents at work, each stream gets a goodbye, and nothing is left."""
     chats = [served.chat(agent) for agent in AGENTS]
     for chat in chats:
-        served.prompt(chat, f"text 0 0.2 {chat}", key="one")
+        served.prompt(chat, f"text 0 60 {chat}", key="one")  # so slowly that all see its status
     watchers = [Watcher(served, chats[place % len(chats)], delta=place % 2 == 0) for place in range(STREAMS)]
     for watcher in watchers:
         watcher.connect()
