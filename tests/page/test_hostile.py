@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from chatpage import fuzz
+from chatpage.device import NARROW
 from chatpage.server import Server
 from chatpage.thread import PATIENCE, Thread
 from playwright.sync_api import expect
@@ -163,6 +164,18 @@ def test_no_reply_of_a_fuzzer_breaks_the_page(at: Open, own_server: Callable[...
         assert thread.page.locator(".items .prose").evaluate(HARM) == []
     thread.page.get_by_role("link", name="Back to the chat").click()
     expect(thread.turn(len(names))).to_be_visible()
+
+
+def test_what_is_deep_is_read_on_a_phone(at: Open, own_server: Callable[..., Server]) -> None:
+    """The words of the deepest quote and of the deepest list have their place on a narrow screen."""
+    thread = at("fuzzer", of=own_server(), viewport=NARROW)
+    for number in range(1, list(fuzz.replies()).index("emphasis") + 1):
+        thread.ask("go deep", number)
+        narrowest = thread.reply(number).evaluate(
+            "it => Math.min(...[...it.querySelectorAll('p, li')].map((text) => text.clientWidth))"
+        )
+        assert narrowest > NARROW["width"] / 3, number
+    assert thread.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
 def shows(thread: Thread, number: int, name: str) -> None:
