@@ -69,6 +69,8 @@ SAVES_LATE = {"claude-acp"}
 """Routes that may have answered, and ended, before the conversation is saved: one time in about fifteen."""
 RETRIES_FOR_LONG = {"opencode", "qwen", "copilot"}
 """Agents that ask again for minutes, or for ever, when the server is broken."""
+STARTED_SECONDS = 20
+"""The time limit of a run that would retry for long: enough for a slow machine to start the agent and hear it once."""
 
 AWKWARD = {
     "flag": "--help scenario=text",
@@ -275,7 +277,7 @@ def test_error_in_mid_stream(at: Bench) -> None:
     """A stream that breaks off is an error of the run, and what was said before it is not lost."""
     text = scenarios.texts("errstream")[0]
     long = at.target.agent in RETRIES_FOR_LONG
-    played = play(at, "scenario=errstream please", timeout=8 if long else playing.SECONDS)
+    played = play(at, "scenario=errstream please", timeout=STARTED_SECONDS if long else playing.SECONDS)
     assert played.result.outcome in (("error", "timed_out") if long else ("error",))
     if route(at).live:
         assert played.live.startswith(text)
