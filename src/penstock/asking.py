@@ -6,7 +6,7 @@ import os
 import termios
 
 from penstock.events import QuestionAsked
-from penstock.questions import ASKS, expected, numbers
+from penstock.questions import ASKS, SHORT_WORDS, expected, numbers, short_words
 from penstock.sinks.sanitize import clean, clean_line
 
 MAX_LINE_BYTES = 4096
@@ -81,9 +81,7 @@ def question_text(name: str, question: QuestionAsked) -> str:
 
 def prompt_text(name: str, question: QuestionAsked) -> str:
     """Make the line behind which the answer is typed."""
-    keys = {"allow_once": "y allow once", "allow_always": "a allow always"}
-    keys |= {"reject_once": "n reject", "reject_always": "n reject"}
-    short = dict.fromkeys(keys[option.kind] for option in question.options or () if option.kind in keys)
+    short = [f"{key} {SHORT_WORDS[key]}" for key in short_words(question)]
     ways = [numbers(question), *short] + ["or your own words"] * question.free_text
     return f"Answer {name} ({', '.join(filter(None, ways))}): "
 

@@ -84,6 +84,10 @@ _WORDS: dict[str, tuple[OptionKind, ...]] = {
 """The short words for the kinds of options. `y` never allows more than this once."""
 
 
+SHORT_WORDS = {"y": "allow once", "a": "allow always", "n": "reject"}
+"""The short words that a prompt offers, and what they do."""
+
+
 def ordered(options: Sequence[Option] | None) -> list[Option]:
     """Sort options by kind: allow once, allow always, reject, choices. Equal kinds keep their order.
 
@@ -151,10 +155,15 @@ def numbers(question: QuestionAsked) -> str:
     return f"1-{last}" if last > 1 else "1" * last
 
 
+def short_words(question: QuestionAsked) -> list[str]:
+    """List the short words that answer this question: those for the kinds of its options."""
+    return [key for key in SHORT_WORDS if option_of(question.options, *_WORDS[key]) is not None]
+
+
 def expected(question: QuestionAsked) -> str:
     """Describe what a person may type at a terminal: "1-4, y, a or n"."""
     ways = [numbers(question)] if question.options else []
-    ways += [key for key in ("y", "a", "n") if option_of(question.options, *_WORDS[key]) is not None]
+    ways += short_words(question)
     if question.free_text:
         ways.append("your own words")
     return " or ".join(filter(None, (", ".join(ways[:-1]), *ways[-1:])))

@@ -48,6 +48,7 @@ def make_runs(options: RunOptions, config: Config, notify: piped.Notify) -> list
         raise UsageError("a session belongs to one agent", expected=f"one agent with --session, not {len(names)}")
     prompt, stdin_text = _prompt(options, notify)
     env = {name: value for name, _, value in (text.partition("=") for text in options.env)}
+    ask = can_ask()
     runs = []
     for number, name in enumerate(names, 1):
         agent = Agent(name, {}, config)
@@ -67,7 +68,7 @@ def make_runs(options: RunOptions, config: Config, notify: piped.Notify) -> list
                 timeout=options.timeout,
                 idle_timeout=options.idle_timeout,
                 record=options.record,
-                ask=can_ask(),
+                ask=ask,
                 number=number if len(names) > 1 else None,
                 trust=options.trust,
             )
