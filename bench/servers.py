@@ -147,7 +147,7 @@ class Penstock(Contender):
         from penstock.chat.log.sqlite import SqliteLog
         from penstock.chat.runtime.limits import Limits
         from penstock.chat.runtime.runtime import Runtime
-        from penstock.config import load
+        from penstock.config.settings import load
 
         self.stack = contextlib.AsyncExitStack()
         self.folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))

@@ -1,4 +1,4 @@
-"""Penstock takes the stream of any AI coding agent in, and lets one clean stream out.
+"""Penstock turns the output of any AI coding agent into one clean event stream.
 
     from penstock import Stream
 
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # the real one comes with half of the standard library
 if TYPE_CHECKING:
-    from penstock.agents.base import Adapter as Adapter
+    from penstock._version import __version__ as __version__
+    from penstock.adapter import Adapter as Adapter
     from penstock.api import Agent as Agent
     from penstock.api import StreamingAgent as StreamingAgent
     from penstock.api import agent as agent
@@ -54,10 +55,8 @@ if TYPE_CHECKING:
     from penstock.stream import Stream as Stream
     from penstock.updates import Traits as Traits
 
-__version__ = "0.1.0"
-
 _HOME = {
-    "Adapter": "penstock.agents.base",
+    "Adapter": "penstock.adapter",
     "Agent": "penstock.api",
     "AgentError": "penstock.errors",
     "AgentFailed": "penstock.errors",
@@ -93,6 +92,7 @@ _HOME = {
     "TransportError": "penstock.errors",
     "UnknownAgent": "penstock.errors",
     "UsageError": "penstock.errors",
+    "__version__": "penstock._version",
     "agent": "penstock.api",
     "compute_append_only_suffix": "penstock.classic",
     "parse_stream_line": "penstock.classic",

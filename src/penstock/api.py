@@ -16,12 +16,12 @@ import os
 from collections.abc import Iterator
 from typing import Protocol, Unpack, runtime_checkable
 
-from penstock import config as configuration
-from penstock.commands import Request
+from penstock.adapter import Request
+from penstock.config import settings as configuration
+from penstock.config.rules import NAME, check
 from penstock.launching import ACP, plan
 from penstock.runs import OPTION_RULES, Options, Run
 from penstock.sinks.chunks import ChunksSink, StreamChunk
-from penstock.values import NAME, check
 
 
 @runtime_checkable

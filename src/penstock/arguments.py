@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
+from penstock.config.rules import ABOVE_0, Rule
 from penstock.errors import UsageError, nearest, shown
-from penstock.values import ABOVE_0, Rule
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping
 from functools import lru_cache
 
+from penstock.config.rules import STRING, Rules, check, instance_of, optional
 from penstock.errors import UsageError, shown
-from penstock.values import STRING, Rules, check, instance_of, optional
 
 MAX_KEYS = 256
 """Streams of content that are followed at once; the one that was silent longest is forgotten."""

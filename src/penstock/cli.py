@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.arguments import Parser
-    from penstock.config import Config
+    from penstock.config.settings import Config
     from penstock.inputs import Chunk
     from penstock.reading import Options, Reading, RunOptions
 
@@ -90,7 +90,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line; the exit status."""
     args = sys.argv[1:] if argv is None else argv
     if args and args[0] in ("--version", "-V"):
-        from penstock import __version__
+        from penstock._version import __version__
 
         return _guarded(lambda: _say(f"penstock {__version__}\n"))
     return _guarded(lambda: _command(args))
@@ -182,10 +182,10 @@ def _run_agents(args: list[str]) -> int:
 
 
 def _run_options(args: list[str]) -> RunOptions:
+    from penstock.adapter import MODEL, SESSION_ID
     from penstock.arguments import Parser, display_flags, number, string
-    from penstock.commands import MODEL, SESSION_ID
+    from penstock.config.rules import DIRECTORY, PATH, SECONDS, VARIABLE
     from penstock.reading import RunOptions
-    from penstock.values import DIRECTORY, PATH, SECONDS, VARIABLE
 
     text = "Start an agent, or several side by side, give it a prompt, and show what it does."
     parser = Parser("run", text, examples=RUN_EXAMPLES, arguments="AGENT[,AGENT…] [PROMPT] [options]")
@@ -320,7 +320,7 @@ def _parsed(parser: Parser, args: list[str]) -> Options:
 
 
 def _config() -> Config:
-    from penstock import config
+    from penstock.config import settings as config
 
     found = config.load()
     for problem in found.problems:
@@ -364,7 +364,8 @@ def _show_config(args: list[str]) -> int:
     parser = Parser("config", "Show where the configuration is read from, and every setting in force.")
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     as_json = parser.parse(args).json
-    from penstock import config, listing
+    from penstock import listing
+    from penstock.config import settings as config
 
     return _say(listing.config_as_json(config.load()) if as_json else listing.config_as_text(config.load()))
 

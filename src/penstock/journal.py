@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock import __version__
+from penstock._version import __version__
 from penstock.errors import UsageError
 
 INPUT, TIMES, SENT, SENT_TIMES, STDERR, META = (

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock import registry
-from penstock.agents.base import Startable
-from penstock.commands import Command, Request, as_argument, checked, encoded, refuse
+from penstock.adapter import Command, Request, Startable, as_argument, checked, encoded, refuse
 from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
 
 if TYPE_CHECKING:
-    from penstock.agents.base import Adapter
-    from penstock.config import AgentConfig, Config, Setting
+    from penstock.adapter import Adapter
+    from penstock.config.settings import AgentConfig, Config, Setting
 
 ACP = "acp:"
 """`acp:COMMAND` names any program that speaks ACP."""

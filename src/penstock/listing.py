@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from penstock import registry
-from penstock.config import FILE_NAME, Config, dotted, shown
+from penstock.config.settings import FILE_NAME, Config, dotted, shown
 from penstock.writing import columns
 
 CHECK_SECONDS = 30.0

@@ -14,7 +14,7 @@ import stat
 import time
 from collections.abc import Callable
 
-from penstock.commands import MAX_STDIN_BYTES
+from penstock.adapter import MAX_STDIN_BYTES
 from penstock.errors import UsageError
 from penstock.inputs import READ_BYTES
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from penstock.commands import Allow
+from penstock.adapter import Allow
 from penstock.detection import PLAIN_TEXT
 from penstock.events import Event, Replied, RunEnded
 from penstock.formats import Opening
@@ -17,8 +17,8 @@ from penstock.stream import Stream
 from penstock.writing import Output
 
 if TYPE_CHECKING:
-    from penstock.agents.base import Adapter
-    from penstock.config import Config, Detail
+    from penstock.adapter import Adapter
+    from penstock.config.settings import Config, Detail
     from penstock.contract.health import Health
     from penstock.contract.session import Exit
     from penstock.inputs import Chunk

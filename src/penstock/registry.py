@@ -10,8 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.agents.base import Adapter
-from penstock.commands import Longest
+from penstock.adapter import Adapter, Longest
 from penstock.errors import UnknownAgent
 
 if TYPE_CHECKING:

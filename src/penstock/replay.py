@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from penstock import journal, registry
+from penstock.config.rules import ABOVE_0, check
 from penstock.contract.session import Exit
 from penstock.errors import UsageError
-from penstock.values import ABOVE_0, check
 
 MAX_SECONDS = 10 * 365 * 24 * 3600.0
 """No recording is longer; a clock's time since 1970 was written for the time since the start."""

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from penstock.agents.base import Dialogue
+from penstock.adapter import Dialogue
+from penstock.config.rules import SECONDS, SECONDS_OR_0, Rules, check, optional
 from penstock.contract.ending import Exit
 from penstock.crossing import Orders, Outbox
 from penstock.errors import AgentNotFound, PenstockError, TransportError
@@ -33,10 +34,9 @@ from penstock.process import END_SECONDS, Exited, Process
 from penstock.speaking import Speaker
 from penstock.stream import Stream
 from penstock.updates import Answer, Notice, Update
-from penstock.values import SECONDS, SECONDS_OR_0, Rules, check, optional
 
 if TYPE_CHECKING:
-    from penstock.commands import Allow
+    from penstock.adapter import Allow
     from penstock.journal import Journal
     from penstock.launching import Launch
 

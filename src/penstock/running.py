@@ -18,7 +18,7 @@ from penstock.registry import AGENTS
 from penstock.writing import columns
 
 if TYPE_CHECKING:
-    from penstock.config import Config
+    from penstock.config.settings import Config
     from penstock.contract.health import Health
     from penstock.reading import Options, RunOptions, Sink
     from penstock.runs import Run

@@ -9,13 +9,8 @@ from typing import Any, Self, TypedDict, get_args
 
 import msgspec
 
-from penstock.commands import Allow
-from penstock.contract.health import Health
-from penstock.errors import AgentFailed, UsageError
-from penstock.events import Event, RunEnded
-from penstock.launching import Launch
-from penstock.runner import Limits, Supervisor
-from penstock.values import (
+from penstock.adapter import Allow
+from penstock.config.rules import (
     COMMAND,
     ENVIRONMENT,
     NAME,
@@ -31,6 +26,11 @@ from penstock.values import (
     one_of,
     optional,
 )
+from penstock.contract.health import Health
+from penstock.errors import AgentFailed, UsageError
+from penstock.events import Event, RunEnded
+from penstock.launching import Launch
+from penstock.runner import Limits, Supervisor
 
 
 class Options(TypedDict, total=False):

@@ -32,9 +32,9 @@ from penstock.chat.log.sqlite import SqliteLog
 from penstock.chat.runtime.limits import Limits
 from penstock.chat.runtime.retention import Retention
 from penstock.chat.runtime.runtime import Runtime
-from penstock.config import Config
+from penstock.config.rules import ABOVE_0, PATH, Rule, whole
+from penstock.config.settings import Config
 from penstock.errors import UsageError
-from penstock.values import ABOVE_0, PATH, Rule, whole
 
 SPARE_FILES = 512
 """Open files for all but connections: agents, the log, the page."""

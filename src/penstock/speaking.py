@@ -7,7 +7,7 @@ import selectors
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.agents.base import Dialogue
+from penstock.adapter import Dialogue
 from penstock.events import QuestionAsked
 from penstock.inputs import READ_BYTES
 from penstock.process import Process
@@ -15,7 +15,7 @@ from penstock.questions import allowed, rejected, resolve
 from penstock.updates import Answer, Update
 
 if TYPE_CHECKING:
-    from penstock.commands import Allow
+    from penstock.adapter import Allow
 
 
 class Speaker:

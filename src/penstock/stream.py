@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from penstock import registry
-from penstock.agents.base import Adapter, Finishing
+from penstock.adapter import Adapter, Finishing
+from penstock.config.rules import RUN_NUMBER, STRING, SWITCH, Rules, check, instance_of, optional
 from penstock.contract.health import Health
 from penstock.contract.session import Exit, Session
 from penstock.decoding import MAX_NOISE_CHARS, Decoded, Decoder, Malformed, Noise, half_formed, well_formed_values
@@ -16,7 +17,6 @@ from penstock.events import Event
 from penstock.framing import Framer, Oversized, lines_of
 from penstock.updates import Failure, Text, Traits, Unknown, Update
 from penstock.updates import Notice as NoticeUpdate
-from penstock.values import RUN_NUMBER, STRING, SWITCH, Rules, check, instance_of, optional
 
 MAX_UNDECIDED_LINES = 64
 """How many lines may pass before an agent that no line gave away is read as `generic`: from the first on that wanted

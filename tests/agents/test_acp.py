@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from penstock import events as ev
 from penstock import updates as up
+from penstock.adapter import Adapter, Dialogue, Request
 from penstock.agents.acp.dialogue import Acp, Asked
-from penstock.agents.base import Adapter, Dialogue
-from penstock.commands import Request
 from penstock.events import BlockEnded, Event, PlanChanged, RunEnded, ToolCalled, ToolReturned, UsageReported
 from penstock.stream import Stream
 from penstock.testing.verify import verify

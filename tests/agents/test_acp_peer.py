@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from acp import schema
 
+from penstock.adapter import Request
 from penstock.agents.acp.dialogue import Acp
-from penstock.commands import Request
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, ToolReturned
 from penstock.questions import answer_in_words, rejected, resolve
 from penstock.stream import Stream

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock import updates as up
+from penstock.adapter import Request
 from penstock.agents.acp.dialogue import Acp, Asked
-from penstock.commands import Request
 from penstock.events import BlockEnded, BlockStarted, Event, MessageStarted, RunEnded, ToolCalled
 from penstock.stream import Stream
 from penstock.testing import feeds, verify

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import updates as up
-from penstock.agents.base import Dialogue, Startable
+from penstock.adapter import Allow, Dialogue, Request, Startable
 from penstock.agents.codex.server import NO_SUCH_METHOD, CodexServer
-from penstock.commands import Allow, Request
 from penstock.errors import UsageError
 from penstock.events import (
     BlockEnded,

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import registry
-from penstock.agents.base import Startable
-from penstock.commands import MAX_ARGUMENT_BYTES, Command, Request, checked
+from penstock.adapter import MAX_ARGUMENT_BYTES, Command, Request, Startable, checked
 from penstock.errors import UsageError
 
 EXEC = ("claude", "codex", "gemini", "opencode", "cursor", "qwen", "copilot", "pi", "cline", "ccs")

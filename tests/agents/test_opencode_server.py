@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from penstock import events as ev
 from penstock import updates as up
-from penstock.agents.base import Dialogue
+from penstock.adapter import Dialogue, Request
 from penstock.agents.opencode.server import OpenCodeServer
-from penstock.commands import Request
 from penstock.errors import UsageError
 from penstock.events import BlockEnded, BlockStarted, Event, Replied, RunEnded, ToolCalled, ToolReturned
 from penstock.questions import allowed

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from penstock import config, registry
+from penstock import registry
 from penstock.chat.refusals import NoSuchAgent, Wrong
 from penstock.chat.runtime import ollama
 from penstock.chat.runtime.agents import Agents, AgentView
 from penstock.chat.runtime.ollama import FRESH_SECONDS, MAX_ANSWER_BYTES, MAX_MODELS, OllamaServer
+from penstock.config import settings
 
 CONFIG = """
 [agents.mine]
@@ -49,7 +50,7 @@ def agents(tmp_path: Path) -> Agents:
         (tmp_path / name).chmod(0o755)
     file = tmp_path / "penstock.toml"
     file.write_text(CONFIG)
-    return Agents(config.load({"PENSTOCK_CONFIG": str(file)}), {"PATH": str(tmp_path), "OLLAMA_HOST": nobody()})
+    return Agents(settings.load({"PENSTOCK_CONFIG": str(file)}), {"PATH": str(tmp_path), "OLLAMA_HOST": nobody()})
 
 
 def nobody() -> str:
@@ -106,9 +107,9 @@ def test_the_order_in_which_they_are_offered(agents: Agents) -> None:
 
 def test_a_default_that_is_named(tmp_path: Path) -> None:
     """It need not be installed, but there has to be one of that name."""
-    assert Agents(config.load({}, str(tmp_path)), {"PATH": ""}, default="pi").default() == "pi"
+    assert Agents(settings.load({}, str(tmp_path)), {"PATH": ""}, default="pi").default() == "pi"
     with pytest.raises(NoSuchAgent, match="claud"):
-        Agents(config.load({}, str(tmp_path)), {"PATH": ""}, default="claud")
+        Agents(settings.load({}, str(tmp_path)), {"PATH": ""}, default="claud")
 
 
 # --- ollama ---
@@ -166,7 +167,7 @@ def with_ollama(folder: Path, host: str, text: str = "") -> Agents:
     file = folder / "config.toml"
     file.write_text(text)
     environ = {"PATH": str(folder), "OLLAMA_HOST": host, "HTTP_PROXY": f"http://{nobody()}"}
-    return Agents(config.load({"PENSTOCK_CONFIG": str(file)}), environ)
+    return Agents(settings.load({"PENSTOCK_CONFIG": str(file)}), environ)
 
 
 def test_ollama_is_a_server_that_answers(tmp_path: Path, served: Callable[..., Server]) -> None:
@@ -322,7 +323,7 @@ def test_what_a_project_says_counts_once_it_is_trusted(
         (tmp_path / program).chmod(0o755)
     trusted = False
     environ = {"PATH": str(tmp_path), "OLLAMA_HOST": nobody()}
-    agents = Agents(config.load({}, str(project)), environ, lambda: trusted)
+    agents = Agents(settings.load({}, str(project)), environ, lambda: trusted)
     view = of(agents, name)
     assert (view.installed, view.available, view.models) == (False, False, [])
     assert str(project) in (view.reason or "")

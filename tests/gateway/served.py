@@ -16,7 +16,6 @@ from typing import Any
 
 import httpx
 
-from penstock import config
 from penstock.chat.gateway.api import Api
 from penstock.chat.gateway.app import make_app
 from penstock.chat.gateway.logins import Logins
@@ -29,6 +28,7 @@ from penstock.chat.log.sqlite import SqliteLog
 from penstock.chat.rows import Entry, encode
 from penstock.chat.runtime.limits import Limits
 from penstock.chat.runtime.runtime import Runtime
+from penstock.config import settings
 from penstock.events import Event
 
 HERE = Path(__file__).parent
@@ -108,7 +108,7 @@ class Gateway:
         ping: float = 15.0,
         patience: float = 30.0,
     ) -> None:
-        found = config.load({"PENSTOCK_CONFIG": str(self.folder / "agents.toml")}, str(self.folder))
+        found = settings.load({"PENSTOCK_CONFIG": str(self.folder / "agents.toml")}, str(self.folder))
         self.logins = Logins(
             TOKEN,
             f"penstock_{self.port}",

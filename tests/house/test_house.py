@@ -181,7 +181,7 @@ def test_agents_never_import_each_other() -> None:
 
 def test_sinks_know_events_alone() -> None:
     """A sink imports the events, the words of questions and of tools, rules for its options, and parts of sinks."""
-    allowed = ("penstock.events", "penstock.questions", "penstock.titles", "penstock.values", "penstock.sinks")
+    allowed = ("penstock.events", "penstock.questions", "penstock.titles", "penstock.config.rules", "penstock.sinks")
     more = [
         str(found)
         for found, target in IMPORTS

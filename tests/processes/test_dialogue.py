@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from penstock.commands import Command
+from penstock.adapter import Command
 from penstock.events import Delta, Event, Option, QuestionAsked
 from penstock.launching import Launch
 from penstock.runs import Options, Run

@@ -28,8 +28,8 @@ from model_server import Request, tool_for
 from setups import SETUPS, Bench, Target, bench
 
 from penstock import registry
-from penstock.commands import Command
-from penstock.commands import Request as Asked
+from penstock.adapter import Command
+from penstock.adapter import Request as Asked
 from penstock.errors import UsageError
 from penstock.process import MARK, marked
 

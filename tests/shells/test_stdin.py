@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from penstock import UsageError, agent, piped
-from penstock.commands import MAX_ARGUMENT_BYTES, MAX_STDIN_BYTES, Request, with_stdin
-from penstock.config import load
+from penstock.adapter import MAX_ARGUMENT_BYTES, MAX_STDIN_BYTES, Request, with_stdin
+from penstock.config.settings import load
 from penstock.launching import plan
 
 ROOT = Path(__file__).parents[2]

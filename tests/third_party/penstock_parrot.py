@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.commands import Command, Request, encoded, refuse
+from penstock.adapter import Command, Request, encoded, refuse
 from penstock.updates import (
     MessageEnd,
     MessageStart,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock import config
+from penstock.config import settings
 from penstock.errors import ConfigError
 
 
-def loaded(folder: Path, project: str = "", env: dict[str, str] | None = None, user: str = "") -> config.Config:
+def loaded(folder: Path, project: str = "", env: dict[str, str] | None = None, user: str = "") -> settings.Config:
     """The configuration that holds in a folder with these two files."""
     (folder / "home" / "penstock").mkdir(parents=True, exist_ok=True)
     (folder / "work" / "deep").mkdir(parents=True, exist_ok=True)
@@ -19,13 +19,13 @@ def loaded(folder: Path, project: str = "", env: dict[str, str] | None = None, u
     if project:
         (folder / "work" / "penstock.toml").write_text(project, "utf-8")
     variables = {"XDG_CONFIG_HOME": str(folder / "home"), **(env or {})}
-    return config.load(variables, str(folder / "work" / "deep"))
+    return settings.load(variables, str(folder / "work" / "deep"))
 
 
 def test_nothing_is_configured(tmp_path: Path) -> None:
     """Without files and variables the documented defaults hold."""
     found = loaded(tmp_path)
-    assert found.streaming() == config.Streaming("normal", realtime=True, mark_partial=True, show_unknown=True)
+    assert found.streaming() == settings.Streaming("normal", realtime=True, mark_partial=True, show_unknown=True)
     assert (found.output("color"), found.output("mode"), found.output("prefix")) == ("auto", "auto", "agent")
     assert (found.files, found.problems) == ([], [])
 
@@ -84,7 +84,7 @@ TOKEN_FILE = "/run/token"
     agent = found.agent("ccs-glm")
     assert (agent.adapter, agent.label, agent.command, agent.prompt) == ("ccs", "ccs/glm", ["ccs", "glm"], "stdin")
     assert (agent.env, agent.events) == ({"TOKEN_FILE": "/run/token"}, {"foo.bar": "delta"})
-    assert found.agent("other") == config.AgentConfig()
+    assert found.agent("other") == settings.AgentConfig()
 
 
 @pytest.mark.parametrize(
@@ -159,6 +159,6 @@ def test_a_file_named_by_hand_replaces_the_search(tmp_path: Path) -> None:
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     """Binary rubbish in the place of a configuration is one problem, and no exception."""
     (tmp_path / "penstock.toml").write_bytes(bytes(range(256)))
-    found = config.load({}, str(tmp_path))
+    found = settings.load({}, str(tmp_path))
     assert len(found.problems) == 1
     assert "no valid TOML" in found.problems[0]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock import config as configuration
-from penstock.commands import MAX_ARGUMENT_BYTES, Request
+from penstock.adapter import MAX_ARGUMENT_BYTES, Request
+from penstock.config import settings as configuration
 from penstock.errors import AgentNotFound, ConfigError, UnknownAgent, UsageError
 from penstock.launching import Launch, plan
 from penstock.running import split_names

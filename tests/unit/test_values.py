@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from penstock import Agent, Limits, Stream, StreamEventClassifier, TextSink, UsageError, agent
-from penstock.commands import PROMPT_RULES
-from penstock.config import load
+from penstock.adapter import PROMPT_RULES
+from penstock.config.rules import check
+from penstock.config.settings import load
 from penstock.errors import MAX_SHOWN_CHARS
 from penstock.launching import plan
 from penstock.replay import replay
 from penstock.runs import OPTION_RULES, Options, Run
-from penstock.values import check
 
 HUGE = 10**400
 
@@ -186,6 +186,6 @@ def test_nul_in_what_is_configured() -> None:
 
 
 def _request(prompt: str) -> Any:
-    from penstock.commands import Request
+    from penstock.adapter import Request
 
     return Request(prompt=prompt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.commands import Command, Request, encoded, refuse
+from penstock.adapter import Command, Request, encoded, refuse
 
 
 def option(flag: str, value: str | None) -> tuple[str, ...]:

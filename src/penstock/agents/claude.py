@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+from penstock.adapter import Command, Request
 from penstock.agents._claude_like import ClaudeLike, MessageDelta, MessageStop
 from penstock.agents._starting import granted, no_profile, option, piped
-from penstock.commands import Command, Request
 from penstock.errors import UsageError
 from penstock.updates import MessageEnd, Traits, Update
 

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.adapter import Command, Request, as_argument, refuse
 from penstock.agents._starting import granted, no_fork, no_profile, option
 from penstock.agents._unknown import unknown
 from penstock.agents._values import as_dict, as_float, as_int, inner_message, text_of, text_or
-from penstock.commands import Command, Request, as_argument, refuse
 from penstock.updates import (
     Failure,
     MessageEnd,

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.adapter import Command, Request
 from penstock.agents._starting import granted, no_profile, piped
 from penstock.agents._unknown import unknown
 from penstock.agents._values import as_dict, as_float, as_int, as_list, media_label, text_of, text_or
-from penstock.commands import Command, Request
 from penstock.updates import (
     BlockStart,
     Failure,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, get_args
 
+from penstock.config.rules import SWITCH, Rules, check, one_of, optional
 from penstock.events import Delta, Event
 from penstock.sinks.layout import Layout
 from penstock.sinks.lines import Detail, Look, Prefix, Service
 from penstock.sinks.styles import COLOURS, PLAIN
-from penstock.values import SWITCH, Rules, check, one_of, optional
 
 Mode = Literal["full", "basic", "none"]
 

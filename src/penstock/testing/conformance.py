@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents.base import Adapter
+from penstock.adapter import Adapter
 from penstock.contract.health import Health
 from penstock.events import BlockEnded, Event, encode
 from penstock.stream import Stream

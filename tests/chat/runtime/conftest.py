@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from penstock import config, runner
 from penstock import events as ev
+from penstock import runner
 from penstock.chat.log.protocol import EventLog
 from penstock.chat.log.sqlite import SqliteLog
 from penstock.chat.rows import ChatDeleted, Numbered, Prompted, TurnBegan, TurnEnded, decode
 from penstock.chat.runtime.runtime import Runtime
 from penstock.chat.views import TurnView
+from penstock.config import settings
 
 TESTS = Path(__file__).parents[2]
 RECORDINGS = TESTS / "recordings"
@@ -66,9 +67,9 @@ class Home:
         return path
 
     @property
-    def config(self) -> config.Config:
+    def config(self) -> settings.Config:
         """What is configured."""
-        return config.load({"PENSTOCK_CONFIG": str(self.config_file)})
+        return settings.load({"PENSTOCK_CONFIG": str(self.config_file)})
 
     @property
     def config_file(self) -> Path:

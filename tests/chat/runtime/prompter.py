@@ -10,10 +10,10 @@ import random
 import sys
 from pathlib import Path
 
-from penstock import config
 from penstock.chat.log.sqlite import SqliteLog
 from penstock.chat.refusals import TooMany
 from penstock.chat.runtime.runtime import Runtime
+from penstock.config import settings as config
 
 CHATS = 3
 

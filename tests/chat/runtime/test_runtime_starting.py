@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from penstock import config
+from penstock.config import settings
 
 if TYPE_CHECKING:
     from conftest import Home
@@ -46,7 +46,7 @@ def test_a_projects_own_file_starts_nothing_unasked(home: Home) -> None:
     project.mkdir()
     text = home.config_file.read_text()
     (project / "penstock.toml").write_text(text)
-    found = config.load({}, str(project))
+    found = settings.load({}, str(project))
 
     async def chat() -> None:
         async with home.runtime(config=found) as runtime:

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.adapter import Request
 from penstock.agents._values import as_dict, as_list, text_of, text_or
 from penstock.agents.acp.calls import question_of
 from penstock.agents.acp.end import ended, reason_of
 from penstock.agents.acp.permissions import PendingPermission, option_id
 from penstock.agents.acp.setup import Setting, mode_setting, mode_value, model_setting, model_value, session_request
 from penstock.agents.acp.updates import Happenings
-from penstock.commands import Request
 from penstock.decoding import well_formed
 from penstock.updates import (
     Answer,

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.adapter import Command, Request
 from penstock.agents._starting import granted, no_profile, option, piped
 from penstock.agents._values import as_dict, text_of, text_or
 from penstock.agents.opencode.parts import (
@@ -21,7 +22,6 @@ from penstock.agents.opencode.parts import (
     read_tool,
     reason_of,
 )
-from penstock.commands import Command, Request
 from penstock.updates import Failure, MessageStart, Notice, RunStart, Traits, TurnMark, Unknown, Update
 
 

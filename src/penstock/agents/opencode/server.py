@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.adapter import Command, Request, as_json_text
 from penstock.agents._starting import no_profile
 from penstock.agents._values import as_dict, as_int, text_of, text_or
 from penstock.agents.opencode.parts import (
@@ -25,7 +26,6 @@ from penstock.agents.opencode.parts import (
     reason_of,
 )
 from penstock.agents.opencode.questions import Questions
-from penstock.commands import Command, Request, as_json_text
 from penstock.decoding import fit
 from penstock.errors import UsageError
 from penstock.events import Kind

@@ -13,8 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from penstock import __version__
 from penstock import events as ev
+from penstock._version import __version__
+from penstock.adapter import Allow
 from penstock.chat.gateway import bodies, metrics
 from penstock.chat.gateway.browsers import Browser, name_of
 from penstock.chat.gateway.refusing import NO_STORE, NoSuchBrowser
@@ -24,7 +25,6 @@ from penstock.chat.gateway.watching import Watches
 from penstock.chat.record import record
 from penstock.chat.refusals import Wrong
 from penstock.chat.runtime.runtime import Runtime
-from penstock.commands import Allow
 
 PAGE_TURNS, MAX_PAGE_TURNS = 50, 200
 """Turns of one page, where nothing else is said, and at most."""

@@ -8,12 +8,12 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
+from penstock.adapter import Allow
 from penstock.chat.gateway.refusing import BodyTooLarge, BodyTooSlow, WrongType
 from penstock.chat.refusals import Wrong
 from penstock.chat.runtime.heartbeat import Heartbeat
 from penstock.chat.runtime.workspaces import Workspace
 from penstock.chat.views import TurnView
-from penstock.commands import Allow
 
 MAX_BODY_BYTES = 1024 * 1024
 """Twice the largest prompt: JSON may write a character as six."""

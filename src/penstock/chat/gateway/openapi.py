@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from penstock import __version__
+from penstock._version import __version__
 from penstock.chat.gateway.addresses import ADDRESSES, Address
 from penstock.chat.gateway.refusing import Failure
 from penstock.chat.views import Frame

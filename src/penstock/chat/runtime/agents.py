@@ -10,10 +10,10 @@ from shutil import which
 import msgspec
 
 from penstock import launching, registry
-from penstock.agents.base import Startable
+from penstock.adapter import Startable
 from penstock.chat.refusals import NoSuchAgent, Wrong
 from penstock.chat.runtime.ollama import OllamaServer
-from penstock.config import Config
+from penstock.config.settings import Config
 from penstock.errors import UnknownAgent, nearest
 
 OLLAMA = "ollama"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+from penstock.adapter import Allow, Request, checked
 from penstock.chat.refusals import TooLarge, Wrong
-from penstock.commands import Allow, Request, checked
 from penstock.errors import UsageError
 
 MADE_TITLE_CHARS = 60

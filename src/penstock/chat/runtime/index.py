@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec.structs import replace
 
+from penstock.adapter import Allow
 from penstock.chat.log.protocol import EventLog, LogFailed, Row, Trimmed
 from penstock.chat.refusals import NoSuchChat
 from penstock.chat.runtime.heartbeat import Heartbeat
-from penstock.commands import Allow
 
 STREAM = "chats"
 """The name of the stream in the log."""

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock import runner
+from penstock.adapter import Allow
 from penstock.chat.log.protocol import EventLog, LogFailed
 from penstock.chat.log.sqlite import clock
 from penstock.chat.refusals import Ending, NoSuchChat, TooMany, Wrong
@@ -33,8 +34,7 @@ from penstock.chat.runtime.worker import Shared, State, Worker
 from penstock.chat.runtime.workspaces import Workspace, Workspaces
 from penstock.chat.thread import Thread
 from penstock.chat.views import TurnView
-from penstock.commands import Allow
-from penstock.config import Config
+from penstock.config.settings import Config
 
 
 class ChatView(msgspec.Struct, frozen=True):

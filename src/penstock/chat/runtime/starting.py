@@ -12,7 +12,7 @@ from penstock.chat.runtime.agents import Agents
 from penstock.chat.runtime.environment import environment
 from penstock.chat.runtime.index import Chat
 from penstock.chat.runtime.workspaces import Workspaces
-from penstock.config import FILE_NAME, Config
+from penstock.config.settings import FILE_NAME, Config
 from penstock.errors import UsageError
 from penstock.runs import Run
 

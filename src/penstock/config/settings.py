@@ -13,8 +13,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from penstock.config.rules import Rule, one_of
 from penstock.errors import ConfigError, nearest
-from penstock.values import Rule, one_of
 
 FILE_NAME = "penstock.toml"
 MAX_CONFIG_BYTES = 1 << 20
