@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from penstock.classic import parse_stream_line as parse_stream_line
     from penstock.classifier import StreamEventClassifier as StreamEventClassifier
     from penstock.classifier import StreamEventType as StreamEventType
-    from penstock.contract.health import Health as Health
-    from penstock.contract.session import Exit as Exit
-    from penstock.contract.session import Session as Session
+    from penstock.core.health import Health as Health
+    from penstock.core.normalizer.normalizer import Exit as Exit
+    from penstock.core.normalizer.normalizer import Session as Session
     from penstock.errors import AgentError as AgentError
     from penstock.errors import AgentFailed as AgentFailed
     from penstock.errors import AgentNotFound as AgentNotFound
@@ -67,15 +67,15 @@ _HOME = {
     "ContentType": "penstock.classic",
     "DeltaAccumulator": "penstock.classic",
     "DeltaRenderer": "penstock.classic",
-    "Exit": "penstock.contract.session",
-    "Health": "penstock.contract.health",
+    "Exit": "penstock.core.normalizer.normalizer",
+    "Health": "penstock.core.health",
     "HealthMonitor": "penstock.classic",
     "InBlock": "penstock.classic",
     "Limits": "penstock.runner",
     "NotInBlock": "penstock.classic",
     "PenstockError": "penstock.errors",
     "Run": "penstock.runs",
-    "Session": "penstock.contract.session",
+    "Session": "penstock.core.normalizer.normalizer",
     "Stream": "penstock.stream",
     "StreamChunk": "penstock.sinks.chunks",
     "StreamEventClassifier": "penstock.classifier",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import termios
 
+from penstock.core.questions import ASKS, SHORT_WORDS, expected, numbers, short_words
 from penstock.events import QuestionAsked
-from penstock.questions import ASKS, SHORT_WORDS, expected, numbers, short_words
 from penstock.sinks.sanitize import clean, clean_line
 
 MAX_LINE_BYTES = 4096

@@ -19,11 +19,11 @@ from penstock import events as ev
 from penstock import updates as up
 from penstock.classifier import StreamEventClassifier as StreamEventClassifier
 from penstock.classifier import StreamEventType as StreamEventType
-from penstock.contract.health import Health
-from penstock.contract.records import PARTS, Block
-from penstock.contract.repair import repair
-from penstock.contract.session import Session
-from penstock.decoding import Decoded, Decoder, excerpt, well_formed
+from penstock.core.decoding import Decoded, Decoder, excerpt, well_formed
+from penstock.core.health import Health
+from penstock.core.normalizer.normalizer import Session
+from penstock.core.normalizer.snapshots import repair
+from penstock.core.normalizer.state import PARTS, Block
 from penstock.errors import AgentError
 from penstock.output import look
 from penstock.sinks.chunks import StreamChunk as StreamChunk
@@ -292,7 +292,7 @@ class DeltaAccumulator:
     """Contents by type and key, each partial or complete, with its source and the time of its last update.
 
     It reads no clock: times come in as `at`, in milliseconds. A text is bounded as a block's is
-    (`penstock.contract.records.MAX_BLOCK_CHARS`); `clear` frees it.
+    (`penstock.core.normalizer.state.MAX_BLOCK_CHARS`); `clear` frees it.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """The strict vocabulary: what Penstock promises to everyone who reads it.
 
-Only the session (`penstock.contract.session`) makes events. `docs/events.md` is the public format;
+Only the session (`penstock.core.normalizer.normalizer`) makes events. `docs/events.md` is the public format;
 `penstock.testing.verify` judges any list of events by the contract in `docs/contract.md`.
 
 On the wire an event is one JSON object with `type` first; fields that are absent are left out.

@@ -19,8 +19,8 @@ from penstock.writing import Output
 if TYPE_CHECKING:
     from penstock.adapter import Adapter
     from penstock.config.settings import Config, Detail
-    from penstock.contract.health import Health
-    from penstock.contract.session import Exit
+    from penstock.core.health import Health
+    from penstock.core.normalizer.normalizer import Exit
     from penstock.inputs import Chunk
 
 OK, FAILED, USAGE, CUT_OFF, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 124, 130
@@ -325,7 +325,7 @@ def run(readings: list[Reading], feed: Iterator[Chunk], output: Output, replied:
 def _end_cleanly(readings: list[Reading], output: Output) -> None:
     import signal
 
-    from penstock.contract.session import Exit
+    from penstock.core.normalizer.normalizer import Exit
 
     # Who presses again wants out at once, also where the output is stuck.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -11,7 +11,7 @@ import msgspec
 
 from penstock import journal, registry
 from penstock.config.rules import ABOVE_0, check
-from penstock.contract.session import Exit
+from penstock.core.normalizer.normalizer import Exit
 from penstock.errors import UsageError
 
 MAX_SECONDS = 10 * 365 * 24 * 3600.0

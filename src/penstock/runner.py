@@ -25,7 +25,7 @@ import msgspec
 
 from penstock.adapter import Dialogue
 from penstock.config.rules import SECONDS, SECONDS_OR_0, Rules, check, optional
-from penstock.contract.ending import Exit
+from penstock.core.normalizer.outcome import Exit
 from penstock.crossing import Orders, Outbox
 from penstock.errors import AgentNotFound, PenstockError, TransportError
 from penstock.events import Event, MessageStarted, QuestionAnswered, QuestionAsked, Replied, RunEnded

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from penstock import piped
 from penstock.asking import MAX_LINE_BYTES, Terminal, can_ask, correction_text, prompt_text, question_text
+from penstock.core.questions import REJECT, resolve
 from penstock.errors import UsageError
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
-from penstock.questions import REJECT, resolve
 from penstock.reading import Showing, make_sink, report, status_of
 from penstock.registry import AGENTS
 from penstock.writing import columns
 
 if TYPE_CHECKING:
     from penstock.config.settings import Config
-    from penstock.contract.health import Health
+    from penstock.core.health import Health
     from penstock.reading import Options, RunOptions, Sink
     from penstock.runs import Run
     from penstock.writing import Output

@@ -26,7 +26,7 @@ from penstock.config.rules import (
     one_of,
     optional,
 )
-from penstock.contract.health import Health
+from penstock.core.health import Health
 from penstock.errors import AgentFailed, UsageError
 from penstock.events import Event, RunEnded
 from penstock.launching import Launch
@@ -182,7 +182,7 @@ class Run:
         self._running.kill()
 
     def answer(self, id: str, text: str) -> None:
-        """Answer the `question_asked` of this id. `penstock.questions.resolve` says which words are understood.
+        """Answer the `question_asked` of this id. `penstock.core.questions.resolve` says which words are understood.
 
         They are the id or the label of an option, `allow` and `reject`, and words of one's own if the question
         takes them. Other words reject it: they never allow anything.

@@ -10,11 +10,11 @@ import msgspec
 from penstock import registry
 from penstock.adapter import Adapter, Finishing
 from penstock.config.rules import RUN_NUMBER, STRING, SWITCH, Rules, check, instance_of, optional
-from penstock.contract.health import Health
-from penstock.contract.session import Exit, Session
-from penstock.decoding import MAX_NOISE_CHARS, Decoded, Decoder, Malformed, Noise, half_formed, well_formed_values
+from penstock.core.decoding import MAX_NOISE_CHARS, Decoded, Decoder, Malformed, Noise, half_formed, well_formed_values
+from penstock.core.framing import Framer, Oversized, lines_of
+from penstock.core.health import Health
+from penstock.core.normalizer.normalizer import Exit, Session
 from penstock.events import Event
-from penstock.framing import Framer, Oversized, lines_of
 from penstock.updates import Failure, Text, Traits, Unknown, Update
 from penstock.updates import Notice as NoticeUpdate
 

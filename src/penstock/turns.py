@@ -14,7 +14,7 @@ from itertools import takewhile
 import msgspec
 
 from penstock import events as ev
-from penstock.questions import Question as Question
+from penstock.core.questions import Question as Question
 from penstock.tags import TagStripper, strip_tags
 
 WORKING = "Working…"

@@ -1,7 +1,7 @@
 """The loose vocabulary: what an adapter says that a wire event means.
 
 An adapter translates words and nothing else. It may repeat itself, send snapshots for deltas, forget to
-start or end things: the session (`penstock.contract.session`) makes the strict `penstock.events` of it.
+start or end things: the session (`penstock.core.normalizer.normalizer`) makes the strict `penstock.events` of it.
 An adapter keeps no text and no memory of what was already put out; at most it maps ids.
 
 Identity. `lane` is None for the top agent, else the id of the call that started the sub-agent. `message`
@@ -127,9 +127,9 @@ class ToolCall(msgspec.Struct, frozen=True):
     name: str
     input: Any = None
     title: str | None = None
-    """None: made of name and input by `penstock.titles`."""
+    """None: made of name and input by `penstock.core.tool_titles`."""
     tool_kind: ToolKind | None = None
-    """None: guessed from the name by `penstock.titles`."""
+    """None: guessed from the name by `penstock.core.tool_titles`."""
     place: Place = None
     message: str | None = None
     lane: str | None = None

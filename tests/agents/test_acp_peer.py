@@ -16,8 +16,8 @@ from acp import schema
 
 from penstock.adapter import Request
 from penstock.agents.acp.dialogue import Acp
+from penstock.core.questions import answer_in_words, rejected, resolve
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, ToolReturned
-from penstock.questions import answer_in_words, rejected, resolve
 from penstock.stream import Stream
 from penstock.testing.verify import verify
 

@@ -9,8 +9,8 @@ import pytest
 from penstock import events as ev
 from penstock import updates as up
 from penstock.agents.claude import Claude
-from penstock.contract.session import Exit
-from penstock.decoding import fit
+from penstock.core.decoding import fit
+from penstock.core.normalizer.normalizer import Exit
 from penstock.stream import Stream
 from penstock.testing.verify import verify
 

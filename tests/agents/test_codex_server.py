@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from penstock import updates as up
 from penstock.adapter import Allow, Dialogue, Request, Startable
 from penstock.agents.codex.server import NO_SUCH_METHOD, CodexServer
+from penstock.core.questions import allowed, ordered, resolve
 from penstock.errors import UsageError
 from penstock.events import (
     BlockEnded,
@@ -23,7 +24,6 @@ from penstock.events import (
     ToolCalled,
     ToolReturned,
 )
-from penstock.questions import allowed, ordered, resolve
 from penstock.stream import Stream
 from penstock.testing import check_adapter, feeds, verify
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from penstock import registry
-from penstock.contract.session import Exit
+from penstock.core.normalizer.normalizer import Exit
 from penstock.events import Event, RunEnded
 from penstock.stream import Stream
 from penstock.testing.verify import verify

@@ -12,9 +12,9 @@ from penstock import events as ev
 from penstock import updates as up
 from penstock.adapter import Dialogue, Request
 from penstock.agents.opencode.server import OpenCodeServer
+from penstock.core.questions import allowed
 from penstock.errors import UsageError
 from penstock.events import BlockEnded, BlockStarted, Event, Replied, RunEnded, ToolCalled, ToolReturned
-from penstock.questions import allowed
 from penstock.stream import Stream
 from penstock.testing import feeds, verify
 

@@ -8,9 +8,9 @@ import random
 import tracemalloc
 from typing import TYPE_CHECKING
 
-from penstock.contract.records import MAX_BLOCK_CHARS
+from penstock.core.framing import MAX_LINE_BYTES
+from penstock.core.normalizer.state import MAX_BLOCK_CHARS
 from penstock.events import BlockEnded, Delta, Malformed, RunEnded, encode
-from penstock.framing import MAX_LINE_BYTES
 from penstock.stream import Stream
 from penstock.testing.conformance import mutate
 

@@ -180,7 +180,7 @@ def test_agents_have_pages(agent: str) -> None:
 
 def test_counters_of_health_are_told() -> None:
     """The page on health has each counter."""
-    from penstock.contract.health import Health
+    from penstock.core.health import Health
 
     table = (ROOT / "docs" / "health.md").read_text("utf-8").split("## Counters")[1].split("##")[0]
     cells = " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))

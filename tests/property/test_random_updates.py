@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import events as ev
 from penstock import updates as up
-from penstock.contract.session import Exit, Session
+from penstock.core.normalizer.normalizer import Exit, Session
 from penstock.events import BlockEnded, BlockRevised, BlockStarted, Delta, Event, PlanItem, RunEnded, decode, encode
 from penstock.testing import verify
 

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import journal as journals
-from penstock.contract.session import Exit
+from penstock.core.normalizer.normalizer import Exit
 from penstock.errors import UsageError
 from penstock.journal import MAX_STDERR_BYTES, Journal
 from penstock.replay import MAX_NAMED, find, read_times, replay

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import events as ev
+from penstock.core.tool_titles import title
 from penstock.sinks.text import TextSink
-from penstock.titles import title
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 

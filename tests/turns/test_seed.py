@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from turn_judge import BASH, FEW, RANDOM, START, WORKING, check, one_by_one, run, text, thought
 
 from penstock import updates as up
-from penstock.contract.session import Exit
+from penstock.core.normalizer.normalizer import Exit
 from penstock.events import (
     BlockEnded,
     BlockRevised,

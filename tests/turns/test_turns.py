@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from turn_judge import BASH, FEW, RANDOM, START, WORKING, check, conflated, one_by_one, run, said, text
 
 from penstock import updates as up
-from penstock.contract.session import Exit, Session
+from penstock.core.normalizer.normalizer import Exit, Session
 from penstock.events import (
     Delta,
     Event,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from turn_judge import FEW, RANDOM, check, conflated, one_by_one
 
 from penstock import updates as up
-from penstock.contract.session import Exit
+from penstock.core.normalizer.normalizer import Exit
 from penstock.events import Event, NoticeCode, Option, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
 from penstock.stream import Stream
 from penstock.tags import strip_tags

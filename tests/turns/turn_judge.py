@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from penstock import turns
 from penstock import updates as up
-from penstock.contract.session import Exit, Session
+from penstock.core.normalizer.normalizer import Exit, Session
 from penstock.events import BlockEnded, BlockStarted, Event, MessageEnded
 from penstock.turns import Assistant, Completed, FinalMessageStart, Streaming, Turn, TurnEvent
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.contract.repair import adds_defaults
+from penstock.core.normalizer.snapshots import adds_defaults
 from penstock.events import BlockEnded, BlockRevised, Delta, Event, ToolCalled
 from penstock.stream import Stream
 from penstock.testing import feeds, verify

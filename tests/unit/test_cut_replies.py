@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.contract.ending import limit_of
+from penstock.core.normalizer.outcome import limit_of
 from penstock.events import Event, Replied, RunEnded
 from penstock.stream import Stream
 from penstock.testing import feeds, verify

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.core.questions import allowed, answer_in_words, expected, ordered, rejected, resolve
 from penstock.events import Ask, Option, OptionKind, QuestionAnswered, QuestionAsked
-from penstock.questions import allowed, answer_in_words, expected, ordered, rejected, resolve
 
 LABELS = st.sampled_from(["Allow", "allow", "No", "y", "1", "2", "Always allow ls", "", "é"])
 OPTIONS = st.builds(

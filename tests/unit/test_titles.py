@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.titles import MAX_TITLE_CHARS, STRONG, WEAK, Telling, title, tool_kind
+from penstock.core.tool_titles import MAX_TITLE_CHARS, STRONG, WEAK, Telling, title, tool_kind
 
 TITLES = [
     ("Bash", {"command": "npm test", "description": "Run the tests"}, "npm test"),

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock import titles
 from penstock.agents._unknown import unknown
 from penstock.agents._values import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of, text_or
+from penstock.core import tool_titles
+from penstock.core.questions import ASK_OF
 from penstock.events import Level, NoticeCode
-from penstock.questions import ASK_OF
 from penstock.updates import (
     BlockEnd,
     BlockStart,
@@ -512,12 +512,12 @@ def _system_text(event: System) -> str:
 def _permission(id: str, request: dict[str, Any]) -> Question:
     """A tool that needs a permission; who started the CLI by itself has to answer, on the CLI's stdin."""
     name, given = text_or(request.get("tool_name"), "tool"), request.get("input")
-    kind = titles.tool_kind(name)
+    kind = tool_titles.tool_kind(name)
     return Question(
         id,
         f"may {name} run? {text_of(given)}",
         "outside" if request.get("blocked_path") else ASK_OF.get(kind, "tool"),
         call_id=text_or(request.get("tool_use_id"), "") or None,
         tool_kind=kind,
-        title=titles.title(name, given),
+        title=tool_titles.title(name, given),
     )

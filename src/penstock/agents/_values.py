@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from penstock.core.tool_titles import compact as compact
 from penstock.events import PlanItem
-from penstock.titles import compact as compact
 
 MAX_DEPTH = 8
 """Levels of nesting that `text_of` looks through; what lies deeper is shown as JSON. No wire nests text that

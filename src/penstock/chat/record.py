@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 
 from penstock import events as ev
-from penstock import titles
 from penstock.chat.items import AnyItem, Asked, Called, Clip, Noticed, Planned, Said, Thought
 from penstock.chat.rows import Entry, Numbered, Prompted, TurnBegan, TurnEnded
 from penstock.chat.steps import OfBlock, Steps
 from penstock.chat.views import TurnView
-from penstock.questions import answer_in_words
+from penstock.core import tool_titles
+from penstock.core.questions import answer_in_words
 
 MAX_TEXT_CHARS = 262_144
 """Of one text or thought: longer than any reply seen, and no more than a browser shows at once."""
@@ -372,7 +372,7 @@ def _pretty(value: Any) -> str:
     """A call's input as a person reads it."""
     if value is None or isinstance(value, str):
         return value or ""
-    text = titles.compact(value)
+    text = tool_titles.compact(value)
     steps = ((mark in "[{") - (mark in "]}") for mark in _NO_BRACKETS.sub("", text))
     if max(itertools.accumulate(steps), default=0) > MAX_LEVELS:
         return text

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 from penstock import events as ev
+from penstock.core.tool_titles import Telling
 from penstock.sinks.sanitize import Guard, Sanitizer
 from penstock.sinks.styles import Palette, Piece, Style, call, codes, painted
-from penstock.titles import Telling
 
 PARTS = 256
 """Pieces of a block's text that are kept apart."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from penstock.core.questions import ASKS, answer_in_words
+from penstock.core.tool_titles import compact
 from penstock.events import (
     BlockEnded,
     Malformed,
@@ -19,9 +21,7 @@ from penstock.events import (
     Usage,
     UsageReported,
 )
-from penstock.questions import ASKS, answer_in_words
 from penstock.sinks.sanitize import clean, clean_line
-from penstock.titles import compact
 
 Style = Literal["text", "head", "live", "dim", "name", "good", "bad", "warn", "mark"]
 """What a piece of text is: `head` the prefix of a line, `live` the same while its block still streams."""

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from penstock.adapter import Adapter
-from penstock.contract.health import Health
+from penstock.core.health import Health
 from penstock.events import BlockEnded, Event, encode
 from penstock.stream import Stream
 from penstock.testing import feeds

@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from penstock import titles
 from penstock.agents._values import as_dict, as_int, as_list, text_of, text_or
+from penstock.core import tool_titles
 from penstock.events import ToolKind
 from penstock.updates import Text, ToolCall, ToolReturn, Update
 
@@ -68,7 +68,7 @@ class Call:
     @property
     def tool_kind(self) -> ToolKind:
         """What kind of tool it is, guessed from its name where the agent said nothing."""
-        return _KINDS.get(self.kind) or titles.tool_kind(self.name)
+        return _KINDS.get(self.kind) or tool_titles.tool_kind(self.name)
 
     @property
     def telling(self) -> str:
@@ -80,7 +80,7 @@ class Call:
         kind, given = self.kind, self.fields.get("rawInput")
         name = self.name or (kind if kind not in ("", "other") else "tool")
         shown = self.title.removeprefix(f"{name}: ")
-        title = None if self.telling or not shown else titles.title(name, shown)
+        title = None if self.telling or not shown else tool_titles.title(name, shown)
         return ToolCall(self.id, name, given, title, _KINDS.get(kind), lane=self.lane)
 
 
@@ -208,9 +208,9 @@ def question_of(call: Call, patch: dict[str, Any]) -> str:
 
 
 def _telling(name: str, given: Any) -> str:
-    if not isinstance(given, dict) or not any(key in titles.STRONG for key in given):
+    if not isinstance(given, dict) or not any(key in tool_titles.STRONG for key in given):
         return ""
-    return titles.title(name, given)
+    return tool_titles.title(name, given)
 
 
 def meta_of(update: dict[str, Any], *keys: str) -> str:

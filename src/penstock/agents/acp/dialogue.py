@@ -21,7 +21,7 @@ from penstock.agents.acp.end import ended, reason_of
 from penstock.agents.acp.permissions import PendingPermission, option_id
 from penstock.agents.acp.setup import Setting, mode_setting, mode_value, model_setting, model_value, session_request
 from penstock.agents.acp.updates import Happenings
-from penstock.decoding import well_formed
+from penstock.core.decoding import well_formed
 from penstock.updates import (
     Answer,
     Failure,

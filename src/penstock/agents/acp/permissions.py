@@ -8,8 +8,8 @@ import msgspec
 
 from penstock.agents._values import text_of, text_or
 from penstock.agents.acp.calls import Call
+from penstock.core.questions import ASK_OF
 from penstock.events import Option, OptionKind
-from penstock.questions import ASK_OF
 from penstock.updates import Question
 
 _KINDS: dict[str, OptionKind] = {

@@ -19,8 +19,8 @@ from penstock.agents._values import as_dict, as_int, as_list, inner_message, pla
 from penstock.agents.codex.items import NOTED, SILENT, TOLD, failure, in_lane, item_of, read_item, snaked, usage_of
 from penstock.agents.codex.messages import Phases, Writing
 from penstock.agents.codex.questions import PendingQuestion, questions_of, result_of
-from penstock.contract.records import summed
-from penstock.decoding import well_formed_values
+from penstock.core.decoding import well_formed_values
+from penstock.core.normalizer.state import summed
 from penstock.events import Kind
 from penstock.updates import (
     Answer,

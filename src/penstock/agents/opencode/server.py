@@ -26,7 +26,7 @@ from penstock.agents.opencode.parts import (
     reason_of,
 )
 from penstock.agents.opencode.questions import Questions
-from penstock.decoding import fit
+from penstock.core.decoding import fit
 from penstock.errors import UsageError
 from penstock.events import Kind
 from penstock.updates import (

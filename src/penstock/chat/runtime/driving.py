@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from penstock import events as ev
 from penstock.chat.refusals import Wrong
 from penstock.chat.runtime.shortening import Shortener
+from penstock.core.questions import REJECT, resolve
 from penstock.errors import TransportError
 from penstock.process import marked
-from penstock.questions import REJECT, resolve
 from penstock.runs import Run
 
 BATCH_EVENTS = 500

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.framing import Oversized
+from penstock.core.framing import Oversized
 
 EXCERPT_CHARS = 200
 """What is shown of a line that could not be read."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from penstock.contract.records import Block, Message, PlaceKey
-from penstock.contract.repair import MIN_PREFIX_CHARS, is_snapshot
+from penstock.core.normalizer.snapshots import MIN_PREFIX_CHARS, is_snapshot
+from penstock.core.normalizer.state import Block, Message, PlaceKey
 from penstock.events import Kind
 from penstock.updates import Text
 

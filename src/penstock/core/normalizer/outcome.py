@@ -6,8 +6,8 @@ import msgspec
 
 from penstock import events as ev
 from penstock import updates as up
-from penstock.contract.records import Lane, Message, reply_of, summed
-from penstock.decoding import well_formed
+from penstock.core.decoding import well_formed
+from penstock.core.normalizer.state import Lane, Message, reply_of, summed
 
 MAX_GIVEN_UP = 1024
 """Attempts whose text is remembered as no reply."""

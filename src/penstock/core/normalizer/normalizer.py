@@ -19,16 +19,16 @@ from typing import Any
 import msgspec
 
 from penstock import events as ev
-from penstock import titles
 from penstock import updates as up
-from penstock.contract import armed
-from penstock.contract.ending import Ending
-from penstock.contract.ending import Exit as Exit
-from penstock.contract.health import Health
-from penstock.contract.records import PARTS, Block, Call, Lane, Message, PlaceKey, merged, place_key
-from penstock.contract.repair import adds_defaults, repair
-from penstock.decoding import excerpt, well_formed
-from penstock.questions import ordered
+from penstock.core import tool_titles
+from penstock.core.decoding import excerpt, well_formed
+from penstock.core.health import Health
+from penstock.core.normalizer import armed
+from penstock.core.normalizer.outcome import Ending
+from penstock.core.normalizer.outcome import Exit as Exit
+from penstock.core.normalizer.snapshots import adds_defaults, repair
+from penstock.core.normalizer.state import PARTS, Block, Call, Lane, Message, PlaceKey, merged, place_key
+from penstock.core.questions import ordered
 
 MAX_LANES = 256
 """Sub-agents that are followed at once; the oldest one's open things are ended for a new one."""
@@ -591,7 +591,7 @@ class Session:
                     return
             except (msgspec.DecodeError, RecursionError):
                 pass
-        whole = titles.compact(value)
+        whole = tool_titles.compact(value)
         action, new = repair(sent, whole, True)
         if action == "suffix" and not block.ended:
             self._put(lane, block, new, out)
@@ -613,8 +613,8 @@ class Session:
         call.called = True
         call.lane = lane.parent
         self._ending.speak()
-        title = update.title if update.title is not None else titles.title(update.name, update.input)
-        kind = update.tool_kind or titles.tool_kind(update.name)
+        title = update.title if update.title is not None else tool_titles.title(update.name, update.input)
+        kind = update.tool_kind or tool_titles.tool_kind(update.name)
         number = message.number if message is not None else None
         out.append(
             ev.ToolCalled(
