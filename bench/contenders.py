@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from penstock import registry
+from penstock.agents import registry
 from penstock.sinks.text import TextSink
 from penstock.stream import Stream
 

@@ -26,7 +26,7 @@ import msgspec
 import chat
 import synthetic
 from contenders import HAS_SDK, Work, core, loads, measured, penstock, sdk, typed
-from penstock import registry
+from penstock.agents import registry
 from penstock.sinks.text import TextSink
 from penstock.stream import Stream
 

@@ -16,6 +16,8 @@ TYPE_CHECKING = False  # the real one comes with half of the standard library
 if TYPE_CHECKING:
     from penstock._version import __version__ as __version__
     from penstock.adapter import Adapter as Adapter
+    from penstock.agents.generic.classifier import StreamEventClassifier as StreamEventClassifier
+    from penstock.agents.generic.classifier import StreamEventType as StreamEventType
     from penstock.api import Agent as Agent
     from penstock.api import StreamingAgent as StreamingAgent
     from penstock.api import agent as agent
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from penstock.classic import ThinkingDeltaRenderer as ThinkingDeltaRenderer
     from penstock.classic import compute_append_only_suffix as compute_append_only_suffix
     from penstock.classic import parse_stream_line as parse_stream_line
-    from penstock.classifier import StreamEventClassifier as StreamEventClassifier
-    from penstock.classifier import StreamEventType as StreamEventType
     from penstock.core.health import Health as Health
     from penstock.core.normalizer.normalizer import Exit as Exit
     from penstock.core.normalizer.normalizer import Session as Session
@@ -78,8 +78,8 @@ _HOME = {
     "Session": "penstock.core.normalizer.normalizer",
     "Stream": "penstock.stream",
     "StreamChunk": "penstock.sinks.chunks",
-    "StreamEventClassifier": "penstock.classifier",
-    "StreamEventType": "penstock.classifier",
+    "StreamEventClassifier": "penstock.agents.generic.classifier",
+    "StreamEventType": "penstock.agents.generic.classifier",
     "StreamLineError": "penstock.classic",
     "StreamingAgent": "penstock.api",
     "StreamingSession": "penstock.classic",

@@ -135,7 +135,7 @@ def agent(name: str, **options: Unpack[Options]) -> Agent:
         UnknownAgent: there is none of that name.
         UsageError: an option is not known, or has no use as it is.
     """
-    from penstock import registry
+    from penstock.agents import registry
 
     check({"name": name}, {"name": NAME})
     checked_options = _checked(options)

@@ -17,8 +17,8 @@ import msgspec
 
 from penstock import events as ev
 from penstock import updates as up
-from penstock.classifier import StreamEventClassifier as StreamEventClassifier
-from penstock.classifier import StreamEventType as StreamEventType
+from penstock.agents.generic.classifier import StreamEventClassifier as StreamEventClassifier
+from penstock.agents.generic.classifier import StreamEventType as StreamEventType
 from penstock.core.decoding import Decoded, Decoder, excerpt, well_formed
 from penstock.core.health import Health
 from penstock.core.normalizer.normalizer import Session

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock import registry
 from penstock.adapter import Command, Request, Startable, as_argument, checked, encoded, refuse
+from penstock.agents import registry
 from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Ada
         raise ConfigError(f"[agents.{name}] protocol is {own.protocol!r}", expected='"acp"')
     if own.protocol == "acp":
         return "acp", registry.load("acp.dialogue:Acp")(request), Command(argv=(*own.command, *request.args))
-    from penstock.agents.generic import Generic
+    from penstock.agents.generic.adapter import Generic
 
     adapter = registry.make(own.adapter) if own.adapter else Generic(own.events)
     return "exec", adapter, filled(name, own, request)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from penstock import registry
+from penstock.agents import registry
 from penstock.config.settings import FILE_NAME, Config, dotted, shown
 from penstock.writing import columns
 

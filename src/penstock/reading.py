@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from penstock.adapter import Allow
-from penstock.detection import PLAIN_TEXT
+from penstock.agents.detection import PLAIN_TEXT
 from penstock.events import Event, Replied, RunEnded
 from penstock.formats import Opening
 from penstock.output import Color, Look, look
@@ -242,14 +242,14 @@ def resolve_agent(name: str, config: Config) -> tuple[str | Adapter, str | None]
     """
     if name == "auto":
         return name, None
-    from penstock import registry
+    from penstock.agents import registry
 
     own = config.agent(name.partition("/")[0])
     reader = own.adapter or name
     if name in config.agents() and reader == name and name not in registry.names():
         reader = "generic"  # configured under a name of its own, and nobody else's
     if own.events and reader == "generic":
-        from penstock.agents.generic import Generic
+        from penstock.agents.generic.adapter import Generic
 
         adapter: Adapter = Generic(own.events)
     else:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from penstock import journal, registry
+from penstock import journal
+from penstock.agents import registry
 from penstock.config.rules import ABOVE_0, check
 from penstock.core.normalizer.normalizer import Exit
 from penstock.errors import UsageError

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock import piped
+from penstock.agents.registry import AGENTS
 from penstock.asking import MAX_LINE_BYTES, Terminal, can_ask, correction_text, prompt_text, question_text
 from penstock.core.questions import REJECT, resolve
 from penstock.errors import UsageError
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
 from penstock.reading import Showing, make_sink, report, status_of
-from penstock.registry import AGENTS
 from penstock.writing import columns
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from penstock import registry
 from penstock.adapter import Adapter, Finishing
+from penstock.agents import registry
 from penstock.config.rules import RUN_NUMBER, STRING, SWITCH, Rules, check, instance_of, optional
 from penstock.core.decoding import MAX_NOISE_CHARS, Decoded, Decoder, Malformed, Noise, half_formed, well_formed_values
 from penstock.core.framing import Framer, Oversized, lines_of
@@ -51,7 +51,7 @@ class Stream:
     """One run of one agent: framing, decoding, adapter and session.
 
     Args:
-        agent: a name of `penstock.registry`, `auto` to let the first lines tell, or an adapter of your own.
+        agent: a name of `penstock.agents.registry`, `auto` to let the first lines tell, or an adapter of your own.
         label: how its events name it; by default the agent's name.
         run: a number for its events, where several runs share an output.
         strict: let an error of the adapter out; else the event is told as unknown and counted.
@@ -233,7 +233,7 @@ class Stream:
     # --- which agent is it? ---
 
     def _detect(self, regions: Sequence[bytes | Oversized], out: list[Event]) -> None:
-        from penstock.detection import detect  # not needed where the agent is named
+        from penstock.agents.detection import detect  # not needed where the agent is named
 
         for index, region in enumerate(regions):
             lines: list[bytes | Oversized] = [region] if isinstance(region, Oversized) else [*lines_of(region)]
@@ -270,7 +270,7 @@ class Stream:
         held, self._held = self._held, []
         self._attach(registry.make(name))
         if name == "generic":
-            from penstock.detection import explain
+            from penstock.agents.detection import explain
 
             text = self._beginning + b"".join(line for line in held if isinstance(line, bytes))
             self.plain = bool(self._beginning.strip()) and not held

@@ -8,7 +8,7 @@ import pytest
 
 from penstock import events as ev
 from penstock import updates as up
-from penstock.agents.claude import Claude
+from penstock.agents.claude.exec import Claude
 from penstock.core.decoding import fit
 from penstock.core.normalizer.normalizer import Exit
 from penstock.stream import Stream

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from penstock import updates as up
-from penstock.agents.cline import Cline
+from penstock.agents.cline.exec import Cline
 
 
 def read(*lines: dict[str, Any]) -> list[up.Update]:

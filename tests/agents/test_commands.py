@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import registry
 from penstock.adapter import MAX_ARGUMENT_BYTES, Command, Request, Startable, checked
+from penstock.agents import registry
 from penstock.errors import UsageError
 
 EXEC = ("claude", "codex", "gemini", "opencode", "cursor", "qwen", "copilot", "pi", "cline", "ccs")

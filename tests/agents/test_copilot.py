@@ -7,7 +7,7 @@ import pytest
 
 from penstock import events as ev
 from penstock import updates as up
-from penstock.agents.copilot import Copilot
+from penstock.agents.copilot.exec import Copilot
 from penstock.core.decoding import fit
 from penstock.core.normalizer.normalizer import Exit
 from penstock.stream import Stream

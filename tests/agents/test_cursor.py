@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from penstock import updates as up
-from penstock.agents.cursor import Cursor
+from penstock.agents.cursor.exec import Cursor
 from penstock.events import (
     BlockEnded,
     BlockRevised,

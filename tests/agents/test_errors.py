@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock import registry
+from penstock.agents import registry
 from penstock.core.normalizer.normalizer import Exit
 from penstock.events import Event, RunEnded
 from penstock.stream import Stream

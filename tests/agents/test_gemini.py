@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from penstock import updates as up
-from penstock.agents.gemini import Gemini
+from penstock.agents.gemini.exec import Gemini
 from penstock.events import PlanItem
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import updates as up
-from penstock.agents._fields import NAME_KEYS, TEXT_KEYS
-from penstock.agents.generic import MAX_DECISIONS, Generic
+from penstock.agents.generic.adapter import MAX_DECISIONS, Generic
+from penstock.agents.generic.fields import NAME_KEYS, TEXT_KEYS
 from penstock.events import (
     BlockEnded,
     BlockRevised,

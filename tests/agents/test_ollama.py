@@ -7,7 +7,7 @@ import pytest
 
 from penstock import updates as up
 from penstock.adapter import Request
-from penstock.agents.ollama import MAX_LEAD_CHARS, Ollama
+from penstock.agents.ollama.exec import MAX_LEAD_CHARS, Ollama
 from penstock.errors import UsageError
 from penstock.events import BlockEnded, MessageEnded, Replied, RunEnded, ToolCalled, ToolReturned
 from penstock.stream import Stream

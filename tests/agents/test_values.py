@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.agents import _values as values
+from penstock.agents import _json as values
 from penstock.events import PlanItem
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock import registry
+from penstock.agents import registry
 from penstock.chat.refusals import NoSuchAgent, Wrong
 from penstock.chat.runtime import ollama
 from penstock.chat.runtime.agents import Agents, AgentView

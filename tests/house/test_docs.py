@@ -16,7 +16,8 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from penstock import Stream, TextSink, events, registry
+from penstock import Stream, TextSink, events
+from penstock.agents import registry
 from penstock.arguments import SINKS
 from penstock.cli import main
 from penstock.testing import feeds

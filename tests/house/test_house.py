@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 import penstock
-from penstock.registry import AGENTS
+from penstock.agents.registry import AGENTS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
@@ -76,7 +76,7 @@ OUTSIDE_WORLD = {"asyncio", "subprocess", "socket", "threading", "time", "random
 
 MAX_LINES = 400
 LONGER = {
-    "agents/_claude_like.py": "one wire of many small events that three agents share; halves would not be read apart",
+    "agents/_stream_json.py": "one wire of many small events that three agents share; halves would not be read apart",
     "classic.py": "names for compatibility, none of which knows another: it is looked up in, never read through",
     "runner.py": "one supervision over one run; what can be told apart from it is in files of its own",
     "core/normalizer/normalizer.py": "one state machine over one state; parts of it would only pass that state around",

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from penstock import registry
+from penstock.agents import registry
 from penstock.stream import Stream
 from penstock.testing import check_adapter, feeds
 from penstock.updates import BlockEnd, Result, RunStart, Text, Traits, Unknown, Update

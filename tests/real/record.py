@@ -27,9 +27,9 @@ from install import NotInstalled, install
 from model_server import Request, tool_for
 from setups import SETUPS, Bench, Target, bench
 
-from penstock import registry
 from penstock.adapter import Command
 from penstock.adapter import Request as Asked
+from penstock.agents import registry
 from penstock.errors import UsageError
 from penstock.process import MARK, marked
 

@@ -27,9 +27,9 @@ import scenarios
 from playing import kill_agent, left, play, started
 
 from penstock import agent
+from penstock.agents.registry import AGENTS, Route
 from penstock.errors import AgentFailed, UsageError
 from penstock.events import Delta, Event, QuestionAsked, RunEnded, decode
-from penstock.registry import AGENTS, Route
 
 HIDES_THINKING = {"gemini-exec"}
 """Routes that never print the model's thinking."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from penstock import registry
+from penstock.agents import registry
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"

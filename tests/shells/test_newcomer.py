@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.agents.detection import PLAIN_TEXT, STREAM_FLAGS
+from penstock.agents.registry import AGENTS
 from penstock.cli import HELP
-from penstock.detection import PLAIN_TEXT, STREAM_FLAGS
-from penstock.registry import AGENTS
 
 PENSTOCK = [sys.executable, "-m", "penstock"]
 TIMEOUT = 60

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.classifier import MAX_HISTORY, MAX_KEYS, StreamEventClassifier, StreamEventType, words
+from penstock.agents.generic.classifier import MAX_HISTORY, MAX_KEYS, StreamEventClassifier, StreamEventType, words
 
 COMPLETE, DELTA, SNAPSHOT, CONTROL, UNKNOWN = StreamEventType
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.detection import detect, explain
-from penstock.registry import AGENTS
+from penstock.agents.detection import detect, explain
+from penstock.agents.registry import AGENTS
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),

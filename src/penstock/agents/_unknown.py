@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.agents._values import as_dict, inner_message, text_of
+from penstock.agents._json import as_dict, inner_message, text_of
 from penstock.updates import Notice, Unknown
 
 

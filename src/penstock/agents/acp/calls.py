@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.agents._values import as_dict, as_int, as_list, text_of, text_or
+from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
 from penstock.core import tool_titles
 from penstock.events import ToolKind
 from penstock.updates import Text, ToolCall, ToolReturn, Update

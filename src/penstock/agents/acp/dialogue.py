@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Request
-from penstock.agents._values import as_dict, as_list, text_of, text_or
+from penstock.agents._json import as_dict, as_list, text_of, text_or
 from penstock.agents.acp.calls import question_of
 from penstock.agents.acp.end import ended, reason_of
 from penstock.agents.acp.permissions import PendingPermission, option_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.agents._values import as_dict, as_int, as_list, inner_message, text_of, text_or
+from penstock.agents._json import as_dict, as_int, as_list, inner_message, text_of, text_or
 from penstock.updates import Notice, Result, RunStart, Update, Usage
 
 _CUT = {

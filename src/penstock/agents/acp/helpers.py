@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.agents._values import as_dict
+from penstock.agents._json import as_dict
 from penstock.agents.acp.calls import Call, Calls, meta_of, titled_name
 
 MAX_HELPERS = 256

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents._values import text_of, text_or
+from penstock.agents._json import text_of, text_or
 from penstock.agents.acp.calls import Call
 from penstock.core.questions import ASK_OF
 from penstock.events import Option, OptionKind

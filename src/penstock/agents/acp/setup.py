@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from penstock.adapter import Allow
-from penstock.agents._values import as_dict, as_list, text_of, text_or
+from penstock.agents._json import as_dict, as_list, text_of, text_or
 
 _EDITS = ("acceptedits", "autoedit", "autoedits", "acceptedit", "autoacceptedits", "workspacewrite")
 _ALL = ("bypasspermissions", "yolo", "fullaccess", "dangerfullaccess", "allowall", "autoapproveall")

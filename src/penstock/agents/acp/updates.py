@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.agents._values import as_dict, as_float, plan_items, text_of, text_or
+from penstock.agents._json import as_dict, as_float, plan_items, text_of, text_or
 from penstock.agents.acp.calls import Call, Calls, meta_of
 from penstock.agents.acp.end import model_of_usage, usage_of
 from penstock.agents.acp.helpers import Helpers

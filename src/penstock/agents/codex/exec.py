@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._starting import granted, no_fork, no_profile, option, piped
+from penstock.agents._flags import granted, no_fork, no_profile, option, piped
+from penstock.agents._json import as_dict, inner_message, text_of, text_or
 from penstock.agents._unknown import unknown
-from penstock.agents._values import as_dict, inner_message, text_of, text_or
 from penstock.agents.codex.items import Item as Item
 from penstock.agents.codex.items import failure, read_item, usage_of
 from penstock.agents.codex.items import unwrapped as unwrapped

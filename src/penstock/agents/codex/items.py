@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents._values import as_dict, as_int, as_list, compact, plan_items, text_of, text_or
+from penstock.agents._json import as_dict, as_int, as_list, compact, plan_items, text_of, text_or
 from penstock.events import Kind, ToolKind
 from penstock.updates import (
     BlockStart,

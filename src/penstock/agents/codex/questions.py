@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents._values import as_dict, as_list, compact, text_of
+from penstock.agents._json import as_dict, as_list, compact, text_of
 from penstock.agents.codex.items import unwrapped
 from penstock.events import Ask, Option, ToolKind
 from penstock.updates import Answer, Question

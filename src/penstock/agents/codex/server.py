@@ -14,8 +14,8 @@ import msgspec
 
 from penstock._version import __version__
 from penstock.adapter import Command, Request, as_json_text, encoded
-from penstock.agents._starting import no_profile
-from penstock.agents._values import as_dict, as_int, as_list, inner_message, plan_items, text_of, text_or
+from penstock.agents._flags import no_profile
+from penstock.agents._json import as_dict, as_int, as_list, inner_message, plan_items, text_of, text_or
 from penstock.agents.codex.items import NOTED, SILENT, TOLD, failure, in_lane, item_of, read_item, snaked, usage_of
 from penstock.agents.codex.messages import Phases, Writing
 from penstock.agents.codex.questions import PendingQuestion, questions_of, result_of

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._starting import granted, no_profile, option, piped
-from penstock.agents._values import as_dict, text_of, text_or
+from penstock.agents._flags import granted, no_profile, option, piped
+from penstock.agents._json import as_dict, text_of, text_or
 from penstock.agents.opencode.parts import (
     Part,
     answer_of,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents._values import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of
+from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of
 from penstock.events import Kind
 from penstock.updates import (
     Failure,

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from penstock.agents._values import as_dict, as_list, text_of, text_or
+from penstock.agents._json import as_dict, as_list, text_of, text_or
 from penstock.events import AnsweredBy, Ask, Option, ToolKind
 from penstock.updates import Answer, Notice, Question, Update
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request, as_json_text
-from penstock.agents._starting import no_profile
-from penstock.agents._values import as_dict, as_int, text_of, text_or
+from penstock.agents._flags import no_profile
+from penstock.agents._json import as_dict, as_int, text_of, text_or
 from penstock.agents.opencode.parts import (
     Part,
     answer_of,

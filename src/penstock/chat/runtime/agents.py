@@ -9,8 +9,9 @@ from shutil import which
 
 import msgspec
 
-from penstock import launching, registry
+from penstock import launching
 from penstock.adapter import Startable
+from penstock.agents import registry
 from penstock.chat.refusals import NoSuchAgent, Wrong
 from penstock.chat.runtime.ollama import OllamaServer
 from penstock.config.settings import Config

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of, text_or
 from penstock.agents._unknown import unknown
-from penstock.agents._values import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of, text_or
 from penstock.core import tool_titles
 from penstock.core.questions import ASK_OF
 from penstock.events import Level, NoticeCode

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request, as_argument, refuse
-from penstock.agents._starting import granted, no_fork, no_profile, option
+from penstock.agents._flags import granted, no_fork, no_profile, option
+from penstock.agents._json import as_dict, as_float, as_int, inner_message, text_of, text_or
 from penstock.agents._unknown import unknown
-from penstock.agents._values import as_dict, as_float, as_int, inner_message, text_of, text_or
 from penstock.updates import (
     Failure,
     MessageEnd,

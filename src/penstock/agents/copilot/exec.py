@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._starting import granted, no_fork, no_profile, option, piped
+from penstock.agents._flags import granted, no_fork, no_profile, option, piped
+from penstock.agents._json import as_dict, as_float, as_int, as_list, plan_items, text_of, text_or
 from penstock.agents._unknown import unknown
-from penstock.agents._values import as_dict, as_float, as_int, as_list, plan_items, text_of, text_or
 from penstock.events import AnsweredBy, Ask, Level, NoticeCode, Option
 from penstock.updates import (
     Answer,

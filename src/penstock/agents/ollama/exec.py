@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request, as_json_text, refuse
-from penstock.agents._starting import no_fork, no_profile
-from penstock.agents._values import text_of, text_or
+from penstock.agents._flags import no_fork, no_profile
+from penstock.agents._json import text_of, text_or
 from penstock.events import Kind
 from penstock.updates import (
     MessageEnd,

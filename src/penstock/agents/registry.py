@@ -63,8 +63,8 @@ def _npm(package: str) -> str:
 AGENTS: dict[str, Entry] = {
     "claude": Entry(
         {
-            "exec": Route("claude:Claude", "claude", fork=True, longest=Longest(10 * MIB)),
-            "acp": Route("acp.dialogue:Acp", "claude-agent-acp", "claude:acp", fork=True),
+            "exec": Route("claude.exec:Claude", "claude", fork=True, longest=Longest(10 * MIB)),
+            "acp": Route("acp.dialogue:Acp", "claude-agent-acp", "claude.exec:acp", fork=True),
         },
         _npm("@anthropic-ai/claude-code"),
         "2.1.329",
@@ -80,8 +80,8 @@ AGENTS: dict[str, Entry] = {
     ),
     "gemini": Entry(
         {
-            "exec": Route("gemini:Gemini", "gemini", longest=Longest(8 * MIB)),
-            "acp": Route("acp.dialogue:Acp", "gemini", "gemini:acp"),
+            "exec": Route("gemini.exec:Gemini", "gemini", longest=Longest(8 * MIB)),
+            "acp": Route("acp.dialogue:Acp", "gemini", "gemini.exec:acp"),
         },
         _npm("@google/gemini-cli"),
         "0.61.0",
@@ -96,35 +96,45 @@ AGENTS: dict[str, Entry] = {
         "1.18.33",
     ),
     "cursor": Entry(
-        {"exec": Route("cursor:Cursor", "cursor-agent")}, "curl https://cursor.com/install -fsS | bash", proven=False
+        {"exec": Route("cursor.exec:Cursor", "cursor-agent")},
+        "curl https://cursor.com/install -fsS | bash",
+        proven=False,
     ),
     "qwen": Entry(
         {
-            "exec": Route("qwen:Qwen", "qwen", longest=Longest(8 * MIB)),
-            "acp": Route("acp.dialogue:Acp", "qwen", "qwen:acp"),
+            "exec": Route("qwen.exec:Qwen", "qwen", longest=Longest(8 * MIB)),
+            "acp": Route("acp.dialogue:Acp", "qwen", "qwen.exec:acp"),
         },
         _npm("@qwen-code/qwen-code"),
         "0.15.10",
     ),
     "copilot": Entry(
-        {"exec": Route("copilot:Copilot", "copilot"), "acp": Route("acp.dialogue:Acp", "copilot", "copilot:acp")},
+        {
+            "exec": Route("copilot.exec:Copilot", "copilot"),
+            "acp": Route("acp.dialogue:Acp", "copilot", "copilot.exec:acp"),
+        },
         _npm("@github/copilot"),
         "1.0.102",
     ),
-    "pi": Entry({"exec": Route("pi:Pi", "pi", fork=True)}, _npm("@mariozechner/pi-coding-agent"), "0.73.1"),
+    "pi": Entry({"exec": Route("pi.exec:Pi", "pi", fork=True)}, _npm("@mariozechner/pi-coding-agent"), "0.73.1"),
     "cline": Entry(
-        {"exec": Route("cline:Cline", "cline", resume=False), "acp": Route("acp.dialogue:Acp", "cline", "cline:acp")},
+        {
+            "exec": Route("cline.exec:Cline", "cline", resume=False),
+            "acp": Route("acp.dialogue:Acp", "cline", "cline.exec:acp"),
+        },
         _npm("cline"),
         "3.0.65",
     ),
     "ccs": Entry(
-        {"exec": Route("claude:Ccs", "ccs", fork=True, longest=Longest(10 * MIB))}, _npm("@kaitranntt/ccs"), "7.79.1"
+        {"exec": Route("claude.exec:Ccs", "ccs", fork=True, longest=Longest(10 * MIB))},
+        _npm("@kaitranntt/ccs"),
+        "7.79.1",
     ),
     "ollama": Entry(
-        {"exec": Route("ollama:Ollama", "", resume=False)}, "see https://ollama.com/download", proven=False
+        {"exec": Route("ollama.exec:Ollama", "", resume=False)}, "see https://ollama.com/download", proven=False
     ),
     "acp": Entry({"acp": Route("acp.dialogue:Acp", "", fork=True)}, "any program that speaks ACP on its stdio"),
-    "generic": Entry({"exec": Route("generic:Generic", "", resume=False)}, proven=False),
+    "generic": Entry({"exec": Route("generic.adapter:Generic", "", resume=False)}, proven=False),
 }
 """The agents. A name may go on after a slash: `ccs/glm` is a profile, `codex/server` a route to be read."""
 

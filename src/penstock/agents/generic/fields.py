@@ -2,7 +2,7 @@
 
 An event is taken as its *layers*: itself and the objects in it, the outermost first. A field is read by the words of
 its name (`textDelta` and `text_delta` have the words text and delta), not by a list of all names. These are plain
-functions of one event; what must be remembered between events is `penstock.agents.generic`.
+functions of one event; what must be remembered between events is `penstock.agents.generic.adapter`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from penstock.agents._values import as_dict, as_float, as_int, as_list, text_of, text_or
-from penstock.classifier import words
+from penstock.agents._json import as_dict, as_float, as_int, as_list, text_of, text_or
+from penstock.agents.generic.classifier import words
 from penstock.events import Kind
 from penstock.updates import Place, Result, Usage
 

@@ -1,9 +1,8 @@
 """Agents that were never seen: any JSON object, read by the names that such formats have in common.
 
-`penstock.agents._fields` finds text and roles where everybody puts them, `penstock.agents._tool_fields` tools, and
-`penstock.classifier` decides whether a text is a piece, all so far, or whole. A reader of that kind can be wrong; it
-loses no text when it is: where nothing was read as text, what looks like prose is shown (`penstock.agents._prose`).
-`docs/agents/generic.md` has the rules.
+`fields` finds text and roles in the usual places, `tool_fields` tools; `classifier` decides whether a text is a piece, a
+snapshot or complete. Such a reader can be wrong, but it loses no text: if nothing was read as text, whatever looks
+like prose is shown (`prose`). `docs/agents/generic.md` has the rules.
 """
 
 from __future__ import annotations
@@ -11,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from penstock.agents._calls import Calls
-from penstock.agents._fields import (
+from penstock.agents._json import compact, text_of
+from penstock.agents.generic.calls import Calls
+from penstock.agents.generic.classifier import NO_MORE, StreamEventClassifier, StreamEventType, words
+from penstock.agents.generic.fields import (
     ENDS,
     MODEL_ROLES,
     NAME_KEYS,
@@ -35,10 +36,8 @@ from penstock.agents._fields import (
     usage_of,
     verdict_of,
 )
-from penstock.agents._prose import Prose
-from penstock.agents._repeats import Repeats
-from penstock.agents._values import compact, text_of
-from penstock.classifier import NO_MORE, StreamEventClassifier, StreamEventType, words
+from penstock.agents.generic.prose import Prose
+from penstock.agents.generic.repeats import Repeats
 from penstock.events import Level
 from penstock.updates import (
     Failure,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.agents._fields import ENDS, TOOL_ROLES, TOOL_WORDS, Found, Layer, first, index_of, parsed, texts_in
-from penstock.agents._tool_fields import (
+from penstock.agents._json import as_int, text_of
+from penstock.agents.generic.classifier import words
+from penstock.agents.generic.fields import ENDS, TOOL_ROLES, TOOL_WORDS, Found, Layer, first, index_of, parsed, texts_in
+from penstock.agents.generic.tool_fields import (
     IDS,
     NAMES_OF_TOOLS,
     STARTS,
@@ -23,8 +25,6 @@ from penstock.agents._tool_fields import (
     is_return,
     output_of,
 )
-from penstock.agents._values import as_int, text_of
-from penstock.classifier import words
 from penstock.updates import BlockStart, Text, ToolCall, ToolReturn, Update
 
 MAX_OPEN = 256

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from penstock.agents._fields import Found
-from penstock.classifier import MIN_PREFIX_CHARS
+from penstock.agents.generic.classifier import MIN_PREFIX_CHARS
+from penstock.agents.generic.fields import Found
 from penstock.events import Kind
 from penstock.updates import Mode
 

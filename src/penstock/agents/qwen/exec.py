@@ -14,8 +14,8 @@ from typing import ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._claude_like import ApiMessage, ClaudeLike, ResultLine
-from penstock.agents._starting import granted, no_fork, no_profile, option, piped
+from penstock.agents._flags import granted, no_fork, no_profile, option, piped
+from penstock.agents._stream_json import ApiMessage, ClaudeLike, ResultLine
 from penstock.updates import Result, Update
 
 _API_ERROR = re.compile(r"\[API Error: .*\]\s*\Z", re.DOTALL)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from penstock.agents._fields import CLOSED, MODEL_ROLES, TOOL_WORDS
-from penstock.agents._values import text_or
-from penstock.classifier import MIN_PREFIX_CHARS, words
+from penstock.agents._json import text_or
+from penstock.agents.generic.classifier import MIN_PREFIX_CHARS, words
+from penstock.agents.generic.fields import CLOSED, MODEL_ROLES, TOOL_WORDS
 
 MAX_KEPT_CHARS = 1024 * 1024
 """How much unread text is kept. An agent whose text is nowhere in the usual places and longer than this deserves an

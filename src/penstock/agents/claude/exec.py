@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from penstock.adapter import Command, Request
-from penstock.agents._claude_like import ClaudeLike, MessageDelta, MessageStop
-from penstock.agents._starting import granted, no_profile, option, piped
+from penstock.agents._flags import granted, no_profile, option, piped
+from penstock.agents._stream_json import ClaudeLike, MessageDelta, MessageStop
 from penstock.errors import UsageError
 from penstock.updates import MessageEnd, Traits, Update
 

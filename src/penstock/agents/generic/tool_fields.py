@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from penstock.agents._fields import FAILED, TOOL_WORDS, WELL, Layer, first
-from penstock.agents._values import as_dict, as_list, text_or
-from penstock.classifier import words
+from penstock.agents._json import as_dict, as_list, text_or
+from penstock.agents.generic.classifier import words
+from penstock.agents.generic.fields import FAILED, TOOL_WORDS, WELL, Layer, first
 
 TOOL_NAMES = ("tool_name", "toolName", "tool", "function_name", "toolCallName")
 NAMES_OF_TOOLS = ("name", *TOOL_NAMES)

@@ -1,0 +1,1 @@
+"""Any stream of JSON events that is of no known agent."""
