@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from penstock.agents import registry
-from penstock.sinks.text import TextSink
+from penstock.sinks.text.sink import TextSink
 from penstock.stream import Stream
 
 try:

@@ -27,7 +27,7 @@ import chat
 import synthetic
 from contenders import HAS_SDK, Work, core, loads, measured, penstock, sdk, typed
 from penstock.agents import registry
-from penstock.sinks.text import TextSink
+from penstock.sinks.text.sink import TextSink
 from penstock.stream import Stream
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.events import Event
-from penstock.sinks.text import TextSink
+from penstock.sinks.text.sink import TextSink
 from penstock.stream import Stream
 from penstock.testing import feeds
 

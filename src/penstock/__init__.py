@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from penstock.runner import Limits as Limits
     from penstock.runs import Run as Run
     from penstock.sinks.chunks import StreamChunk as StreamChunk
-    from penstock.sinks.text import TextSink as TextSink
+    from penstock.sinks.text.sink import TextSink as TextSink
     from penstock.stream import Stream as Stream
     from penstock.updates import Traits as Traits
 
@@ -86,7 +86,7 @@ _HOME = {
     "StreamingState": "penstock.classic",
     "TerminalMode": "penstock.classic",
     "TextDeltaRenderer": "penstock.classic",
-    "TextSink": "penstock.sinks.text",
+    "TextSink": "penstock.sinks.text.sink",
     "ThinkingDeltaRenderer": "penstock.classic",
     "Traits": "penstock.updates",
     "TransportError": "penstock.errors",

@@ -25,10 +25,10 @@ from penstock.core.normalizer.normalizer import Session
 from penstock.core.normalizer.snapshots import repair
 from penstock.core.normalizer.state import PARTS, Block
 from penstock.errors import AgentError
-from penstock.output import look
 from penstock.sinks.chunks import StreamChunk as StreamChunk
 from penstock.sinks.sanitize import clean, clean_line
-from penstock.sinks.styles import COLOURS, PLAIN, Style, painted
+from penstock.sinks.text.display_mode import look
+from penstock.sinks.text.theme import COLOURS, PLAIN, Style, painted
 
 __all__ = [
     "Colors",

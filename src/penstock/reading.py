@@ -12,7 +12,7 @@ from penstock.adapter import Allow
 from penstock.agents.detection import PLAIN_TEXT
 from penstock.events import Event, Replied, RunEnded
 from penstock.formats import Opening
-from penstock.output import Color, Look, look
+from penstock.sinks.text.display_mode import Color, Look, look
 from penstock.stream import Stream
 from penstock.writing import Output
 
@@ -274,7 +274,7 @@ def make_sink(options: Options, config: Config, agent: str | None, *, several: b
             return ReplySink()
         case "health":
             return SilentSink()
-    from penstock.sinks.text import TextSink
+    from penstock.sinks.text.sink import TextSink
 
     streaming = config.streaming(agent if options.agent == "auto" else options.agent.partition("/")[0])
     seen = decide(options, config, several=several)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.events import RunEnded, ToolCalled, encode
-from penstock.sinks.text import TextSink
+from penstock.sinks.text.sink import TextSink
 from penstock.stream import Stream
 from penstock.testing.verify import verify
 

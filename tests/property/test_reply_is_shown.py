@@ -26,7 +26,7 @@ from penstock.events import (
 )
 from penstock.sinks.chunks import ChunksSink
 from penstock.sinks.sanitize import clean
-from penstock.sinks.text import TextSink
+from penstock.sinks.text.sink import TextSink
 from penstock.stream import Stream
 from penstock.testing import feeds
 

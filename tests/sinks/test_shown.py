@@ -10,7 +10,7 @@ import pytest
 from penstock import events as ev
 from penstock.sinks import shown
 from penstock.sinks.chunks import ChunksSink
-from penstock.sinks.text import TextSink
+from penstock.sinks.text.sink import TextSink
 from penstock.stream import Stream
 
 DONE = "[a] ● done\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock import events as ev
 from penstock.core.tool_titles import title
-from penstock.sinks.text import TextSink
+from penstock.sinks.text.sink import TextSink
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -21,7 +21,7 @@ import pytest
 from wcwidth import wcwidth
 
 from penstock.events import BlockRevised, Delta, Event
-from penstock.sinks.text import TextSink
+from penstock.sinks.text.sink import TextSink
 from penstock.stream import Stream
 from penstock.testing import feeds
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from penstock.errors import TransportError
-from penstock.output import Look, look
+from penstock.sinks.text.display_mode import Look, look
 from penstock.writing import Output
 
 

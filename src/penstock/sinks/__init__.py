@@ -1,1 +1,4 @@
-"""Sinks turn events into something for a reader. They give back text, and never open, repair or wait for anything."""
+"""Sinks: events to text and bytes, each with `render(events)` and `close()`.
+
+A sink never repairs or reorders events, writes nowhere itself, and knows no agent.
+"""

@@ -7,9 +7,9 @@ from typing import Literal, get_args
 
 from penstock.config.rules import SWITCH, Rules, check, one_of, optional
 from penstock.events import Delta, Event
-from penstock.sinks.layout import Layout
-from penstock.sinks.lines import Detail, Look, Prefix, Service
-from penstock.sinks.styles import COLOURS, PLAIN
+from penstock.sinks.text.layout import Layout
+from penstock.sinks.text.theme import COLOURS, PLAIN
+from penstock.sinks.text.visibility import Detail, Look, Prefix, Service
 
 Mode = Literal["full", "basic", "none"]
 

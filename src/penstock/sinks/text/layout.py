@@ -21,12 +21,12 @@ from typing import Any
 import msgspec
 
 from penstock import events as ev
-from penstock.sinks import styles
-from penstock.sinks.lines import DESCRIBED, Describer, Heads, LineKind, Look, Prefix, Service, fold
 from penstock.sinks.sanitize import Guard, Sanitizer, clean, clean_line
 from penstock.sinks.shown import ShownText, shared
-from penstock.sinks.stretches import Block, Stretch, Tool
-from penstock.sinks.styles import Palette, Piece
+from penstock.sinks.text import theme
+from penstock.sinks.text.line_writer import Block, Stretch, Tool
+from penstock.sinks.text.theme import Palette, Piece
+from penstock.sinks.text.visibility import DESCRIBED, Describer, Heads, LineKind, Look, Prefix, Service, fold
 
 MAX_KEPT_BLOCKS = 64
 """Ended blocks whose text is kept, so that a late revision can show what is new."""
@@ -200,13 +200,13 @@ class Layout:
 
     def _write_call(self, event: ev.ToolCalled) -> None:
         stretch = self._begin("tool", event.agent, event.parent)
-        stretch.put_all(styles.call(event.name))
+        stretch.put_all(theme.call(event.name))
         if event.title:
             stretch.put(f": {clean(event.title)}")
         self._end_call(stretch, event)
 
     def _end_call(self, stretch: Stretch, event: ev.ToolCalled | None) -> None:
-        if event is not None and self._look.verbose and (whole := styles.input_lines(event.input, event.title)):
+        if event is not None and self._look.verbose and (whole := theme.input_lines(event.input, event.title)):
             stretch.put("\n" + whole, "dim")
         stretch.end()
         self._last_call = event.call_id if event is not None else None
@@ -262,9 +262,9 @@ class Layout:
             return
         marked = self._look.marked and not event.complete
         if block is self._text:
-            block.finish(styles.CUT_OFF if marked else "")
+            block.finish(theme.CUT_OFF if marked else "")
             self._end_text()
-        elif rest := block.sanitizer.flush() + (styles.CUT_OFF if marked else ""):
+        elif rest := block.sanitizer.flush() + (theme.CUT_OFF if marked else ""):
             self._loose(partial(self._line_of, block.kind, event, [("dim", rest)]))
         block.parts = [] if event.truncated else [event.text]
         block.start = len(block.parts)
@@ -276,9 +276,9 @@ class Layout:
         """A block of a sub-agent."""
         if event.kind == "tool_input":
             if not event.complete and "tool" in self._look.shown and self._look.marked:
-                self._loose(partial(self._line_of, "tool", event, [("mark", styles.CALL), ("dim", styles.CUT_OFF)]))
+                self._loose(partial(self._line_of, "tool", event, [("mark", theme.CALL), ("dim", theme.CUT_OFF)]))
         elif event.kind in self._look.shown and event.text:
-            pieces = styles.whole_block(event, marked=self._look.marked)
+            pieces = theme.whole_block(event, marked=self._look.marked)
             self._loose(partial(self._line_of, event.kind, event, pieces))
 
     def _revised(self, event: ev.BlockRevised) -> None:
@@ -292,7 +292,7 @@ class Layout:
             self._revise(block, event.text, "")
 
     def _revise_ended(self, block: Block, text: str) -> None:
-        self._revise(block, text, styles.REVISED)
+        self._revise(block, text, theme.REVISED)
         block.finish("")
         self._end_text()
 
@@ -305,7 +305,7 @@ class Layout:
         else:
             kept = shared(written, text)
             block.parts, block.start, block.sanitizer = [text[:kept]], 1, Sanitizer()
-            rest, mark = text[kept:], styles.REVISED
+            rest, mark = text[kept:], theme.REVISED
         if text == written:
             return
         if mark or self._text is not block:
@@ -313,13 +313,13 @@ class Layout:
         if rest:
             self.grow(rest)
         elif mark and block.stretch is not None:
-            block.stretch.put(styles.taken_back(len(written) - len(text)), "dim")
+            block.stretch.put(theme.taken_back(len(written) - len(text)), "dim")
 
     def _message_ended(self, event: ev.MessageEnded) -> None:
         if event.parent is None and event.message in self._spoken:
             self._spoken.discard(event.message)
             if event.status == "superseded" and self._look.marked:
-                self._loose(partial(self._line_of, "text", event, [("dim", styles.REVISED + styles.GIVEN_UP)]))
+                self._loose(partial(self._line_of, "text", event, [("dim", theme.REVISED + theme.GIVEN_UP)]))
 
     def _write_rest(self, event: ev.Event, text: str) -> None:
         """Write what no block has brought."""
@@ -331,7 +331,7 @@ class Layout:
 
     def _begin(self, kind: LineKind, agent: str, parent: str | None, streams: bool = False, mark: str = "") -> Stretch:
         self._last_call = None
-        head = self._heads.head(kind, agent, parent) + mark + (styles.THOUGHT if kind == "thinking" else "")
+        head = self._heads.head(kind, agent, parent) + mark + (theme.THOUGHT if kind == "thinking" else "")
         return Stretch(self.out, self._palette, head, "live" if streams and self._look.marked else "head")
 
     def _line_of(self, kind: LineKind, event: ev.Event, pieces: list[Piece]) -> None:
@@ -344,11 +344,11 @@ class Layout:
         name = "" if own else clean_line(event.name or self._heads.name(event.call_id))
         if self._look.verbose and "\n" in (text := event.text.strip("\n")):
             self._whole_result(event, name, clean(text))
-        elif pieces := styles.result(event, name, marked=self._look.marked):
+        elif pieces := theme.result(event, name, marked=self._look.marked):
             self._line_of("result", event, pieces)
 
     def _whole_result(self, event: ev.ToolReturned, name: str, text: str) -> None:
-        pieces = styles.result_header(event, name, marked=self._look.marked)
+        pieces = theme.result_header(event, name, marked=self._look.marked)
         service = self._ci if text.count("\n") >= MAX_UNFOLDED_LINES else None
         if service is None:
             self._line_of("result", event, [*pieces, ("dim", "\n" + text)])
@@ -359,7 +359,7 @@ class Layout:
         begin, end = fold(service, self._folds, title)
         self.out.append(begin)
         stretch = Stretch(self.out, self._palette, "", "head")
-        stretch.put(styles.indented(text), "dim")
+        stretch.put(theme.indented(text), "dim")
         stretch.end()
         self.out.append(end)
         self._last_call = None

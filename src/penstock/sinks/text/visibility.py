@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from penstock import events as ev
-from penstock.sinks import styles
 from penstock.sinks.sanitize import clean_line
-from penstock.sinks.styles import Piece
+from penstock.sinks.text import theme
+from penstock.sinks.text.theme import Piece
 
 Service = Literal["github", "gitlab"]
 Detail = Literal["quiet", "minimal", "normal", "verbose"]
@@ -129,16 +129,16 @@ class Describer:
         look = self._look
         match event:
             case ev.Notice():
-                return ("notice", styles.notice(event, whole=look.verbose)) if look.shows_notice(event) else None
+                return ("notice", theme.notice(event, whole=look.verbose)) if look.shows_notice(event) else None
             case ev.RunEnded():
                 shown = "done" in look.shown or event.outcome != "ok"
-                return ("done", styles.closing(event)) if shown else None
+                return ("done", theme.closing(event)) if shown else None
             case ev.QuestionAsked():
                 if len(self._questions) >= MAX_QUESTIONS:
                     del self._questions[next(iter(self._questions))]
                 self._questions[event.id] = event
             case ev.QuestionAnswered():
-                return "question", styles.answer(event, self._questions.pop(event.id, None))
+                return "question", theme.answer(event, self._questions.pop(event.id, None))
         kind, pieces_of = _LINES[type(event)]
         if kind not in look.shown:
             return None
@@ -147,12 +147,12 @@ class Describer:
 
 
 _LINES: dict[type, tuple[LineKind, Callable[[Any], list[Piece]]]] = {
-    ev.PlanChanged: ("plan", styles.plan),
-    ev.Malformed: ("notice", styles.malformed),
-    ev.QuestionAsked: ("question", styles.question),
-    ev.UsageReported: ("usage", styles.usage_line),
-    ev.Unknown: ("unknown", styles.unknown),
-    ev.RunStarted: ("run", styles.started),
+    ev.PlanChanged: ("plan", theme.plan),
+    ev.Malformed: ("notice", theme.malformed),
+    ev.QuestionAsked: ("question", theme.question),
+    ev.UsageReported: ("usage", theme.usage_line),
+    ev.Unknown: ("unknown", theme.unknown),
+    ev.RunStarted: ("run", theme.started),
 }
 
 DESCRIBED: tuple[type, ...] = (*_LINES, ev.Notice, ev.QuestionAnswered)

@@ -8,7 +8,7 @@ from typing import Literal
 from penstock import events as ev
 from penstock.core.tool_titles import Telling
 from penstock.sinks.sanitize import Guard, Sanitizer
-from penstock.sinks.styles import Palette, Piece, Style, call, codes, painted
+from penstock.sinks.text.theme import Palette, Piece, Style, call, codes, painted
 
 PARTS = 256
 """Pieces of a block's text that are kept apart."""
