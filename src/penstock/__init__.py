@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from penstock.adapter import Adapter as Adapter
     from penstock.agents.generic.classifier import StreamEventClassifier as StreamEventClassifier
     from penstock.agents.generic.classifier import StreamEventType as StreamEventType
-    from penstock.api import Agent as Agent
-    from penstock.api import StreamingAgent as StreamingAgent
-    from penstock.api import agent as agent
     from penstock.classic import Colors as Colors
     from penstock.classic import ContentBlockState as ContentBlockState
     from penstock.classic import ContentType as ContentType
@@ -48,8 +45,11 @@ if TYPE_CHECKING:
     from penstock.errors import TransportError as TransportError
     from penstock.errors import UnknownAgent as UnknownAgent
     from penstock.errors import UsageError as UsageError
-    from penstock.runner import Limits as Limits
-    from penstock.runs import Run as Run
+    from penstock.run.agent import Agent as Agent
+    from penstock.run.agent import StreamingAgent as StreamingAgent
+    from penstock.run.agent import agent as agent
+    from penstock.run.run import Run as Run
+    from penstock.run.supervisor import Limits as Limits
     from penstock.sinks.chunks import StreamChunk as StreamChunk
     from penstock.sinks.text.sink import TextSink as TextSink
     from penstock.stream import Stream as Stream
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Adapter": "penstock.adapter",
-    "Agent": "penstock.api",
+    "Agent": "penstock.run.agent",
     "AgentError": "penstock.errors",
     "AgentFailed": "penstock.errors",
     "AgentNotFound": "penstock.errors",
@@ -71,17 +71,17 @@ _HOME = {
     "Health": "penstock.core.health",
     "HealthMonitor": "penstock.classic",
     "InBlock": "penstock.classic",
-    "Limits": "penstock.runner",
+    "Limits": "penstock.run.supervisor",
     "NotInBlock": "penstock.classic",
     "PenstockError": "penstock.errors",
-    "Run": "penstock.runs",
+    "Run": "penstock.run.run",
     "Session": "penstock.core.normalizer.normalizer",
     "Stream": "penstock.stream",
     "StreamChunk": "penstock.sinks.chunks",
     "StreamEventClassifier": "penstock.agents.generic.classifier",
     "StreamEventType": "penstock.agents.generic.classifier",
     "StreamLineError": "penstock.classic",
-    "StreamingAgent": "penstock.api",
+    "StreamingAgent": "penstock.run.agent",
     "StreamingSession": "penstock.classic",
     "StreamingState": "penstock.classic",
     "TerminalMode": "penstock.classic",
@@ -93,7 +93,7 @@ _HOME = {
     "UnknownAgent": "penstock.errors",
     "UsageError": "penstock.errors",
     "__version__": "penstock._version",
-    "agent": "penstock.api",
+    "agent": "penstock.run.agent",
     "compute_append_only_suffix": "penstock.classic",
     "parse_stream_line": "penstock.classic",
 }

@@ -98,7 +98,7 @@ PROMPT_RULES: Rules = {
     "fork": SWITCH,
     "model": optional(MODEL),
 }
-"""What belongs to one prompt. How an agent is run besides is in `penstock.runs`."""
+"""What belongs to one prompt. How an agent is run besides is in `penstock.run.run`."""
 
 
 def checked(request: Request) -> Request:

@@ -288,7 +288,7 @@ def _demo(args: list[str]) -> int:
 
 
 def _replay_file(options: Options, path: Path) -> int:
-    from penstock.replay import find, replay
+    from penstock.run.replay import find, replay
 
     found = find(path)
     if options.agent == "auto":

@@ -16,12 +16,8 @@ import msgspec
 
 from penstock.errors import UsageError
 from penstock.formats import HEAD_BYTES, check
+from penstock.run.queues import MAX_WAITING_BYTES, READ_BYTES
 
-READ_BYTES = 64 * 1024
-"""What one read asks for: what a pipe holds on Linux."""
-MAX_WAITING_BYTES = 256 * 1024 * 1024
-"""What waits in memory for a slow output, over all inputs. The largest recorded runs are a few megabytes, so this is
-hours of work of many agents; past it the agents wait, which is better than being killed for memory."""
 FOLLOW_POLL_SECONDS = 0.1
 """How often a followed file is looked at: below what a person notices."""
 FOLLOW_QUIET_SECONDS = 2.0
@@ -71,7 +67,7 @@ def _open(name: str, follow: bool) -> Source:
 def _instead_of_folder(name: str) -> str:
     from glob import escape, iglob  # only a mistake needs it
 
-    from penstock.journal import INPUT
+    from penstock.run.recording import INPUT
 
     folder = escape(name.rstrip("/"))
     if any(next(iglob(pattern), None) for pattern in (f"{folder}/{INPUT}", f"{folder}/*/{INPUT}")):

@@ -101,7 +101,7 @@ def _where(program: str) -> str | None:
 def version(program: str) -> str | None:
     """What a program says to `--version`, None where it says nothing of the kind in time. Nothing is left running."""
     from penstock.errors import TransportError
-    from penstock.process import output_of
+    from penstock.run.process import output_of
 
     try:
         _, said = output_of([program, "--version"], os.environ, None, CHECK_SECONDS)

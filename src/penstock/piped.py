@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from penstock.adapter import MAX_STDIN_BYTES
 from penstock.errors import UsageError
-from penstock.inputs import READ_BYTES
+from penstock.run.queues import READ_BYTES
 
 FIRST_BYTE_SECONDS = 3.0
 """How long a pipe may bring nothing. Programs that have something to say have mostly begun by then."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.config.settings import Config
     from penstock.core.health import Health
     from penstock.reading import Options, RunOptions, Sink
-    from penstock.runs import Run
+    from penstock.run.run import Run
     from penstock.writing import Output
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -36,7 +36,7 @@ def make_runs(options: RunOptions, config: Config, notify: piped.Notify) -> list
         UsageError: something of it cannot be done.
         AgentNotFound: one of the agents is not installed.
     """
-    from penstock.api import Agent
+    from penstock.run.agent import Agent
 
     names = [name.strip() for name in split_names(options.agents)]
     if len(names) > 1 and (options.label or options.to == "chunks"):

@@ -194,7 +194,7 @@ def test_the_prompt_is_posted_by_the_bridge() -> None:
     prompt = '-- "quoted"\n\udcff'
     command = Ollama.command(Request(prompt=prompt, model="qwen3:4b", allow="all", cwd="/tmp"))
     assert command.argv[1:] == (
-        *("-P", "-m", "penstock.bridge", "post", "--host-from", "OLLAMA_HOST"),
+        *("-P", "-m", "penstock.run.http_bridge", "post", "--host-from", "OLLAMA_HOST"),
         "http://127.0.0.1:11434/api/chat",
     )
     assert msgspec.json.decode(command.stdin) == {

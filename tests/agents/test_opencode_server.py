@@ -482,7 +482,7 @@ def test_the_command_is_the_bridge() -> None:
     """Nothing of the request is in it but extra arguments."""
     command = OpenCodeServer.command(Request(prompt="secret", model="a/b/c", args=("--print-logs",)))
     at = command.argv.index("--")
-    assert command.argv[1:at] == ("-P", "-m", "penstock.bridge", "serve", "/event")
+    assert command.argv[1:at] == ("-P", "-m", "penstock.run.http_bridge", "serve", "/event")
     assert command.argv[at + 1 :] == ("opencode", "serve", "--port=0", "--hostname=127.0.0.1", "--print-logs")
     assert command.stdin == b""
     assert command.argv[command.program] == "opencode"

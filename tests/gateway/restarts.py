@@ -20,7 +20,7 @@ from typing import Any
 
 from penstock.chat.log.protocol import Row
 from penstock.chat.log.sqlite import SqliteLog
-from penstock.process import GUARD
+from penstock.run.process import GUARD
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 PLAYER = Path(__file__).parent / "player.py"

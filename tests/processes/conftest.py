@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from penstock.api import Agent, agent
 from penstock.events import Event, RunEnded
-from penstock.process import marked
-from penstock.runner import Limits
-from penstock.runs import Run
+from penstock.run.agent import Agent, agent
+from penstock.run.process import marked
+from penstock.run.run import Run
+from penstock.run.supervisor import Limits
 from penstock.testing.verify import verify
 
 PROGRAM = Path(__file__).parent / "programs" / "agent.py"

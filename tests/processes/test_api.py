@@ -19,11 +19,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.crossing import Outbox
 from penstock.errors import AgentFailed, UsageError
 from penstock.events import Delta, Event, Replied, RunEnded
-from penstock.process import marked
-from penstock.runner import Supervisor
+from penstock.run.process import marked
+from penstock.run.queues import Outbox
+from penstock.run.supervisor import Supervisor
 
 SAID = "hello, all of it is here"
 AT_ONCE = 50
@@ -140,7 +140,7 @@ def test_many_at_once_in_threads(place: Any) -> None:
 
 def test_interrupted_while_it_starts(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while an agent is being started leaves nothing of it."""
-    from penstock import runner
+    from penstock.run import supervisor as runner
 
     def slow(*args: Any) -> Any:
         _thread.interrupt_main()
@@ -346,7 +346,7 @@ def _let_pass(supervisor: Supervisor, seconds: float) -> None:
 def test_what_waits_is_bounded(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Past the limit of what may wait no more is taken in, no idle limit runs, and all is there in the end."""
     limit = 100_000
-    monkeypatch.setattr("penstock.runner.Outbox", functools.partial(Outbox, limit))
+    monkeypatch.setattr("penstock.run.supervisor.Outbox", functools.partial(Outbox, limit))
     with place.agent("deltas", 30_000, idle_timeout=60).run("hi") as run:
         outbox = run._supervisor.outbox
         place.until(lambda: outbox.full)
@@ -359,7 +359,7 @@ def test_what_waits_is_bounded(place: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_held_agent_is_not_stopped_for_its_silence(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The grace after an answer does not run while it is the reader for whom the agent waits."""
-    monkeypatch.setattr("penstock.runner.Outbox", functools.partial(Outbox, 1))
+    monkeypatch.setattr("penstock.run.supervisor.Outbox", functools.partial(Outbox, 1))
     with place.agent("two_long_turns").run("hi") as run:
         place.until(lambda: run._supervisor.outbox.full)
         _let_pass(run._supervisor, 100)
@@ -370,8 +370,8 @@ def test_a_held_agent_is_not_stopped_for_its_silence(place: Any, monkeypatch: py
 
 def test_the_reader_and_the_agent_take_turns(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """However reader and agent take turns at a box that is always full or empty, neither waits for ever."""
-    monkeypatch.setattr("penstock.runner.Outbox", functools.partial(Outbox, 1))
-    monkeypatch.setattr("penstock.runner.READ_BYTES", 512)
+    monkeypatch.setattr("penstock.run.supervisor.Outbox", functools.partial(Outbox, 1))
+    monkeypatch.setattr("penstock.run.supervisor.READ_BYTES", 512)
     with place.agent("deltas", 10_000).run("hi") as run:
         events = list(run)
     assert place.whole(run, events).reply == "".join(f"{number} " for number in range(10_000))
@@ -379,7 +379,7 @@ def test_the_reader_and_the_agent_take_turns(place: Any, monkeypatch: pytest.Mon
 
 def test_a_held_run_can_be_stopped(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run whose events nobody takes ends when it is told to."""
-    monkeypatch.setattr("penstock.runner.Outbox", functools.partial(Outbox, 1))
+    monkeypatch.setattr("penstock.run.supervisor.Outbox", functools.partial(Outbox, 1))
     run = place.agent("deltas", 30_000).run("hi").start()
     place.until(lambda: run._supervisor.outbox.full)
     run.stop()

@@ -15,8 +15,8 @@ import pytest
 
 from penstock.adapter import Command
 from penstock.events import Delta, Event, Option, QuestionAsked
-from penstock.launching import Launch
-from penstock.runs import Options, Run
+from penstock.run.launch import Launch
+from penstock.run.run import Options, Run
 from penstock.updates import Answer, MessageStart, Question, Result, Text, Traits, Update
 
 OPTIONS = [Option("reject", "No", "reject_once"), Option("allow", "Yes", "allow_once")]

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.api import agent
 from penstock.errors import AgentNotFound, UsageError
 from penstock.events import Delta, Event, Notice, Replied
+from penstock.run.agent import agent
 
 SAID = "hello, all of it is here"
 
@@ -232,7 +232,7 @@ def test_a_value_that_no_environment_holds(place: Any) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 def test_a_full_disk(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that cannot be written ends the record, is told once, and leaves the run as it is."""
-    import penstock.journal as journal
+    import penstock.run.recording as journal
 
     monkeypatch.setattr(journal._Log, "write", _full)
     with place.agent("well", record=tmp_path / "records").run("hi") as run:

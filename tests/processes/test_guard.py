@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from penstock import guard
-from penstock.process import GUARD
+from penstock.run import guard
+from penstock.run.process import GUARD
 
 POOR = f"""
 import sys

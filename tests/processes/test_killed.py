@@ -15,7 +15,7 @@ import pytest
 
 from penstock.errors import TransportError
 from penstock.events import RunEnded
-from penstock.process import Process, marked
+from penstock.run.process import Process, marked
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 
@@ -71,7 +71,7 @@ def test_the_guard_is_killed(place: Any, mode: str) -> None:
 
 def test_the_guard_stands_still(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A guard that does not do what it is told is killed itself, and the agent with it."""
-    monkeypatch.setattr("penstock.runner.END_SECONDS", 0.2)
+    monkeypatch.setattr("penstock.run.supervisor.END_SECONDS", 0.2)
     with place.agent("behind_while_it_works").run("hi") as run:
         os.kill(_parent(place.pid("ready")), signal.SIGSTOP)
         run.kill()

@@ -25,7 +25,7 @@ from penstock.events import (
 from penstock.testing.verify import verify
 
 if TYPE_CHECKING:
-    from penstock.runs import Run
+    from penstock.run.run import Run
 
 SECONDS = 90.0
 """The time limit of every run, so that a hanging agent is an outcome (`timed_out`) and no hanging test."""
@@ -122,4 +122,4 @@ def kill_agent(mark: str) -> None:
 
 def is_ours(argv: Sequence[bytes]) -> bool:
     """Whether a process is Penstock's own."""
-    return any(name in word for word in argv for name in (b"penstock/guard", b"penstock/bridge", b"penstock.bridge"))
+    return any(name in word for word in argv for name in (b"penstock/run/guard", b"penstock.run.http_bridge"))

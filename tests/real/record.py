@@ -31,7 +31,7 @@ from penstock.adapter import Command
 from penstock.adapter import Request as Asked
 from penstock.agents import registry
 from penstock.errors import UsageError
-from penstock.process import MARK, marked
+from penstock.run.process import MARK, marked
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 120

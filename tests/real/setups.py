@@ -14,7 +14,7 @@ from install import NotInstalled, Package, packages
 from model_server import ModelServer
 
 from penstock.agents.registry import AGENTS
-from penstock.process import output_of
+from penstock.run.process import output_of
 
 KEPT = ("LANG", "LC_ALL", "TERM", "TMPDIR", "USER", "SHELL", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
 """What agents may see of the environment of the tests: no key, no setting of the person who runs them."""

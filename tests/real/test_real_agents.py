@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from playing import Played
     from setups import Bench
 
-    from penstock.runs import Run
+    from penstock.run.run import Run
 
 import playing
 import scenarios

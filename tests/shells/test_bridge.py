@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.bridge import main, moved, payloads
+from penstock.run.http_bridge import main, moved, payloads
 
 BRIDGE = Path(penstock.__file__).with_name("bridge.py")
 PATIENCE = 30.0

@@ -11,7 +11,7 @@ import pytest
 from penstock import inputs
 from penstock.errors import UsageError
 from penstock.inputs import Inbox, chunks, labels, open_sources
-from penstock.replay import read_times, replay
+from penstock.run.replay import read_times, replay
 
 
 @pytest.mark.parametrize(

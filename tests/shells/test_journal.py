@@ -20,11 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import journal as journals
 from penstock.core.normalizer.normalizer import Exit
 from penstock.errors import UsageError
-from penstock.journal import MAX_STDERR_BYTES, Journal
-from penstock.replay import MAX_NAMED, find, read_times, replay
+from penstock.run import recording as journals
+from penstock.run.recording import MAX_STDERR_BYTES, Journal
+from penstock.run.replay import MAX_NAMED, find, read_times, replay
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tests" / "recordings" / "claude" / "tools" / "input.ndjson"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.process import marked
+from penstock.run.process import marked
 
 ROOT = Path(__file__).parents[2]
 PENSTOCK = [sys.executable, "-m", "penstock"]

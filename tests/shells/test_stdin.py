@@ -17,7 +17,7 @@ import pytest
 from penstock import UsageError, agent, piped
 from penstock.adapter import MAX_ARGUMENT_BYTES, MAX_STDIN_BYTES, Request, with_stdin
 from penstock.config.settings import load
-from penstock.launching import plan
+from penstock.run.launch import plan
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 60

@@ -10,7 +10,7 @@ import pytest
 from penstock.adapter import MAX_ARGUMENT_BYTES, Request
 from penstock.config import settings as configuration
 from penstock.errors import AgentNotFound, ConfigError, UnknownAgent, UsageError
-from penstock.launching import Launch, plan
+from penstock.run.launch import Launch, plan
 from penstock.running import split_names
 
 CONFIG = """

@@ -15,9 +15,9 @@ from penstock.adapter import PROMPT_RULES
 from penstock.config.rules import check
 from penstock.config.settings import load
 from penstock.errors import MAX_SHOWN_CHARS
-from penstock.launching import plan
-from penstock.replay import replay
-from penstock.runs import OPTION_RULES, Options, Run
+from penstock.run.launch import plan
+from penstock.run.replay import replay
+from penstock.run.run import OPTION_RULES, Options, Run
 
 HUGE = 10**400
 

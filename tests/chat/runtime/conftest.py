@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from penstock import events as ev
-from penstock import runner
 from penstock.chat.log.protocol import EventLog
 from penstock.chat.log.sqlite import SqliteLog
 from penstock.chat.rows import ChatDeleted, Numbered, Prompted, TurnBegan, TurnEnded, decode
 from penstock.chat.runtime.runtime import Runtime
 from penstock.chat.views import TurnView
 from penstock.config import settings
+from penstock.run import supervisor
 
 TESTS = Path(__file__).parents[2]
 RECORDINGS = TESTS / "recordings"
@@ -31,7 +31,9 @@ HANGS = 120
 PATIENCE = 60
 """Seconds in which what should come does, on a machine that is busy."""
 
-SHORT = runner.Limits(reply_grace=0.2, work_grace=0.2, exit_grace=0.2, ask=0.5, interrupt=0.2, terminate=0.2, step=0.1)
+SHORT = supervisor.Limits(
+    reply_grace=0.2, work_grace=0.2, exit_grace=0.2, ask=0.5, interrupt=0.2, terminate=0.2, step=0.1
+)
 
 
 class Home:

@@ -19,7 +19,7 @@ from penstock.chat.refusals import TooLarge
 from penstock.chat.rows import Prompted, TurnBegan, TurnEnded, encode
 from penstock.chat.runtime.index import Chat, Gone
 from penstock.chat.runtime.limits import Limits
-from penstock.process import marked
+from penstock.run.process import marked
 
 if TYPE_CHECKING:
     from conftest import Home

@@ -1,8 +1,8 @@
 """Agents that were never seen: any JSON object, read by the names that such formats have in common.
 
-`fields` finds text and roles in the usual places, `tool_fields` tools; `classifier` decides whether a text is a piece, a
-snapshot or complete. Such a reader can be wrong, but it loses no text: if nothing was read as text, whatever looks
-like prose is shown (`prose`). `docs/agents/generic.md` has the rules.
+`fields` finds text and roles in the usual places, `tool_fields` tools; `classifier` decides whether a text is a
+piece, a snapshot or complete. Such a reader can be wrong, but it loses no text: if nothing was read as text, whatever
+looks like prose is shown (`prose`). `docs/agents/generic.md` has the rules.
 """
 
 from __future__ import annotations

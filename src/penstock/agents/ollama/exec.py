@@ -184,7 +184,7 @@ class Ollama:
             raise refuse("ollama", "choose a model", can="name one with --model; `ollama list` shows what is there")
         prompt = as_json_text(request.prompt)
         chat = {"model": request.model, "messages": [{"role": "user", "content": prompt}], "stream": True}
-        argv = (sys.executable, "-P", "-m", "penstock.bridge", "post", "--host-from", "OLLAMA_HOST", CHAT_URL)
+        argv = (sys.executable, "-P", "-m", "penstock.run.http_bridge", "post", "--host-from", "OLLAMA_HOST", CHAT_URL)
         return Command(argv=argv, stdin=msgspec.json.encode(chat))
 
     def read(self, event: Any) -> Sequence[Update]:

@@ -1,7 +1,7 @@
 """opencode through its server: `opencode serve`, its requests and its event stream.
 
-The bridge (`penstock.bridge`) starts the server and makes lines of both: `{"event": …}`, and `{"id", "status", "body"}`
-for each request of ours. All sessions of a server come in one stream; what is not of our session is of a sub-agent,
+The bridge (`penstock.run.http_bridge`) starts the server and makes lines of both: `{"event": …}`, and
+`{"id", "status", "body"}` for each request of ours. All sessions of a server come in one stream; what is not of our session is of a sub-agent,
 named by its `task` call. See `docs/agents/opencode.md`.
 """
 
@@ -105,7 +105,7 @@ class OpenCodeServer:
         """The bridge, which starts the server. Everything else is said to it."""
         no_profile("opencode", request)
         _model(request.model)
-        bridge = (sys.executable, "-P", "-m", "penstock.bridge", "serve", "/event", "--")
+        bridge = (sys.executable, "-P", "-m", "penstock.run.http_bridge", "serve", "/event", "--")
         server = ("opencode", "serve", "--port=0", "--hostname=127.0.0.1", *request.args)
         return Command(argv=(*bridge, *server), program=len(bridge))
 

@@ -9,13 +9,13 @@ from shutil import which
 
 import msgspec
 
-from penstock import launching
 from penstock.adapter import Startable
 from penstock.agents import registry
 from penstock.chat.refusals import NoSuchAgent, Wrong
 from penstock.chat.runtime.ollama import OllamaServer
 from penstock.config.settings import Config
 from penstock.errors import UnknownAgent, nearest
+from penstock.run import launch
 
 OLLAMA = "ollama"
 """The agent that is a server, and has no program to look for."""
@@ -126,7 +126,7 @@ class Agents:
 
     def blocked(self, name: str) -> str | None:
         """Why it may not be started: nobody trusts the file of the project that says how."""
-        setting = launching.project_setting(name, self._config)
+        setting = launch.project_setting(name, self._config)
         if setting is None or self._trusts():
             return None
         file = setting.origin.rpartition(":")[0]

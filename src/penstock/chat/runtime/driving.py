@@ -14,8 +14,8 @@ from penstock.chat.refusals import Wrong
 from penstock.chat.runtime.shortening import Shortener
 from penstock.core.questions import REJECT, resolve
 from penstock.errors import TransportError
-from penstock.process import marked
-from penstock.runs import Run
+from penstock.run.process import marked
+from penstock.run.run import Run
 
 BATCH_EVENTS = 500
 """So many events at most are appended at once, so that others of the chat wait no longer for the log."""

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from penstock import bridge
 from penstock.chat.refusals import Wrong
 from penstock.chat.runtime.checks import model_of
+from penstock.run import http_bridge
 
 TAGS_URL = "http://127.0.0.1:11434/api/tags"
 """Where Ollama lists its models; `OLLAMA_HOST` moves it, as it does for a run."""
@@ -53,7 +53,7 @@ class OllamaServer:
     def place(self) -> str:
         """Where it is, for people."""
         try:
-            return urlsplit(bridge.moved(TAGS_URL, self._host)).netloc
+            return urlsplit(http_bridge.moved(TAGS_URL, self._host)).netloc
         except ValueError:
             return self._host[:100]
 
@@ -85,10 +85,10 @@ def _models_at(host: str) -> list[str] | None:
     # Not by httpx, as a run does it: that alone takes longer to load than the answer takes to come.
     from urllib import request
 
-    url, end = bridge.moved(TAGS_URL, host), time.monotonic() + ASK_SECONDS
+    url, end = http_bridge.moved(TAGS_URL, host), time.monotonic() + ASK_SECONDS
     opener = request.OpenerDirector()
     for handler in (
-        request.ProxyHandler({} if bridge.is_local(url) else None),
+        request.ProxyHandler({} if http_bridge.is_local(url) else None),
         request.HTTPHandler(),
         request.HTTPSHandler(),
         request.HTTPErrorProcessor(),

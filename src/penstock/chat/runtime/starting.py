@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from penstock import runner
-from penstock.api import Agent
 from penstock.chat.runtime.agents import Agents
 from penstock.chat.runtime.environment import environment
 from penstock.chat.runtime.index import Chat
 from penstock.chat.runtime.workspaces import Workspaces
 from penstock.config.settings import FILE_NAME, Config
 from penstock.errors import UsageError
-from penstock.runs import Run
+from penstock.run import supervisor
+from penstock.run.agent import Agent
+from penstock.run.run import Run
 
 
 class Starter:
@@ -26,7 +26,7 @@ class Starter:
         workspaces: Workspaces,
         environ: Mapping[str, str],
         extra: Iterable[str],
-        limits: runner.Limits,
+        limits: supervisor.Limits,
         default_agent: str | None = None,
     ) -> None:
         """`default_agent` is that of a chat for which none is named.

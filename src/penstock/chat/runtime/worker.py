@@ -20,7 +20,7 @@ from penstock.chat.runtime.slots import Slot, Slots
 from penstock.chat.thread import Thread
 from penstock.chat.views import TurnView
 from penstock.errors import PenstockError
-from penstock.runs import Run
+from penstock.run.run import Run
 
 GAVE_WAY = "gave way to a message"
 TAKEN_BACK = "taken back before it began"

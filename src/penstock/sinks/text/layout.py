@@ -189,7 +189,7 @@ class Layout:
         grew = tool.finish()
         if event is None:
             if tool.cut and self._look.marked:
-                stretch.put(f" {styles.CUT_OFF}", "dim")
+                stretch.put(f" {theme.CUT_OFF}", "dim")
         elif not grew:
             # What was told is not the title: the line cannot be taken back, in no mode.
             stretch.put("…")

@@ -19,8 +19,8 @@ from typing import Protocol, Unpack, runtime_checkable
 from penstock.adapter import Request
 from penstock.config import settings as configuration
 from penstock.config.rules import NAME, check
-from penstock.launching import ACP, plan
-from penstock.runs import OPTION_RULES, Options, Run
+from penstock.run.launch import ACP, plan
+from penstock.run.run import OPTION_RULES, Options, Run
 from penstock.sinks.chunks import ChunksSink, StreamChunk
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from penstock import journal
 from penstock.agents import registry
 from penstock.config.rules import ABOVE_0, check
 from penstock.core.normalizer.normalizer import Exit
 from penstock.errors import UsageError
+from penstock.run import recording
 
 MAX_SECONDS = 10 * 365 * 24 * 3600.0
 """No recording is longer; a clock's time since 1970 was written for the time since the start."""
@@ -87,7 +87,7 @@ def find(path: Path) -> Recording:
     if found is not None:
         return found
     try:
-        files = [file for entry in path.iterdir() if os.path.isfile(file := entry / journal.INPUT)]
+        files = [file for entry in path.iterdir() if os.path.isfile(file := entry / recording.INPUT)]
         files.sort(key=lambda file: file.stat().st_mtime, reverse=True)
     except (OSError, ValueError) as error:  # a ValueError: a NUL in the path
         why = getattr(error, "strerror", None) or error
@@ -97,7 +97,7 @@ def find(path: Path) -> Recording:
             return find(folder)
         case []:
             raise UsageError(
-                f"there is no record in {str(path)!r}", expected=f"a folder with {journal.INPUT}, or a file"
+                f"there is no record in {str(path)!r}", expected=f"a folder with {recording.INPUT}, or a file"
             )
         case several:
             more = f" and {len(several) - MAX_NAMED} more" if len(several) > MAX_NAMED else ""
@@ -109,7 +109,7 @@ def find(path: Path) -> Recording:
 
 
 def _of_file(path: Path) -> Recording:
-    if path.name == journal.INPUT:
+    if path.name == recording.INPUT:
         try:
             return _of_folder(path.parent) or Recording(input=path)
         except UsageError:
@@ -118,8 +118,8 @@ def _of_file(path: Path) -> Recording:
 
 
 def _of_folder(folder: Path) -> Recording | None:
-    file = folder / journal.INPUT
-    meta = journal.read_meta(folder)
+    file = folder / recording.INPUT
+    meta = recording.read_meta(folder)
     if meta is None:
         return Recording(input=file) if os.path.isfile(file) else None
     cut = None if meta.problem is None else _plain(meta.problem)
@@ -139,14 +139,14 @@ def _plain(text: str) -> str:
     return "".join(filter(str.isprintable, text))
 
 
-def _reader(meta: journal.Meta) -> str:
+def _reader(meta: recording.Meta) -> str:
     plain = meta.agent.partition("/")[0]
     entry = registry.AGENTS.get(plain)
     two_way = entry is not None and meta.route in entry.routes and meta.route != "exec"
     return f"{plain}/{meta.route}" if two_way else meta.agent
 
 
-def _exit(ended: journal.Ended) -> Exit:
+def _exit(ended: recording.Ended) -> Exit:
     status = ended.exit_status
     if ended.reason is None and status:
         status = None  # Penstock stopped what stayed after its answer: that is no reason

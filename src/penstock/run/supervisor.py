@@ -26,19 +26,18 @@ import msgspec
 from penstock.adapter import Dialogue
 from penstock.config.rules import SECONDS, SECONDS_OR_0, Rules, check, optional
 from penstock.core.normalizer.outcome import Exit
-from penstock.crossing import Orders, Outbox
 from penstock.errors import AgentNotFound, PenstockError, TransportError
 from penstock.events import Event, MessageStarted, QuestionAnswered, QuestionAsked, Replied, RunEnded
-from penstock.inputs import READ_BYTES
-from penstock.process import END_SECONDS, Exited, Process
-from penstock.speaking import Speaker
+from penstock.run.process import END_SECONDS, Exited, Process
+from penstock.run.queues import READ_BYTES, Orders, Outbox
+from penstock.run.stdin import Speaker
 from penstock.stream import Stream
 from penstock.updates import Answer, Notice, Update
 
 if TYPE_CHECKING:
     from penstock.adapter import Allow
-    from penstock.journal import Journal
-    from penstock.launching import Launch
+    from penstock.run.launch import Launch
+    from penstock.run.recording import Journal
 
 STDERR_BYTES = 64 * 1024
 """The end of stderr that is kept: reasons stand at its end, and an agent may flood it."""

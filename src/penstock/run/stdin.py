@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from penstock.adapter import Dialogue
 from penstock.core.questions import allowed, rejected, resolve
 from penstock.events import QuestionAsked
-from penstock.inputs import READ_BYTES
-from penstock.process import Process
+from penstock.run.process import Process
+from penstock.run.queues import READ_BYTES
 from penstock.updates import Answer, Update
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from penstock.config.rules import (
 from penstock.core.health import Health
 from penstock.errors import AgentFailed, UsageError
 from penstock.events import Event, RunEnded
-from penstock.launching import Launch
-from penstock.runner import Limits, Supervisor
+from penstock.run.launch import Launch
+from penstock.run.supervisor import Limits, Supervisor
 
 
 class Options(TypedDict, total=False):
@@ -206,7 +206,7 @@ class Run:
             raise UsageError("the run was started before", way_out="ask the agent for another run")
         launch, options, journal = self._launch, self._options, None
         if (directory := options.get("record")) is not None:
-            from penstock.journal import Journal
+            from penstock.run.recording import Journal
 
             journal = Journal.begin(
                 Path(directory),

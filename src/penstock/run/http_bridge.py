@@ -2,8 +2,8 @@
 
 ::
 
-    python -P -m penstock.bridge post [--host-from VARIABLE] URL              a JSON body on stdin → the answer, raw
-    python -P -m penstock.bridge serve EVENTS_PATH -- PROGRAM ARG…            requests on stdin → answers and events
+    python -P -m penstock.run.http_bridge post [--host-from VARIABLE] URL     a JSON body on stdin → the answer, raw
+    python -P -m penstock.run.http_bridge serve EVENTS_PATH -- PROGRAM ARG…   requests on stdin → answers and events
 
 `post` passes the answer on as it arrives. An HTTP error and a server that cannot be reached are told on stderr, with
 exit status 1; the body of the error still goes to stdout.
@@ -58,7 +58,10 @@ PASSWORD, USER = "OPENCODE_SERVER_PASSWORD", "OPENCODE_SERVER_USERNAME"
 USER_NAME = "penstock"
 
 PR_SET_PDEATHSIG = 1
-USAGE = "usage: python -m penstock.bridge (post [--host-from VARIABLE] URL | serve EVENTS_PATH -- PROGRAM [ARG...])"
+USAGE = (
+    "usage: python -m penstock.run.http_bridge "
+    "(post [--host-from VARIABLE] URL | serve EVENTS_PATH -- PROGRAM [ARG...])"
+)
 
 _LISTENING = re.compile(rb"listening on (https?://[^\s\x1b]+)")
 
