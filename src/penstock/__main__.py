@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from penstock.cli import main
+from penstock.cli.main import main
 
 sys.exit(main())

@@ -19,17 +19,17 @@ import pytest
 from served import AGENTS, PLAIN, SECONDS, until
 from viewer import Viewer
 
-from penstock import serving
 from penstock.chat.gateway import listening, pagefiles
 from penstock.chat.gateway.listening import listen, listen_at_path
 from penstock.chat.gateway.server import Server
+from penstock.cli import serve as serving
 from penstock.errors import UsageError
 
 SERVE = """
 import sys
 from pathlib import Path
 from penstock.chat.gateway import pagefiles
-from penstock.cli import main
+from penstock.cli.main import main
 pagefiles.FOLDER = Path(sys.argv.pop(1))
 sys.exit(main(["serve", *sys.argv[1:]]))
 """

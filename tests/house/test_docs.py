@@ -18,8 +18,8 @@ import pytest
 
 from penstock import Stream, TextSink, events
 from penstock.agents import registry
-from penstock.arguments import SINKS
-from penstock.cli import main
+from penstock.cli.arguments import SINKS
+from penstock.cli.main import main
 from penstock.testing import feeds
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from penstock import arguments, cli, serving
+from penstock.cli import arguments, main, serve
 
 FILE, FOLDER = "recording.ndjson", "folder"
 ODD = [
@@ -54,7 +54,7 @@ def parser_of(command: str, patch: pytest.MonkeyPatch) -> Any:
 
     patch.setattr(arguments.Parser, "parse", parse)
     try:
-        cli._COMMANDS[command](["--x"])
+        main._COMMANDS[command](["--x"])
     except Captured as captured:
         return captured.args[0]
     raise AssertionError(f"{command} parses nothing")
@@ -62,7 +62,7 @@ def parser_of(command: str, patch: pytest.MonkeyPatch) -> Any:
 
 def options() -> Iterator[Any]:
     """Each option of each command that takes a value."""
-    for command in cli._COMMANDS:
+    for command in main._COMMANDS:
         with pytest.MonkeyPatch.context() as patch:
             parser = parser_of(command, patch)
         for action in parser._actions:
@@ -72,7 +72,7 @@ def options() -> Iterator[Any]:
 
 def test_every_command_is_there() -> None:
     """A new command comes into this table."""
-    assert set(BEFORE) == set(cli._COMMANDS)
+    assert set(BEFORE) == set(main._COMMANDS)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     async def nothing(*_: object) -> None:
         return None
 
-    monkeypatch.setattr(serving, "_serve", nothing)
+    monkeypatch.setattr(serve, "_serve", nothing)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -96,7 +96,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def status_and_errors(words: list[str], capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """What the command line makes of these words. Whatever it lets out of itself fails the test."""
     capfd.readouterr()
-    status = cli.main(words)
+    status = main.main(words)
     return status, capfd.readouterr().err
 
 
@@ -109,7 +109,7 @@ def test_every_option_with_odd_values(command: str, flag: str, capfd: pytest.Cap
         assert status in STATUSES, (word, err)
         assert "Traceback" not in err
         if status == 2:
-            err = err.removeprefix(cli.DEMO_INTRO)
+            err = err.removeprefix(main.DEMO_INTRO)
             assert "\x1b" not in err
             assert err.startswith("penstock: "), (word, err)
             assert err.count("\n") == 1, (word, err)

@@ -91,7 +91,7 @@ def objects(text: str) -> list[dict[str, Any]]:
 
 def test_the_version_is_the_projects_and_costs_nothing(env: dict[str, str]) -> None:
     """`--version` tells the version of pyproject.toml, and imports nothing that takes time."""
-    words = [sys.executable, "-X", "importtime", "-c", "from penstock.cli import main; main(['--version'])"]
+    words = [sys.executable, "-X", "importtime", "-c", "from penstock.cli.main import main; main(['--version'])"]
     done = subprocess.run(words, capture_output=True, text=True, env=env, timeout=TIMEOUT, check=True)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert done.stdout == f"penstock {project['version']}\n"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock import inputs
+from penstock.cli import sources
+from penstock.cli.sources import Inbox, chunks, labels, open_sources
 from penstock.errors import UsageError
-from penstock.inputs import Inbox, chunks, labels, open_sources
 from penstock.run.replay import read_times, replay
 
 
@@ -32,11 +32,11 @@ def test_labels(names: list[str], told: list[str | None]) -> None:
 def test_files_come_one_after_another(tmp_path: Path) -> None:
     """Files are read whole, in their order, without a stamp of time."""
     names = [str(tmp_path / name) for name in ("a", "b")]
-    Path(names[0]).write_bytes(b"x" * (inputs.READ_BYTES + 1))
+    Path(names[0]).write_bytes(b"x" * (sources.READ_BYTES + 1))
     Path(names[1]).write_bytes(b"")
     found = list(chunks(open_sources(names)))
     assert [(number, len(data or b""), at) for number, data, at in found] == [
-        (0, inputs.READ_BYTES, None),
+        (0, sources.READ_BYTES, None),
         (0, 1, None),
         (0, None or 0, None),
         (1, 0, None),
@@ -98,9 +98,9 @@ def test_a_followed_file_grows_and_is_begun_again(tmp_path: Path, monkeypatch: p
         if steps:
             steps.pop(0)()
 
-    monkeypatch.setattr(inputs.time, "sleep", nap)
+    monkeypatch.setattr(sources.time, "sleep", nap)
     assert [data for _, data, _ in chunks([source])] == [b"one\n", b"two\n", b"new\n", None]
-    assert sum(naps[2:]) == pytest.approx(inputs.FOLLOW_QUIET_SECONDS, abs=inputs.FOLLOW_POLL_SECONDS)
+    assert sum(naps[2:]) == pytest.approx(sources.FOLLOW_QUIET_SECONDS, abs=sources.FOLLOW_POLL_SECONDS)
 
 
 class Clock:

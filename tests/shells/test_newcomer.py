@@ -12,7 +12,7 @@ import pytest
 
 from penstock.agents.detection import PLAIN_TEXT, STREAM_FLAGS
 from penstock.agents.registry import AGENTS
-from penstock.cli import HELP
+from penstock.cli.main import HELP
 
 PENSTOCK = [sys.executable, "-m", "penstock"]
 TIMEOUT = 60

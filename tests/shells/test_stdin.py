@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from penstock import UsageError, agent, piped
+from penstock import UsageError, agent
 from penstock.adapter import MAX_ARGUMENT_BYTES, MAX_STDIN_BYTES, Request, with_stdin
+from penstock.cli import piped
 from penstock.config.settings import load
 from penstock.run.launch import plan
 
@@ -52,10 +53,10 @@ for line in sys.stdin:
 """
 PENSTOCK = """\
 import sys
-from penstock import cli, piped
+from penstock.cli import main, piped
 
 piped.FIRST_BYTE_SECONDS, piped.NOTICE_SECONDS = {first}, {notice}
-sys.exit(cli.main({words}))
+sys.exit(main.main({words}))
 """
 
 Start = Callable[..., "subprocess.Popen[bytes]"]

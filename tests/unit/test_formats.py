@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.cli.formats import HEAD_BYTES, MIN_HEAD_BYTES, Opening, binary
 from penstock.errors import UsageError
-from penstock.formats import HEAD_BYTES, MIN_HEAD_BYTES, Opening, binary
 
 LINE = b'{"type":"text","text":"Gr\xc3\xbc\xc3\x9fe"}\n'
 

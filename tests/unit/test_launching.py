@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from penstock.adapter import MAX_ARGUMENT_BYTES, Request
+from penstock.cli.run import split_names
 from penstock.config import settings as configuration
 from penstock.errors import AgentNotFound, ConfigError, UnknownAgent, UsageError
 from penstock.run.launch import Launch, plan
-from penstock.running import split_names
 
 CONFIG = """
 [agents.mine]

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
+from penstock.cli.console import Output
 from penstock.errors import TransportError
 from penstock.sinks.text.display_mode import Look, look
-from penstock.writing import Output
 
 
 @pytest.mark.parametrize("forced", [None, "", "0", "1"])

@@ -8,7 +8,12 @@ from collections import deque
 from collections.abc import Callable
 
 from penstock.events import Event
-from penstock.inputs import MAX_WAITING_BYTES
+
+READ_BYTES = 64 * 1024
+"""Bytes asked for by one read: what a pipe holds on Linux."""
+MAX_WAITING_BYTES = 256 * 1024 * 1024
+"""Bytes that may wait in memory for a slow output, over all inputs. The largest recorded runs are a few megabytes, so
+this is hours of work of many agents; past it the agents wait, which is better than being killed for memory."""
 
 
 class Outbox:

@@ -8,7 +8,7 @@ import sys
 
 from penstock.chat.log.sqlite import clock
 from penstock.chat.runtime import runtime
-from penstock.cli import main
+from penstock.cli.main import main
 
 FASTER = 60
 

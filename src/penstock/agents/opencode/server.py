@@ -1,8 +1,8 @@
 """opencode through its server: `opencode serve`, its requests and its event stream.
 
 The bridge (`penstock.run.http_bridge`) starts the server and makes lines of both: `{"event": …}`, and
-`{"id", "status", "body"}` for each request of ours. All sessions of a server come in one stream; what is not of our session is of a sub-agent,
-named by its `task` call. See `docs/agents/opencode.md`.
+`{"id", "status", "body"}` for each request of ours. All sessions of a server come in one stream; whatever is not of
+our session is of a sub-agent, named by its `task` call. See `docs/agents/opencode.md`.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from penstock.cli.formats import HEAD_BYTES, check
 from penstock.errors import UsageError
-from penstock.formats import HEAD_BYTES, check
 from penstock.run.queues import MAX_WAITING_BYTES, READ_BYTES
 
 FOLLOW_POLL_SECONDS = 0.1

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from penstock.arguments import Parser
+    from penstock.cli.arguments import Parser
+    from penstock.cli.read import Options, Reading, RunOptions
+    from penstock.cli.sources import Chunk
     from penstock.config.settings import Config
-    from penstock.inputs import Chunk
-    from penstock.reading import Options, Reading, RunOptions
 
 OK, USAGE, NOT_EXECUTABLE, NOT_INSTALLED, INTERRUPTED, CLOSED_PIPE = 0, 2, 126, 127, 130, 141
 """Exit statuses; `docs/exit-status.md` says when. 126 and 127 are what a shell says of a program that it cannot start,
@@ -142,7 +142,7 @@ def _guarded(work: Callable[[], int]) -> int:
 
 
 def _say(text: str) -> int:
-    from penstock.writing import Output
+    from penstock.cli.console import Output
 
     Output(1, _encoding()).write(text)
     return OK
@@ -171,8 +171,8 @@ def _discard_stdout() -> None:
 
 
 def _run_agents(args: list[str]) -> int:
-    from penstock.running import Shell, make_runs
-    from penstock.writing import Output
+    from penstock.cli.console import Output
+    from penstock.cli.run import Shell, make_runs
 
     options = _run_options(args)
     config = _config()
@@ -183,9 +183,9 @@ def _run_agents(args: list[str]) -> int:
 
 def _run_options(args: list[str]) -> RunOptions:
     from penstock.adapter import MODEL, SESSION_ID
-    from penstock.arguments import Parser, display_flags, number, string
+    from penstock.cli.arguments import Parser, display_flags, number, string
+    from penstock.cli.read import RunOptions
     from penstock.config.rules import DIRECTORY, PATH, SECONDS, VARIABLE
-    from penstock.reading import RunOptions
 
     text = "Start an agent, or several side by side, give it a prompt, and show what it does."
     parser = Parser("run", text, examples=RUN_EXAMPLES, arguments="AGENT[,AGENT…] [PROMPT] [options]")
@@ -218,7 +218,7 @@ def _run_options(args: list[str]) -> RunOptions:
 
 def _read(args: list[str]) -> int:
     options = _read_options(args)
-    from penstock import inputs
+    from penstock.cli import sources as inputs
 
     config = _config()
     readings = _readings(options, config, inputs.labels(options.files))
@@ -232,10 +232,10 @@ def _read(args: list[str]) -> int:
 
 def _read_options(args: list[str]) -> Options:
     if not args and not os.isatty(0):  # the usual way, `… | penstock`: no words to read
-        from penstock.reading import Options
+        from penstock.cli.read import Options
 
         return Options(files=["-"])
-    from penstock.arguments import Parser, agent_flag, display_flags
+    from penstock.cli.arguments import Parser, agent_flag, display_flags
 
     text = "Read what agents print, from files or from stdin (-), and show it."
     parser = Parser("read", text, examples=READ_EXAMPLES, arguments="[FILE …] [options]")
@@ -258,7 +258,7 @@ def _read_options(args: list[str]) -> Options:
 def _replay(args: list[str]) -> int:
     from pathlib import Path
 
-    from penstock.arguments import Parser, agent_flag, display_flags, speed_flag
+    from penstock.cli.arguments import Parser, agent_flag, display_flags, speed_flag
 
     text = "Replay the record of a run, or a file with what an agent printed, at its pace where that is known."
     parser = Parser("replay", text, arguments="FILE [options]")
@@ -273,7 +273,7 @@ def _replay(args: list[str]) -> int:
 def _demo(args: list[str]) -> int:
     from pathlib import Path
 
-    from penstock.arguments import Parser, agent_flag, display_flags, speed_flag
+    from penstock.cli.arguments import Parser, agent_flag, display_flags, speed_flag
 
     text = "Replay a real recording of an agent at its real pace."
     parser = Parser("demo", text)
@@ -314,7 +314,7 @@ def _replay_file(options: Options, path: Path) -> int:
 
 
 def _parsed(parser: Parser, args: list[str]) -> Options:
-    from penstock.reading import Options
+    from penstock.cli.read import Options
 
     return Options(**vars(parser.parse(args)))
 
@@ -329,51 +329,51 @@ def _config() -> Config:
 
 
 def _readings(options: Options, config: Config, labels: Sequence[str | None]) -> list[Reading]:
-    from penstock.reading import make_readings
+    from penstock.cli.read import make_readings
 
     return make_readings(options, config, labels)
 
 
 def _run(options: Options, readings: list[Reading], feed: Iterator[Chunk], replied: Callable[[int], None]) -> int:
-    from penstock import reading
-    from penstock.writing import Output
+    from penstock.cli import read
+    from penstock.cli.console import Output
 
     # Programs get UTF-8, as JSON asks; a person's terminal gets what it can show.
     output = Output(1, _encoding() if options.to == "text" else "utf-8")
-    interrupted = reading.run(readings, feed, output, replied)
-    reading.report(readings, options, output, Output(2, _encoding()))
-    return reading.status_of(readings, interrupted=interrupted)
+    interrupted = read.run(readings, feed, output, replied)
+    read.report(readings, options, output, Output(2, _encoding()))
+    return read.status_of(readings, interrupted=interrupted)
 
 
 def _agents(args: list[str]) -> int:
-    from penstock import listing
-    from penstock.arguments import Parser
+    from penstock.cli import agents
+    from penstock.cli.arguments import Parser
 
     text = "Show the agents that are known, which are installed, what each can do."
-    parser = Parser("agents", text, examples=listing.LEGEND)
+    parser = Parser("agents", text, examples=agents.LEGEND)
     parser.add_argument("--json", action="store_true", help="as one JSON object a line")
     parser.add_argument("--check", action="store_true", help="ask each installed one for its version")
     options = parser.parse(args)
-    rows = listing.rows(_config(), check=options.check)
-    return _say(listing.as_json(rows) if options.json else listing.as_text(rows))
+    rows = agents.rows(_config(), check=options.check)
+    return _say(agents.as_json(rows) if options.json else agents.as_text(rows))
 
 
 def _show_config(args: list[str]) -> int:
-    from penstock.arguments import Parser
+    from penstock.cli.arguments import Parser
 
     parser = Parser("config", "Show where the configuration is read from, and every setting in force.")
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     as_json = parser.parse(args).json
-    from penstock import listing
+    from penstock.cli import agents
     from penstock.config import settings as config
 
-    return _say(listing.config_as_json(config.load()) if as_json else listing.config_as_text(config.load()))
+    return _say(agents.config_as_json(config.load()) if as_json else agents.config_as_text(config.load()))
 
 
 def _serve(args: list[str]) -> int:
-    from penstock import serving
+    from penstock.cli import serve
 
-    return serving.serve(args, _config)
+    return serve.serve(args, _config)
 
 
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {

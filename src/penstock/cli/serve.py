@@ -18,7 +18,6 @@ from pathlib import Path
 
 import uvloop
 
-from penstock.arguments import Parser, number, string, whole_number
 from penstock.chat.gateway.api import Api
 from penstock.chat.gateway.app import make_app
 from penstock.chat.gateway.listening import PORT, Place, listen, listen_at_path
@@ -32,6 +31,7 @@ from penstock.chat.log.sqlite import SqliteLog
 from penstock.chat.runtime.limits import Limits
 from penstock.chat.runtime.retention import Retention
 from penstock.chat.runtime.runtime import Runtime
+from penstock.cli.arguments import Parser, number, string, whole_number
 from penstock.config.rules import ABOVE_0, PATH, Rule, whole
 from penstock.config.settings import Config
 from penstock.errors import UsageError

@@ -10,18 +10,18 @@ import msgspec
 
 from penstock.adapter import Allow
 from penstock.agents.detection import PLAIN_TEXT
+from penstock.cli.console import Output
+from penstock.cli.formats import Opening
 from penstock.events import Event, Replied, RunEnded
-from penstock.formats import Opening
 from penstock.sinks.text.display_mode import Color, Look, look
 from penstock.stream import Stream
-from penstock.writing import Output
 
 if TYPE_CHECKING:
     from penstock.adapter import Adapter
+    from penstock.cli.sources import Chunk
     from penstock.config.settings import Config, Detail
     from penstock.core.health import Health
     from penstock.core.normalizer.normalizer import Exit
-    from penstock.inputs import Chunk
 
 OK, FAILED, USAGE, CUT_OFF, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 124, 130
 """Exit statuses; `docs/exit-status.md` says when."""

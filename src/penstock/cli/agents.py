@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from penstock.agents import registry
+from penstock.cli.console import columns
 from penstock.config.settings import FILE_NAME, Config, dotted, shown
-from penstock.writing import columns
 
 CHECK_SECONDS = 30.0
 """So long a program may take to tell its version: some are large, and the first start of the day is slow."""

@@ -8,21 +8,21 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock import piped
 from penstock.agents.registry import AGENTS
-from penstock.asking import MAX_LINE_BYTES, Terminal, can_ask, correction_text, prompt_text, question_text
+from penstock.cli import piped
+from penstock.cli.ask import MAX_LINE_BYTES, Terminal, can_ask, correction_text, prompt_text, question_text
+from penstock.cli.console import columns
+from penstock.cli.read import Showing, make_sink, report, status_of
 from penstock.core.questions import REJECT, resolve
 from penstock.errors import UsageError
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
-from penstock.reading import Showing, make_sink, report, status_of
-from penstock.writing import columns
 
 if TYPE_CHECKING:
+    from penstock.cli.console import Output
+    from penstock.cli.read import Options, RunOptions, Sink
     from penstock.config.settings import Config
     from penstock.core.health import Health
-    from penstock.reading import Options, RunOptions, Sink
     from penstock.run.run import Run
-    from penstock.writing import Output
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STOPPED_BASE = 128
