@@ -137,16 +137,16 @@ class Penstock(Contender):
     """The gateway as `penstock serve` has it, over a real log; the feeder appends to the log and nothing else."""
 
     async def start(self) -> None:
-        from penstock.chat.gateway.api import Api
-        from penstock.chat.gateway.app import make_app
-        from penstock.chat.gateway.logins import Logins
-        from penstock.chat.gateway.metrics import MeasuredLog, Metrics
-        from penstock.chat.gateway.pagefiles import PageFiles
-        from penstock.chat.gateway.security import Security
-        from penstock.chat.gateway.watching import Watches
-        from penstock.chat.log.sqlite import SqliteLog
-        from penstock.chat.runtime.limits import Limits
-        from penstock.chat.runtime.runtime import Runtime
+        from penstock.chat.service.limits import Limits
+        from penstock.chat.service.service import Runtime
+        from penstock.chat.store.sqlite import SqliteLog
+        from penstock.chat.web.app import make_app
+        from penstock.chat.web.auth import Logins
+        from penstock.chat.web.broadcast import Watches
+        from penstock.chat.web.handlers import Api
+        from penstock.chat.web.metrics import MeasuredLog, Metrics
+        from penstock.chat.web.security import Security
+        from penstock.chat.web.static import PageFiles
         from penstock.config.settings import load
 
         self.stack = contextlib.AsyncExitStack()
@@ -188,7 +188,7 @@ class Penstock(Contender):
     async def begin(self, names: list[str]) -> None:
         """A turn begins in each of these chats."""
         from penstock import events as ev
-        from penstock.chat.rows import Prompted, TurnBegan
+        from penstock.chat.history.entries import Prompted, TurnBegan
 
         for name in names:
             await self._append(
@@ -201,7 +201,7 @@ class Penstock(Contender):
             )
 
     async def _append(self, name: str, *rows: Any) -> int:
-        from penstock.chat.rows import encode
+        from penstock.chat.history.entries import encode
 
         last = await self.log.append(self._ids[name], encode(rows), after=self._last[name])
         self._last[name] = last
@@ -233,7 +233,7 @@ class Penstock(Contender):
     async def flood(self, chat: str) -> int:
         """Turn after turn of 200,000 characters, as fast as the log takes them; bytes."""
         from penstock import events as ev
-        from penstock.chat.rows import Prompted, TurnBegan
+        from penstock.chat.history.entries import Prompted, TurnBegan
 
         offered, turn = 0, 1
         while offered < OFFERED:
@@ -264,7 +264,7 @@ async def contend(name: str) -> None:
     place.bind(("127.0.0.1", 0))
     place.listen(2048)
     if isinstance(contender, Penstock):
-        from penstock.chat.gateway.server import Server
+        from penstock.chat.web.server import Server
 
         server: uvicorn.Server = Server(contender.app, contender.runtime.close)
     else:

@@ -2,7 +2,7 @@
 
 For programs that were written against those names, and for readers who know them; `docs/seeds.md` says
 what became of each. New programs use `penstock.stream.Stream`. Nothing is decided here: text is compared,
-repaired, closed and kept by `penstock.contract`, made harmless by `penstock.sinks.sanitize`.
+repaired, closed and kept by `penstock.core.normalizer`, made harmless by `penstock.sinks.sanitize`.
 """
 
 from __future__ import annotations

@@ -81,6 +81,14 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     reasoning_tokens: int | None = None
     cost_usd: float | None = None
 
+    def __add__(self, other: Usage) -> Usage:
+        """Return the figures of both; a figure that is unknown in both stays unknown."""
+        return Usage(*(_added(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__))
+
+
+def _added(one: float | None, other: float | None) -> Any:
+    return other if one is None else one if other is None else one + other
+
 
 class PlanItem(msgspec.Struct, frozen=True):
     """One line of a plan or todo list."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.log.sqlite import SqliteLog
+from penstock.chat.store.sqlite import SqliteLog
 
 SMALL = 200_000
 """The largest row of the logs in tests: a check of the limit writes one."""

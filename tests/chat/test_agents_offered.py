@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from penstock.agents import registry
-from penstock.chat.refusals import NoSuchAgent, Wrong
-from penstock.chat.runtime import ollama
-from penstock.chat.runtime.agents import Agents, AgentView
-from penstock.chat.runtime.ollama import FRESH_SECONDS, MAX_ANSWER_BYTES, MAX_MODELS, OllamaServer
+from penstock.chat.errors import NoSuchAgent, Wrong
+from penstock.chat.service import ollama
+from penstock.chat.service.agents import Agents, AgentView
+from penstock.chat.service.ollama import FRESH_SECONDS, MAX_ANSWER_BYTES, MAX_MODELS, OllamaServer
 from penstock.config import settings
 
 CONFIG = """

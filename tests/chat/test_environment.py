@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from penstock.agents.registry import AGENTS
-from penstock.chat.runtime.environment import NEVER, OWN, environment
+from penstock.chat.service.agent_env import NEVER, OWN, environment
 
 COMMON = {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "XDG_CONFIG_HOME": "/c", "HTTPS_PROXY": "p", "TZ": "UTC"}
 KEYS = {

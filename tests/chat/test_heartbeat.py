@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.chat.refusals import Wrong
-from penstock.chat.runtime.heartbeat import MAX_MINUTES, Heartbeat, checked, due, hours
+from penstock.chat.errors import Wrong
+from penstock.chat.service.heartbeat import MAX_MINUTES, Heartbeat, checked, due, hours
 
 BERLIN = ZoneInfo("Europe/Berlin")
 EAST = timezone(timedelta(hours=5, minutes=30))

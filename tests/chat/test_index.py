@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.chat.log.protocol import LogFailed
-from penstock.chat.log.sqlite import SqliteLog
-from penstock.chat.refusals import NoSuchChat
-from penstock.chat.runtime.heartbeat import Heartbeat
-from penstock.chat.runtime.index import SPARE_ROWS, STREAM, Card, Chat, Directory, Gone, Index
+from penstock.chat.errors import NoSuchChat
+from penstock.chat.service.heartbeat import Heartbeat
+from penstock.chat.service.index import SPARE_ROWS, STREAM, Card, Chat, Directory, Gone, Index
+from penstock.chat.store.protocol import LogFailed
+from penstock.chat.store.sqlite import SqliteLog
 
 if TYPE_CHECKING:
     from conftest import Place

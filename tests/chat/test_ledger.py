@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import events as ev
-from penstock.chat.log.protocol import LogFailed
-from penstock.chat.log.sqlite import SqliteLog
-from penstock.chat.refusals import NoSuchTurn
-from penstock.chat.rows import Entry, Prompted, TurnBegan, TurnEnded
-from penstock.chat.runtime.checkpoints import Checkpoints
-from penstock.chat.runtime.ledger import Ledger
-from penstock.chat.thread import Thread
-from penstock.chat.views import Checkpoint, TurnView
+from penstock.chat.errors import NoSuchTurn
+from penstock.chat.history.entries import Entry, Prompted, TurnBegan, TurnEnded
+from penstock.chat.history.frames import Checkpoint, TurnView
+from penstock.chat.history.timeline import Thread
+from penstock.chat.service.checkpoints import Checkpoints
+from penstock.chat.service.ledger import Ledger
+from penstock.chat.store.protocol import LogFailed
+from penstock.chat.store.sqlite import SqliteLog
 
 if TYPE_CHECKING:
     from conftest import Place

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.log import conformance
-from penstock.chat.log.conformance import CHECKS, check_log
-from penstock.chat.log.protocol import (
+from penstock.chat.store import conformance
+from penstock.chat.store.conformance import CHECKS, check_log
+from penstock.chat.store.protocol import (
     Ahead,
     Bells,
     Conflict,

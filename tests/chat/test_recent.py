@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.chat.log.protocol import Row
-from penstock.chat.log.recent import ROW_BYTES, Recent
+from penstock.chat.store.protocol import Row
+from penstock.chat.store.recent import ROW_BYTES, Recent
 
 CHATS = ["one", "two", "three"]
 STEPS = st.lists(

@@ -12,13 +12,13 @@ import msgspec
 import pytest
 
 from penstock import events as ev
-from penstock.chat import record as recording_of_turns
-from penstock.chat.items import GAP, AnyItem, Asked, Called, Clip, Noticed, Planned, Said, Thought
-from penstock.chat.record import MAX_PART_CHARS, MAX_TEXT_CHARS, Record, Recorder, record
-from penstock.chat.rows import ChatDeleted, Entry, Numbered, Prompted, TurnBegan, TurnEnded
-from penstock.chat.steps import Steps
-from penstock.chat.thread import Thread
-from penstock.chat.views import TurnView
+from penstock.chat.history import details as recording_of_turns
+from penstock.chat.history.details import MAX_PART_CHARS, MAX_TEXT_CHARS, Record, Recorder, record
+from penstock.chat.history.entries import ChatDeleted, Entry, Numbered, Prompted, TurnBegan, TurnEnded
+from penstock.chat.history.frames import TurnView
+from penstock.chat.history.items import GAP, AnyItem, Asked, Called, Clip, Noticed, Planned, Said, Thought
+from penstock.chat.history.steps import Steps
+from penstock.chat.history.timeline import Thread
 from penstock.stream import Stream
 from penstock.testing import feeds
 from penstock.testing.conformance import mutate

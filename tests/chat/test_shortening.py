@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import events as ev
-from penstock.chat.log.protocol import Row
-from penstock.chat.rows import Prompted, decode
-from penstock.chat.runtime.shortening import MARK, Shortener, fitted
-from penstock.chat.views import Checkpoint, TurnView
+from penstock.chat.history.entries import Prompted, decode
+from penstock.chat.history.frames import Checkpoint, TurnView
+from penstock.chat.service.truncation import MARK, Shortener, fitted
+from penstock.chat.store.protocol import Row
 
 LIMIT = 10_000
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from penstock.chat.runtime.slots import Slots
+from penstock.chat.service.concurrency import Slots
 
 
 async def settle() -> None:

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.chat.log import file, store
-from penstock.chat.log.file import LogHeld, LogTooNew, caution, failure
-from penstock.chat.log.protocol import Ahead, Conflict, LogClosed, LogFailed, Trimmed, tail
-from penstock.chat.log.sqlite import SqliteLog
+from penstock.chat.store import file, store
+from penstock.chat.store.file import LogHeld, LogTooNew, caution, failure
+from penstock.chat.store.protocol import Ahead, Conflict, LogClosed, LogFailed, Trimmed, tail
+from penstock.chat.store.sqlite import SqliteLog
 from penstock.errors import UsageError
 
 KILLS = 20

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from penstock import events as ev
-from penstock.chat import rows, thread
-from penstock.chat.log.protocol import Row
-from penstock.chat.rows import ChatDeleted, Entry, Numbered, Prompted, TurnBegan, TurnEnded
-from penstock.chat.thread import Thread
+from penstock.chat.history import entries, timeline
+from penstock.chat.history.entries import ChatDeleted, Entry, Numbered, Prompted, TurnBegan, TurnEnded
+from penstock.chat.history.timeline import Thread
+from penstock.chat.store.protocol import Row
 from penstock.stream import Stream
 from penstock.testing import feeds
 from penstock.testing.viewer import Viewer
@@ -28,8 +28,8 @@ MANY = 24
 
 def numbered(whats: list[Entry | ev.Event]) -> list[Numbered]:
     """As the log would give them."""
-    encoded = rows.encode(whats)
-    return rows.decode(Row(number, 1000 + number, data) for number, data in enumerate(encoded, 1))
+    encoded = entries.encode(whats)
+    return entries.decode(Row(number, 1000 + number, data) for number, data in enumerate(encoded, 1))
 
 
 def chat_of(recording: Recording) -> list[Numbered]:
@@ -136,7 +136,7 @@ def test_checkpoints_stand_for_the_rows_before(recording: Recording) -> None:
         grown.take([row])
         if (made := grown.checkpoint()) is not None:
             checkpoints.append(made)
-            again = Thread(msgspec.json.decode(msgspec.json.encode(checkpoints), type=list[thread.Checkpoint]))
+            again = Thread(msgspec.json.decode(msgspec.json.encode(checkpoints), type=list[timeline.Checkpoint]))
             assert again.number == grown.number
             assert again.snapshot() == grown.snapshot()
             again.take(chat[again.number :])
@@ -153,7 +153,7 @@ def test_deltas_cost_what_the_reply_is_long() -> None:
         grown.take([row])
         told = grown.frames(viewer.number or 0, deltas=True)
         assert told is not None
-        size += sum(len(frame.delta) for _, frame in told if isinstance(frame, thread.views.AssistantDelta))
+        size += sum(len(frame.delta) for _, frame in told if isinstance(frame, timeline.views.AssistantDelta))
         bring_up(viewer, grown, True)
     assert size == len("".join(words).rstrip())  # what may be a gap beside a tag waits
     assert viewer.seen[1]["reply"] == "".join(words).rstrip()
@@ -170,7 +170,7 @@ def said(words: list[str]) -> list[ev.Event]:
 
 def test_who_comes_from_too_far_back_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told step by step is bounded; before that there is the snapshot, and after it nothing is lost."""
-    monkeypatch.setattr(thread, "MAX_MOMENTS", 50)
+    monkeypatch.setattr(timeline, "MAX_MOMENTS", 50)
     chat = numbered([Prompted(1, "?"), TurnBegan(1, "claude", "/"), *said([f"{number} " for number in range(500)])])
     grown = Thread()
     for row in chat:
@@ -221,8 +221,8 @@ ODD = [b'{"type":"of_tomorrow"}', b"\xff", b"[" * 100_000, b'{"type":"tool_calle
 
 def test_rows_of_a_newer_version() -> None:
     """A kind of row that is not known is passed over, and counts."""
-    known = rows.encode([Prompted(1, "?")])[0]
-    read = rows.decode([Row(1, 5, known), *(Row(number, 5, odd) for number, odd in enumerate(ODD, 2))])
+    known = entries.encode([Prompted(1, "?")])[0]
+    read = entries.decode([Row(1, 5, known), *(Row(number, 5, odd) for number, odd in enumerate(ODD, 2))])
     grown = Thread()
     grown.take(read)
     assert (grown.number, list(grown.turns)) == (1 + len(ODD), [1])

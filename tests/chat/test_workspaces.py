@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.chat.refusals import OutsideRoots, Untrusted, Wrong
-from penstock.chat.runtime.index import Index
-from penstock.chat.runtime.workspaces import MAX_RECENT, Workspace, Workspaces
+from penstock.chat.errors import OutsideRoots, Untrusted, Wrong
+from penstock.chat.service.index import Index
+from penstock.chat.service.workspaces import MAX_RECENT, Workspace, Workspaces
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:

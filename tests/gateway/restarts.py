@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.chat.log.protocol import Row
-from penstock.chat.log.sqlite import SqliteLog
+from penstock.chat.store.protocol import Row
+from penstock.chat.store.sqlite import SqliteLog
 from penstock.run.process import GUARD
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"

@@ -16,18 +16,18 @@ from typing import Any
 
 import httpx
 
-from penstock.chat.gateway.api import Api
-from penstock.chat.gateway.app import make_app
-from penstock.chat.gateway.logins import Logins
-from penstock.chat.gateway.metrics import MeasuredLog, Metrics
-from penstock.chat.gateway.pagefiles import PageFiles
-from penstock.chat.gateway.security import Security
-from penstock.chat.gateway.server import Server
-from penstock.chat.gateway.watching import Watches
-from penstock.chat.log.sqlite import SqliteLog
-from penstock.chat.rows import Entry, encode
-from penstock.chat.runtime.limits import Limits
-from penstock.chat.runtime.runtime import Runtime
+from penstock.chat.history.entries import Entry, encode
+from penstock.chat.service.limits import Limits
+from penstock.chat.service.service import Runtime
+from penstock.chat.store.sqlite import SqliteLog
+from penstock.chat.web.app import make_app
+from penstock.chat.web.auth import Logins
+from penstock.chat.web.broadcast import Watches
+from penstock.chat.web.handlers import Api
+from penstock.chat.web.metrics import MeasuredLog, Metrics
+from penstock.chat.web.security import Security
+from penstock.chat.web.server import Server
+from penstock.chat.web.static import PageFiles
 from penstock.config import settings
 from penstock.events import Event
 

@@ -15,11 +15,11 @@ import pytest
 from served import Gateway, until
 
 from penstock import __version__
-from penstock.chat.gateway import bodies
-from penstock.chat.gateway.addresses import ADDRESSES
-from penstock.chat.gateway.refusing import answer
-from penstock.chat.log.protocol import LogClosed, LogFailed
-from penstock.chat.runtime.limits import Limits
+from penstock.chat.service.limits import Limits
+from penstock.chat.store.protocol import LogClosed, LogFailed
+from penstock.chat.web import schemas as bodies
+from penstock.chat.web.errors import answer
+from penstock.chat.web.routes import ADDRESSES
 
 DOCS = Path(__file__).parents[2] / "docs" / "gateway-api.md"
 
@@ -490,8 +490,8 @@ def test_the_page_of_the_docs_has_every_address() -> None:
 
 def test_the_page_of_the_docs_has_every_error(shared: Gateway) -> None:
     """The table of errors has each status and code that a refusal has, and no other."""
-    from penstock.chat import refusals
-    from penstock.chat.gateway import refusing
+    from penstock.chat import errors
+    from penstock.chat.web import errors as web_errors
 
     table = DOCS.read_text("utf-8").split("## Errors")[1].split("\n## ")[0]
     told = {
@@ -499,8 +499,8 @@ def test_the_page_of_the_docs_has_every_error(shared: Gateway) -> None:
         for statuses, code in re.findall(r"^\| ([0-9, ]+) \| `(\w+)` \|", table, re.MULTILINE)
         for status in statuses.split(",")
     }
-    kinds = [*vars(refusals).values(), *vars(refusing).values()]
-    ours = {(kind.status, kind.code) for kind in kinds if isinstance(kind, type) and issubclass(kind, refusals.Refusal)}
+    kinds = [*vars(errors).values(), *vars(web_errors).values()]
+    ours = {(kind.status, kind.code) for kind in kinds if isinstance(kind, type) and issubclass(kind, errors.Refusal)}
     assert told == ours | {(503, "failed"), (500, "bug")}
 
 

@@ -21,10 +21,10 @@ from served import SECONDS, TOKEN, Gateway, until
 from test_security import refused
 from test_serve import LINK, Serve, browser, serve  # noqa: F401 - a fixture
 
-from penstock.chat.gateway import browsers as module
-from penstock.chat.gateway.browsers import COOKIE_DAYS, DAY, MAX_BROWSERS, USED_SECONDS, Browsers, name_of
-from penstock.chat.gateway.refusing import NotKept
-from penstock.chat.rows import Prompted
+from penstock.chat.history.entries import Prompted
+from penstock.chat.web import browsers as module
+from penstock.chat.web.browsers import COOKIE_DAYS, DAY, MAX_BROWSERS, USED_SECONDS, Browsers, name_of
+from penstock.chat.web.errors import NotKept
 from penstock.errors import UsageError
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"

@@ -15,9 +15,7 @@ import pytest
 from served import TOKEN, Gateway, until
 from starlette.requests import Request
 
-from penstock.chat.gateway.bodies import MAX_BODY_BYTES
-from penstock.chat.gateway.browsers import COOKIE_DAYS, DAY
-from penstock.chat.gateway.logins import (
+from penstock.chat.web.auth import (
     CODE_SECONDS,
     FAILURE_SECONDS,
     FAILURES,
@@ -28,8 +26,10 @@ from penstock.chat.gateway.logins import (
     make_token,
     read_token,
 )
-from penstock.chat.gateway.refusing import UnknownPerson
-from penstock.chat.gateway.security import MAX_HEADER_BYTES, MAX_HEADERS, peer_of
+from penstock.chat.web.browsers import COOKIE_DAYS, DAY
+from penstock.chat.web.errors import UnknownPerson
+from penstock.chat.web.schemas import MAX_BODY_BYTES
+from penstock.chat.web.security import MAX_HEADER_BYTES, MAX_HEADERS, peer_of
 from penstock.errors import UsageError
 
 PRIVATE = ("/api/chats", "/api/about", "/metrics", "/api/openapi.json", "/api/nothing", "/api")

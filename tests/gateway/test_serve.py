@@ -19,9 +19,9 @@ import pytest
 from served import AGENTS, PLAIN, SECONDS, until
 from viewer import Viewer
 
-from penstock.chat.gateway import listening, pagefiles
-from penstock.chat.gateway.listening import listen, listen_at_path
-from penstock.chat.gateway.server import Server
+from penstock.chat.web import sockets, static
+from penstock.chat.web.server import Server
+from penstock.chat.web.sockets import listen, listen_at_path
 from penstock.cli import serve as serving
 from penstock.errors import UsageError
 
@@ -315,7 +315,7 @@ def test_without_a_page_it_says_so(tmp_path: Path) -> None:
         for name in made:
             (tmp_path / name).write_text("")
         with pytest.raises(UsageError, match=r"the page was not built .* or run make page"):
-            pagefiles.PageFiles(tmp_path)
+            static.PageFiles(tmp_path)
 
 
 def test_the_next_free_port_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,13 +323,13 @@ def test_the_next_free_port_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     with contextlib.ExitStack() as stack:
         taken = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = taken.getsockname()[1]
-        monkeypatch.setattr(listening, "PORT", port)
+        monkeypatch.setattr(sockets, "PORT", port)
         place = listen("127.0.0.1", None)
         stack.callback(place.close)
         found = place.sockets[0].getsockname()[1]
-        assert port < found < port + listening.OTHER_PORTS
+        assert port < found < port + sockets.OTHER_PORTS
         assert (place.url, place.cookie) == (f"http://127.0.0.1:{found}", f"penstock_{found}")
-        monkeypatch.setattr(listening, "OTHER_PORTS", 1)
+        monkeypatch.setattr(sockets, "OTHER_PORTS", 1)
         with pytest.raises(UsageError, match="is taken; end what uses it"):
             listen("127.0.0.1", None)
 

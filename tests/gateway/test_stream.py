@@ -20,12 +20,12 @@ from viewer import Viewer, shown
 
 from penstock import Stream
 from penstock import events as ev
-from penstock.chat.gateway.stream import PIECE_BYTES
-from penstock.chat.gateway.watching import encode
-from penstock.chat.log.protocol import PAGE_ROWS, LogFailed
-from penstock.chat.rows import Numbered, Prompted, TurnBegan
-from penstock.chat.runtime.retention import Retention
-from penstock.chat.thread import Thread
+from penstock.chat.history.entries import Numbered, Prompted, TurnBegan
+from penstock.chat.history.timeline import Thread
+from penstock.chat.service.retention import Retention
+from penstock.chat.store.protocol import PAGE_ROWS, LogFailed
+from penstock.chat.web.broadcast import encode
+from penstock.chat.web.sse import PIECE_BYTES
 
 CASES = ("text", "thinking", "thinktools", "tools", "toolerror", "parallel")
 CUTS = 60

@@ -11,15 +11,15 @@ from restarts import RECORDINGS
 from watchers import Watcher
 
 from penstock import events as ev
-from penstock.chat.log.protocol import Row
-from penstock.chat.rows import Prompted, TurnBegan, TurnEnded, decode
-from penstock.chat.thread import Thread
+from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded, decode
+from penstock.chat.history.timeline import Thread
+from penstock.chat.store.protocol import Row
+from penstock.chat.turn import Completed, Turn
 from penstock.testing.viewer import Viewer
-from penstock.turns import Completed, Turn
 
 
 def folded(rows: list[Row]) -> dict[int, dict[str, Any]]:
-    """The turns that rows tell of, once none runs: by `penstock.turns` event by event, and nothing else of the chat."""
+    """Fold the rows into turns by `penstock.chat.turn`, event by event, with nothing else of the chat."""
     turns: dict[int, dict[str, Any]] = {}
     running, turn = 0, Turn()
     for numbered in decode(rows):

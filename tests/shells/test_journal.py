@@ -249,7 +249,7 @@ def test_no_secret_of_the_environment(tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from penstock.journal import Journal
+from penstock.run.recording import Journal
 import os
 journal = Journal.begin(Path(sys.argv[1]), agent="claude", label="claude", route="exec", cwd="/src",
                         argv=["claude", "--x", "y" + os.environ["API_KEY"], "--", "say " + os.environ["API_KEY"]])
@@ -289,7 +289,9 @@ def test_values_that_look_secret(argv: list[str], kept: list[str]) -> None:
 @pytest.mark.parametrize("piece", ["key", "a", "-key", '"key":"\\', "://", "key=", "Bearer "])
 def test_redacting_is_quick_whatever_stands_there(piece: str) -> None:
     """An argument of the largest size holds nothing up: a record begins before the agent does."""
-    script = "import sys; from penstock.journal import redacted; print(len(redacted(['x', sys.argv[1] * 16_000])))"
+    script = (
+        "import sys; from penstock.run.recording import redacted; print(len(redacted(['x', sys.argv[1] * 16_000])))"
+    )
     assert python(script, piece) == "2\n"
 
 
@@ -323,7 +325,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     script = """
 import resource, sys
 from pathlib import Path
-from penstock.journal import Journal
+from penstock.run.recording import Journal
 journal = Journal.begin(Path(sys.argv[1]), agent="claude", label="claude", route="exec", argv=["claude"])
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 for number in range(40):
@@ -349,8 +351,8 @@ FULL_DISK = """
 import json, os, sys
 from pathlib import Path
 from penstock.errors import UsageError
-from penstock.journal import Journal
-from penstock.replay import find, replay
+from penstock.run.recording import Journal
+from penstock.run.replay import find, replay
 directory = Path(sys.argv[1])
 facts = dict(agent="claude", label="claude", route="exec", argv=["claude"])
 journal = Journal.begin(directory, **facts)
@@ -399,7 +401,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 WRITER = """
 import itertools, sys
 from pathlib import Path
-from penstock.journal import Journal
+from penstock.run.recording import Journal
 journal = Journal.begin(Path(sys.argv[1]), agent="claude", label="victim", route="exec", argv=["claude"])
 for number in itertools.count():
     journal.received(b'{"type":"x","n":%d}\\n{"type":"x",' % number, number)

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from turn_judge import BASH, FEW, RANDOM, START, WORKING, check, one_by_one, run, text, thought
 
 from penstock import updates as up
+from penstock.chat.reasoning_tags import strip_tags
+from penstock.chat.turn import Assistant, Completed, FinalMessageStart, Question, Streaming, Thinking, Turn, TurnEvent
 from penstock.core.normalizer.normalizer import Exit
 from penstock.events import (
     BlockEnded,
@@ -33,9 +35,7 @@ from penstock.events import (
     RunEnded,
 )
 from penstock.stream import Stream
-from penstock.tags import strip_tags
 from penstock.testing import feeds
-from penstock.turns import Assistant, Completed, FinalMessageStart, Question, Streaming, Thinking, Turn, TurnEvent
 
 if TYPE_CHECKING:
     from conftest import Recording

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.tags import (
+from penstock.chat.reasoning_tags import (
     CALLS,
     MAX_LINE_CHARS,
     MAX_RUN_CHARS,

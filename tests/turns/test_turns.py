@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from turn_judge import BASH, FEW, RANDOM, START, WORKING, check, conflated, one_by_one, run, said, text
 
 from penstock import updates as up
+from penstock.chat.reasoning_tags import strip_tags
+from penstock.chat.turn import ASKING, Assistant, Completed, Question, Streaming, Thinking, Turn
 from penstock.core.normalizer.normalizer import Exit, Session
 from penstock.events import (
     Delta,
@@ -23,9 +25,7 @@ from penstock.events import (
     ToolCalled,
 )
 from penstock.stream import Stream
-from penstock.tags import strip_tags
 from penstock.testing import feeds
-from penstock.turns import ASKING, Assistant, Completed, Question, Streaming, Thinking, Turn
 
 if TYPE_CHECKING:
     from conftest import Recording

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from turn_judge import FEW, RANDOM, check, conflated, one_by_one
 
 from penstock import updates as up
+from penstock.chat.reasoning_tags import strip_tags
+from penstock.chat.turn import Assistant, Completed, Streaming, Thinking, Turn, TurnEvent
 from penstock.core.normalizer.normalizer import Exit
 from penstock.events import Event, NoticeCode, Option, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
 from penstock.stream import Stream
-from penstock.tags import strip_tags
 from penstock.testing import feeds
 from penstock.testing.conformance import mutate
-from penstock.turns import Assistant, Completed, Streaming, Thinking, Turn, TurnEvent
 
 if TYPE_CHECKING:
     from conftest import Recording

@@ -10,11 +10,11 @@ from types import ModuleType
 import msgspec
 from hypothesis import HealthCheck, settings
 
-from penstock import turns
 from penstock import updates as up
+from penstock.chat import turn as turns
+from penstock.chat.turn import Assistant, Completed, FinalMessageStart, Streaming, Turn, TurnEvent
 from penstock.core.normalizer.normalizer import Exit, Session
 from penstock.events import BlockEnded, BlockStarted, Event, MessageEnded
-from penstock.turns import Assistant, Completed, FinalMessageStart, Streaming, Turn, TurnEvent
 
 
 def neighbour(name: str) -> ModuleType:

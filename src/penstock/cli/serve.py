@@ -18,19 +18,19 @@ from pathlib import Path
 
 import uvloop
 
-from penstock.chat.gateway.api import Api
-from penstock.chat.gateway.app import make_app
-from penstock.chat.gateway.listening import PORT, Place, listen, listen_at_path
-from penstock.chat.gateway.logins import TOKEN_VARIABLE, Logins, check_token, make_token, read_token
-from penstock.chat.gateway.metrics import MeasuredLog, Metrics
-from penstock.chat.gateway.pagefiles import PageFiles
-from penstock.chat.gateway.security import Security
-from penstock.chat.gateway.server import MAX_CONNECTIONS, Server
-from penstock.chat.gateway.watching import Watches
-from penstock.chat.log.sqlite import SqliteLog
-from penstock.chat.runtime.limits import Limits
-from penstock.chat.runtime.retention import Retention
-from penstock.chat.runtime.runtime import Runtime
+from penstock.chat.service.limits import Limits
+from penstock.chat.service.retention import Retention
+from penstock.chat.service.service import Runtime
+from penstock.chat.store.sqlite import SqliteLog
+from penstock.chat.web.app import make_app
+from penstock.chat.web.auth import TOKEN_VARIABLE, Logins, check_token, make_token, read_token
+from penstock.chat.web.broadcast import Watches
+from penstock.chat.web.handlers import Api
+from penstock.chat.web.metrics import MeasuredLog, Metrics
+from penstock.chat.web.security import Security
+from penstock.chat.web.server import MAX_CONNECTIONS, Server
+from penstock.chat.web.sockets import PORT, Place, listen, listen_at_path
+from penstock.chat.web.static import PageFiles
 from penstock.cli.arguments import Parser, number, string, whole_number
 from penstock.config.rules import ABOVE_0, PATH, Rule, whole
 from penstock.config.settings import Config

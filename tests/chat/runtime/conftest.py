@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from penstock import events as ev
-from penstock.chat.log.protocol import EventLog
-from penstock.chat.log.sqlite import SqliteLog
-from penstock.chat.rows import ChatDeleted, Numbered, Prompted, TurnBegan, TurnEnded, decode
-from penstock.chat.runtime.runtime import Runtime
-from penstock.chat.views import TurnView
+from penstock.chat.history.entries import ChatDeleted, Numbered, Prompted, TurnBegan, TurnEnded, decode
+from penstock.chat.history.frames import TurnView
+from penstock.chat.service.service import Runtime
+from penstock.chat.store.protocol import EventLog
+from penstock.chat.store.sqlite import SqliteLog
 from penstock.config import settings
 from penstock.run import supervisor
 
@@ -151,7 +151,7 @@ class Home:
 
     @staticmethod
     def judge(rows: list[Numbered]) -> None:
-        """The grammar of `penstock.chat.rows`, told a second time.
+        """The grammar of `penstock.chat.history.entries`, told a second time.
 
         Raises:
             AssertionError: the rows do not keep it.

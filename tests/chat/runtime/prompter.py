@@ -10,9 +10,9 @@ import random
 import sys
 from pathlib import Path
 
-from penstock.chat.log.sqlite import SqliteLog
-from penstock.chat.refusals import TooMany
-from penstock.chat.runtime.runtime import Runtime
+from penstock.chat.errors import TooMany
+from penstock.chat.service.service import Runtime
+from penstock.chat.store.sqlite import SqliteLog
 from penstock.config import settings as config
 
 CHATS = 3

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import events as ev
-from penstock.chat.log.protocol import Trimmed
-from penstock.chat.refusals import (
+from penstock.chat.errors import (
     Conflicting,
     Ending,
     NoSuchAgent,
@@ -21,9 +20,10 @@ from penstock.chat.refusals import (
     Untrusted,
     Wrong,
 )
-from penstock.chat.rows import ChatDeleted, Prompted, TurnBegan, TurnEnded
-from penstock.chat.runtime.limits import Limits
-from penstock.chat.runtime.retention import Retention
+from penstock.chat.history.entries import ChatDeleted, Prompted, TurnBegan, TurnEnded
+from penstock.chat.service.limits import Limits
+from penstock.chat.service.retention import Retention
+from penstock.chat.store.protocol import Trimmed
 
 if TYPE_CHECKING:
     from conftest import Home

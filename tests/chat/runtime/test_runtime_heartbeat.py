@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.chat.runtime.limits import Limits
-from penstock.chat.runtime.runtime import Runtime
-from penstock.chat.runtime.worker import GAVE_WAY
+from penstock.chat.service.limits import Limits
+from penstock.chat.service.service import Runtime
+from penstock.chat.service.worker import GAVE_WAY
 
 if TYPE_CHECKING:
     from conftest import Home

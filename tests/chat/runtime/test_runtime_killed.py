@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock import events as ev
-from penstock.chat.rows import Numbered, Prompted, TurnBegan, TurnEnded
+from penstock.chat.history.entries import Numbered, Prompted, TurnBegan, TurnEnded
 
 if TYPE_CHECKING:
     from conftest import Home

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import events as ev
-from penstock.chat.log.protocol import EventLog, LogFailed, Row
-from penstock.chat.refusals import TooLarge
-from penstock.chat.rows import Prompted, TurnBegan, TurnEnded, encode
-from penstock.chat.runtime.index import Chat, Gone
-from penstock.chat.runtime.limits import Limits
+from penstock.chat.errors import TooLarge
+from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded, encode
+from penstock.chat.service.index import Chat, Gone
+from penstock.chat.service.limits import Limits
+from penstock.chat.store.protocol import EventLog, LogFailed, Row
 from penstock.run.process import marked
 
 if TYPE_CHECKING:

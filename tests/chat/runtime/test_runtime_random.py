@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.chat.refusals import Refusal
-from penstock.chat.runtime.limits import Limits
-from penstock.chat.runtime.runtime import Runtime
-from penstock.chat.thread import Thread
+from penstock.chat.errors import Refusal
+from penstock.chat.history.timeline import Thread
+from penstock.chat.service.limits import Limits
+from penstock.chat.service.service import Runtime
 
 if TYPE_CHECKING:
     from conftest import Home

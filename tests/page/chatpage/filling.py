@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from penstock import events as ev
-from penstock.chat.log.sqlite import SqliteLog
-from penstock.chat.rows import Entry, Prompted, TurnBegan, decode, encode
+from penstock.chat.history.entries import Entry, Prompted, TurnBegan, decode, encode
+from penstock.chat.store.sqlite import SqliteLog
 
 
 def repeat(path: Path, chat: str, upto: int) -> None:

@@ -6,7 +6,6 @@ message id. The answer to `session/prompt` is the end. See `docs/agents/acp.md`.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
@@ -239,8 +238,7 @@ class Acp:
 
     def _open(self, method: str, params: dict[str, Any]) -> None:
         if self._request is not None:
-            cwd = os.path.abspath(self._request.cwd or ".")
-            self._ask(_OPENED[method], method, {**params, "cwd": cwd, "mcpServers": []})
+            self._ask(_OPENED[method], method, {**params, "cwd": self._request.cwd or ".", "mcpServers": []})
 
     def _opened(self, asked: Asked, result: dict[str, Any]) -> Iterator[Update]:
         known = self._request.session_id if self._request is not None else None

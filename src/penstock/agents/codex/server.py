@@ -20,7 +20,6 @@ from penstock.agents.codex.items import NOTED, SILENT, TOLD, failure, in_lane, i
 from penstock.agents.codex.messages import Phases, Writing
 from penstock.agents.codex.questions import PendingQuestion, questions_of, result_of
 from penstock.core.decoding import well_formed_values
-from penstock.core.normalizer.state import summed
 from penstock.events import Kind
 from penstock.updates import (
     Answer,
@@ -335,7 +334,7 @@ class CodexServer:
         if usage is None:
             return ()
         if lane is None:
-            self._used = summed(self._used, usage)
+            self._used = usage if self._used is None else self._used + usage
         # One model call is over. Nothing of its message can be given up any more, and another one answers something.
         ended = () if thread in self._writing else (MessageEnd(lane=lane),)
         return (*ended, ModelUsage(usage, lane=lane, whole=True), *self._writing.mark(thread, lane))

@@ -7,7 +7,7 @@ import msgspec
 from penstock import events as ev
 from penstock import updates as up
 from penstock.core.decoding import well_formed
-from penstock.core.normalizer.state import Lane, Message, reply_of, summed
+from penstock.core.normalizer.state import Lane, Message, reply_of
 
 MAX_GIVEN_UP = 1024
 """Attempts whose text is remembered as no reply."""
@@ -78,7 +78,7 @@ class Ending:
 
     def use(self, usage: ev.Usage) -> None:
         """A model call used so much."""
-        self._used = summed(self._used, usage)
+        self._used = usage if self._used is None else self._used + usage
 
     def give_up(self, message: Message) -> None:
         """The text of this attempt is no reply."""

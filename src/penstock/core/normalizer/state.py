@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
 
 import msgspec
 
@@ -334,14 +333,3 @@ def merged(old: Figures | None, new: Figures) -> Figures:
         return new
     given = {name: value for name, value in msgspec.structs.asdict(new).items() if value is not None}
     return msgspec.structs.replace(old, **given)
-
-
-def summed(total: Figures | None, new: Figures) -> Figures:
-    """Figures of several calls together."""
-    if total is None:
-        return new
-    figures: dict[str, Any] = {}
-    for name in new.__struct_fields__:
-        values = [value for value in (getattr(total, name), getattr(new, name)) if value is not None]
-        figures[name] = sum(values) if values else None
-    return Figures(**figures)

@@ -1,0 +1,385 @@
+"""The record of a turn: all that the agent thought, said and did, in the order of its beginning.
+
+A pure fold of the turn's rows, for the page that a person opens behind the reply. Where `penstock.chat.turn`
+hides, this shows; long texts are shortened, and say so. `docs/gateway-api.md` has the public format.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from penstock import events as ev
+from penstock.chat.history.entries import Entry, Numbered, Prompted, TurnBegan, TurnEnded
+from penstock.chat.history.frames import TurnView
+from penstock.chat.history.items import AnyItem, Asked, Called, Clip, Noticed, Planned, Said, Thought
+from penstock.chat.history.steps import OfBlock, Steps
+from penstock.core import tool_titles
+from penstock.core.questions import answer_in_words
+
+MAX_TEXT_CHARS = 262_144
+"""Of one text or thought: longer than any reply seen, and no more than a browser shows at once."""
+
+MAX_PART_CHARS = 20_000
+"""Of what goes into a call or comes out of it, and of a notice: a person reads its beginning and its end."""
+
+MAX_ALL_CHARS = 8 * 2**20
+"""Of all texts of a record together; those that come behind have `LEAST_CHARS` each."""
+
+LEAST_CHARS = 400
+"""What is kept of a text in any case: enough to know what it was."""
+
+MAX_ITEMS = 10_000
+"""More are only counted: nobody scrolls further, and the turn's events have all."""
+
+MAX_LEVELS = 40
+"""Of a call's input that are indented; the white space before deeper ones would outgrow the text."""
+
+MAX_NAMES = 3
+MAX_NAME_CHARS = 60
+"""Kinds of events that are not known and are named, and the characters of a name."""
+
+TOLD: frozenset[ev.NoticeCode] = frozenset(
+    ("retry", "rate_limit", "compaction", "background", "model", "permission", "refusal", "media", "session")
+)
+"""Notices of level `info` that tell a person something of the work. Warnings and errors are always there."""
+
+
+class Record(msgspec.Struct):
+    """A turn and its items. `whole`: its run is over, nothing is added any more."""
+
+    turn: TurnView
+    whole: bool
+    items: list[AnyItem]
+
+
+def record(turn: TurnView, rows: Iterable[Numbered]) -> Record:
+    """The record of a turn, made of its rows; rows of other turns between them are passed over."""
+    recorder = Recorder(turn.turn)
+    recorder.take(rows)
+    return Record(turn, recorder.over, recorder.items())
+
+
+class Recorder:
+    """Takes the rows of one turn as they come. How they are cut makes no difference."""
+
+    def __init__(self, turn: int) -> None:
+        self.over = False
+        self._turn = turn
+        self._mine: bool | None = None  # None: nothing was seen yet that says whose the events are
+        self._began: int | None = None
+        self._fold = _Fold()
+
+    def take(self, rows: Iterable[Numbered]) -> None:
+        """The next rows; none once the turn is over."""
+        for _, at, what in rows:
+            if not self.over:
+                self._take(at, what)
+
+    def _take(self, at: int, what: Entry | ev.Event | None) -> None:
+        if isinstance(what, TurnBegan):
+            self.over = bool(self._mine)  # another one began: there is no more of this one
+            self._mine, self._began = what.turn == self._turn, at
+        elif isinstance(what, Prompted):
+            if what.turn == self._turn:
+                self._mine, self._fold = False, _Fold()  # what stood before it is of another turn
+        elif isinstance(what, TurnEnded):
+            self.over = what.turn == self._turn
+        elif self._mine is not False and (what is None or isinstance(what, ev.Base)):
+            self._began = at if self._began is None else self._began
+            stamp = what.at if what is not None else None
+            self._fold.take(what, max(0, at - self._began if stamp is None else stamp))
+            self.over = isinstance(what, ev.RunEnded)
+        if self.over:
+            self._fold.close()
+
+    def items(self) -> list[AnyItem]:
+        """The items so far."""
+        return self._fold.items()
+
+
+class _Draft:
+    """An item in the making: its texts are still whole, and what became of it is not yet known."""
+
+    def __init__(self, item: AnyItem, parent: int | None, step: int | None) -> None:
+        self.item = item
+        self.parent = parent  # the step of its call
+        self.step = step
+        self.message: int | None = None
+        self.text = Clip(MAX_TEXT_CHARS if isinstance(item, Said | Thought) else MAX_PART_CHARS)  # a call's output
+        self.input = Clip(MAX_PART_CHARS)
+        self.begun = False  # its block, or the call itself, was seen
+        self.open = False  # there is more to come
+        self.partial = False  # its block ended before it was whole
+        self.ran = False  # the call gave its result
+
+    def end(self, status: ev.MessageStatus) -> None:
+        """Its message ended. What did not end well, in one that did, was taken back."""
+        if isinstance(self.item, Called) and not self.partial and status != "superseded":
+            return  # it may still give something back
+        gone = status == "superseded" or (self.partial and status == "ok")
+        self.item.given_up = gone and not self.ran
+        self.item.cut = self.item.cut or (self.partial and status == "cut")
+        self.open = False
+
+
+class _Lane:
+    """The rounds of one agent, as the session counts them: one is over with the next results, or with a plan."""
+
+    def __init__(self) -> None:
+        self.round = 0
+        self._spoke = False
+        self._over = False
+        self._messages: set[str | None] = set()
+
+    def begin(self, message_id: str | None) -> None:
+        """A message begins: of a new round, unless it goes on with one of this."""
+        if self._over and (message_id is None or message_id not in self._messages):
+            self._spoke = False
+            self._messages.clear()
+        self._over = False
+        self._messages.add(message_id)
+
+    def speak(self) -> int:
+        """Something is said: the round counts."""
+        self.round += not self._spoke
+        self._spoke = True
+        return self.round
+
+    def end(self) -> None:
+        """Results or a plan came."""
+        self._over = True
+
+
+class _Fold:
+    """Events to items."""
+
+    def __init__(self) -> None:
+        self._steps = Steps()
+        self._drafts: list[_Draft] = []
+        self._of_step: dict[int, _Draft] = {}
+        self._lanes: dict[str | None, _Lane] = {}
+        self._messages: dict[int, list[_Draft]] = {}
+        self._plans: dict[str | None, Planned] = {}
+        self._questions: dict[str, tuple[ev.QuestionAsked, Asked]] = {}  # those without an answer
+        self._last = 0
+        self._more = 0  # items that are left out
+        self._malformed = 0
+        self._unknown = 0
+        self._kinds: dict[str, None] = {}
+
+    def take(self, event: ev.Event | None, at: int) -> None:
+        """The next event; None is one that this version does not know."""
+        self._last = max(self._last, at)
+        if event is None or isinstance(event, ev.Unknown):
+            self._unknown += 1
+            if event is not None and event.wire_type and len(self._kinds) < MAX_NAMES:
+                self._kinds[event.wire_type[:MAX_NAME_CHARS]] = None
+            return
+        step = self._steps.take(event)
+        if step is not None:
+            self._of_a_step(event, self._draft(step, event, at), at)
+        elif isinstance(event, ev.MessageStarted):
+            self._lane(event).begin(event.message_id)
+        elif isinstance(event, ev.MessageEnded):
+            for draft in self._messages.pop(event.message, ()):
+                if draft.message == event.message:  # a call may be told in another one than its input
+                    draft.end(event.status)
+        elif isinstance(event, ev.Replied):
+            self._lane(event).end()
+        elif isinstance(event, ev.Malformed):
+            self._malformed += 1
+        else:
+            self._beside(event, at)
+
+    def close(self) -> None:
+        """Nothing more comes: what is open was cut off."""
+        for draft in self._drafts:
+            draft.item.cut = draft.item.cut or draft.open
+            draft.open = False
+
+    # --- events ------------------------------------------------------------------------------------
+
+    def _of_a_step(self, event: ev.Event, draft: _Draft, at: int) -> None:
+        if isinstance(event, OfBlock):
+            if event.kind == "tool_output":
+                draft.open = not draft.ran
+            elif not draft.begun:
+                self._begin(draft, event, at)
+            if not isinstance(event, ev.BlockStarted):
+                self._text(event, draft)
+            elif isinstance(draft.item, Called):
+                draft.item.name = draft.item.name or event.name or ""
+        elif isinstance(event, ev.ToolCalled):
+            self._called(event, draft, at)
+        elif isinstance(event, ev.ToolReturned):
+            self._returned(event, draft, at)
+
+    def _text(self, event: ev.Delta | ev.BlockRevised | ev.BlockEnded, draft: _Draft) -> None:
+        text = draft.input if event.kind == "tool_input" else draft.text
+        if isinstance(event, ev.Delta):
+            text.add(event.text)
+        elif isinstance(event, ev.BlockRevised) or not event.truncated:
+            text.set(event.text)
+        if isinstance(event, ev.BlockEnded) and event.kind != "tool_output":
+            draft.partial = not event.complete
+            draft.open = draft.partial or isinstance(draft.item, Called)
+
+    def _called(self, event: ev.ToolCalled, draft: _Draft, at: int) -> None:
+        if not draft.begun:
+            self._begin(draft, event, at)
+        self._join(draft, event.message)
+        assert isinstance(draft.item, Called)
+        draft.item.at, draft.item.given_up = at, False  # also one whose input had been given up
+        draft.item.title, draft.item.name, draft.item.tool_kind = event.title, event.name, event.tool_kind
+        draft.input.set(_pretty(event.input))
+        draft.partial, draft.open = False, not draft.ran
+
+    def _returned(self, event: ev.ToolReturned, draft: _Draft, at: int) -> None:
+        self._lane(event).end()
+        item = draft.item
+        assert isinstance(item, Called)
+        if draft.ran:
+            return
+        if event.text:
+            draft.text.set(event.text)
+        item.name = item.name or event.name or ""
+        item.is_error, item.exit_code = event.is_error, event.exit_code
+        item.until = max(at, item.at)
+        draft.ran, draft.open = event.complete, False
+        item.given_up = item.given_up and not draft.ran
+        item.cut = not (draft.ran or item.given_up)
+
+    def _beside(self, event: ev.Event, at: int) -> None:
+        if isinstance(event, ev.Notice):
+            if event.level != "info" or event.code in TOLD:
+                self._add(Noticed(at=at, level=event.level), self._parent(event, at)).text.set(event.text)
+        elif isinstance(event, ev.PlanChanged):
+            self._lane(event).end()  # the tool that changes the plan may be told as no call
+            if event.parent not in self._plans:
+                self._plans[event.parent] = Planned(at=at, items=[])
+                self._add(self._plans[event.parent], self._parent(event, at))
+            self._plans[event.parent].items = event.items
+        elif isinstance(event, ev.QuestionAsked):
+            item = Asked(at=at, options=[option.label for option in event.options or ()] or None)
+            self._questions[event.id] = event, item
+            self._add(item, self._parent(event, at)).text.set(event.text)
+        elif isinstance(event, ev.QuestionAnswered) and event.id in self._questions:
+            question, item = self._questions.pop(event.id)
+            item.answer = answer_in_words(event, question)
+
+    # --- drafts ------------------------------------------------------------------------------------
+
+    def _lane(self, event: ev.Event) -> _Lane:
+        if event.parent not in self._lanes:
+            self._lanes[event.parent] = _Lane()
+        return self._lanes[event.parent]
+
+    def _add(self, item: AnyItem, parent: int | None, step: int | None = None) -> _Draft:
+        draft = _Draft(item, parent, step)
+        if len(self._drafts) < MAX_ITEMS:
+            self._drafts.append(draft)
+        else:
+            self._more += 1
+        return draft
+
+    def _parent(self, event: ev.Event, at: int) -> int | None:
+        """The step of the call that a sub-agent works for, which may not have been told."""
+        if event.parent is None:
+            return None
+        step = self._steps.lane(event.parent)
+        if step not in self._of_step:
+            self._of_step[step] = self._add(Called(at=at), None, step)
+        return step
+
+    def _draft(self, step: int, event: ev.Event, at: int) -> _Draft:
+        """The draft of a step, made with its first event."""
+        parent = self._parent(event, at)
+        if step not in self._of_step:
+            item: AnyItem = Called(at=at)
+            if isinstance(event, OfBlock) and event.kind in ("text", "thinking"):
+                item = Said(at=at) if event.kind == "text" else Thought(at=at)
+            self._of_step[step] = self._add(item, parent, step)
+        return self._of_step[step]
+
+    def _begin(self, draft: _Draft, event: OfBlock | ev.ToolCalled, at: int) -> None:
+        """A step begins in a message, and with it, maybe, a round."""
+        draft.begun = draft.open = True
+        draft.parent = self._parent(event, at)
+        number = self._lane(event).speak()
+        if isinstance(draft.item, Said | Called):
+            draft.item.round = number
+        if isinstance(event, ev.BlockStarted):
+            self._join(draft, event.message)
+
+    def _join(self, draft: _Draft, message: int | None) -> None:
+        if message is not None and message != draft.message:
+            draft.message = message
+            self._messages.setdefault(message, []).append(draft)
+
+    # --- what is shown -----------------------------------------------------------------------------
+
+    def items(self) -> list[AnyItem]:
+        """The items so far, as they are shown."""
+        filled = [draft for draft in self._drafts if draft.step is None or self._steps.filled(draft.step)]
+        used = {draft.step for draft in filled} | {draft.parent for draft in filled} | {None}
+        shown = [draft for draft in self._drafts if draft.step in used]
+        numbers: dict[int, int] = {}
+        left = MAX_ALL_CHARS
+        found: list[AnyItem] = []
+        for number, draft in enumerate(shown):
+            limit = max(LEAST_CHARS, left)
+            text, out = draft.text.cut(limit)
+            texts: dict[str, Any] = {"text": text}
+            if isinstance(draft.item, Called):
+                given, more = draft.input.cut(limit)
+                texts, out = {"input": given, "output": text}, out + more
+                left -= len(given)
+            elif isinstance(draft.item, Planned):
+                texts = {}
+            left -= len(text)
+            # One that would stand behind is of a stream that mixes its ids up.
+            parent = numbers.get(draft.parent) if draft.parent is not None else None
+            found.append(msgspec.structs.replace(draft.item, parent=parent, shortened=out, **texts))
+            if draft.step is not None:
+                numbers[draft.step] = number
+        return [*found, *self._closing()]
+
+    def _closing(self) -> Iterator[Noticed]:
+        """What is not shown."""
+        parts = []
+        if self._unknown:
+            kinds = f" ({', '.join(self._kinds)})" if self._kinds else ""
+            parts.append(f"{_count(self._unknown, 'event')} of kinds that are not known{kinds}")
+        if self._malformed:
+            parts.append(f"{_count(self._malformed, 'line')} that could not be read")
+        if self._more:
+            parts.append(_count(self._more, "more item"))
+        if parts:
+            level: ev.Level = "warning" if self._malformed else "info"
+            yield Noticed(at=self._last, level=level, text=f"Not shown: {', '.join(parts)}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _pretty(value: Any) -> str:
+    """A call's input as a person reads it."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    text = tool_titles.compact(value)
+    steps = ((mark in "[{") - (mark in "]}") for mark in _NO_BRACKETS.sub("", text))
+    if max(itertools.accumulate(steps), default=0) > MAX_LEVELS:
+        return text
+    try:
+        return msgspec.json.format(text, indent=2)
+    except msgspec.DecodeError:  # no JSON: as Python writes it
+        return text
+
+
+_NO_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[^][{}"]+')

@@ -1,1 +1,0 @@
-"""The event log: what one must do (`protocol`), the one in a SQLite file (`sqlite`), the check for others."""

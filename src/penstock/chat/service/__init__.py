@@ -1,0 +1,4 @@
+"""The chats at work: it accepts prompts, starts runs, and appends what comes of them (`service.Runtime`).
+
+No module here knows HTTP or the page.
+"""

@@ -1,0 +1,71 @@
+"""From a chat and a prompt to a run: what the agent is told, where it works, and what it finds around it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from penstock.chat.service.agent_env import environment
+from penstock.chat.service.agents import Agents
+from penstock.chat.service.index import Chat
+from penstock.chat.service.workspaces import Workspaces
+from penstock.config.settings import FILE_NAME, Config
+from penstock.errors import UsageError
+from penstock.run import supervisor
+from penstock.run.agent import Agent
+from penstock.run.run import Run
+
+
+class Starter:
+    """Makes the runs of all chats. `environ` is this process's environment, `extra` the names that are passed on."""
+
+    def __init__(
+        self,
+        config: Config,
+        workspaces: Workspaces,
+        environ: Mapping[str, str],
+        extra: Iterable[str],
+        limits: supervisor.Limits,
+        default_agent: str | None = None,
+    ) -> None:
+        """`default_agent` is that of a chat for which none is named.
+
+        Raises:
+            NoSuchAgent: there is none of this name.
+        """
+        self.agents = Agents(config, environ, self._trusts_configuration, default=default_agent)
+        self._config = config
+        self._workspaces = workspaces
+        self._environ = environ
+        self._extra = tuple(extra)
+        self._limits = limits
+
+    def run(self, chat: Chat, prompt: str) -> Run:
+        """A run of a prompt, not started yet.
+
+        Raises:
+            UsageError: the agent cannot do it or may not be started, or its directory is not what it was.
+            AgentNotFound: its program is not installed.
+        """
+        cwd = self._workspaces.require(chat.cwd)
+        reason = self.agents.blocked(chat.agent)
+        if reason is not None:
+            raise UsageError(f"{chat.agent} may not be started: {reason}")
+        adapter = self._config.agent(chat.agent).adapter
+        return Agent(chat.agent, {}, self._config).run(
+            prompt,
+            session_id=chat.session_id if self.agents.resumes(chat.agent) else None,
+            model=chat.model,
+            ask=True,
+            allow=chat.allow,
+            cwd=cwd,
+            environ=environment(chat.agent, self._environ, self._extra, adapter=adapter),
+            trust=self._trusts_configuration(),
+            limits=self._limits,
+        )
+
+    def _trusts_configuration(self) -> bool:
+        """Whether what a project's own file says of how agents are started counts: its directory is trusted."""
+        files = [Path(file) for file in self._config.files if os.path.basename(file) == FILE_NAME]
+        return all(self._workspaces.is_trusted(file.parent.resolve()) for file in files)

@@ -1,0 +1,112 @@
+"""Whether an Ollama server answers, and which models it has. It is asked now and then, and never waited for long."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import msgspec
+
+from penstock.chat.errors import Wrong
+from penstock.chat.service.validation import model_of
+from penstock.run import http_bridge
+
+TAGS_URL = "http://127.0.0.1:11434/api/tags"
+"""Where Ollama lists its models; `OLLAMA_HOST` moves it, as it does for a run."""
+
+ASK_SECONDS = 1.0
+"""For all of an answer: a server on this machine needs milliseconds, one of another machine a few more."""
+
+WAIT_SECONDS = 0.5
+"""So long somebody who wants to know waits for an answer; then the one before counts."""
+
+FRESH_SECONDS = 10.0
+"""An answer counts for so long: who starts Ollama, or gets a model, and loads the page again sees it."""
+
+MAX_ANSWER_BYTES = 1024 * 1024
+MAX_MODELS = 100
+"""Nobody has more; what has more is no Ollama server."""
+
+
+class _Model(msgspec.Struct):
+    name: str
+
+
+class _Tags(msgspec.Struct):
+    models: list[_Model]
+
+
+class OllamaServer:
+    """The server that `host` names, as `OLLAMA_HOST` is written; empty: the usual one. Any thread may ask."""
+
+    def __init__(self, host: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._host = host
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._models: list[str] | None = None
+        self._fresh_until = 0.0
+        self._answered: threading.Event | None = None  # of the request that is under way
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        try:
+            return urlsplit(http_bridge.moved(TAGS_URL, self._host)).netloc
+        except ValueError:
+            return self._host[:100]
+
+    def models(self) -> list[str] | None:
+        """Its models, the one changed last first; None where it did not answer."""
+        with self._lock:
+            if self._clock() < self._fresh_until:
+                return self._models
+            answered = self._answered
+            if answered is None:
+                answered = self._answered = threading.Event()
+                # A daemon: a server that does not answer keeps Penstock from ending no more than from anything else.
+                threading.Thread(target=self._ask, args=(answered,), name="penstock ollama", daemon=True).start()
+        answered.wait(WAIT_SECONDS)
+        return self._models
+
+    def _ask(self, answered: threading.Event) -> None:
+        try:
+            models = _models_at(self._host)
+        except Exception:  # whatever it sends, and whatever its address is: there is no server then
+            models = None
+        with self._lock:
+            self._models, self._answered = models, None
+            self._fresh_until = self._clock() + FRESH_SECONDS
+        answered.set()
+
+
+def _models_at(host: str) -> list[str] | None:
+    # Not by httpx, as a run does it: that alone takes longer to load than the answer takes to come.
+    from urllib import request
+
+    url, end = http_bridge.moved(TAGS_URL, host), time.monotonic() + ASK_SECONDS
+    opener = request.OpenerDirector()
+    for handler in (
+        request.ProxyHandler({} if http_bridge.is_local(url) else None),
+        request.HTTPHandler(),
+        request.HTTPSHandler(),
+        request.HTTPErrorProcessor(),
+        request.HTTPDefaultErrorHandler(),
+    ):
+        opener.add_handler(handler)
+    data = bytearray()
+    with opener.open(url, timeout=ASK_SECONDS) as answer:
+        while piece := answer.read1():
+            data += piece
+            if len(data) > MAX_ANSWER_BYTES or time.monotonic() > end:
+                return None
+    found = msgspec.json.decode(data, type=_Tags).models[:MAX_MODELS]
+    return [name for name in dict.fromkeys(model.name for model in found) if _is_model(name)]
+
+
+def _is_model(name: str) -> bool:
+    try:
+        return name.isprintable() and model_of(name) == name
+    except Wrong:
+        return False

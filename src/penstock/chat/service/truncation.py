@@ -1,0 +1,129 @@
+"""What of a run is too long for the log, made shorter with a mark in words; and rows made to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock import events as ev
+from penstock.chat.history.entries import encode
+
+MAX_OUTPUT_CHARS = 256 * 1024
+"""So much of a tool's output is kept. People read the record of a turn, and nobody reads more than that."""
+
+LEAST_CHARS = 64
+"""Texts of a row that does not fit are cut no shorter than this."""
+
+ENTRY_CHARS = 64
+"""An entry of a list or an object is reckoned to be so long, where there are too many of them."""
+
+LEAST_ENTRIES = 32
+"""Lists of what Penstock itself says keep so many at least."""
+
+MAX_DEPTH = 20
+"""Levels of a value that does not fit. People nest no deeper."""
+
+FREE = "input"
+"""The field that may have anything in it: what a tool is given."""
+
+MARK = "\n… [the rest of this output is not kept]"
+
+
+class Shortener:
+    """The events of one run, with outputs of tools that are not too long."""
+
+    def __init__(self, limit: int = MAX_OUTPUT_CHARS) -> None:
+        self._limit = limit
+        self._lengths: dict[int, int] = {}  # of the output blocks that are open
+
+    def take(self, events: Iterable[ev.Event]) -> list[ev.Event]:
+        """The same events, or shorter ones in their place."""
+        return list(self._taken(events))
+
+    def _taken(self, events: Iterable[ev.Event]) -> Iterator[ev.Event]:
+        for event in events:
+            if isinstance(event, ev.ToolReturned):
+                yield event if len(event.text) <= self._limit else replace(event, text=self._middle_out(event.text))
+            elif isinstance(event, ev.Delta) and event.kind == "tool_output":
+                yield from self._grown(event)
+            elif isinstance(event, ev.BlockEnded | ev.BlockRevised) and event.kind == "tool_output":
+                yield self._whole(event)
+            else:
+                yield event
+
+    def _grown(self, event: ev.Delta) -> Iterator[ev.Event]:
+        before = self._lengths.get(event.block, 0)
+        self._lengths[event.block] = before + len(event.text)
+        if before + len(event.text) <= self._limit:
+            yield event
+        elif before <= self._limit:
+            yield replace(event, text=event.text[: self._limit - before] + MARK)
+
+    def _whole(self, event: ev.BlockEnded | ev.BlockRevised) -> ev.Event:
+        if isinstance(event, ev.BlockEnded):
+            self._lengths.pop(event.block, None)
+        else:
+            self._lengths[event.block] = len(event.text)
+        if len(event.text) <= self._limit:
+            return event
+        return replace(event, text=event.text[: self._limit] + MARK)
+
+    def _middle_out(self, text: str) -> str:
+        """The beginning and the end: errors stand at the end."""
+        tail = self._limit // 4
+        head = self._limit - tail
+        return f"{text[:head]}\n… [{len(text) - self._limit:,} characters are not kept] …\n{text[-tail:]}"
+
+
+def fitted(items: Iterable[Any], limit: int) -> list[bytes]:
+    """Each as a row of at most `limit` bytes: texts of those that are larger are cut, lists as well, and say so."""
+    items = list(items)
+    try:
+        rows = encode(items)
+    except UnicodeEncodeError:
+        rows = [_clean(item) for item in items]
+    return [row if len(row) <= limit else _shrunk(row, limit) for row in rows]
+
+
+def _shrunk(row: bytes, limit: int) -> bytes:
+    whole = msgspec.json.decode(row)
+    budget = limit // 8  # a character may take six bytes
+    while len(row) > limit and budget >= LEAST_CHARS:
+        row = msgspec.json.encode({name: _cut(value, budget, name == FREE) for name, value in whole.items()})
+        budget //= 2
+    return row
+
+
+def _cut(value: Any, budget: int, free: bool, depth: int = 0) -> Any:
+    """A value with shorter texts, and, where it is `free`, fewer entries and levels; else its fields are all needed."""
+    if isinstance(value, str) and len(value) > budget:
+        return f"{value[:budget]}… [{len(value) - budget:,} characters are not kept]"
+    if not isinstance(value, list | dict):
+        return value
+    if free and depth > MAX_DEPTH:
+        return "… [not kept]"
+    if isinstance(value, list):
+        entries = max(1 if free else LEAST_ENTRIES, budget // ENTRY_CHARS)
+        return [_cut(entry, budget, free, depth + 1) for entry in value[:entries]]
+    pairs = [*value.items()]
+    if free:
+        pairs = pairs[: max(1, budget // ENTRY_CHARS)]
+    return {_cut(name, budget, free): _cut(entry, budget, free, depth + 1) for name, entry in pairs}
+
+
+def _clean(item: Any) -> bytes:
+    """A row of something with half a character in it, which no encoding has."""
+    return msgspec.json.encode(_whole_characters(msgspec.to_builtins(item)))
+
+
+def _whole_characters(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_whole_characters(entry) for entry in value]
+    if isinstance(value, dict):
+        return {_whole_characters(name): _whole_characters(entry) for name, entry in value.items()}
+    return value

@@ -1,0 +1,108 @@
+"""What callers may say of a chat: each value as it is kept, or a refusal."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from penstock.adapter import Allow, Request, checked
+from penstock.chat.errors import TooLarge, Wrong
+from penstock.errors import UsageError
+
+MADE_TITLE_CHARS = 60
+"""The title of a chat that nobody gave one is the first line of its first prompt, no longer than this."""
+
+MAX_TITLE_CHARS = 200
+"""A title is a line."""
+
+MAX_KEY_CHARS = 200
+"""A longer key of a prompt is none that somebody made for it."""
+
+
+def text_of(text: str, limit: int) -> str:
+    """What is said to an agent, at most `limit` bytes.
+
+    Raises:
+        Wrong, TooLarge: it cannot be.
+    """
+    size = len(whole(text, "the message"))
+    if size > limit:
+        way_out = "put the text into a file and name the file"
+        raise TooLarge(f"the message has {size:,} bytes", expected=f"at most {limit:,} bytes", way_out=way_out)
+    if not text.strip() or "\0" in text:
+        raise Wrong("the message is empty, or has a NUL", expected="something to say to the agent")
+    return text
+
+
+def key_of(key: str | None) -> str | None:
+    """What makes a prompt that comes twice one.
+
+    Raises:
+        Wrong: it cannot be.
+    """
+    if key is not None and not (0 < len(key) <= MAX_KEY_CHARS and key.isascii() and key.isprintable()):
+        raise Wrong("this is no key for a prompt", expected=f"1 to {MAX_KEY_CHARS} characters of ASCII")
+    return key
+
+
+def title_of(title: Any) -> str | None:
+    """A title in one line; None where there is none.
+
+    Raises:
+        Wrong, TooLarge: it cannot be.
+    """
+    if title is None:
+        return None
+    if not isinstance(title, str):
+        raise Wrong("a title is text")
+    whole(title, "the title")
+    words = " ".join(title.split())
+    if len(words) > MAX_TITLE_CHARS:
+        raise TooLarge(f"the title has {len(words):,} characters", expected=f"at most {MAX_TITLE_CHARS}")
+    return words or None
+
+
+def made_title(prompt: str) -> str:
+    """A title from the first line of a prompt."""
+    line = " ".join(prompt.strip().splitlines()[0].split())
+    return line if len(line) <= MADE_TITLE_CHARS else line[: MADE_TITLE_CHARS - 1].rstrip() + "…"
+
+
+def allow_of(allow: Any) -> Allow:
+    """What the agent may do unasked.
+
+    Raises:
+        Wrong: it cannot be.
+    """
+    if allow not in get_args(Allow):
+        raise Wrong(f"allow cannot be {str(allow)[:40]!r}", expected="one of " + ", ".join(get_args(Allow)))
+    found: Allow = allow
+    return found
+
+
+def model_of(model: Any) -> str | None:
+    """A model's name that no agent takes for something else; None for the agent's own choice.
+
+    Raises:
+        Wrong: it cannot be.
+    """
+    if model is None:
+        return None
+    if not isinstance(model, str):
+        raise Wrong("a model is named by text")
+    whole(model, "the model's name")
+    try:
+        return checked(Request(prompt="…", model=model)).model
+    except UsageError as error:
+        raise Wrong(error.what, expected=error.expected) from error
+
+
+def whole(text: str, name: str) -> bytes:
+    """The text as UTF-8.
+
+    Raises:
+        Wrong: it has half a character, which no encoding has.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise Wrong(f"{name} has half a character", expected="whole ones, as UTF-8 has") from error

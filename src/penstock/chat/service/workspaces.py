@@ -1,0 +1,120 @@
+"""Where agents may work: directories below the roots, each trusted once by somebody."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from penstock.chat.errors import OutsideRoots, Untrusted, Wrong
+from penstock.chat.service.index import Directory, Index
+from penstock.errors import UsageError
+
+MAX_PATH_CHARS = 4096
+"""What Linux takes as a path."""
+
+MAX_RECENT = 10
+"""So many directories are named as used of late."""
+
+
+class Workspace(msgspec.Struct, frozen=True):
+    """A directory, and whether it is trusted."""
+
+    path: str
+    trusted: bool
+
+
+class Workspaces:
+    """The directories that agents may work in.
+
+    Raises:
+        UsageError: there are no roots, or one of them is no directory.
+    """
+
+    def __init__(self, roots: Iterable[Path], index: Index, now: Callable[[], int]) -> None:
+        self.roots = list(dict.fromkeys(_root(path) for path in roots))
+        if not self.roots:
+            raise UsageError("there is no root", expected="a directory below which agents may work")
+        self._index = index
+        self._now = now
+
+    def find(self, path: str | os.PathLike[str] | None) -> Path:
+        """The real directory of this name, wherever links lead; None: the first root.
+
+        Raises:
+            Wrong: it is no absolute path, or no directory.
+            OutsideRoots: it is not below a root. Whether it is there is not told.
+        """
+        if path is None:
+            return self.roots[0]
+        text = os.fspath(path)
+        if not os.path.isabs(text) or len(text) > MAX_PATH_CHARS or "\0" in text:
+            raise Wrong("the directory cannot be named so", expected="an absolute path")
+        try:
+            real = Path(text).resolve()
+            is_inside = self._is_inside(real)
+            is_directory = is_inside and real.is_dir()
+        except (OSError, ValueError, RuntimeError) as error:  # a loop of links, half a character
+            raise Wrong("the directory cannot be looked at", expected="an absolute path") from error
+        if not is_inside:
+            raise OutsideRoots(
+                f"{text!r} is not below a root of this Penstock",
+                expected="a directory below " + " or ".join(map(str, self.roots)),
+                way_out="start penstock serve with another --root",
+            )
+        if not is_directory:
+            raise Wrong(f"there is no directory {text!r}")
+        return real
+
+    def is_trusted(self, path: Path) -> bool:
+        """Whether somebody trusts this real directory. Trust is not passed on to what lies in it."""
+        return str(path) in self._index.trusted
+
+    def require(self, path: str | os.PathLike[str] | None) -> Path:
+        """`find`, for a directory that an agent is to work in.
+
+        Raises:
+            Wrong, OutsideRoots: as `find`.
+            Untrusted: nobody trusts it yet.
+        """
+        real = self.find(path)
+        if not self.is_trusted(real):
+            raise Untrusted(str(real))
+        return real
+
+    async def trust(self, path: str | os.PathLike[str]) -> Workspace:
+        """Trust this directory from now on.
+
+        Raises:
+            Wrong, OutsideRoots: as `find`.
+            LogFailed: it cannot be kept.
+        """
+        real = self.find(path)
+        if not self.is_trusted(real):
+            await self._index.put(Directory(str(real), self._now()))
+        return Workspace(str(real), True)
+
+    def listed(self, used: Sequence[str]) -> tuple[list[Workspace], list[Workspace]]:
+        """The roots, and other directories of late: those that chats `used`, newest first, then those trusted."""
+        roots = [str(root) for root in self.roots]
+        newest = sorted(self._index.trusted, key=self._index.trusted.__getitem__, reverse=True)
+        recent = [path for path in dict.fromkeys([*used, *newest]) if path not in roots and self._is_inside(path)]
+        return self._seen(roots), self._seen(recent[:MAX_RECENT])
+
+    def _is_inside(self, path: str | Path) -> bool:
+        return any(Path(path).is_relative_to(root) for root in self.roots)
+
+    def _seen(self, paths: Iterable[str]) -> list[Workspace]:
+        return [Workspace(path, path in self._index.trusted) for path in paths]
+
+
+def _root(path: Path) -> Path:
+    try:
+        real = path.resolve()
+        if real.is_dir():
+            return real
+    except (OSError, ValueError, RuntimeError):
+        pass
+    raise UsageError(f"the root {str(path)!r} is no directory", expected="a directory below which agents may work")

@@ -1,0 +1,127 @@
+"""The gateway as an ASGI application: the addresses, behind the entrance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from penstock.chat.web import openapi, schemas
+from penstock.chat.web.errors import NotFound, WrongMethod
+from penstock.chat.web.handlers import Api
+from penstock.chat.web.middleware import NAMED, PRIVATE, Entrance
+from penstock.chat.web.routes import ADDRESSES, PAGES, Address
+from penstock.chat.web.static import INDEX, PageFiles
+
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""An id in a path. It has no dot and no slash, so it leads nowhere."""
+
+TURN = re.compile(r"[1-9][0-9]{0,8}")
+
+IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
+    "browser": (ID, str),
+    "chat": (ID, str),
+    "turn": (TURN, int),
+}
+
+
+def make_app(api: Api, files: PageFiles) -> Entrance:
+    """The application, for a server that passes on what comes from one network."""
+    api.openapi = openapi.document()
+    routes = [Route(path, _Place(api, path, methods)) for path, methods in _by_path().items()]
+    routes += [Route(path, _PageAt(files, path)) for path in PAGES]
+    router = Router(routes, redirect_slashes=False, default=_Files(files))
+    public = {(address.method, address.path) for address in ADDRESSES if address.public}
+    return Entrance(router, api.security, api.watches, public)
+
+
+def _by_path() -> dict[str, dict[str, Address]]:
+    found: dict[str, dict[str, Address]] = {}
+    for address in ADDRESSES:
+        found.setdefault(address.path, {})[address.method] = address
+    return found
+
+
+class _Place:
+    """All methods of one address."""
+
+    def __init__(self, api: Api, path: str, methods: dict[str, Address]) -> None:
+        self._api = api
+        self._path = path
+        self._methods = methods
+        self._allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[NAMED] = self._path
+        request = Request(scope, receive)
+        address = self._methods.get("GET" if request.method == "HEAD" else request.method)
+        if address is None:
+            raise WrongMethod(self._allowed)
+        arguments = _ids(scope)
+        if address.body is not None:
+            arguments["body"] = await schemas.read(request, address.body)
+            self._api.security.check_still(scope)
+        does: Callable[..., Awaitable[ASGIApp]] = getattr(self._api, address.does)
+        answer = await does(request, **arguments)
+        await answer(scope, receive, send)
+
+
+class _PageAt:
+    """The page, at an address that it has on the screen."""
+
+    def __init__(self, files: PageFiles, path: str) -> None:
+        self._files = files
+        self._path = path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[NAMED] = self._path
+        _ids(scope)
+        await _serve(self._files, f"/{INDEX}", scope, receive, send)
+
+
+class _Files:
+    """The page's files, and what is nowhere."""
+
+    def __init__(self, files: PageFiles) -> None:
+        self._files = files
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        if self._is_lost(request):
+            # Somebody typed it: the page says so, and has a way back.
+            answer = self._files.answer(request, f"/{INDEX}")
+            assert answer is not None
+            answer.status_code = 404
+            await answer(scope, receive, send)
+        else:
+            await _serve(self._files, scope["path"], scope, receive, send)
+
+    def _is_lost(self, request: Request) -> bool:
+        is_page = "text/html" in request.headers.get("accept", "") and not PRIVATE.match(request.url.path)
+        return is_page and request.method == "GET" and request.url.path not in self._files.files
+
+
+async def _serve(files: PageFiles, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+    request = Request(scope, receive)
+    answer = files.answer(request, name)
+    if answer is None:
+        raise NotFound
+    scope.setdefault(NAMED, "file")
+    if request.method not in ("GET", "HEAD"):
+        raise WrongMethod("GET, HEAD")
+    await answer(scope, receive, send)
+
+
+def _ids(scope: Scope) -> dict[str, Any]:
+    """The ids of the path. One that cannot be one is of nothing that there is."""
+    found = {}
+    for name, text in scope.get("path_params", {}).items():
+        pattern, kind = IDS[name]
+        if not pattern.fullmatch(text):
+            raise NotFound
+        found[name] = kind(text)
+    return found

@@ -1,0 +1,223 @@
+"""Who is known: the token, one-time codes for browsers, and the browsers that signed in with one of them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.chat.web.browsers import Browser, Browsers
+from penstock.chat.web.errors import TooManyRequests, UnknownPerson
+from penstock.errors import UsageError
+
+TOKEN_VARIABLE = "PENSTOCK_TOKEN"
+TOKEN_BYTES = 32
+MIN_TOKEN_CHARS = 32
+"""A token that somebody chose: shorter ones can be guessed."""
+MAX_TOKEN_BYTES = 4096
+"""A larger file is no token."""
+
+CODE_BYTES = 16
+CODE_SECONDS = 15 * 60
+"""How long a link lets somebody in: as long as it takes to walk over to another device."""
+MAX_CODES = 20
+"""Links that wait to be opened; the oldest go."""
+
+FAILURES = 10
+FAILURE_SECONDS = 60.0
+"""So many different codes and tokens may be wrong in that time, of one address, before it is answered that they are too
+many. It says so and does no more: a right one is always taken, and none can be guessed, at whatever pace."""
+MAX_PEERS = 1000
+"""Addresses whose failures are counted; those that failed longest ago go."""
+
+
+def make_token(path: Path) -> str:
+    """The token in this file of Penstock's own, which is made where there is none.
+
+    Raises:
+        UsageError: others can read it, or it is none.
+    """
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return read_token(path, private=True)
+    except OSError as error:
+        raise UsageError(f"the token cannot be written to {path}: {error.strerror}") from error
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    with open(fd, "w", encoding="ascii") as file:
+        file.write(token + "\n")
+        file.flush()
+        os.fsync(fd)
+    return token
+
+
+def read_token(path: Path, *, private: bool = False) -> str:
+    """The token in a file. `private`: nobody else may be able to read it; else all but strangers.
+
+    Raises:
+        UsageError: it cannot be read, others can read it, or it is none.
+    """
+    try:
+        with open(path, "rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            raw = file.read(MAX_TOKEN_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"the token in {path} cannot be read: {error.strerror}") from error
+    if mode & (0o077 if private else 0o007):
+        raise UsageError(
+            f"others can read the token in {path}",
+            expected="a file of mode 0600",
+            way_out="delete it, and a new one is made" if private else f"chmod 600 {path}",
+        )
+    return check_token(raw[: MAX_TOKEN_BYTES + 1].decode("utf-8", "replace").strip(), str(path))
+
+
+def check_token(token: str, where: str) -> str:
+    """The token, if it can be one.
+
+    Raises:
+        UsageError: it is too short, or cannot stand in a header.
+    """
+    if not MIN_TOKEN_CHARS <= len(token) <= MAX_TOKEN_BYTES or not token.isascii() or not token.isprintable():
+        raise UsageError(
+            f"the token of {where} cannot be used",
+            expected=f"at least {MIN_TOKEN_CHARS} characters of plain ASCII",
+            way_out='python3 -c "import secrets; print(secrets.token_urlsafe())" makes one',
+        )
+    return token
+
+
+class Code(NamedTuple):
+    """A one-time code."""
+
+    until: float
+    by: Browser | None
+    """The browser that made the link: when it is signed out, the link leads nowhere."""
+
+
+class Failures:
+    """Counts what was wrong, for each address."""
+
+    def __init__(self) -> None:
+        self._peers: dict[str, dict[bytes, float]] = {}
+
+    def add(self, peer: str, guess: bytes, now: float) -> float:
+        """Count one: how many seconds to wait before the next, 0 where it was not too often.
+
+        What was wrong before is wrong again, and no further guess.
+        """
+        failed = {one: at for one, at in self._peers.pop(peer, {}).items() if now - at < FAILURE_SECONDS}
+        wait = 0.0
+        if guess not in failed and len(failed) == FAILURES:
+            wait = min(failed.values()) + FAILURE_SECONDS - now
+        else:
+            failed.setdefault(guess, now)
+        self._peers[peer] = failed
+        if len(self._peers) > MAX_PEERS:
+            del self._peers[next(iter(self._peers))]
+        return wait
+
+
+class Logins:
+    """Knows the token, gives out codes, and signs browsers in."""
+
+    def __init__(
+        self,
+        token: str,
+        cookie: str,
+        *,
+        browsers: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`cookie`: its name. `browsers`: the file of those that are signed in.
+
+        `clock` counts seconds; `now` gives those since 1970.
+
+        Raises:
+            UsageError: the file cannot be used.
+        """
+        self.cookie = cookie
+        self.browsers = Browsers(browsers, token, now)
+        self._token = token.encode()
+        self._codes: dict[bytes, Code] = {}
+        self._failures = Failures()
+        self._clock = clock
+
+    # --- the token ---
+
+    def is_token(self, token: str) -> bool:
+        """Whether it is the token; how long that takes says nothing of it."""
+        return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
+
+    # --- one-time codes ---
+
+    def new_code(self, by: Browser | None = None) -> str:
+        """A code that lets one browser in, once, for a while; `by`: the browser that asks for it."""
+        code = secrets.token_urlsafe(CODE_BYTES)
+        self._codes[_hashed(code)] = Code(self._clock() + CODE_SECONDS, by)
+        while len(self._codes) > MAX_CODES:
+            del self._codes[next(iter(self._codes))]
+        return code
+
+    # --- signing in ---
+
+    async def log_in(
+        self,
+        *,
+        code: str | None = None,
+        token: str | None = None,
+        peer: str = "",
+        name: str = "A browser",
+        secure: bool = False,
+        cookie: str | None = None,
+    ) -> str:
+        """The cookie for who has this code, or the token: `cookie` where that browser is signed in already.
+
+        A right one is taken whatever was wrong before it. `peer` is the address that the request came from.
+
+        Raises:
+            UnknownPerson: it is wrong.
+            TooManyRequests: it is, as were too many of this address.
+            NotKept: the browser cannot be kept; the code is as good as before.
+        """
+        found = None
+        if token is not None:
+            is_right = self.is_token(token)
+        else:
+            # By its hash: a look-up among hashes tells nothing of a code.
+            found = self._codes.pop(_hashed(code), None)
+            is_right = found is not None and found.until > self._clock()
+        made = None
+        if is_right:
+            try:
+                made = cookie or await self.browsers.sign_in(name, secure=secure, by=found and found.by)
+            except BaseException:
+                if found is not None:
+                    self._codes[_hashed(code)] = found
+                raise
+        if made is None:
+            raise self._failure(peer, code, token)
+        return made
+
+    def _failure(self, peer: str, code: str | None, token: str | None) -> UnknownPerson | TooManyRequests:
+        wait = self._failures.add(peer, _hashed(token if code is None else code), self._clock())
+        if wait > 0:
+            return TooManyRequests("too many logins from this address failed, and this one did too", wait)
+        if code is None:
+            return UnknownPerson("the token is wrong", expected="the one in the file that penstock serve names")
+        return UnknownPerson(
+            "this link has been used already, or is too old",
+            expected=f"a link that is not older than {CODE_SECONDS // 60} minutes, once",
+            way_out="enter the token, or make a new link where you are logged in",
+        )
+
+
+def _hashed(secret: str | None) -> bytes:
+    return hashlib.sha256((secret or "").encode("utf-8", "surrogateescape")).digest()

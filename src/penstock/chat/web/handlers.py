@@ -1,0 +1,266 @@
+"""Each answer of the gateway, made of the runtime. `addresses` says which of these is asked for where."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, get_args
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from penstock import events as ev
+from penstock._version import __version__
+from penstock.adapter import Allow
+from penstock.chat.errors import Wrong
+from penstock.chat.history.details import record
+from penstock.chat.service.service import Runtime
+from penstock.chat.web import metrics, schemas
+from penstock.chat.web.broadcast import Watches
+from penstock.chat.web.browsers import Browser, name_of
+from penstock.chat.web.errors import NO_STORE, NoSuchBrowser
+from penstock.chat.web.security import BROWSER, Security, is_https, peer_of
+from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream
+
+PAGE_TURNS, MAX_PAGE_TURNS = 50, 200
+"""Turns of one page, where nothing else is said, and at most."""
+
+NUMBER = re.compile(r"[0-9]{1,18}")
+"""The number of a row or a turn: what is longer was never given."""
+
+KEY = re.compile(r"[!-~]{1,200}")
+"""An idempotency key: as every HTTP library can send it."""
+
+NDJSON = "application/x-ndjson"
+
+
+class Api:
+    """The answers. Each method takes a request whose person is known, the ids of its path, and its body."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        watches: Watches,
+        security: Security,
+        *,
+        ping: float = PING_SECONDS,
+        patience: float = SEND_SECONDS,
+    ) -> None:
+        """`ping` and `patience` are of streams, in seconds."""
+        self.runtime = runtime
+        self.watches = watches
+        self.security = security
+        self.openapi = b"{}"
+        self._ping = ping
+        self._patience = patience
+
+    # --- the server ---
+
+    async def health(self, request: Request) -> Response:
+        """Whether it can be asked."""
+        ending = self.watches.ending
+        return _json(schemas.Health("ending" if ending else "ok"), 503 if ending else 200)
+
+    async def about(self, request: Request) -> Response:
+        """What it is. The browser keeps its cookie for as long from now on as a new one."""
+        limits = self.runtime.limits
+        default = await asyncio.to_thread(self.runtime.agents.default)
+        answer = _json(schemas.About(__version__, default, [*get_args(Allow)], limits.max_prompt_bytes))
+        browser = _browser(request)
+        if browser is not None and (cookie := self.security.cookie_of(request)):
+            answer.headers["Set-Cookie"] = self.security.set_cookie(cookie, secure=browser.secure)
+        return answer
+
+    async def document(self, request: Request) -> Response:
+        """The OpenAPI document."""
+        return Response(self.openapi, media_type="application/json", headers={"Cache-Control": "no-cache"})
+
+    async def metrics(self, request: Request) -> Response:
+        """What Prometheus asks for."""
+        text = metrics.text(self.watches.metrics, self.runtime)
+        return Response(text, headers={**NO_STORE, "Content-Type": metrics.CONTENT_TYPE})
+
+    # --- logins ---
+
+    async def log_in(self, request: Request, body: schemas.Login) -> Response:
+        """A cookie."""
+        if (body.code is None) == (body.token is None):
+            raise Wrong("it takes a code, or a token", expected='{"code"} or {"token"}')
+        secure = is_https(request)
+        cookie = await self.security.logins.log_in(
+            code=body.code,
+            token=body.token,
+            peer=peer_of(request),
+            name=name_of(request.headers.get("user-agent", "")),
+            secure=secure,
+            cookie=self.security.cookie_of(request),
+        )
+        return self._with_cookie(cookie, secure=secure)
+
+    async def log_out(self, request: Request, body: schemas.Logout) -> Response:
+        """No cookie, here or everywhere."""
+        browsers, browser = self.security.logins.browsers, _browser(request)
+        if body.everywhere:
+            await browsers.sign_out_all()
+        elif browser is not None:
+            await browsers.sign_out([browser])
+        return self._with_cookie("", secure=is_https(request))
+
+    async def browsers(self, request: Request) -> Response:
+        """Those that are signed in."""
+        own = _browser(request)
+        found = self.security.logins.browsers.listed()
+        return _json(
+            {"browsers": [schemas.BrowserView(it.id, it.name, it.created_at, it.used_at, it is own) for it in found]}
+        )
+
+    async def revoke(self, request: Request, browser: str) -> Response:
+        """One browser less."""
+        browsers = self.security.logins.browsers
+        found = next((it for it in browsers.listed() if it.id == browser), None)
+        if found is None:
+            raise NoSuchBrowser
+        await browsers.sign_out([found])
+        if found is _browser(request):
+            return self._with_cookie("", secure=is_https(request))
+        return Response(status_code=204, headers=NO_STORE)
+
+    def _with_cookie(self, value: str, *, secure: bool) -> Response:
+        cookie = self.security.set_cookie(value, secure=secure)
+        return Response(status_code=204, headers={**NO_STORE, "Set-Cookie": cookie})
+
+    async def link(self, request: Request, body: schemas.NoBody) -> Response:
+        """A one-time link, to the address where it was asked for."""
+        scheme = "https" if is_https(request) else "http"
+        place = f"{scheme}://{request.headers['host']}"
+        return _json(schemas.Link(f"{place}/#code={self.security.logins.new_code(_browser(request))}"))
+
+    # --- agents and directories ---
+
+    async def agents(self, request: Request) -> Response:
+        """All agents."""
+        return _json({"agents": await asyncio.to_thread(self.runtime.agents.listed)})
+
+    async def workspaces(self, request: Request) -> Response:
+        """Where agents may work."""
+        roots, recent = self.runtime.workspaces()
+        return _json(schemas.WorkspaceList(roots, recent))
+
+    async def trust(self, request: Request, body: schemas.Trust) -> Response:
+        """Trust a directory."""
+        return _json(await self.runtime.trust(body.path))
+
+    # --- chats ---
+
+    async def chats(self, request: Request) -> Response:
+        """All chats."""
+        return _json({"chats": self.runtime.chats()})
+
+    async def create(self, request: Request, body: schemas.NewChat) -> Response:
+        """A new chat."""
+        made = await self.runtime.create(
+            agent=body.agent, cwd=body.cwd, model=body.model, title=body.title, allow=body.allow
+        )
+        return _json(made, 201, {"Location": f"/api/chats/{made.id}"})
+
+    async def chat(self, request: Request, chat: str) -> Response:
+        """One chat."""
+        return _json(self.runtime.chat(chat))
+
+    async def change(self, request: Request, chat: str, body: schemas.Changes) -> Response:
+        """A chat, changed."""
+        return _json(await self.runtime.change(chat, **schemas.given(body)))
+
+    async def delete(self, request: Request, chat: str) -> Response:
+        """Nothing more of this chat."""
+        await self.runtime.delete(chat)
+        return Response(status_code=204, headers=NO_STORE)
+
+    # --- turns ---
+
+    async def prompt(self, request: Request, chat: str, body: schemas.Prompt) -> Response:
+        """The turn of a prompt."""
+        key = request.headers.get("idempotency-key")
+        if key is not None and not KEY.fullmatch(key):
+            raise Wrong("the Idempotency-Key cannot be this", expected="1 to 200 visible characters of ASCII")
+        turn, is_new = await self.runtime.prompt(chat, body.text, key=key)
+        return _json(schemas.TurnNumber(turn), 202 if is_new else 200)
+
+    async def turns(self, request: Request, chat: str) -> Response:
+        """Turns, oldest first."""
+        before = _number(request, "before", None, 1, 2**53)
+        limit = _number(request, "limit", PAGE_TURNS, 1, MAX_PAGE_TURNS)
+        assert limit is not None
+        found, earlier = await self.runtime.turns(chat, before=before, limit=limit)
+        return _json(schemas.TurnPage(found, earlier))
+
+    async def record(self, request: Request, chat: str, turn: int) -> Response:
+        """All that the agent did in a turn, for a person or as events."""
+        form = request.query_params.get("format", "json")
+        if form not in ("json", "ndjson"):
+            raise Wrong("the record has no such format", expected="format=json or format=ndjson")
+        view, rows = await self.runtime.turn(chat, turn)
+        if form == "json":
+            made = await asyncio.to_thread(lambda: msgspec.json.encode(record(view, rows)))
+            return Response(made, headers=NO_STORE, media_type="application/json")
+        events = [row.what for row in rows if isinstance(row.what, ev.Base)]
+        lines = await asyncio.to_thread(lambda: ev.encode(events))
+        return Response(lines, headers={**NO_STORE, "Content-Type": NDJSON})
+
+    async def stop(self, request: Request, chat: str, body: schemas.Stop) -> Response:
+        """The turns that are stopped."""
+        return _json(schemas.TurnNumbers(await self.runtime.stop(chat, body.turn)), 202)
+
+    async def answer(self, request: Request, chat: str, body: schemas.Answer) -> Response:
+        """The turn that goes on."""
+        return _json(schemas.TurnNumber(await self.runtime.answer(chat, body.id, body.answer)), 202)
+
+    async def events(self, request: Request, chat: str) -> ASGIApp:
+        """The stream."""
+        self.runtime.chat(chat)
+        if request.method == "HEAD":
+            return _Heads()
+        last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
+        after = int(last) if NUMBER.fullmatch(last) else None  # what was never given leads to a snapshot
+        deltas = request.query_params.get("delta") == "1"
+        return EventStream(
+            self.watches,
+            chat,
+            after=after,
+            deltas=deltas,
+            ping=self._ping,
+            patience=self._patience,
+            watched=partial(self.security.logins.browsers.watched, _browser(request)),
+        )
+
+
+def _browser(request: Request) -> Browser | None:
+    """The browser that asks, where one does."""
+    found: Browser | None = request.scope.get(BROWSER)
+    return found
+
+
+class _Heads(Response):
+    """The head of a stream, for who asks for no more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.raw_headers = [*HEADERS]
+
+
+def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    body = msgspec.json.encode(value)
+    return Response(body, status, {**NO_STORE, **(headers or {})}, media_type="application/json")
+
+
+def _number(request: Request, name: str, default: int | None, least: int, most: int) -> int | None:
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    if not NUMBER.fullmatch(given) or not least <= int(given) <= most:
+        raise Wrong(f"{name} cannot be this", expected=f"a whole number from {least} to {most}")
+    return int(given)

@@ -1,0 +1,107 @@
+"""What every request passes, and every answer: who may ask, an error as an answer, the headers, a line in the log."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.chat.errors import Ending
+from penstock.chat.web import security
+from penstock.chat.web.broadcast import Watches
+from penstock.chat.web.errors import answer
+from penstock.chat.web.security import Security
+from penstock.errors import PenstockError
+
+PRIVATE = re.compile(r"/(api|metrics)(/|$)")
+"""Everything else is the page, which says nothing of anybody."""
+
+METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "PUT")
+"""Those that a line of the log names. A client may send any word for one."""
+
+NAMED = "penstock.address"
+"""Where in a scope the template of its path is, once it is known."""
+
+_log = logging.getLogger("penstock.gateway")
+
+
+class Entrance:
+    """The outermost application."""
+
+    def __init__(
+        self, inside: ASGIApp, security: Security, watches: Watches, public: Collection[tuple[str, str]]
+    ) -> None:
+        """`public`: the methods and paths of the private part that anybody may ask for."""
+        self.watches = watches
+        self._inside = inside
+        self._security = security
+        self._public = public
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, whatever it is."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"a scope of the type {scope['type']!r}: the server is configured wrongly")
+        sent = _Sent(send)
+        try:
+            try:
+                await self._enter(scope, receive, sent)
+            except Exception as error:
+                if sent.status:
+                    raise
+                if not isinstance(error, PenstockError):
+                    _log.exception("a bug: %s failed", _named(scope))
+                await answer(error)(scope, receive, sent)
+        finally:
+            self._note(scope, sent.status)
+
+    async def _enter(self, scope: Scope, receive: Receive, sent: _Sent) -> None:
+        request = Request(scope, receive)
+        self._security.check_headers(request)
+        host = self._security.check_host(request)
+        if PRIVATE.match(scope["path"]):
+            foreign = self._security.check_origin(request, host)
+            if foreign is not None:
+                sent.headers.update(security.cors(foreign))
+                if request.method == "OPTIONS":
+                    await Response(status_code=204, headers=security.preflight(foreign))(scope, receive, sent)
+                    return
+            if (request.method, scope["path"]) not in self._public:
+                scope[security.BROWSER] = self._security.check_person(request, foreign)
+            if self.watches.ending:
+                raise Ending
+        await self._inside(scope, receive, sent)
+
+    def _note(self, scope: Scope, status: int) -> None:
+        """Count it, and log it by the template of its path: no id, no query, nothing that somebody wrote."""
+        method, path = _named(scope).split(" ", 1)
+        requests = self.watches.metrics.requests
+        requests[("method", method), ("path", path), ("status", str(status))] += 1
+        _log.info("%s %s %d", method, path, status)
+
+
+class _Sent:
+    """Sends, with the headers that every answer has."""
+
+    def __init__(self, send: Send) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self._send = send
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(raw=[*message.get("headers", []), *security.HEADERS])
+            headers.update(self.headers)
+            message = {**message, "headers": headers.raw}
+        await self._send(message)
+
+
+def _named(scope: Scope) -> str:
+    """The method, and the template of the path."""
+    method = scope["method"] if scope["method"] in METHODS else "OTHER"
+    return f"{method} {scope.get(NAMED, 'nothing')}"

@@ -1,0 +1,114 @@
+"""The gateway's addresses for machines: an OpenAPI 3.1 document, made of the table and of the structs themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, get_args
+
+import msgspec
+
+from penstock._version import __version__
+from penstock.chat.history.frames import Frame
+from penstock.chat.web.errors import Failure
+from penstock.chat.web.routes import ADDRESSES, Address
+
+INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
+
+PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "browser": ("The id of the browser", TEXT),
+    "chat": ("The id of the chat", TEXT),
+    "turn": ("The number of the turn", {**INTEGER, "minimum": 1}),
+    "before": ("Only turns before this one; by default the last", {**INTEGER, "minimum": 1}),
+    "limit": ("At most so many", {**INTEGER, "minimum": 1, "maximum": 200, "default": 50}),
+    "format": ("ndjson: the events, one a line", {**TEXT, "enum": ["json", "ndjson"], "default": "json"}),
+    "after": ("The number of the last frame that was seen; Last-Event-ID is over it", TEXT),
+    "delta": ("1: `assistant` frames have `delta` and `offset`", {**TEXT, "enum": ["0", "1"], "default": "0"}),
+    "Last-Event-ID": ("The number of the last frame that was seen", TEXT),
+    "Idempotency-Key": ("A prompt that comes again with it is the same turn", {**TEXT, "pattern": "^[!-~]{1,200}$"}),
+}
+
+ALWAYS = (401, 403, 421, 431, 500, 503)
+"""Statuses of refusals that every address has; those of an address with a body have more."""
+WITH_BODY = (400, 408, 413, 415)
+
+
+def document() -> bytes:
+    """The document, as JSON."""
+    types = {str(kind): kind for address in ADDRESSES for kind in (Failure, address.body, *_kinds(address))}
+    types.pop("None")
+    schemas, components = msgspec.json.schema_components(types.values(), ref_template="#/components/schemas/{name}")
+    by_type = dict(zip(types, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for address in ADDRESSES:
+        paths.setdefault(address.path, {})[address.method.lower()] = _operation(address, by_type)
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "Penstock", "version": __version__, "summary": "Chats with coding agents"},
+            "paths": paths,
+            "security": [{"token": []}, {"cookie": []}],
+            "components": {
+                "schemas": components,
+                "securitySchemes": {
+                    "token": {"type": "http", "scheme": "bearer"},
+                    "cookie": {"type": "apiKey", "in": "cookie", "name": "penstock_PORT"},
+                },
+            },
+        }
+    )
+
+
+def _operation(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
+    names = [(name, "path") for name in re.findall(r"{(\w+)}", address.path)]
+    names += [(name, "query") for name in address.query] + [(name, "header") for name in address.headers]
+    made: dict[str, Any] = {
+        "operationId": address.does,
+        "summary": address.summary,
+        "parameters": [_parameter(name, place) for name, place in names],
+        "responses": _responses(address, schemas),
+    }
+    if address.public:
+        made["security"] = []
+    if address.body is not None:
+        made["requestBody"] = {"required": True, "content": _content("application/json", schemas[str(address.body)])}
+    return {key: value for key, value in made.items() if value != [] or key == "security"}
+
+
+def _parameter(name: str, place: str) -> dict[str, Any]:
+    told, schema = PARAMETERS[name]
+    return {"name": name, "in": place, "required": place == "path", "description": told, "schema": schema}
+
+
+def _responses(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": HTTPStatus(address.status).phrase}
+    if address.answers is not None:
+        answer["content"] = _content(address.media, _schema(address, schemas))
+    told = {str(address.status): answer}
+    if address.does == "prompt":
+        told["200"] = {**answer, "description": "The turn that was asked for with this key before"}
+    failure = {"content": _content("application/json", schemas[str(Failure)])}
+    for status in sorted({*ALWAYS, *(WITH_BODY if address.body else ()), *address.refuses}):
+        told[str(status)] = {"description": HTTPStatus(status).phrase, **failure}
+    return told
+
+
+def _kinds(address: Address) -> Sequence[Any]:
+    """The types of the answer that have schemas: one, or each kind of frame."""
+    answers = address.answers
+    return get_args(answers) if answers is Frame else [*answers.values()] if isinstance(answers, dict) else [answers]
+
+
+def _schema(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
+    found: list[dict[str, Any]] = [schemas[str(kind)] for kind in _kinds(address)]
+    if len(found) > 1:
+        return {"anyOf": found, "description": "What stands in `data` of an event"}
+    if not isinstance(address.answers, dict):
+        return found[0]
+    [name] = address.answers
+    return {"type": "object", "required": [name], "properties": {name: found[0]}}
+
+
+def _content(media: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {media: {"schema": schema}}

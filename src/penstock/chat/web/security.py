@@ -1,0 +1,236 @@
+"""What a request must be before anything else is looked at: its host, its origin, its person.
+
+And what every answer says to a browser. `docs/security.md` says why.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection, Iterable
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from penstock.chat.web.auth import Logins
+from penstock.chat.web.browsers import COOKIE_DAYS, DAY, Browser
+from penstock.chat.web.errors import HeadersTooLarge, Refused, UnknownPerson, WrongHost
+from penstock.errors import UsageError
+
+BROWSER = "penstock.browser"
+"""Where in a scope the browser is that asks; None where a program asks, which has the token."""
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+"""The hosts that are always allowed."""
+
+HOST = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9_-][a-z0-9._-]{0,252})(:[0-9]{1,5})?")
+ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]{2,45}\]|[a-z0-9_-][a-z0-9._-]{0,252})(:[0-9]{1,5})?")
+
+MAX_HEADER_BYTES = 32 * 1024
+MAX_HEADERS = 100
+"""Of one request: browsers send about 1 KB, and other programs on this machine may have left it some cookies."""
+
+READING = ("GET", "HEAD")
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types dompurify"
+)
+
+HEADERS = (
+    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+)
+"""Of every answer. The last is for browsers that do not know `frame-ancestors`."""
+
+CORS_METHODS = "GET, HEAD, POST, PATCH, DELETE"
+CORS_HEADERS = "authorization, content-type, idempotency-key, last-event-id"
+PREFLIGHT_SECONDS = "600"
+
+
+class Security:
+    """The rules of one server."""
+
+    def __init__(self, logins: Logins, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
+        """`hosts`: allowed besides the loopback, with a port or for any; `origins`: other pages that may ask.
+
+        Raises:
+            UsageError: one of them cannot be a host or an origin.
+        """
+        self.logins = logins
+        self.hosts: Collection[str] = {*LOOPBACK, *(check_host(host) for host in hosts)}
+        self.origins: Collection[str] = {check_origin(origin) for origin in origins}
+
+    # --- where a request goes, and where it comes from ---
+
+    def check_headers(self, request: Request) -> None:
+        """The headers are those of a request that somebody means.
+
+        Raises:
+            HeadersTooLarge: they are too many, or too large.
+        """
+        headers = request.headers.raw
+        if len(headers) > MAX_HEADERS or sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
+            raise HeadersTooLarge(MAX_HEADER_BYTES)
+
+    def check_host(self, request: Request) -> str:
+        """The host that the request names.
+
+        Raises:
+            WrongHost: none, more than one, or one that is not allowed.
+        """
+        named = request.headers.getlist("host")
+        found = HOST.fullmatch(named[0].lower()) if len(named) == 1 else None
+        if found is None or not {found[0], found[1]} & set(self.hosts):
+            raise WrongHost
+        return found[0]
+
+    def check_origin(self, request: Request, host: str) -> str | None:
+        """The other page that asks, where one does that was allowed to.
+
+        Raises:
+            Refused: a page asks that has no business here.
+        """
+        origins = request.headers.getlist("origin")
+        if origins and origins[0] in self.origins and len(origins) == 1:
+            return origins[0]
+        # `same-site` too: any server on another port of this machine is of the same site.
+        if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            raise _foreign()
+        if not origins:
+            return None
+        own = {f"https://{host}"}
+        if request.headers.get("x-forwarded-proto", "http") == "http":
+            own.add(f"http://{host}")
+        if len(origins) > 1 or origins[0].lower() not in own:
+            raise _foreign()
+        return None
+
+    # --- who asks ---
+
+    def check_person(self, request: Request, foreign: str | None) -> Browser | None:
+        """The browser that asks; None: a program that has the token.
+
+        Raises:
+            UnknownPerson: they are not.
+            Refused: a browser's request that does not say where it comes from would change something.
+        """
+        given = request.headers.get("authorization")
+        if given is not None:
+            scheme, _, token = given.partition(" ")
+            if scheme.lower() == "bearer" and self.logins.is_token(token.strip()):
+                return None
+            raise UnknownPerson("the token is wrong", expected=_EXPECTED, headers=_CHALLENGE)
+        cookie = self.cookie_of(request) if foreign is None else None
+        browser = self.logins.browsers.find(cookie) if cookie is not None else None
+        if browser is None:
+            raise _unknown()
+        if request.method not in READING and "origin" not in request.headers:
+            raise _foreign()
+        self.logins.browsers.note_use(browser)
+        return browser
+
+    def check_still(self, scope: Scope) -> None:
+        """The browser that asks was not signed out while its request came.
+
+        Raises:
+            UnknownPerson: it was.
+        """
+        browser: Browser | None = scope.get(BROWSER)
+        if browser is not None and not self.logins.browsers.has(browser):
+            raise _unknown()
+
+    def cookie_of(self, request: Request) -> str | None:
+        """The value of our cookie, where the request has one of a browser that is signed in."""
+        for header in request.headers.getlist("cookie"):
+            for cookie in header.split(";"):
+                name, _, value = cookie.strip().partition("=")
+                if name == self.logins.cookie and self.logins.browsers.find(value) is not None:
+                    return value
+        return None
+
+    def set_cookie(self, value: str, *, secure: bool) -> str:
+        """The header that gives the browser its cookie; an empty value takes it away."""
+        age = COOKIE_DAYS * DAY if value else 0
+        flag = "; Secure" if secure else ""
+        return f"{self.logins.cookie}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{flag}"
+
+
+_EXPECTED = "Authorization: Bearer TOKEN, or the cookie of a browser that is logged in"
+_WAY_OUT = "open the link that penstock serve prints; the token is in the file that it names"
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+def _unknown() -> UnknownPerson:
+    return UnknownPerson("it is not known who asks", expected=_EXPECTED, way_out=_WAY_OUT, headers=_CHALLENGE)
+
+
+def peer_of(request: Request) -> str:
+    """The address that a request comes from, of IPv6 its network; empty for a Unix socket.
+
+    Behind a proxy it is the proxy's: anybody can send an `X-Forwarded-For`.
+    """
+    host = request.client.host if request.client is not None else ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    return str(address.ipv4_mapped or ipaddress.ip_network((address.packed, 64), strict=False))
+
+
+def is_https(request: Request) -> bool:
+    """Whether the person's browser speaks https, with us or with a proxy before us."""
+    forwarded = request.headers.get("x-forwarded-proto")
+    return forwarded == "https" or request.headers.get("origin", "").startswith("https:")
+
+
+def _foreign() -> Refused:
+    return Refused(
+        "the request comes from another page than Penstock's own",
+        expected="an Origin that equals the Host, or none and a token",
+        way_out="a proxy has to pass the Host on; a page of yours is allowed by penstock serve --allow-origin",
+    )
+
+
+def preflight(origin: str) -> dict[str, str]:
+    """The headers of the answer to a browser that asks whether a page of another origin may ask."""
+    return {
+        **cors(origin),
+        "Access-Control-Allow-Methods": CORS_METHODS,
+        "Access-Control-Allow-Headers": CORS_HEADERS,
+        "Access-Control-Max-Age": PREFLIGHT_SECONDS,
+    }
+
+
+def cors(origin: str) -> dict[str, str]:
+    """The headers that let a page of another origin read an answer. It has no cookie: it needs a token."""
+    return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
+
+
+def check_host(host: str) -> str:
+    """A host of the command line.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not HOST.fullmatch(host.lower()):
+        raise UsageError(f"{host!r} is no host", expected="a name as penstock.example.org, with a port or without")
+    return host.lower()
+
+
+def check_origin(origin: str) -> str:
+    """An origin of the command line.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not ORIGIN.fullmatch(origin):
+        raise UsageError(f"{origin!r} is no origin", expected="one as https://chat.example.org, in small letters")
+    return origin

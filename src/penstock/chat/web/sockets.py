@@ -1,0 +1,157 @@
+"""Where the gateway listens: a port of the loopback, a Unix socket, or, told so in so many words, the network."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import re
+import socket
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.chat.web.auth import TOKEN_VARIABLE
+from penstock.chat.web.security import check_host
+from penstock.errors import UsageError
+
+PORT = 8377
+OTHER_PORTS = 20
+"""Where the port is taken and none was asked for, one of so many behind it."""
+
+
+class Place(NamedTuple):
+    """Where it listens."""
+
+    sockets: list[socket.socket]
+    url: str
+    """Empty for a Unix socket, whose address only a proxy knows."""
+    hosts: list[str]
+    """What requests may name as their host, besides the loopback."""
+    cookie: str
+    """The name of the cookie: another Penstock on this machine has another one."""
+    path: Path | None = None
+    """Of the Unix socket."""
+    warning: str = ""
+    """What the user should know of it."""
+
+    def close(self) -> None:
+        """Let go of it."""
+        for one in self.sockets:
+            one.close()
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+def listen(host: str, port: int | None, *, allow_hosts: Sequence[str] = (), has_token: bool = False) -> Place:
+    """Listen at a port; None: the usual one, or one behind it. `has_token`: somebody chose the token.
+
+    Raises:
+        UsageError: it is taken, is none, or is open to others where nothing says that it may be.
+    """
+    addresses = _addresses(host)
+    is_open = not all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for _, address in addresses)
+    warning = _check_open(host, allow_hosts, has_token) if is_open else ""
+    first = PORT if port is None else port
+    ports = range(first, first + OTHER_PORTS) if port is None else [first]
+    sockets = _bind(addresses, ports)
+    if sockets is None:
+        more = f", and so are the {OTHER_PORTS - 1} behind it" if len(ports) > 1 else ""
+        raise UsageError(
+            f"port {first} of {host} is taken{more}",
+            way_out="end what uses it, or choose another: penstock serve --port 0",
+        )
+    taken = sockets[0].getsockname()[1]
+    name = check_host(allow_hosts[0]) if is_open else f"[{host}]" if ":" in host else host.lower()
+    place = name if re.search(r":[0-9]+$", name) else f"{name}:{taken}"
+    return Place(sockets, f"http://{place}", [] if is_open else [name], f"penstock_{taken}", warning=warning)
+
+
+def _addresses(host: str) -> list[tuple[socket.AddressFamily, str]]:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"{host!r} is no address of this machine", expected="one as 127.0.0.1 or ::1") from error
+    return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
+
+
+def _check_open(host: str, allow_hosts: Sequence[str], has_token: bool) -> str:
+    """What to warn of, where it may be."""
+    what = f"{host} can be reached by other machines"
+    if not allow_hosts:
+        expected = "the name by which they reach it"
+        raise UsageError(what, expected=expected, way_out="--allow-host NAME; or leave --host away")
+    if not has_token:
+        expected = f"a token that you chose: {TOKEN_VARIABLE}, or --token-file"
+        raise UsageError(what, expected=expected, way_out="docs/deploy.md shows how")
+    return f"{what}: who has the token, or reads along in the network, can do there what you can; put TLS before it"
+
+
+def _bind(addresses: Sequence[tuple[socket.AddressFamily, str]], ports: Sequence[int]) -> list[socket.socket] | None:
+    """Sockets at all addresses, of the first port that is free at each; None where none is."""
+    for port in ports:
+        sockets: list[socket.socket] = []
+        for family, address in addresses:
+            # With its protocol named, asyncio lets small frames go at once (TCP_NODELAY); else they wait for an answer.
+            one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+            try:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                one.bind((address, sockets[0].getsockname()[1] if sockets else port))
+                one.listen(1)  # taken for good: two that only bind could both believe so
+                sockets.append(one)
+            except OSError as error:
+                for other in (one, *sockets):
+                    other.close()
+                if error.errno == errno.EADDRINUSE:
+                    break
+                raise UsageError(f"{address}, port {port}, cannot be listened at: {error.strerror}") from error
+        else:
+            return sockets
+    return None
+
+
+def listen_at_path(path: Path, *, allow_hosts: Sequence[str] = ()) -> Place:
+    """Listen at a Unix socket, for its owner and group.
+
+    Raises:
+        UsageError: something is there, or it cannot be made.
+    """
+    path = path.absolute()
+    _clear(path)
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        before = os.umask(0o117)  # its group may connect, as a proxy that is in it; strangers not even for a moment
+        try:
+            one.bind(str(path))
+        finally:
+            os.umask(before)
+        one.listen(1)
+    except OSError as error:
+        one.close()
+        raise UsageError(f"{path} cannot be listened at: {error.strerror or error}") from error
+    return Place([one], f"https://{check_host(allow_hosts[0])}" if allow_hosts else "", [], "penstock", path)
+
+
+def _clear(path: Path) -> None:
+    """Take away the socket of one that is gone.
+
+    Raises:
+        UsageError: something is there that is not to be taken away, or it cannot be looked at.
+    """
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise UsageError(f"{path} is there already, and no socket")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(str(path))
+            except ConnectionRefusedError:
+                path.unlink()
+                return
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"{path} cannot be listened at: {error.strerror or error}") from error
+    raise UsageError(f"something listens at {path} already")
