@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# A slow machine is not a failure: no test of random inputs has a time limit for one of them.
+settings.register_profile("penstock", deadline=None)
+settings.load_profile("penstock")
 
 FOLDER = Path(__file__).parent / "recordings"
 

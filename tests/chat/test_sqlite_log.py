@@ -96,7 +96,7 @@ def test_it_does_as_a_list_would(steps: list[Any]) -> None:
 
 _WRITER = """
 import asyncio, sys
-from penstock.chat.log.sqlite import SqliteLog
+from penstock.chat.store.sqlite import SqliteLog
 
 async def main():
     log = await SqliteLog.open(sys.argv[1])

@@ -153,7 +153,7 @@ def test_deltas_cost_what_the_reply_is_long() -> None:
         grown.take([row])
         told = grown.frames(viewer.number or 0, deltas=True)
         assert told is not None
-        size += sum(len(frame.delta) for _, frame in told if isinstance(frame, timeline.views.AssistantDelta))
+        size += sum(len(frame.delta) for _, frame in told if isinstance(frame, timeline.frames.AssistantDelta))
         bring_up(viewer, grown, True)
     assert size == len("".join(words).rstrip())  # what may be a gap beside a tag waits
     assert viewer.seen[1]["reply"] == "".join(words).rstrip()

@@ -28,9 +28,9 @@ from penstock.errors import UsageError
 SERVE = """
 import sys
 from pathlib import Path
-from penstock.chat.gateway import pagefiles
+from penstock.chat.web import static
 from penstock.cli.main import main
-pagefiles.FOLDER = Path(sys.argv.pop(1))
+static.FOLDER = Path(sys.argv.pop(1))
 sys.exit(main(["serve", *sys.argv[1:]]))
 """
 """The command, with a page that needs nothing from npm."""

@@ -19,7 +19,7 @@ import pytest
 import penstock
 from penstock.run.http_bridge import main, moved, payloads
 
-BRIDGE = Path(penstock.__file__).with_name("bridge.py")
+BRIDGE = Path(penstock.__file__).with_name("run") / "http_bridge.py"
 PATIENCE = 30.0
 """Seconds until something that must come counts as lost."""
 
