@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.sinks.sanitize import MAX_SEQUENCE_CHARS, Guard, Sanitizer, clean, clean_line
+from penstock.sinks.sanitize import MAX_SEQUENCE_CHARS, CommandFilter, Sanitizer, clean, clean_line
 
 HARMLESS = [
     ("plain — 日本語 ✓ 👩‍👩‍👧", "plain — 日本語 ✓ 👩‍👩‍👧"),
@@ -103,14 +103,14 @@ COMMANDS = [
 @pytest.mark.parametrize(("text", "expected"), COMMANDS)
 def test_workflow_commands_are_broken(text: str, expected: str) -> None:
     """What a CI service would obey gets a space; whole or character by character."""
-    assert Guard(at_start=True).feed(text) == expected
-    guard = Guard(at_start=True)
+    assert CommandFilter(at_start=True).feed(text) == expected
+    guard = CommandFilter(at_start=True)
     assert "".join(map(guard.feed, text)) == expected
 
 
 def test_behind_a_prefix_only_the_later_lines_begin_one() -> None:
     """In the middle of a line `::` is text."""
-    assert Guard().feed("::a\n::b") == "::a\n: :b"
+    assert CommandFilter().feed("::a\n::b") == "::a\n: :b"
 
 
 @given(
@@ -120,9 +120,9 @@ def test_behind_a_prefix_only_the_later_lines_begin_one() -> None:
 )
 def test_commands_are_broken_however_they_are_cut(text: str, at_start: bool, cuts: list[int]) -> None:
     """No cut lets a command through or changes the text otherwise."""
-    expected = Guard(at_start=at_start).feed(text)
+    expected = CommandFilter(at_start=at_start).feed(text)
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
-    guard = Guard(at_start=at_start)
+    guard = CommandFilter(at_start=at_start)
     assert "".join(guard.feed(text[a:b]) for a, b in pairwise(edges)) == expected
     assert not re.search(r"##[A-Za-z]{0,32}\[", expected)
     lines = expected.split("\n")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.tool_titles import MAX_TITLE_CHARS, STRONG, WEAK, Telling, title, tool_kind
+from penstock.core.tool_titles import MAX_TITLE_CHARS, STRONG, WEAK, TitleReader, title, tool_kind
 
 TITLES = [
     ("Bash", {"command": "npm test", "description": "Run the tests"}, "npm test"),
@@ -45,7 +45,7 @@ def test_title_is_the_telling_argument(name: str, value: Any, expected: str) -> 
 @pytest.mark.parametrize(("name", "value", "expected"), TITLES)
 def test_telling_begins_the_title(name: str, value: Any, expected: str) -> None:
     """What is told of streamed input begins the title, character by character."""
-    telling = Telling(name)
+    telling = TitleReader(name)
     told = "".join(map(telling.feed, json.dumps(value)))
     assert expected.startswith(told)
     if isinstance(value, dict) and STRONG & value.keys() and expected[:1] != "{":
@@ -62,7 +62,7 @@ def test_an_input_nested_too_deep_has_a_title() -> None:
 
 def test_telling_grows_with_the_input() -> None:
     """The line grows with each delta and is quiet after its argument."""
-    telling = Telling("Bash")
+    telling = TitleReader("Bash")
     deltas = [
         '{"descr',
         'iption": "x", "com',
@@ -79,7 +79,7 @@ def test_telling_grows_with_the_input() -> None:
 
 def test_space_is_told_once_something_follows() -> None:
     """A space at the end may be the title's end, so it waits."""
-    telling = Telling()
+    telling = TitleReader()
     assert [telling.feed(delta) for delta in ('{"command":"a ', " ", 'b "')] == ["a", "", "  b"]
 
 
@@ -88,7 +88,7 @@ def test_space_is_told_once_something_follows() -> None:
 )
 def test_what_is_no_object_is_harmless(text: str) -> None:
     """Broken JSON tells little or nothing, and never raises."""
-    told = "".join(map(Telling("Bash").feed, text))
+    told = "".join(map(TitleReader("Bash").feed, text))
     assert told in ("", "\ufffd")
 
 
@@ -115,20 +115,20 @@ def test_any_cut_of_any_object_begins_its_title(
 ) -> None:
     """However the JSON is spelled and cut, what is told is the same beginning of the title."""
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
-    whole = Telling(name).feed(text)
+    whole = TitleReader(name).feed(text)
     assert title(name, value).startswith(whole)
     assert "\n" not in title(name, value)
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
-    telling = Telling(name)
+    telling = TitleReader(name)
     assert "".join(telling.feed(text[a:b]) for a, b in pairwise(edges)) == whole
-    telling = Telling(name)
+    telling = TitleReader(name)
     assert "".join(map(telling.feed, text)) == whole
 
 
 @given(words, st.sampled_from(sorted(STRONG - {"command", "cmd", "commands", "argv"})))
 def test_a_strong_key_is_told_whole(value: str, key: str) -> None:
     """The whole first line is told while it streams; only the mark of what was left out is missing."""
-    told = Telling("Read").feed(json.dumps({"n": 1, key: value, "z": 2}))
+    told = TitleReader("Read").feed(json.dumps({"n": 1, key: value, "z": 2}))
     if value.strip():
         assert title("Read", {"n": 1, key: value, "z": 2}) in (told, told + " …", told + "…")
     else:

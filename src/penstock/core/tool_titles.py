@@ -1,7 +1,7 @@
-"""The telling line of a tool call: the command, the path, the pattern.
+"""One-line titles of tool calls: the command, the path or the pattern.
 
-Two readers of the same thing. `title` takes the whole input; `Telling` takes the input's JSON text while it
-streams. What `Telling` says is always a beginning of what `title` says in the end, so a line can grow.
+`title` reads the complete input; `TitleReader` reads the input's JSON text while it streams. What `TitleReader` returns
+is always the beginning of what `title` returns in the end, so a line can grow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from penstock.events import ToolKind
 
 MAX_TITLE_CHARS = 200
-"""A title is one line of a terminal, or a few when it wraps; a command can be a whole script."""
+"""Characters of a title: one line of a terminal, or a few if it wraps; a command can be a whole script."""
 
 COMMANDS = frozenset({"command", "cmd", "commands", "argv"})
 STRONG = COMMANDS | {
@@ -23,13 +23,13 @@ STRONG = COMMANDS | {
     "file", "files", "file_paths", "pattern", "regex", "query", "queries", "search_query", "url", "urls", "uri",
     "skill",
 }  # fmt: skip
-"""Keys whose value says by itself what the call does; the first one in the document wins."""
+"""Keys whose value alone describes the call; the first one in the input wins."""
 
 WEAK = frozenset({
     "description", "prompt", "task", "subject", "question", "message", "text", "title", "name", "plan", "content",
     "input", "patch", "dir_path", "directory", "explanation", "intent", "task_id", "id", "shell_id", "bash_id",
 })  # fmt: skip
-"""Keys that help when no strong one is there."""
+"""Keys that describe the call if no strong one is there."""
 
 _ARGV = frozenset({"command", "cmd", "argv"})  # a list under these is one command, in words
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
@@ -37,7 +37,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def title(name: str, input: Any) -> str:
-    """The telling line of a call of the tool `name` with the whole `input`; "" where there is nothing to tell.
+    """Return the title of a call of the tool `name` with the complete `input`; "" if the input is empty.
 
     It has no line break, and at most `MAX_TITLE_CHARS` characters and the mark of what was left out.
     """
@@ -47,13 +47,13 @@ def title(name: str, input: Any) -> str:
         return "" if input is None else _first_line(compact(input))
     for keys in (_strong_keys(name), WEAK):
         for key, value in input.items():
-            if key in keys and (line := _tell(key, value)):
+            if key in keys and (line := _line_of(key, value)):
                 return line
     return _first_line(compact(input)) if input else ""
 
 
 def compact(value: Any) -> str:
-    """`value` as JSON in one line. What has no JSON is shown as Python writes it, what is nested too deep as `…`."""
+    """Return `value` as JSON in one line: as Python prints it if it has no JSON, `…` if it is nested too deep."""
     try:
         try:
             return msgspec.json.encode(value).decode()
@@ -64,11 +64,11 @@ def compact(value: Any) -> str:
 
 
 def _strong_keys(name: str) -> frozenset[str]:
-    # An editor's `command` is "create" or "insert", which tells less than its path.
+    # An editor's `command` is "create" or "insert", which describes the call less than its path does.
     return STRONG - COMMANDS if tool_kind(name) == "edit" else STRONG
 
 
-def _tell(key: str, value: Any) -> str:
+def _line_of(key: str, value: Any) -> str:
     if isinstance(value, str):
         return _first_line(_patched(value) if key in WEAK else value)
     if not isinstance(value, list):
@@ -106,15 +106,15 @@ _STOP = re.compile(r'["\\]')
 _SPACE = re.compile(r"[ \t\r\n]*")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
 
-_Step = Callable[["Telling", str, int], int]
+_Step = Callable[["TitleReader", str, int], int]
 
 
-class Telling:
-    """Reads the JSON text of a tool's input as it streams, and says the telling argument as it grows.
+class TitleReader:
+    """Incremental reader of a title: feed it the JSON text of a tool's input, and it returns the title as it grows.
 
-    What `feed` returns, joined, begins the `title` of the parsed input, however the text was cut, for
-    every JSON object without repeated keys. Text that is no JSON object says nothing. Each call costs
-    what its own delta costs.
+    The pieces that `feed` returns are, joined, a beginning of the `title` of the parsed input, however the text was
+    cut, for every JSON object without repeated keys. Text that is not a JSON object has no title. The cost of a call
+    depends on its own delta alone.
     """
 
     __slots__ = (
@@ -123,94 +123,94 @@ class Telling:
 
     def __init__(self, name: str = "") -> None:
         self._keys = _strong_keys(name)
-        self._step: _Step | None = Telling._start
-        self._then: _Step = Telling._before_key  # after a skipped string
+        self._step: _Step | None = TitleReader._start
+        self._then: _Step = TitleReader._before_key  # after a skipped string
         self._out: list[str] = []
         self._key: list[str] = []
         self._word = ""  # the key whose value is read
         self._depth = 0
         self._escape = ""  # an escape that is not whole yet
         self._high = 0  # the first half of a surrogate pair
-        self._held = ""  # space that is told once something follows it
-        self._count = 0  # characters told
+        self._held = ""  # space that is emitted once something follows it
+        self._count = 0  # characters emitted
 
     @property
     def done(self) -> bool:
-        """True when nothing more will be told."""
+        """True if nothing more will be emitted."""
         return self._step is None
 
     def feed(self, delta: str) -> str:
-        """What `delta` adds to the telling line; "" for nothing."""
+        """Return what `delta` adds to the title; "" for nothing."""
         if self._step is None:
             return ""
         at, end = 0, len(delta)
         while at < end and self._step is not None:
             at = self._step(self, delta, at)
-        told = "".join(self._out)
+        emitted = "".join(self._out)
         self._out.clear()
-        return told
+        return emitted
 
-    # Each step reads some of the text and returns where it stopped; what it does not know ends the telling.
+    # Each step reads some of the text and returns where it stopped; text that it cannot read ends the title.
 
     def _start(self, text: str, at: int) -> int:
         at = _skip_space(text, at)
         if at < len(text):
-            self._step = Telling._before_key if text[at] == "{" else None
+            self._step = TitleReader._before_key if text[at] == "{" else None
         return at + 1
 
     def _before_key(self, text: str, at: int) -> int:
         at = _skip_space(text, at)
         if at < len(text) and text[at] != ",":
             self._key.clear()
-            self._step = Telling._in_key if text[at] == '"' else None
+            self._step = TitleReader._in_key if text[at] == '"' else None
         return at + 1
 
     def _in_key(self, text: str, at: int) -> int:
-        at, said, closed = self._read(text, at)
-        self._key.append(said)
+        at, part, closed = self._read(text, at)
+        self._key.append(part)
         if closed:
             self._word = "".join(self._key)
-            self._step = Telling._before_value
+            self._step = TitleReader._before_value
         return at
 
     def _before_value(self, text: str, at: int) -> int:
         at = _skip_space(text, at)
         if at >= len(text) or text[at] == ":":
             return at + 1
-        told = self._word in self._keys
+        wanted = self._word in self._keys
         match text[at]:
             case '"':
-                self._then = Telling._before_key
-                self._step = Telling._in_value if told else Telling._in_skipped
-            case "[" if told:
-                self._step = Telling._in_list
+                self._then = TitleReader._before_key
+                self._step = TitleReader._in_value if wanted else TitleReader._in_skipped
+            case "[" if wanted:
+                self._step = TitleReader._in_list
             case "[" | "{":
                 self._skip(1)
             case _:
-                self._step = Telling._in_scalar
+                self._step = TitleReader._in_scalar
         return at + 1
 
     def _in_scalar(self, text: str, at: int) -> int:
         while at < len(text) and text[at] not in ",}":
             at += 1
         if at < len(text):
-            self._step = Telling._before_key
+            self._step = TitleReader._before_key
         return at
 
     def _skip(self, depth: int) -> None:
         self._depth = depth
-        self._step = self._then = Telling._in_nested
+        self._step = self._then = TitleReader._in_nested
 
     def _in_nested(self, text: str, at: int) -> int:
         found = _NESTED.search(text, at)
         if found is None:
             return len(text)
         if found[0] == '"':
-            self._step = Telling._in_skipped
+            self._step = TitleReader._in_skipped
         else:
             self._depth += 1 if found[0] in "[{" else -1
             if not self._depth:
-                self._step = Telling._before_key
+                self._step = TitleReader._before_key
         return found.end()
 
     def _in_skipped(self, text: str, at: int) -> int:
@@ -227,15 +227,15 @@ class Telling:
         return found.end()
 
     def _in_value(self, text: str, at: int) -> int:
-        at, said, closed = self._read(text, at)
-        self._tell(said)
+        at, part, closed = self._read(text, at)
+        self._emit(part)
         if closed and self._step is not None:
             self._end_value()
         return at
 
     def _end_value(self) -> None:
         self._held = ""
-        self._step = None if self._count else Telling._before_key
+        self._step = None if self._count else TitleReader._before_key
 
     def _in_list(self, text: str, at: int) -> int:
         at = _skip_space(text, at)
@@ -244,25 +244,25 @@ class Telling:
         if text[at] == "]":
             self._end_value()
         elif text[at] == '"':
-            self._step = Telling._in_element
+            self._step = TitleReader._in_element
         else:
             self._leave_list()
             return at
         return at + 1
 
     def _in_element(self, text: str, at: int) -> int:
-        at, said, closed = self._read(text, at)
-        self._tell(said)
+        at, part, closed = self._read(text, at)
+        self._emit(part)
         if closed and self._step is not None:
-            self._step = Telling._after_element
+            self._step = TitleReader._after_element
         return at
 
     def _after_element(self, text: str, at: int) -> int:
         at = _skip_space(text, at)
         if at < len(text):
             if text[at] == "," and self._word in _ARGV:
-                self._tell(" ")
-                self._step = Telling._in_list
+                self._emit(" ")
+                self._step = TitleReader._in_list
             elif text[at] == "]":
                 self._end_value()
             else:
@@ -277,7 +277,7 @@ class Telling:
             self._skip(1)
 
     def _read(self, text: str, at: int) -> tuple[int, str, bool]:
-        """Some characters of a string: where they end, what they say, whether the string does."""
+        """Read some characters of a string: return where they end, their text, and whether the string is closed."""
         if self._escape:
             self._escape += text[at]
             whole = self._escape[1] != "u" or len(self._escape) == 6
@@ -300,27 +300,27 @@ class Telling:
         if self._high and 0xDC00 <= unit <= 0xDFFF:
             high, self._high = self._high, 0
             return chr(0x10000 + ((high - 0xD800) << 10) + unit - 0xDC00)
-        said = self._lone()
+        before = self._lone()
         if 0xD800 <= unit <= 0xDBFF:
             self._high = unit
-            return said
-        return said + ("\ufffd" if 0xDC00 <= unit <= 0xDFFF else chr(unit))
+            return before
+        return before + ("\ufffd" if 0xDC00 <= unit <= 0xDFFF else chr(unit))
 
     def _lone(self) -> str:
         lone, self._high = self._high, 0
         return "\ufffd" if lone else ""
 
-    def _tell(self, said: str) -> None:
+    def _emit(self, text: str) -> None:
         if not self._count:
-            said = said.lstrip()
-        head, newline, _ = said.partition("\n")
+            text = text.lstrip()
+        head, newline, _ = text.partition("\n")
         head = self._held + head
         line = head.rstrip()
         if line:
             line = line[: MAX_TITLE_CHARS - self._count]
             self._out.append(line)
             self._count += len(line)
-        # Bounded: more space than fits in the line is never told.
+        # Bounded: more space than fits in the line is never emitted.
         self._held = head[len(head.rstrip()) :][:MAX_TITLE_CHARS] if self._count else ""
         if newline or self._count >= MAX_TITLE_CHARS:
             self._step = None
@@ -356,7 +356,7 @@ _JOINTS = re.compile(r"[_\-\s]+|tool_?call$", re.IGNORECASE)
 
 
 def tool_kind(name: str) -> ToolKind:
-    """The kind of tool that `name` most likely is, `other` where the name says nothing."""
+    """Return the kind of tool that `name` most likely is, `other` if the name gives no clue."""
     if kind := _KIND_CACHE.get(name):
         return kind
     found = _KIND_OF.get(_JOINTS.sub("", _LAST_PART.sub("", name[:200])).lower(), "other")

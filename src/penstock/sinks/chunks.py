@@ -41,22 +41,22 @@ class StreamChunk(msgspec.Struct):
 
 
 class ChunksSink:
-    """Makes chunks of the top agent's text and thinking; sub-agents and tools are passed over."""
+    """Sink that makes chunks of the main agent's text and thinking; sub-agents and tools are left out."""
 
     def __init__(self) -> None:
         self._shown = ShownText()
         self._message_of: dict[int, int | None] = {}  # of the open blocks
 
     def render(self, events: Iterable[Event]) -> bytes:
-        """The chunks that these events make, as lines."""
+        """Return the chunks of these events, as lines."""
         return _encoder.encode_lines([_as_object(chunk) for chunk in self.chunks(events)])
 
     def close(self) -> bytes:
-        """Nothing is held back."""
+        """Return b"": nothing is held back."""
         return b""
 
     def chunks(self, events: Iterable[Event]) -> list[StreamChunk]:
-        """The chunks that these events make."""
+        """Return the chunks of these events."""
         found: list[StreamChunk] = []
         for event in events:
             if event.parent is not None:
@@ -93,7 +93,7 @@ class ChunksSink:
 
 
 def _as_object(chunk: StreamChunk) -> dict[str, Any]:
-    # `text` and `is_final` are always there, the others only where they say something.
+    # `text` and `is_final` are always there, the others only if they have a value.
     fields: dict[str, Any] = {"text": chunk.text}
     if chunk.thinking is not None:
         fields["thinking"] = chunk.thinking

@@ -1,4 +1,4 @@
-"""The events themselves, one JSON object a line: the public format of `docs/events.md`."""
+"""The NDJSON sink: one JSON object a line for each event, in the public format of `docs/events.md`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from penstock.events import Event, encode
 
 
 class NdjsonSink:
-    """Every event as one line, as soon as it is there."""
+    """Sink that writes each event as one line at once."""
 
     def render(self, events: Iterable[Event]) -> bytes:
-        """The lines of these events."""
+        """Return the lines of these events."""
         return encode(events)
 
     def close(self) -> bytes:
-        """Nothing is held back."""
+        """Return b"": nothing is held back."""
         return b""

@@ -1,4 +1,4 @@
-"""Only the reply, as it is: `answer=$(… | penstock --to reply)`."""
+"""The reply sink, for scripts: `answer=$(… | penstock --to reply)`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from penstock.events import Event, RunEnded
 
 
 class ReplySink:
-    """The reply of each run when it has ended, and nothing else. Raw: the reply is for a program."""
+    """Sink that writes the reply of each run when it has ended, unchanged, and nothing else."""
 
     def render(self, events: Iterable[Event]) -> str:
-        """The reply, its last line ended; nothing for a run that has not ended or has no reply."""
+        """Return the replies of the runs that ended, with a line break at the end; "" for none."""
         return "".join(_line(event.reply) for event in events if type(event) is RunEnded)
 
     def close(self) -> str:
-        """Nothing is held back."""
+        """Return "": nothing is held back."""
         return ""
 
 

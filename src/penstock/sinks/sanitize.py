@@ -1,8 +1,8 @@
-"""Text from an agent is data: nothing in it may act on a terminal, an editor or a CI service.
+"""Sanitizing of agents' text, which is data: nothing in it may act on a terminal, an editor or a CI service.
 
-`Sanitizer` drops escape sequences and makes control and direction characters visible. `Guard` takes the
-meaning out of what a CI service would read as a command. Both are fed text in pieces, keep what they need
-from one piece to the next, and say the same however the text was cut.
+`Sanitizer` drops escape sequences and makes control and direction characters visible. `CommandFilter` defuses what a
+CI service would read as a command. Both are fed text in pieces, keep what they need from one piece to the next, and
+give the same result however the text was cut.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 
 MAX_SEQUENCE_CHARS = 4096
-"""The longest escape string (a link, a title, a clipboard) that is dropped; a longer one is no sequence but
-text behind a stray introducer, and is shown."""
+"""Characters of the longest escape string (a link, a title, a clipboard) that is dropped; a longer one is not a
+sequence but text behind a stray introducer, and is shown."""
 
 _CSI = r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}"
 _STRING = rf"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x18\x1a\x1b\x80-\x9f\n]{{0,{MAX_SEQUENCE_CHARS}}}"
 _ESCAPE = r"\x1b[ -/]{0,4}"
 
-# A string ends with BEL or ST. One that a line break, another introducer or the limit interrupts is no sequence.
+# A string ends with BEL or ST. One that a line break, another introducer or the limit interrupts is not a sequence.
 _SEQUENCE = re.compile(rf"{_CSI}[@-~]|{_STRING}(?:\x07|\x1b\\|\x9c)|\x1b(?:[ -/]{{1,4}}[0-~]|[0-OQ-WYZ\\`-~])")
 _UNFINISHED = re.compile(rf"(?:{_CSI}|{_STRING}\x1b?|{_ESCAPE}|\r)\Z")
 
@@ -39,7 +39,7 @@ _VISIBLE = _visible()
 
 
 class Sanitizer:
-    r"""Makes the text of one block harmless, piece by piece.
+    r"""Sanitizer of the text of one block, fed piece by piece.
 
     Escape sequences are dropped, also those split over pieces; `\r\n` becomes a line break; other controls
     become their pictures (`␍`, `␛`), direction overrides and tag characters their names (`<U+202E>`), halves
@@ -52,7 +52,7 @@ class Sanitizer:
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """The harmless form of `text`, but for an end that may be the start of a sequence: that waits."""
+        """Return the sanitized text, without an end that may begin a sequence: that is held back."""
         if self._held:
             text = self._held + text
         elif _harmless(text):
@@ -62,24 +62,24 @@ class Sanitizer:
         return _show(text[: unfinished.start()] if unfinished else text)
 
     def flush(self) -> str:
-        """What still waits, made visible: no more text of the block comes."""
+        """Return what was held back, made visible: the block has no more text."""
         held, self._held = self._held, ""
         return _show(held)
 
 
 def _harmless(text: str) -> bool:
-    # Two quick looks answer for nearly all text, and cost a fraction of the search.
+    # Two cheap checks decide for nearly all text, at a fraction of the cost of the search.
     return text.isprintable() or text.replace("\n", "").isprintable() or not _SUSPECT.search(text)
 
 
 def clean(text: str) -> str:
-    """The harmless form of a whole text; it may have line breaks."""
+    """Return a complete text sanitized; it may have line breaks."""
     return text if _harmless(text) else _show(text)
 
 
 def clean_line(text: str) -> str:
-    """The harmless form of a whole text, in one line, with nothing of a CI command."""
-    return Guard().feed(clean(text).replace("\n", "⏎"))
+    """Return a complete text sanitized, in one line, and without CI commands."""
+    return CommandFilter().feed(clean(text).replace("\n", "⏎"))
 
 
 def _show(text: str) -> str:
@@ -87,17 +87,17 @@ def _show(text: str) -> str:
     return _SEQUENCE.sub("", text.replace("\r\n", "\n")).translate(_VISIBLE)
 
 
-# GitHub and its like read `::name` at the start of a line, and `##[name]` anywhere; Azure `##vso[`, TeamCity
-# `##teamcity[`. GitLab's marks need `\r` and ESC, which no sanitized text has.
+# GitHub and similar services read `::name` at the start of a line and `##[name]` anywhere, Azure `##vso[`, TeamCity
+# `##teamcity[`. GitLab's section marks need `\r` and ESC, which sanitized text does not have.
 _COMMAND = re.compile(r"^([^\S\n]*:):|(##[A-Za-z]{0,32})\[", re.MULTILINE)
 _BEGUN_COMMAND = re.compile(r"##[A-Za-z]{0,32}\Z|#\Z")
 
 
-class Guard:
-    """Puts a space into what a CI service would take for a command: `: :set-env`, `##vso [`.
+class CommandFilter:
+    """Filter that puts a space into what a CI service would run as a command: `: :set-env`, `##vso [`.
 
-    It reads what is written on one line after another; a new one begins in the middle of a line
-    (after a prefix), unless `at_start`.
+    It follows the text of consecutive lines. A new filter begins in the middle of a line (after a prefix), unless
+    `at_start`.
     """
 
     __slots__ = ("_tail",)
@@ -107,7 +107,7 @@ class Guard:
         self._tail = "" if at_start else "x"
 
     def feed(self, text: str) -> str:
-        """`text` with nothing left that is a command after what was fed before."""
+        """Return `text` without commands, given what was fed before."""
         if self._tail == "x" and "\n" not in text and "#" not in text:
             return text
         if "#" not in text and "::" not in text and not self._tail.startswith("#") and self._tail + text[:1] != "::":

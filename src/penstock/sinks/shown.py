@@ -1,8 +1,8 @@
-"""What a sink has put out of the top agent's text, and what of the reply it has not.
+"""Comparison of the reply with the text that a sink has written, so that none of it is missing or written twice.
 
-Text is put out while it comes; which of it is the reply is known only at the end. As a rule the reply repeats whole
-blocks, mostly the last ones: blocks of one message joined as they are, messages with a blank line between. That is
-compared exactly, so that nothing is put out twice and nothing is left out.
+Text is written as it arrives; which of it is the reply is known only at the end. As a rule the reply repeats complete
+blocks, mostly the last ones: blocks of one message joined as they are, messages with a blank line between. The
+comparison is exact.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from penstock.events import (
 )
 
 BLANK_LINE = "\n\n"
-"""Parts two messages, in the reply as in what is put out."""
+"""Separator of two messages, in the reply and in what is written."""
 
 MAX_CHARS = 32 * 1024 * 1024
 """Characters of ended blocks that are kept: no reply of several messages has more."""
 
 MAX_SPANS = 65_536
-"""Spans that are kept: a reply of more blocks is put out again, whole."""
+"""Spans that are kept: a reply of more blocks is written again in full."""
 
 PROBE_CHARS = 64
-"""Compared first: where the reply does not begin like this, no copy of a long text is made."""
+"""Characters that are compared first: if they differ, no copy of a long text is made."""
 
 MAX_COMPARISONS = 64
-"""Whole comparisons for one reply. Texts that begin alike again and again would cost time by their square."""
+"""Full comparisons for one reply. Texts that begin alike again and again would cost time by their square."""
 
 
 class _Span:
-    """Text of one block that was put out without another block's text in between."""
+    """Text of one block that was written without another block's text in between."""
 
     __slots__ = (
         "block",
@@ -56,53 +56,53 @@ class _Span:
         self.block = block
         self.message = message
         self.message_id = message_id
-        self.known: str | None = None  # what the block says, once it has ended or was revised
-        self.parts: list[str] = []  # what was put out, unless that is `known`
+        self.known: str | None = None  # the text of the block, once it has ended or was revised
+        self.parts: list[str] = []  # what was written, unless that is `known`
         self.revised = False
         self.corrections = 0
-        self.scattered = False  # the block was not put out in one piece
+        self.scattered = False  # the block was not written in one piece
         self.superseded = False
 
     @property
     def text(self) -> str:
-        """What the block says, as the reply has it."""
-        return self.put_out if self.known is None else self.known
+        """Text of the block, as the reply contains it."""
+        return self.written_text if self.known is None else self.known
 
     @property
-    def put_out(self) -> str:
-        """What was put out of it."""
+    def written_text(self) -> str:
+        """Text of it that was written."""
         return "".join(self.parts) if self.parts else self.known or ""
 
     @property
     def size(self) -> int:
-        """How much is kept of a block that has ended."""
+        """Characters that are kept of a block that has ended."""
         return len(self.known or "")
 
 
 class ShownText:
-    """Is given all events of a run, and where text is put out; says what of the reply is missing.
+    """Tracker of the written text of a run: feed it all events and what is written; ask it what the reply still lacks.
 
-    A sink that cannot take text back reports each piece with `add`; one that shows corrections reports only the
+    A sink that cannot withdraw text reports each piece with `add`; one that shows corrections reports only the
     beginnings, and the text is that of the block.
 
     Args:
-        written: how the sink writes a text. A reply that is written otherwise than its blocks one by one (an
-            escape sequence begins in one and ends in the next) was not shown.
+        written: function that gives a text as the sink writes it. If a reply would be written otherwise than its
+            blocks one by one (an escape sequence begins in one and ends in the next), it was not shown.
     """
 
     def __init__(self, written: Callable[[str], str] = str) -> None:
         self._written = written
         self.open_block: int | None = None
-        """The block whose text was put out last."""
+        """Block whose text was written last."""
         self._spans: deque[_Span] = deque()
         self._of_block: dict[int, _Span] = {}
         self._chars = 0
-        self._message: tuple[int | None, str | None] = (None, None)  # the current one's number and id
-        self._apart = False  # something that ends a text has come since the last one
-        self._answer = ""  # of an agent that may go on, until it is known to have been shown
+        self._message: tuple[int | None, str | None] = (None, None)  # number and id of the current one
+        self._apart = False  # an event that ends a text has come since the last one
+        self._answer = ""  # of an agent that may continue, until it is known to have been shown
 
     def note(self, event: Event) -> None:
-        """Follow the life of messages and blocks; sub-agents have no part in the reply."""
+        """Follow messages and blocks; sub-agents have no part in the reply."""
         if event.parent is not None:
             return
         if isinstance(event, BlockEnded | BlockRevised):
@@ -120,9 +120,9 @@ class ShownText:
             self._answer = ""
 
     def begin(self, block: int, message: int | None, *, correction: bool = False) -> bool:
-        """Text of this block follows; whether a blank line parts it from the text before.
+        """Begin text of this block; return whether a blank line separates it from the text before.
 
-        `correction`: it is what a revised block says from the first difference on.
+        `correction`: the text of a revised block from the first difference on.
         """
         last = self._spans[-1] if self._spans else None
         self._apart = False
@@ -135,15 +135,15 @@ class ShownText:
         return last is not None and last is not span and (last.superseded or not _one_message(last, span))
 
     def add(self, text: str) -> None:
-        """This text of the open block was put out."""
+        """Record text of the open block that was written."""
         self._spans[-1].parts.append(text)
         self._apart = False
 
     def rest(self, reply: str) -> str:
-        """What of the reply is to be put out still; it begins with a blank line where it is no continuation.
+        """Return what is still to be written of the reply; it begins with a blank line unless it continues the text.
 
-        Nothing where the reply is whole blocks that were put out, or a part of the last one. The rest where it goes
-        on from the last ones. Everything after the first difference where the agent revised these. Else all of it.
+        "" if the reply consists of complete blocks that were written, or is a part of the last one. The rest if it
+        continues the last ones. Everything after the first difference if the agent revised them. Else all of it.
         """
         if not reply:
             return ""
@@ -154,9 +154,9 @@ class ShownText:
         return (BLANK_LINE if self._spans else "") + reply
 
     def overdue(self, text: str = "") -> str:
-        """What is to be put out of an earlier answer, now that `text` follows it or the run ends.
+        """Return what is still to be written of an earlier answer, now that `text` follows it or the run ends.
 
-        Nothing while `text` may be that answer itself, sent late: then this is asked again.
+        "" while `text` may be that answer itself, sent late: then this is called again.
         """
         answer = self._answer
         if text and answer.startswith(text):
@@ -182,7 +182,7 @@ class ShownText:
         span.known = event.text
         span.revised = span.revised or isinstance(event, BlockRevised)
         if not span.revised:
-            span.parts = []  # the same; or as much of it as the reply has, where it was too long to be kept
+            span.parts = []  # the same; or as much of it as the reply has, if it was too long to be kept
 
     def _end(self, event: MessageEnded) -> None:
         for span in reversed(self._spans):
@@ -193,14 +193,14 @@ class ShownText:
                 span.superseded = self._apart = True
 
     def _contains(self, reply: str) -> bool:
-        """Whether the reply is a part of the text that was put out last, with nothing of the run since."""
+        """Return whether the reply is a part of the text that was written last, with no event since."""
         if self._apart or not self._spans or self._spans[-1].scattered:
             return False
         last = self._spans[-1]
-        return reply in last.put_out and self._written(reply) in self._written(last.put_out)
+        return reply in last.written_text and self._written(reply) in self._written(last.written_text)
 
     def _compared(self, reply: str) -> str | None:
-        """The rest of a reply that whole spans are, or that goes on from the last ones; None where it is neither."""
+        """Return the rest of a reply that consists of complete spans or continues the last ones; None if neither."""
         spans = [span for span in self._spans if span.text and not span.superseded]
         first = max((index + 1 for index, span in enumerate(spans) if span.scattered), default=0)
         spans = spans[first:]
@@ -217,19 +217,19 @@ class ShownText:
                 break
         return None
 
-    def _missing(self, said: Sequence[_Span], reply: str) -> str | None:
-        """What of a reply that begins with the texts of these spans was not put out in them."""
-        text, *_ = _joined(said, [span.text for span in said])
-        one_by_one, *_ = _joined(said, [self._written(span.text) for span in said])
+    def _missing(self, spans: Sequence[_Span], reply: str) -> str | None:
+        """Return what was not written of a reply that begins with the texts of these spans."""
+        text, *_ = _joined(spans, [span.text for span in spans])
+        one_by_one, *_ = _joined(spans, [self._written(span.text) for span in spans])
         if one_by_one + self._written(reply[len(text) :]) != self._written(reply):
             return None
-        put_out, *_ = _joined(said, [span.put_out for span in said])
-        rest = reply[shared(put_out, reply) :]
-        return None if rest and (self._apart or said[-1] is not self._spans[-1]) else rest
+        written_text, *_ = _joined(spans, [span.written_text for span in spans])
+        rest = reply[shared(written_text, reply) :]
+        return None if rest and (self._apart or spans[-1] is not self._spans[-1]) else rest
 
 
 def _joined(spans: Sequence[_Span], texts: Sequence[str]) -> tuple[str, list[int], dict[int, int]]:
-    """The texts of these spans as the reply joins them; where each begins; which of them ends where."""
+    """Return the texts of these spans as the reply joins them, their starts, and their indexes by their ends."""
     parts: list[str] = []
     starts: list[int] = []
     ends: dict[int, int] = {}
@@ -244,12 +244,12 @@ def _joined(spans: Sequence[_Span], texts: Sequence[str]) -> tuple[str, list[int
 
 
 def _one_message(one: _Span, other: _Span) -> bool:
-    """Whether both are of one message: it may have been opened again under another number."""
+    """Return whether both are of one message, which may have been opened again under another number."""
     return one.message == other.message or (one.message_id is not None and one.message_id == other.message_id)
 
 
 def shared(one: str, other: str) -> int:
-    """The length of the beginning that both share, by halving."""
+    """Return the length of the common beginning, found by bisection."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

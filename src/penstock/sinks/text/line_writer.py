@@ -1,4 +1,4 @@
-"""What is written line by line: a stretch, and the blocks whose text comes in stretches."""
+"""Writers of one line at a time: the line itself, and the blocks and calls whose text fills lines piece by piece."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterable
 from typing import Literal
 
 from penstock import events as ev
-from penstock.core.tool_titles import Telling
-from penstock.sinks.sanitize import Guard, Sanitizer
+from penstock.core.tool_titles import TitleReader
+from penstock.sinks.sanitize import CommandFilter, Sanitizer
 from penstock.sinks.text.theme import Palette, Piece, Style, call, codes, painted
 
 PARTS = 256
-"""Pieces of a block's text that are kept apart."""
+"""Pieces of a block's text that are kept apart before they are joined, so that memory is that of the text."""
 
 
-class Stretch:
-    """Writes one line and what hangs under it, piece by piece, as it would be written at once.
+class LineWriter:
+    """Writer of one line and of the indented lines under it; pieces give the same bytes as the whole text at once.
 
-    Line breaks at its beginning and end leave no blank lines. Nothing is written before there is something to show.
+    Line breaks at the beginning and the end leave no blank lines. Nothing is written before there is text to show.
     """
 
-    __slots__ = ("_blank", "_fresh", "_guard", "_head", "_head_style", "_indent", "_out", "_palette", "begun")
+    __slots__ = ("_blank", "_filter", "_fresh", "_head", "_head_style", "_indent", "_out", "_palette", "begun")
 
     def __init__(self, out: list[str], palette: Palette, head: str, head_style: Style) -> None:
         self._out = out
@@ -28,13 +28,13 @@ class Stretch:
         self._head = head
         self._head_style = head_style
         self._indent = " " * len(head)
-        self._guard = Guard(at_start=not head)
+        self._filter = CommandFilter(at_start=not head)
         self._blank = 0  # line breaks that are written if something follows them
         self._fresh = False  # at the start of a line
         self.begun = False
 
     def put(self, text: str, style: Style = "text") -> None:
-        """Add harmless text."""
+        """Write text that is already sanitized."""
         if not self.begun:
             text = text.lstrip("\n")
             if not text:
@@ -42,7 +42,7 @@ class Stretch:
             self.begun = True
             if self._head:
                 self._out.append(painted(self._palette, self._head_style, self._head))
-        text = self._guard.feed(text)
+        text = self._filter.feed(text)
         if not self._fresh and "\n" not in text:
             self._out.append(painted(self._palette, style, text))
             return
@@ -56,12 +56,12 @@ class Stretch:
             self._break()
 
     def put_all(self, pieces: Iterable[Piece]) -> None:
-        """Add pieces, each in its own style."""
+        """Write pieces, each in its own style."""
         for style, text in pieces:
             self.put(text, style)
 
     def _hang(self, lines: str, style: Style) -> None:
-        """Write lines under the one that stands; the last of them is not blank."""
+        """Write indented lines under the current one; the last of them is not blank."""
         self._break()
         on, off = codes(self._palette, style)
         lines = lines.lstrip("\n") if (leading := len(lines) - len(lines.lstrip("\n"))) else lines
@@ -70,7 +70,7 @@ class Stretch:
         if start or off:
             blank = f"\n{start}{off}\n"
             lines = lines.replace("\n", f"{off}\n{start}")
-            while blank in lines:  # overlapping ones need another look
+            while blank in lines:  # overlapping ones need another pass
                 lines = lines.replace(blank, "\n\n")
         self._out.append(lines + off)
         self._blank = 0
@@ -97,10 +97,10 @@ class Stretch:
             self._fresh = True
 
 
-class Block:
-    """A block of text or thinking in the top lane."""
+class StreamedBlock:
+    """Block of text or thinking of the main agent, written as it streams."""
 
-    __slots__ = ("_joined", "_style", "agent", "kind", "message", "number", "parts", "sanitizer", "start", "stretch")
+    __slots__ = ("_joined", "_style", "agent", "kind", "line", "message", "number", "parts", "sanitizer", "start")
 
     def __init__(self, event: ev.BlockStarted | ev.Delta | ev.BlockRevised, message: int | None) -> None:
         self.number = event.block
@@ -111,17 +111,17 @@ class Block:
         self.start = 0  # the first part that is not written
         self._joined = 0  # the first part that was not joined from smaller ones
         self.sanitizer = Sanitizer()
-        self.stretch: Stretch | None = None  # the last one
+        self.line: LineWriter | None = None  # the last one
         self._style: Style = "dim" if event.kind == "thinking" else "text"
 
     def grow(self, text: str) -> None:
-        """Write more text."""
+        """Append text and write it."""
         self.parts.append(text)
         self.start += 1
         self._put(self.sanitizer.feed(text))
 
     def compact(self, most: int = PARTS) -> None:
-        """Join the newest parts where they are many, so that memory is that of the text."""
+        """Join the newest parts if there are many, so that memory is that of the text."""
         live = self.start == len(self.parts)
         first = max(self._joined, 0 if live else self.start)
         if len(self.parts) - first > most:
@@ -131,91 +131,90 @@ class Block:
                 self.start = len(self.parts)
 
     def _put(self, text: str) -> None:
-        if text and self.stretch is not None:
-            self.stretch.put(text, self._style)
+        if text and self.line is not None:
+            self.line.put(text, self._style)
 
     def _catch_up(self) -> None:
         self.compact(1)
         waiting = self.parts[self.start :]
         del self.parts[self.start :]
-        for text in waiting:  # one by one: what is done to them copies them, and the whole may be large
+        for text in waiting:  # one by one: each step copies the text, and all of it may be large
             self.grow(text)
 
-    def end_stretch(self) -> None:
+    def end_line(self) -> None:
         """Write what was only collected, and end the line."""
         self._catch_up()
-        if self.stretch is not None:
-            self.stretch.end()
+        if self.line is not None:
+            self.line.end()
 
     def finish(self, words: str) -> None:
-        """Write what waits, as no more text comes, and `words` on what became of the block."""
+        """Write what is still held back, then `words` on how the block ended."""
         self._catch_up()
         self._put(self.sanitizer.flush())
-        if words and self.stretch is not None:
-            self.stretch.put(f" {words}" if self.stretch.begun else words, "dim")
+        if words and self.line is not None:
+            self.line.put(f" {words}" if self.line.begun else words, "dim")
 
 
-class Tool:
-    """A call whose input streams in the top lane. It collects what its line will tell before the line is its own."""
+class StreamedCall:
+    """Call whose input streams. It collects the title until a line of its own can be opened."""
 
-    __slots__ = ("_first", "_sanitizer", "_telling", "called", "cut", "event", "parts", "stretch", "told", "whole")
+    __slots__ = ("_first", "_sanitizer", "_title", "called", "complete", "cut", "event", "line", "parts", "written")
 
     def __init__(self, event: ev.BlockStarted) -> None:
         self.event = event
         self.parts: list[str] = []
-        self.stretch: Stretch | None = None
+        self.line: LineWriter | None = None
         self.called: ev.ToolCalled | None = None
         self.cut = False
-        self.whole = False  # nothing more is told of it
-        self.told = ""
-        self._telling = Telling(event.name or "")
+        self.complete = False  # no more of it will come
+        self.written = ""  # the title so far
+        self._title = TitleReader(event.name or "")
         self._first: str | None = None
         self._sanitizer = Sanitizer()
 
     @property
     def finished(self) -> bool:
-        """Whether all that its line will say is known."""
-        return self.called is not None or self.cut or self.whole
+        """Whether the text of its line is known in full."""
+        return self.called is not None or self.cut or self.complete
 
-    def tell(self, text: str) -> None:
-        """Let the line grow by what `text`, more of the input, tells."""
+    def feed(self, text: str) -> None:
+        """Extend the title by what `text`, more of the input, adds to it."""
         if self._first is None and text.startswith("{") and text.endswith("}"):
-            # An input that comes at once did not stream: the call with its own title is right behind it.
+            # An input that arrives at once did not stream: the call with its title follows at once.
             self._first = text
             return
         if self._first:
             text = self._first + text
         self._first = ""
-        if told := self._telling.feed(text):
-            self.say(told)
+        if title := self._title.feed(text):
+            self._write_title(title)
 
-    def write_to(self, stretch: Stretch) -> None:
-        """Begin the line: the name, and what was told so far."""
-        self.stretch = stretch
-        stretch.put_all(call(self.event.name or ""))
-        told, self.told = self.told, ""
-        if told:
-            self.say(told)
+    def write_to(self, line: LineWriter) -> None:
+        """Begin the line: the name, and the title so far."""
+        self.line = line
+        line.put_all(call(self.event.name or ""))
+        title, self.written = self.written, ""
+        if title:
+            self._write_title(title)
 
-    def say(self, text: str) -> None:
-        """More of the title, as it came."""
-        if self.stretch is not None:
-            self.stretch.put((": " if not self.told else "") + self._sanitizer.feed(text))
-        self.told += text
+    def _write_title(self, text: str) -> None:
+        if self.line is not None:
+            self.line.put((": " if not self.written else "") + self._sanitizer.feed(text))
+        self.written += text
 
     def finish(self) -> bool:
-        """Tell what was only collected, then the rest of the title; whether the call fits what was told before."""
+        """Write what was only collected and the rest of the title; return whether the call fits what was written."""
         if self.parts:
-            self.tell(self.parts[0])
+            self.feed(self.parts[0])
             if rest := "".join(self.parts[1:]):
-                self.tell(rest)
+                self.feed(rest)
         called, fits = self.called, True
         if called is not None:
-            fits = called.name == self.event.name and called.title.startswith(self.told)
-            if fits and len(called.title) > len(self.told):
-                self.say(called.title[len(self.told) :])
-        elif self._first and (told := self._telling.feed(self._first)):
-            self.say(told)
-        if self.stretch is not None and (last := self._sanitizer.flush()):
-            self.stretch.put(last)
+            fits = called.name == self.event.name and called.title.startswith(self.written)
+            if fits and len(called.title) > len(self.written):
+                self._write_title(called.title[len(self.written) :])
+        elif self._first and (title := self._title.feed(self._first)):
+            self._write_title(title)
+        if self.line is not None and (last := self._sanitizer.flush()):
+            self.line.put(last)
         return fits

@@ -1,4 +1,4 @@
-"""The sink for people: a terminal, a log, a CI service. It writes at the end of what it wrote, and only there."""
+"""The sink for people: a terminal, a log, a CI service. It is append-only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.config.rules import SWITCH, Rules, check, one_of, optional
 from penstock.events import Delta, Event
 from penstock.sinks.text.layout import Layout
 from penstock.sinks.text.theme import COLOURS, PLAIN
-from penstock.sinks.text.visibility import Detail, Look, Prefix, Service
+from penstock.sinks.text.visibility import Detail, Prefix, Service, Visibility
 
 Mode = Literal["full", "basic", "none"]
 
@@ -26,28 +26,28 @@ TEXT_RULES: Rules = {
 
 
 class TextSink:
-    """Events as lines for people.
+    """Sink that writes events as lines for people.
 
-    A mode says when a line leaves, never what it says: `full` writes a line as it grows, `basic` and `none`
-    write it once it is whole. With its colours taken out, `full` writes the bytes of `none`, for every
-    stream without `block_revised`; after one, `full` shows on a marked line what `none` never wrote wrong.
+    The mode decides when a line is written, never its text: `full` writes a line as it grows, `basic` and `none`
+    write it once it is complete. Without its colours, `full` writes the bytes of `none`, for every stream without
+    `block_revised`; after one, `full` writes on a marked line what `none` wrote correctly the first time.
 
-    One sink serves one run at a time; several agents at once have a sink each, in `basic` or `none`, whose
-    output is whole lines.
+    A sink serves one run at a time. Several agents at once need a sink each, in `basic` or `none`, which write
+    complete lines.
 
     Args:
-        mode: when lines leave.
-        detail: `quiet` text and errors; `minimal` tool calls and the closing line too; `normal` thinking,
-            results, plans and notices too; `verbose` whole inputs and results, usage, unknown events.
+        mode: when lines are written.
+        detail: `quiet` is text and errors; `minimal` adds tool calls and the closing line; `normal` thinking, results,
+            plans and notices; `verbose` complete inputs and results, usage and unknown events.
         color: SGR colours; `none` never has any.
-        prefix: what stands in the brackets before each line: the agent, the kind of line, both, no brackets.
-        ci: the service whose log is written to, which then folds long results.
-        realtime: False makes `full` write a line once it is whole.
-        mark_partial: words on what was cut off or given up, and a dim prefix while a block streams.
-        show_unknown: unknown events, in `verbose`.
+        prefix: text in the brackets before each line: the agent, the kind of line, both, or no brackets.
+        ci: CI service whose log is written, which then folds long results.
+        realtime: False makes `full` write a line once it is complete.
+        mark_partial: mark text that was cut off or superseded, and dim the prefix while a block streams.
+        show_unknown: show unknown events in `verbose`.
 
     Raises:
-        UsageError: one of them is something else.
+        UsageError: an argument has another value.
     """
 
     def __init__(
@@ -68,17 +68,17 @@ class TextSink:
         self._layout = Layout(
             COLOURS if color and mode != "none" else PLAIN,
             live=mode == "full" and realtime,
-            look=Look(detail, show_unknown=show_unknown, mark_partial=mark_partial),
+            visibility=Visibility(detail, show_unknown=show_unknown, mark_partial=mark_partial),
             prefix=prefix,
             ci=ci,
         )
 
     def render(self, events: Iterable[Event]) -> str:
-        """What to write now; "" for nothing."""
+        """Return the text to write now; "" for nothing."""
         layout = self._layout
         open_block, grow = layout.open_block, layout.grow
         for event in events:
-            # The common case, in few steps: more text for the line that is open.
+            # The common case in few steps: more text for the open line.
             if type(event) is Delta and event.block == open_block:
                 grow(event.text)
             else:
@@ -88,7 +88,7 @@ class TextSink:
         return self._written() if layout.out else ""
 
     def close(self) -> str:
-        """End the open line and give out what waits; somebody else may write. The run may go on, or another begin."""
+        """End the open line and return what waits, so that others may write. The run may continue, or another begin."""
         self._layout.close()
         return self._written()
 

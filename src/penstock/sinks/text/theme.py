@@ -1,4 +1,4 @@
-"""The look of the text sink: marks, colours and words. Pure functions; `layout` decides where they go."""
+"""Theme of the text sink: marks, colours and words. Pure functions; `layout` decides where the text goes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from penstock.events import (
 from penstock.sinks.sanitize import clean, clean_line
 
 Style = Literal["text", "head", "live", "dim", "name", "good", "bad", "warn", "mark"]
-"""What a piece of text is: `head` the prefix of a line, `live` the same while its block still streams."""
+"""Role of a piece of text: `head` is the prefix of a line, `live` the same while its block still streams."""
 
 Palette = Mapping[Style, str]
-"""The SGR parameters of each style; a style that is not there is plain."""
+"""SGR parameters of each style; a missing style is plain."""
 
 COLOURS: Palette = {
     "head": "36",
@@ -42,18 +42,18 @@ COLOURS: Palette = {
 PLAIN: Palette = {}
 
 Piece = tuple[Style, str]
-"""A styled piece of a line. Line breaks in it hang."""
+"""Styled piece of a line. Lines after a break in it are indented."""
 
 MAX_RESULT_CHARS = 160
-"""How much of a result's first line is shown: about two lines of a terminal."""
+"""Characters of a result's first line that are shown: about two lines of a terminal."""
 MAX_REASON_CHARS = 400
-"""How much of the reason of a failure stands in the closing line; `replied` and health have the rest."""
-MIN_TOLD_MS = 100
-"""What took less, by Penstock's own clock, was read from a file, and says nothing of the agent."""
+"""Characters of a failure's reason in the closing line; `replied` and the health report have the rest."""
+MIN_SHOWN_MS = 100
+"""Milliseconds of the shortest run whose duration by Penstock's clock is shown: a shorter one was read from a file."""
 MAX_NOTICE_CHARS = 2000
-"""How much of a notice is shown below `verbose`: a line of noise can be megabytes."""
+"""Characters of a notice that are shown below `verbose`: a line of noise can be megabytes."""
 
-THOUGHT = "∴ "  # "therefore": without colour, what tells thinking from text
+THOUGHT = "∴ "  # "therefore": it distinguishes thinking from text without colours
 CALL = "▸ "
 REVISED = "↻ "
 CUT_OFF = "(cut off)"
@@ -62,44 +62,43 @@ CUT_SHORT = "(cut short here, the block was too large)"
 
 
 def taken_back(count: int) -> str:
-    """Words for text that was shown and is no more."""
+    """Return words for text that was shown and has been withdrawn."""
     return f"(the last {count:,} characters were taken back)" if count > 1 else "(the last character was taken back)"
 
 
 def painted(palette: Palette, style: Style, text: str) -> str:
-    """`text` (one line) between the codes of its style."""
+    """Return `text` (one line) between the codes of its style."""
     on, off = codes(palette, style)
     return on + text + off
 
 
 def codes(palette: Palette, style: Style) -> tuple[str, str]:
-    """What stands before and behind text of a style."""
+    """Return the codes before and behind text of a style."""
     found = palette.get(style)
     return (f"\x1b[{found}m", "\x1b[0m") if found else ("", "")
 
 
 def result(event: ToolReturned, name: str, *, marked: bool) -> list[Piece]:
-    """The short line of a result: the first line that says something, how many there are, the exit status.
+    """Return the short line of a result: its first line that is not blank, the count of its lines, the exit status.
 
-    `name` is put before it, unless "". Empty when there is nothing to say: a result that is not complete and,
-    by `marked`, shall not say so.
+    `name` precedes it, unless "". Empty if there is nothing to show: the result is not complete and `marked` is off.
     """
-    said = _first_said(event.text)
-    if event.exit_code and "\n" in event.text and _tells_exit(said, event.exit_code):
-        said = _first_said(event.text.partition("\n")[2]) or said
+    first = _first_line(event.text)
+    if event.exit_code and "\n" in event.text and _is_exit_status(first, event.exit_code):
+        first = _first_line(event.text.partition("\n")[2]) or first
     notes = [] if event.complete or not marked else ["no result was told"]
     if event.exit_code:
         notes.append(f"exit {event.exit_code}")
-    if not (event.complete or notes or said):
+    if not (event.complete or notes or first):
         return []
-    words = ": ".join([*([name] if name else []), *notes, *([said] if said else [])])
+    words = ": ".join([*([name] if name else []), *notes, *([first] if first else [])])
     lines = event.text.rstrip("\n").count("\n") + 1
     count = f" ({lines} lines)" if lines > 1 else ""
     return [result_mark(event), ("dim", (words or "(no output)") + count)]
 
 
 def result_header(event: ToolReturned, name: str, *, marked: bool) -> list[Piece]:
-    """The line over a result that is shown whole."""
+    """Return the line above a result that is shown in full."""
     count = event.text.rstrip("\n").count("\n") + 1
     words = [name] if name else []
     if marked and not event.complete:
@@ -110,24 +109,24 @@ def result_header(event: ToolReturned, name: str, *, marked: bool) -> list[Piece
 
 
 def result_mark(event: ToolReturned) -> Piece:
-    """`✓`, `✗`, or for a result that never came whole `◌`."""
+    """Return `✓`, `✗`, or `◌` for a result that is not complete."""
     if event.is_error or event.exit_code:
         return ("bad", "✗ ")
     return ("good", "✓ ") if event.complete else ("warn", "◌ ")
 
 
-def _tells_exit(line: str, code: int) -> bool:
-    """Whether a line says no more than the exit status, as some agents put it before the output."""
+def _is_exit_status(line: str, code: int) -> bool:
+    """Return whether a line is only the exit status, which some agents print before the output."""
     return line.strip("[]. ").casefold().endswith(f"code {code}") and "exit" in line.casefold()
 
 
-def _first_said(text: str) -> str:
+def _first_line(text: str) -> str:
     at = 0
-    for _ in range(100):  # a result that begins with more blank lines says nothing in one line
+    for _ in range(100):  # a result that begins with more blank lines has no short line
         end = text.find("\n", at)
         line = text[at : end if end >= 0 else len(text)]
-        if said := clean(line[: 8 * MAX_RESULT_CHARS].rstrip("\r")).strip():
-            return shortened(said, MAX_RESULT_CHARS)
+        if shown := clean(line[: 8 * MAX_RESULT_CHARS].rstrip("\r")).strip():
+            return shortened(shown, MAX_RESULT_CHARS)
         if end < 0:
             return ""
         at = end + 1
@@ -135,12 +134,12 @@ def _first_said(text: str) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """`text`, or its first `limit` characters and `…`."""
+    """Return `text`, or its first `limit` characters and `…`."""
     return text if len(text) <= limit else text[:limit] + "…"
 
 
 def input_lines(value: Any, title: str) -> str:
-    """A whole tool input to be read: `key: value` lines; "" where the title has said it all."""
+    """Return a tool input as `key: value` lines; "" if the title already shows all of it."""
     if not isinstance(value, dict):
         text = value if isinstance(value, str) else compact(value)
         return "" if value is None or text == title else clean(text)
@@ -155,12 +154,12 @@ def _entry(key: str, value: Any) -> str:
 
 
 def indented(text: str, by: str = "  ") -> str:
-    """`text` with its lines that are not blank moved in."""
+    """Return `text` with its lines indented, but for blank ones."""
     return "\n".join(by + line if line else "" for line in text.split("\n"))
 
 
 def whole_block(event: BlockEnded, *, marked: bool) -> list[Piece]:
-    """A block of text or thinking that is shown once it has ended."""
+    """Return the pieces of a block of text or thinking that is shown once it has ended."""
     pieces: list[Piece] = [("dim" if event.kind == "thinking" else "text", clean(event.text))]
     if event.truncated:
         pieces.append(("dim", f" {CUT_SHORT}"))
@@ -170,7 +169,7 @@ def whole_block(event: BlockEnded, *, marked: bool) -> list[Piece]:
 
 
 def call(name: str) -> list[Piece]:
-    """What the line of a call begins with."""
+    """Return the beginning of a call's line."""
     return [("mark", CALL), ("name", clean_line(name))]
 
 
@@ -178,7 +177,7 @@ _BOXES = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 
 
 def plan(event: PlanChanged) -> list[Piece]:
-    """A header line, then an item a line."""
+    """Return a header line, then one line for each item."""
     done = sum(item.status == "completed" for item in event.items)
     pieces: list[Piece] = [("mark", "☰ "), ("name", "plan"), ("dim", f" ({done} of {len(event.items)} done)")]
     for item in event.items:
@@ -191,44 +190,44 @@ _LEVELS: dict[str, Piece] = {"info": ("dim", "· "), "warning": ("warn", "! "), 
 
 
 def notice(event: Notice, *, whole: bool) -> list[Piece]:
-    """A notice behind its level's mark."""
+    """Return a notice with the mark of its level."""
     text = clean(event.text if whole else shortened(event.text, MAX_NOTICE_CHARS))
     text = text.rstrip() if event.code == "noise" else text.strip()  # plain text keeps its indentation
     return [_LEVELS[event.level], ("dim" if event.level != "error" else "bad", text or event.code)]
 
 
 def malformed(event: Malformed) -> list[Piece]:
-    """What could not be read, and why."""
+    """Return a line that could not be read, with the reason."""
     excerpt = shortened(clean_line(event.excerpt), MAX_RESULT_CHARS)
     return [("warn", "! "), ("dim", f"line {event.line} could not be read ({clean_line(event.reason)}): {excerpt}")]
 
 
 def unknown(event: Unknown) -> list[Piece]:
-    """An event of a kind that Penstock does not know, as it came."""
+    """Return an unknown event as the agent printed it."""
     return [("dim", f"· unknown event {clean_line(event.wire_type or '')}".rstrip() + f": {clean_line(event.raw)}")]
 
 
 def question(event: QuestionAsked) -> list[Piece]:
-    """A question: what is asked, the agent's words, and the options with their numbers."""
+    """Return a question: its kind, the agent's words, and the options with their numbers."""
     pieces: list[Piece] = [("warn", "? "), ("text", f"{ASKS[event.ask]}: {clean(event.text)}")]
     pieces += [("text", f"\n{n}. {clean_line(option.label)}") for n, option in enumerate(event.options or (), 1)]
     return pieces
 
 
 def answer(event: QuestionAnswered, asked: QuestionAsked | None) -> list[Piece]:
-    """What was answered to a question, or why nobody did."""
+    """Return the answer to a question, or the reason why there is none."""
     return [("mark", "→ "), ("text", clean(answer_in_words(event, asked)))]
 
 
 def started(event: RunStarted) -> list[Piece]:
-    """Who the agent said it is."""
+    """Return the session, model, version and directory that the agent reported."""
     facts = [("session", event.session_id), ("model", event.model), ("version", event.version), ("in", event.cwd)]
     words = " · ".join(f"{name} {clean_line(value)}" for name, value in facts if value)
     return [("dim", f"· {words}")] if words else []
 
 
 def usage_line(event: UsageReported) -> list[Piece]:
-    """What one model call used."""
+    """Return the usage of one model call."""
     facts = [clean_line(event.model)] if event.model else []
     cached = f" ({tokens(event.cached_tokens)} cached)" if event.cached_tokens else ""
     counts = _in_out(event.input_tokens, event.output_tokens, cached)
@@ -248,12 +247,12 @@ _ENDS: dict[str, tuple[Piece, str]] = {
 
 
 def closing(event: RunEnded) -> list[Piece]:
-    """The last line of a run: how it ended, how long it took, what it used."""
+    """Return the last line of a run: its outcome, duration and usage."""
     mark, words = _ENDS[event.outcome]
     if event.outcome != "ok" and (reason := event.reason or _PLAINLY.get(event.outcome)):
         words += ": " + clean_line(shortened(" ".join(reason.split()), MAX_REASON_CHARS))
     milliseconds = event.duration_ms
-    if milliseconds is None and event.at is not None and event.at >= MIN_TOLD_MS:
+    if milliseconds is None and event.at is not None and event.at >= MIN_SHOWN_MS:
         milliseconds = event.at
     facts = list(_facts(event))
     if milliseconds:
@@ -280,7 +279,7 @@ def _in_out(given: int | None, made: int | None, cached: str = "") -> list[str]:
 
 
 def duration(milliseconds: int) -> str:
-    """A time for people: `0.3 s`, `47 s`, `3 min 5 s`, `1 h 2 min`."""
+    """Return a time for people: `0.3 s`, `47 s`, `3 min 5 s`, `1 h 2 min`."""
     seconds = milliseconds / 1000
     if seconds < 9.95:
         return f"{seconds:.1f} s"
@@ -292,14 +291,14 @@ def duration(milliseconds: int) -> str:
 
 
 def tokens(count: int) -> str:
-    """A count for people: `64`, `3.2k`, `1.5M`."""
+    """Return a count for people: `64`, `3.2k`, `1.5M`."""
     if count < 1000:
         return str(count)
     return f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1_000_000:.1f}M"
 
 
 def money(usd: float | None) -> list[str]:
-    """US dollars with as many digits as say something; nothing for nothing."""
+    """Return US dollars with the digits that matter; an empty list for none."""
     if not usd:
         return []
     return [f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}" if usd >= 0.00005 else "under $0.0001"]

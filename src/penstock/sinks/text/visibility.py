@@ -1,4 +1,4 @@
-"""Which events are a line of their own, at which detail, and of what kind the line is."""
+"""Visibility of events: which ones are a line of their own, at which detail, and with which prefix."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _SHOWN: dict[Detail, frozenset[LineKind]] = {
 }
 
 _BACKGROUND_CODES = frozenset({"user", "decision", "hook", "status", "session", "result"})
-"""Notices of level `info` that only `verbose` shows: they tell what goes on inside, or what the reader said."""
+"""Codes of `info` notices that only `verbose` shows: internals of the agent, or the reader's own words."""
 
 
 MAX_KEPT_NAMES = 4096
-"""Calls whose names are kept for their results and sub-agents."""
+"""Calls whose names are kept, for their results and sub-agents."""
 MAX_LABEL = 80
-"""Characters of a sub-agent's name, its callers' included."""
+"""Characters of a sub-agent's name, with the names of its callers."""
 
 
-class Heads:
-    """The prefixes of lines: who speaks, and what the line is.
+class Prefixes:
+    """Prefixes of lines: the agent, and the kind of the line.
 
-    A sub-agent is called after the call that started it, so calls are learned as they come.
+    A sub-agent is named after the call that started it, so calls are recorded as they arrive.
     """
 
     def __init__(self, prefix: Prefix) -> None:
@@ -57,7 +57,7 @@ class Heads:
         self._lanes.clear()
 
     def learn(self, event: ev.ToolCalled) -> None:
-        """A call and its name."""
+        """Record the name of a call."""
         for known in (self._names, self._lanes):
             if len(known) >= MAX_KEPT_NAMES:
                 del known[next(iter(known))]
@@ -67,11 +67,11 @@ class Heads:
         self._lanes[event.call_id] = (outer + (kind if isinstance(kind, str) and kind else event.name))[-MAX_LABEL:]
 
     def name(self, call_id: str) -> str:
-        """The name of the tool that was called, "" if that was never told."""
+        """Return the name of the tool that was called, "" if it is not known."""
         return self._names.get(call_id, "")
 
-    def head(self, kind: LineKind, agent: str, parent: str | None) -> str:
-        """What a line begins with, in brackets and with a space behind."""
+    def prefix(self, kind: LineKind, agent: str, parent: str | None) -> str:
+        """Return the prefix of a line, in brackets and with a space behind."""
         if parent is not None:
             return self._worded(kind, f"{agent}>{self._lanes.get(parent, 'agent')}")
         head = self._known.get((kind, agent))
@@ -90,10 +90,10 @@ class Heads:
         return clean_line(f"[{label}] ")
 
 
-class Look:
-    """What a reader wants to see. Errors are seen at every detail.
+class Visibility:
+    """What a reader asked to see. Errors are shown at every detail.
 
-    `marked`: words say what was cut off, and a prefix is dim while its block streams.
+    `marked`: cut-off text is marked with words, and a prefix is dim while its block streams.
     """
 
     __slots__ = ("marked", "quiet", "shown", "verbose")
@@ -118,20 +118,24 @@ class Look:
 
 
 class Describer:
-    """Makes the lines of events that are neither block nor call. Remembers questions, for the labels of answers."""
+    """Formatter of events that are neither block nor call. It keeps questions, for the labels of their answers."""
 
-    def __init__(self, look: Look) -> None:
-        self._look = look
+    def __init__(self, visibility: Visibility) -> None:
+        self._visibility = visibility
         self._questions: dict[str, ev.QuestionAsked] = {}
 
     def describe(self, event: ev.Event) -> tuple[LineKind, list[Piece]] | None:
-        """The line of an event; None if the reader does not want to see it."""
-        look = self._look
+        """Return the kind and the pieces of an event's line; None if it is not shown."""
+        visibility = self._visibility
         match event:
             case ev.Notice():
-                return ("notice", theme.notice(event, whole=look.verbose)) if look.shows_notice(event) else None
+                return (
+                    ("notice", theme.notice(event, whole=visibility.verbose))
+                    if visibility.shows_notice(event)
+                    else None
+                )
             case ev.RunEnded():
-                shown = "done" in look.shown or event.outcome != "ok"
+                shown = "done" in visibility.shown or event.outcome != "ok"
                 return ("done", theme.closing(event)) if shown else None
             case ev.QuestionAsked():
                 if len(self._questions) >= MAX_QUESTIONS:
@@ -140,7 +144,7 @@ class Describer:
             case ev.QuestionAnswered():
                 return "question", theme.answer(event, self._questions.pop(event.id, None))
         kind, pieces_of = _LINES[type(event)]
-        if kind not in look.shown:
+        if kind not in visibility.shown:
             return None
         pieces = pieces_of(event)
         return (kind, pieces) if pieces else None
@@ -156,16 +160,16 @@ _LINES: dict[type, tuple[LineKind, Callable[[Any], list[Piece]]]] = {
 }
 
 DESCRIBED: tuple[type, ...] = (*_LINES, ev.Notice, ev.QuestionAnswered)
-"""The events that `Describer` alone makes lines of."""
+"""Types of events that `Describer` formats."""
 
 MAX_QUESTIONS = 64
-"""Questions that wait for an answer at once; more are answered by the id of an option, without its label."""
+"""Open questions that are kept; answers to more of them show the option's id instead of its label."""
 
 
 def fold(service: Service, number: int, title: str) -> tuple[str, str]:
-    """The lines before and after what the service's log shall show folded, under `title`."""
+    """Return the lines before and after text that the service's log shows folded under `title`."""
     if service == "github":
         return f"::group::{title.replace('%', '%25')}\n", "::endgroup::\n"  # GitHub decodes `%`
-    # GitLab knows a section by these very bytes; they are for its log viewer, which shows none of them.
+    # GitLab recognizes a section by exactly these bytes; its log viewer does not show them.
     begin = f"\x1b[0Ksection_start:0:penstock_{number}[collapsed=true]\r\x1b[0K{title}\n"
     return begin, f"\x1b[0Ksection_end:0:penstock_{number}\r\x1b[0K\n"
