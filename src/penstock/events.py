@@ -1,6 +1,6 @@
-"""The strict vocabulary: what Penstock promises to everyone who reads it.
+"""The strict vocabulary: the events that Penstock promises to its readers.
 
-Only the session (`penstock.core.normalizer.normalizer`) makes events. `docs/events.md` is the public format;
+Only the normalizer (`penstock.core.normalizer.normalizer`) makes events. `docs/events.md` is the public format;
 `penstock.testing.verify` judges any list of events by the contract in `docs/contract.md`.
 
 On the wire an event is one JSON object with `type` first; fields that are absent are left out.
@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 Kind = Literal["text", "thinking", "tool_input", "tool_output"]
-"""What a block holds. `tool_output` blocks belong to a call, the other kinds to a message."""
+"""Content of a block. `tool_output` blocks belong to a call, the other kinds to a message."""
 
 Level = Literal["info", "warning", "error"]
 MessageStatus = Literal["ok", "superseded", "cut"]
@@ -31,47 +31,47 @@ Ask = Literal[
     "choice",  # choose one of the options
     "text",  # answer in words
 ]
-"""What a question is about."""
+"""Subject of a question."""
 
 OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always", "choice"]
-"""What an option of a question does. `choice` is an answer that is no permission."""
+"""Effect of an option of a question. `choice` is an answer that is not a permission."""
 
 AnsweredBy = Literal[
     "person",
     "allow",  # what was allowed in advance
     "nobody",  # nobody could be asked, so it was rejected
-    "withdrawn",  # the agent, or the end of its turn, took the question back
+    "withdrawn",  # the agent, or the end of its turn, withdrew the question
 ]
-"""Who answered a question."""
+"""Source of an answer."""
 
 NoticeCode = Literal[
     "retry",  # the agent tries a model call again
     "rate_limit",
     "compaction",  # the agent shortens its own context
     "hook",  # a hook of the user's ran
-    "status",  # the agent says what it does
-    "noise",  # a line on the agent's output that is no JSON
+    "status",  # the agent reports what it does
+    "noise",  # a line of the agent's output that is not JSON
     "error",  # the agent reports an error of its own
-    "permission",  # something was allowed or refused
-    "background",  # work that goes on beside the run, sub-agents among it
+    "permission",  # an action was allowed or rejected
+    "background",  # work beside the run, sub-agents among it
     "refusal",  # the model declined
     "media",  # an image, a document or audio, which text cannot show
     "redacted",  # thinking that the provider hides
-    "user",  # what was said in the user's role: echoed prompts, synthetic messages
+    "user",  # text in the user's role: echoed prompts, synthetic messages
     "model",  # another model took over
     "session",  # the conversation was named, reset or moved
-    "result",  # a second end that came without anything new before it
-    "format",  # the input is something else than an event stream
-    "decision",  # why the generic reader took a line as it did
+    "result",  # a second end of the run, without anything new before it
+    "format",  # the input is not an event stream
+    "decision",  # why the generic adapter read a line as it did
 ]
-"""The closed list of notice codes."""
+"""Closed list of notice codes."""
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens and cost. Counts are tokens; `cost_usd` is US dollars.
 
     `cached_tokens` and `cache_write_tokens` are part of `input_tokens`, `reasoning_tokens` part of
-    `output_tokens`, as every agent's figures are brought to this one reading.
+    `output_tokens`, whatever the agent's own figures mean.
     """
 
     input_tokens: int | None = None
@@ -106,20 +106,20 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class Base(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What every event carries."""
+    """Fields of every event."""
 
     agent: str
     """The agent's label, e.g. `claude` or `ccs/glm`."""
     run: int | None = None
-    """The run's number, where several runs share an output."""
+    """Number of the run, if several runs share an output."""
     parent: str | None = None
     """In a sub-agent's lane, the id of the call that started it."""
     at: int | None = None
-    """Milliseconds since the start, where the shell knows the time."""
+    """Milliseconds since the start of the run, if known."""
 
 
 class RunStarted(Base, frozen=True, omit_defaults=True, tag="run_started"):
-    """The agent said who it is. May come again, when more becomes known."""
+    """The agent has started and described itself. Repeated when more becomes known."""
 
     session_id: str | None = None
     model: str | None = None
@@ -154,7 +154,7 @@ class Delta(Base, frozen=True, omit_defaults=True, tag="delta", gc=False):
 
 
 class BlockRevised(Base, frozen=True, omit_defaults=True, tag="block_revised"):
-    """The block's text so far was wrong; `text` is the whole new text."""
+    """The block's text so far was wrong; `text` is the complete new text."""
 
     block: int
     kind: Kind
@@ -162,18 +162,18 @@ class BlockRevised(Base, frozen=True, omit_defaults=True, tag="block_revised"):
 
 
 class BlockEnded(Base, frozen=True, omit_defaults=True, tag="block_ended"):
-    """The block is over. `text` is the whole; `complete` is false where it was cut off or given up."""
+    """A block has ended. `text` is all of it; `complete` is false if it was cut off or superseded."""
 
     block: int
     kind: Kind
     text: str
     complete: bool
     truncated: bool = False
-    """True where the block was larger than Penstock keeps; its deltas were whole."""
+    """True if the block was larger than Penstock keeps; its deltas were complete."""
 
 
 class MessageEnded(Base, frozen=True, omit_defaults=True, tag="message_ended"):
-    """The message is over; all of its blocks have ended."""
+    """A message has ended, and all of its blocks before it."""
 
     message: int
     status: MessageStatus
@@ -182,19 +182,19 @@ class MessageEnded(Base, frozen=True, omit_defaults=True, tag="message_ended"):
 
 
 class ToolCalled(Base, frozen=True, omit_defaults=True, tag="tool_called"):
-    """A tool is called. Once for each call, with its whole input."""
+    """A tool is called: once for each call, with its complete input."""
 
     call_id: str
     name: str
     input: Any
     title: str
-    """The telling line: the command, the path, the pattern."""
+    """One-line summary of the input: the command, path or pattern."""
     tool_kind: ToolKind
     message: int | None = None
 
 
 class ToolReturned(Base, frozen=True, omit_defaults=True, tag="tool_returned"):
-    """A call has its result. `complete` is false where the run ended before the tool did."""
+    """A call has its result. `complete` is false if the run ended before the tool did."""
 
     call_id: str
     text: str
@@ -205,13 +205,13 @@ class ToolReturned(Base, frozen=True, omit_defaults=True, tag="tool_returned"):
 
 
 class PlanChanged(Base, frozen=True, omit_defaults=True, tag="plan_changed"):
-    """The agent's plan, whole."""
+    """The agent's plan, with all of its items."""
 
     items: list[PlanItem]
 
 
 class UsageReported(Base, frozen=True, omit_defaults=True, tag="usage"):
-    """What one model call used; see `Usage` for what is inside what."""
+    """Usage of one model call; see `Usage` for which figure includes which."""
 
     model: str | None = None
     input_tokens: int | None = None
@@ -223,7 +223,7 @@ class UsageReported(Base, frozen=True, omit_defaults=True, tag="usage"):
 
 
 class Notice(Base, frozen=True, omit_defaults=True, tag="notice"):
-    """Something worth telling that is no model text."""
+    """A remark about the run that is not model text."""
 
     level: Level
     code: NoticeCode
@@ -242,12 +242,12 @@ class QuestionAsked(Base, frozen=True, omit_defaults=True, tag="question_asked")
     ask: Ask
     options: list[Option] | None = None
     free_text: bool = False
-    """Words of one's own are an answer as well; to a permission, they reject it and go to the agent."""
+    """An answer in words is possible as well; it rejects a permission and is passed to the agent."""
     call_id: str | None = None
     """The call that needs the permission."""
     tool_kind: ToolKind | None = None
     title: str | None = None
-    """The command, the path, the address: what a permission is about, in one line."""
+    """Subject of a permission in one line: the command, path or address."""
 
 
 class QuestionAnswered(Base, frozen=True, omit_defaults=True, tag="question_answered"):
@@ -260,7 +260,7 @@ class QuestionAnswered(Base, frozen=True, omit_defaults=True, tag="question_answ
 
 
 class Unknown(Base, frozen=True, omit_defaults=True, tag="unknown"):
-    """Valid JSON of a kind that Penstock does not know. `raw` is bounded."""
+    """Valid JSON of an unknown kind. `raw` is bounded."""
 
     raw: str
     wire_type: str | None = None
@@ -268,7 +268,7 @@ class Unknown(Base, frozen=True, omit_defaults=True, tag="unknown"):
 
 
 class Malformed(Base, frozen=True, omit_defaults=True, tag="malformed"):
-    """A line that no reader can take. `line` counts from 1; `excerpt` is bounded."""
+    """A line that cannot be read. `line` counts from 1; `excerpt` is bounded."""
 
     line: int
     reason: str
@@ -276,7 +276,7 @@ class Malformed(Base, frozen=True, omit_defaults=True, tag="malformed"):
 
 
 class Replied(Base, frozen=True, omit_defaults=True, tag="replied"):
-    """The agent has given its answer. More may follow."""
+    """The agent has answered. More may follow."""
 
     reply: str
     is_error: bool
@@ -324,22 +324,22 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(events: Iterable[Event]) -> bytes:
-    """Events as NDJSON, one object a line, each line ended."""
+    """Return events as NDJSON, one object a line, with a newline after each."""
     return _encoder.encode_lines(events)
 
 
 def decode(line: bytes | str) -> Event:
-    """One line of NDJSON back to its event.
+    """Return the event of one line of NDJSON.
 
     Raises:
-        msgspec.DecodeError: the line is no JSON, or no event of this vocabulary.
+        msgspec.DecodeError: the line is not JSON, or not an event of this vocabulary.
     """
     event: Event = _decoder().decode(line)
     return event
 
 
 def _decoder() -> msgspec.json.Decoder[Any]:
-    # Made on first use: writers, which are the many, need none.
+    # Made on first use: most programs only write events.
     global _cached
     if _cached is None:
         _cached = msgspec.json.Decoder(Event)

@@ -10,7 +10,15 @@ import msgspec
 from penstock.adapter import Adapter, Finishing
 from penstock.agents import registry
 from penstock.config.rules import RUN_NUMBER, STRING, SWITCH, Rules, check, instance_of, optional
-from penstock.core.decoding import MAX_NOISE_CHARS, Decoded, Decoder, Malformed, Noise, half_formed, well_formed_values
+from penstock.core.decoding import (
+    MAX_NOISE_CHARS,
+    Decoded,
+    Decoder,
+    MalformedLine,
+    Noise,
+    half_formed,
+    well_formed_values,
+)
 from penstock.core.framing import Framer, Oversized, lines_of
 from penstock.core.health import Health
 from penstock.core.normalizer.normalizer import Exit, Session
@@ -205,7 +213,7 @@ class Stream:
         for found in self._decoder.slow(line):
             if isinstance(found, Noise):
                 session.noise(found.text, out)
-            elif isinstance(found, Malformed):
+            elif isinstance(found, MalformedLine):
                 reason = "the stream ended in the middle of it" if self._ending else found.reason
                 session.malformed(number, reason, found.excerpt, out)
             else:
@@ -283,7 +291,7 @@ class Stream:
         self._read(held, out)
 
 
-def _is_plain(found: Sequence[Decoded | Noise | Malformed]) -> bool:
+def _is_plain(found: Sequence[Decoded | Noise | MalformedLine]) -> bool:
     """Whether a line is blank, or text that does not even want to be an event."""
     return all(isinstance(each, Noise) for each in found)
 

@@ -1,12 +1,12 @@
-"""The loose vocabulary: what an adapter says that a wire event means.
+"""The loose vocabulary: updates, by which an adapter describes the meaning of a wire event.
 
-An adapter translates words and nothing else. It may repeat itself, send snapshots for deltas, forget to
-start or end things: the session (`penstock.core.normalizer.normalizer`) makes the strict `penstock.events` of it.
-An adapter keeps no text and no memory of what was already put out; at most it maps ids.
+An adapter translates and does nothing else. It may repeat itself, send snapshots for deltas, and leave out starts and
+ends: the normalizer (`penstock.core.normalizer.normalizer`) makes the strict `penstock.events` of its updates.
+An adapter keeps no text and does not remember what was emitted; at most it maps ids.
 
-Identity. `lane` is None for the top agent, else the id of the call that started the sub-agent. `message`
-is the wire's id of the model message, None for the one that is current. `place` tells the blocks of one
-message apart (an index, a part id); None means the block of that kind that is still unfinished,
+Identity. `lane` is None for the main agent, else the id of the call that started the sub-agent. `message`
+is the wire's id of the model message, None for the one that is current. `place` distinguishes the blocks of one
+message (an index, a part id); None means the block of that kind that is still unfinished,
 else a new one, which is how a wire without places counts: by kind and order.
 """
 
@@ -25,17 +25,17 @@ MessagePhase = Literal["commentary", "final"]
 
 
 class Traits(msgspec.Struct, frozen=True):
-    """What is true of a whole wire. Constants of an adapter, never a memory.
+    """Constant properties of a wire.
 
-    They are the only way in which the session treats one agent unlike another.
+    They are the only way in which the normalizer treats one agent unlike another.
     """
 
     block_ends: bool = False
-    """The wire marks the end of blocks (`BlockEnd` or a `final`), so a block may be left and returned to.
+    """The wire marks the end of blocks (`BlockEnd` or a `final`), so a block may be interrupted and continued.
     Otherwise a block ends when another one of its message starts."""
     finals: bool = False
-    """Every block that the agent accepts is repeated whole (`final`). One that a new message overtakes
-    before that was given up."""
+    """Every block that the agent accepts is repeated in full (`final`). One that is followed by a new message without
+    that is superseded."""
     armed: bool = False
     """A proxy may put snapshots into the delta stream; the one repair that guesses is armed (contract rule 4)."""
     regular_end: bool = False
@@ -43,7 +43,7 @@ class Traits(msgspec.Struct, frozen=True):
 
 
 class RunStart(msgspec.Struct, frozen=True):
-    """Who the agent is. Any subset of fields, any number of times."""
+    """The agent's description of itself: any subset of fields, any number of times."""
 
     session_id: str | None = None
     model: str | None = None
@@ -53,17 +53,17 @@ class RunStart(msgspec.Struct, frozen=True):
 
 
 class MessageStart(msgspec.Struct, frozen=True):
-    """A model message begins. The id of the message that is open means: it begins again."""
+    """A model message begins. If its id is that of the open message, that one begins anew."""
 
     message: str | None = None
     lane: str | None = None
 
 
 class MessageEnd(msgspec.Struct, frozen=True):
-    """The current message, or the one named, is over.
+    """The current message, or the one named, has ended.
 
-    `abandoned_from`: blocks from this place on (an int) were taken back by the agent.
-    `status`: None lets the session judge.
+    `abandoned_from`: the agent withdrew the blocks from this place on (an int).
+    `status`: None if the normalizer is to derive it.
     """
 
     message: str | None = None
@@ -74,9 +74,9 @@ class MessageEnd(msgspec.Struct, frozen=True):
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """The agent says what the text of a message is: a remark on its work, or its answer.
+    """The role of a message's text: a remark on the work, or the answer.
 
-    It is about the message named, or the current one, which has begun. Where there is an answer, it is the reply.
+    It concerns the message named, or the current one, which has begun. If a run has an answer, that is its reply.
     """
 
     phase: MessagePhase
@@ -85,7 +85,7 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 class BlockStart(msgspec.Struct, frozen=True):
-    """A block begins at `place`; one that stood there before is over."""
+    """A block begins at `place`; an earlier one there has ended."""
 
     kind: Kind
     place: Place = None
@@ -96,7 +96,7 @@ class BlockStart(msgspec.Struct, frozen=True):
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):
-    """Text of a block: only the new (`delta`), all so far (`snapshot`), or the truth (`final`, which ends it).
+    """Text of a block: what is new (`delta`), all so far (`snapshot`), or all of it (`final`, which ends the block).
 
     Blocks of tool input and output are found by `call_id`.
     """
@@ -111,7 +111,7 @@ class Text(msgspec.Struct, frozen=True, gc=False):
 
 
 class BlockEnd(msgspec.Struct, frozen=True):
-    """The wire says that the block is whole. A `final` may still follow."""
+    """The end of a block, as the wire marks it. A `final` may still follow."""
 
     place: Place = None
     message: str | None = None
@@ -121,7 +121,7 @@ class BlockEnd(msgspec.Struct, frozen=True):
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A call with its whole input. Said again it is silent."""
+    """A call with its complete input. A repeat has no effect."""
 
     call_id: str
     name: str
@@ -136,7 +136,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class ToolReturn(msgspec.Struct, frozen=True):
-    """The result of a call. Said again it is silent."""
+    """The result of a call. A repeat has no effect."""
 
     call_id: str
     text: str = ""
@@ -147,23 +147,23 @@ class ToolReturn(msgspec.Struct, frozen=True):
 
 
 class TurnMark(msgspec.Struct, frozen=True):
-    """The round is over, on wires that say so without a tool result."""
+    """The end of a round, on wires that mark it without a tool result."""
 
     lane: str | None = None
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The whole plan. An equal one said again is silent."""
+    """The complete plan. An equal one has no effect."""
 
     items: list[PlanItem]
     lane: str | None = None
 
 
 class ModelUsage(msgspec.Struct, frozen=True):
-    """What one model call used.
+    """Usage of one model call.
 
     With `message`, or for the current message, figures may come in parts: later ones replace earlier ones, and
-    one `usage` event is made when the message ends. `whole`: this is a call of its own, told at once.
+    one `usage` event is made when the message ends. `whole`: these are the figures of a call of its own.
     """
 
     usage: Usage
@@ -174,7 +174,7 @@ class ModelUsage(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """Worth telling, but no model text."""
+    """A remark about the run that is not model text."""
 
     code: NoticeCode
     text: str
@@ -183,7 +183,7 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """The agent asks a person. Options may be in any order; see `penstock.events.QuestionAsked` for the fields."""
+    """A question of the agent. Options may be in any order; see `penstock.events.QuestionAsked` for the fields."""
 
     id: str
     text: str
@@ -198,7 +198,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A question was answered: by one of its options, in words, or, without either, rejected or withdrawn."""
+    """The answer to a question: one of its options, or words; without either it was rejected or withdrawn."""
 
     id: str
     by: AnsweredBy
@@ -208,10 +208,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Work(msgspec.Struct, frozen=True):
-    """Work beside the run began or ended: a sub-agent, a command in the background.
+    """The start or end of work beside the run: a sub-agent, a command in the background.
 
-    It makes no event. While some goes on, more may follow the agent's answer, and the run is waited for.
-    `id` None with `on` false: none of it goes on.
+    It makes no event. While there is such work, more may follow the agent's answer, and the run does not end.
+    `id` None with `on` false: all of it has ended.
     """
 
     id: str | None
@@ -219,17 +219,17 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """The agent reports that the run failed, without this being its end. A later good `Result` takes it back."""
+    """A failure of the run that is not its end. A later good `Result` cancels it."""
 
     reason: str
 
 
 class Result(msgspec.Struct, frozen=True):
-    """The agent has given its answer.
+    """The agent's answer.
 
-    `reply`: its explicit final text, where it has one. `usage` and `cost_usd` are totals of the run.
-    `cancelled`: the agent says that it was interrupted. `stop_reason`: why the last model call ended, on wires
-    that say so here and not with the message; where that is a limit of tokens, the run has failed.
+    `reply`: its explicit final text, if the wire has one. `usage` and `cost_usd` are totals of the run.
+    `cancelled`: the agent reports that it was interrupted. `stop_reason`: why the last model call ended, on wires that
+    report it here and not with the message; if that is a limit of tokens, the run has failed.
     """
 
     reply: str | None = None
@@ -244,7 +244,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """A kind of event that the adapter does not know. The stream adds the raw line."""
+    """A wire event of a kind that the adapter does not know. The stream adds the raw line."""
 
     wire_type: str | None = None
     text: str | None = None

@@ -1,8 +1,8 @@
 """Lines to wire events.
 
-Two readings. The fast one is a `msgspec` decoder made once from an adapter's wire model. What it refuses
-is read again here, leniently: other types than expected, kinds that the model does not name, lone
-surrogates, raw control characters, NaN, a BOM, bad UTF-8. Only what no reader can take is malformed.
+There are two passes. The fast one is a `msgspec` decoder made once from an adapter's wire model. Lines that it rejects
+are read again leniently: other types than expected, kinds that the model does not name, lone surrogates, raw control
+characters, NaN, a BOM, bad UTF-8. A line that both reject is malformed.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ import msgspec
 from penstock.core.framing import Oversized
 
 EXCERPT_CHARS = 200
-"""What is shown of a line that could not be read."""
+"""Characters that are shown of a line that could not be read."""
 
 MAX_NESTING = 200
 """Levels of a value that is read leniently. All of its texts are looked at, which recurses; the fast reader
 has a bound of its own."""
 
 MAX_NOISE_CHARS = 2000
-"""What is shown of a line that is no JSON."""
+"""Characters that are shown of a line that is not JSON."""
 
 
 class Noise(msgspec.Struct, frozen=True):
-    """A line, or the part before its JSON, that is no JSON at all: a banner, a package manager's remark."""
+    """A line, or the part before its JSON, that is not JSON: a banner, a package manager's remark."""
 
     text: str
 
 
-class Malformed(msgspec.Struct, frozen=True):
-    """A line that wanted to be an event and cannot be read."""
+class MalformedLine(msgspec.Struct, frozen=True):
+    """A line that looks like an event but cannot be read."""
 
     reason: str
     excerpt: str
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """A wire event of the second reading. `lenient`: it was no clean JSON."""
+    """A wire event of the second pass. `lenient`: the line was not clean JSON."""
 
     event: Any
     lenient: bool
 
 
 class Decoder:
-    """Reads the lines of one agent.
+    """Decoder of one agent's lines.
 
-    `fast` (one line) and `fast_lines` (a region of lines) raise for all that `slow` is there for: they go first.
+    Call `fast` (one line) or `fast_lines` (a region of lines) first; for a line that they reject, call `slow`.
     """
 
     def __init__(self, wire: Any) -> None:
@@ -58,23 +58,23 @@ class Decoder:
         self.fast = decoder.decode
         self.fast_lines = decoder.decode_lines
 
-    def slow(self, line: bytes | Oversized) -> list[Decoded | Noise | Malformed]:
-        """What a line is that `fast` refused; nothing for a blank one. Never raises."""
+    def slow(self, line: bytes | Oversized) -> list[Decoded | Noise | MalformedLine]:
+        """Decode a line that `fast` rejected; nothing for a blank one. Never raises."""
         if isinstance(line, Oversized):
-            return [Malformed(f"the line is too long: {line.size:,} bytes", excerpt(line.head))]
+            return [MalformedLine(f"the line is too long: {line.size:,} bytes", excerpt(line.head))]
         try:
             value = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self._lenient(line)
         if isinstance(value, dict | list):
             return [Decoded(fit(value, self._wire), lenient=False)]
-        return self._lenient(line)  # a bare number or word is no event
+        return self._lenient(line)  # a bare number or word is not an event
 
-    def _lenient(self, line: bytes) -> list[Decoded | Noise | Malformed]:
+    def _lenient(self, line: bytes) -> list[Decoded | Noise | MalformedLine]:
         text = line.decode("utf-8", "replace").replace("\ufeff", "").strip(" \t\r\n\0")
         if not text:
             return []
-        found: list[Decoded | Noise | Malformed] = []
+        found: list[Decoded | Noise | MalformedLine] = []
         start = text.find("{")
         if start and (start < 0 or text[start : start + 2] != '{"'):
             return [Noise(text[:MAX_NOISE_CHARS])]
@@ -87,18 +87,18 @@ class Decoder:
             values, reason = _objects(text)
         found.extend(Decoded(fit(value, self._wire), lenient=True) for value in values)
         if reason:
-            found.append(Malformed(reason, excerpt(line)))
+            found.append(MalformedLine(reason, excerpt(line)))
         return found
 
 
 def excerpt(line: bytes, limit: int = EXCERPT_CHARS) -> str:
-    """The first `limit` characters of a line, as text that can be shown and encoded."""
+    """Return the first `limit` characters of a line, as text that can be shown and encoded."""
     text = line[: limit * 4].decode("utf-8", "replace")
     return text[:limit] + ("…" if len(text) > limit or len(line) > limit * 4 else "")
 
 
 def well_formed(text: str) -> str:
-    """Surrogate pairs joined, lone halves replaced by U+FFFD."""
+    """Return the text with surrogate pairs joined and lone halves replaced by U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -109,14 +109,14 @@ def well_formed(text: str) -> str:
 
 
 def half_formed(text: str) -> str:
-    """`well_formed`, but halves at the two ends stay: the text beside them may have the other half."""
+    """Apply `well_formed`, but keep halves at the two ends: the adjacent text may have the other half."""
     head = text[:1] if "\udc00" <= text[:1] <= "\udfff" else ""
     tail = text[-1:] if len(text) > len(head) and "\ud800" <= text[-1:] <= "\udbff" else ""
     return head + well_formed(text[len(head) : len(text) - len(tail)]) + tail
 
 
 def well_formed_values(value: Any) -> Any:
-    """`well_formed` for every string in plain data or in a struct."""
+    """Apply `well_formed` to every string in plain data or in a struct."""
     if isinstance(value, str):
         return well_formed(value)
     if isinstance(value, list):
@@ -132,8 +132,8 @@ def well_formed_values(value: Any) -> Any:
 
 
 def _objects(text: str) -> tuple[list[Any], str]:
-    """The JSON objects that stand in `text` one after the other, and why reading stopped before its end."""
-    import json  # only lines that the fast reading refuses need it
+    """Return the consecutive JSON objects of `text`, and why reading stopped before its end."""
+    import json  # only lines that the fast pass rejects need it
 
     reader = json.JSONDecoder(strict=False)
     values: list[Any] = []
@@ -155,7 +155,7 @@ def _objects(text: str) -> tuple[list[Any], str]:
 
 
 def _nests_deeper(value: Any, limit: int) -> bool:
-    """Whether plain data has more than so many levels. It does not recurse: that is what must not happen."""
+    """Return whether plain data has more levels than `limit`, without recursion, which is what must not happen."""
     level = [value]
     for _ in range(limit):
         level = [
@@ -173,9 +173,9 @@ _MISFIT = object()
 
 
 def fit(value: Any, kind: Any) -> Any:
-    """Plain data as the wire model `kind`; what does not fit becomes its default.
+    """Convert plain data to the wire model `kind`; values that do not fit become their defaults.
 
-    Objects whose tag the model does not name, at the top or inside, and data that is no object stay as they are.
+    Objects whose tag the model does not name, at the top or inside, and data that is not an object stay as they are.
     """
     fitted = _fit(value, kind)
     return value if fitted is _MISFIT else fitted
@@ -185,7 +185,7 @@ def _fit(value: Any, kind: Any) -> Any:
     try:
         return msgspec.convert(value, kind, strict=False)
     except (ValueError, RecursionError, OverflowError):
-        pass  # another type somewhere, or a key that is no text
+        pass  # another type somewhere, or a key that is not text
     origin = typing.get_origin(kind)
     if origin in (types.UnionType, typing.Union):
         for option in typing.get_args(kind):
@@ -204,7 +204,7 @@ def _fit(value: Any, kind: Any) -> Any:
 
 
 def _is_tagged(kind: Any) -> bool:
-    """Whether it is a union whose tags name kinds of events: one that they do not name stays plain data."""
+    """Return whether `kind` is a union of tagged structs: an object with another tag stays plain data."""
     return any(getattr(getattr(option, "__struct_config__", None), "tag", None) for option in typing.get_args(kind))
 
 

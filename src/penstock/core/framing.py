@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""A longer line is skipped to its end and reported. Screenshots make lines of some MiB, whole histories of
-some ten; other readers of these streams gave up at 64 KiB, 1 MiB, 10 MiB and 64 MB in turn."""
+"""Bytes of the longest line that is read; a longer one is skipped to its end and reported. Screenshots make lines of
+some MiB, complete histories of some ten; other readers of these streams gave up at 64 KiB, 1 MiB, 10 MiB and 64 MB."""
 
 HEAD_BYTES = 256
-"""What is kept of a line that is too long."""
+"""Bytes that are kept of a line that is too long."""
 
 
 class Oversized(NamedTuple):
@@ -24,7 +24,7 @@ class Oversized(NamedTuple):
 
 
 class Framer:
-    """Cuts bytes into regions of whole lines, each line ended with its newline, but for a tail that never was.
+    """Framer of bytes: it cuts them into regions of complete lines, each with its newline; the last may lack it.
 
     A region is not split further: a fast decoder takes all its lines at once. `lines_of` splits it.
     """
@@ -35,7 +35,7 @@ class Framer:
         self._skipped = 0  # bytes of the current line, once it is known to be too long
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
-        """The whole lines that `data` completes: regions, with lines that are too long between them."""
+        """Return the lines that `data` completes: regions, with lines that are too long between them."""
         end = data.rfind(b"\n") + 1
         if not end:
             self._hold(data)
@@ -54,7 +54,7 @@ class Framer:
         return regions
 
     def close(self) -> list[bytes | Oversized]:
-        """The tail: a last line that was not ended, if there is one."""
+        """Return the tail: a last line without a newline, if there is one."""
         held, skipped = bytes(self._pending), self._skipped
         self._pending = bytearray()
         self._skipped = 0
@@ -70,15 +70,15 @@ class Framer:
             self._pending += data
 
     def _measured(self, region: bytes) -> list[bytes | Oversized]:
-        """A region that is larger than a line may be, its lines one by one."""
+        """Split a region that is larger than a line may be into its lines."""
         lines = lines_of(region)
         return [line + b"\n" if len(line) <= self._limit else Oversized(line[:HEAD_BYTES], len(line)) for line in lines]
 
 
 def lines_of(region: bytes) -> list[bytes]:
-    """The lines of a region, without their newlines.
+    """Return the lines of a region without their newlines.
 
-    They may be blank or end with a carriage return: decoding minds that.
+    They may be blank or end with a carriage return: decoding handles that.
     """
     lines = region.split(b"\n")
     if not lines[-1]:

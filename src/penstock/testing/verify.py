@@ -1,10 +1,10 @@
 """The independent judge of the contract: is this list of events what Penstock promises?
 
-It knows `penstock.events` and the contract (`docs/contract.md`), and nothing of how events are made: it
-never imports the session, and shares no code with it.
+It is written from `penstock.events` and the contract (`docs/contract.md`) alone: it never imports the normalizer and
+shares no code with it.
 
-Judged are rules 1 (deltas), 2 (life cycle), 5 (discontinuity), 6 (attempts) and 7 (one end). Rules 3, 4
-and 8 to 10 speak of what went in as well, which a list of events does not show.
+It judges rules 1 (deltas), 2 (life cycle), 5 (discontinuity), 6 (attempts) and 7 (one end). Rules 3, 4 and 8 to 10
+concern the input as well, which a list of events does not show.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class Violation(msgspec.Struct, frozen=True):
     """One breach of the contract."""
 
     index: int
-    """Which event, counted from 0; the length of the list where something is missing at its end."""
+    """Index of the event, from 0; the length of the list if an event is missing at its end."""
     rule: int
     """The number of the rule."""
     text: str
-    """What happened, and what was expected."""
+    """Description of what happened and what was expected."""
 
 
 def verify(events: Iterable[Event]) -> list[Violation]:
-    """Every breach of the contract in `events`, in order; an empty list means that there is none.
+    """Return every breach of the contract in `events`, in order; an empty list if there is none.
 
-    Takes whole runs, one or several; runs that share an output are told apart by `run`. After a first
+    `events` are complete runs, one or several; runs that share an output are distinguished by `run`. After a first
     breach others may follow from it, so read the first one first.
     """
     found: list[Violation] = []
@@ -50,10 +50,10 @@ def verify(events: Iterable[Event]) -> list[Violation]:
 
 
 def verify_cut(whole: Iterable[Event], cut: Iterable[Event]) -> list[Violation]:
-    """Every breach in `cut`, the events of the first part of the bytes that gave `whole`.
+    """Return every breach in `cut`, the events of the first part of the bytes that gave `whole`.
 
-    Besides `verify(cut)`: what it streams is the beginning of what the whole streams, and it makes no call that the
-    whole does not make. Half a character that waited for its other half may come as U+FFFD in closing.
+    Besides `verify(cut)`: its stream is a beginning of the stream of `whole`, and it has no call that `whole` does not
+    have. Half a character that waited for its other half may be emitted as U+FFFD at the end.
     """
     whole, cut = list(whole), list(cut)
     found = verify(cut)
@@ -74,7 +74,7 @@ def verify_cut(whole: Iterable[Event], cut: Iterable[Event]) -> list[Violation]:
 
 
 def _live(events: list[Event]) -> Iterator[tuple[int, str, str]]:
-    """The live channel: index, head (where another block or a revision begins) and text of each delta."""
+    """Yield the live channel: index, head (if another block or a revision begins) and text of each delta."""
     last = ""
     for index, event in enumerate(events):
         if isinstance(event, ev.Delta | ev.BlockRevised):
@@ -97,7 +97,7 @@ class _Block:
 
 
 class _Run:
-    """One run, as far as it was read: all that was seen, and what of it is open. A method per event that has rules."""
+    """State of one run, as far as it was read. Each event with rules has a method."""
 
     def __init__(self, found: list[Violation]) -> None:
         self.found = found
@@ -122,7 +122,7 @@ class _Run:
         self.found.append(Violation(self.index, rule, f"{what}; expected {expected}"))
 
     def has_good_values(self, event: Event) -> bool:
-        """Whether types and closed lists are those of the event table; lone surrogates are told but let through."""
+        """Return whether all values are those of the event table; lone surrogates are reported but accepted."""
         try:
             ev.decode(ev.encode([event]).rstrip(b"\n"))
         except UnicodeEncodeError:
@@ -163,7 +163,7 @@ class _Run:
     def inside_message(self, what: str, event: ev.BlockStarted | ev.ToolCalled) -> int | None:
         open_one = self.current(event.parent)
         if open_one is None:
-            self.wrong(2, f"{what} stands outside of any message", "an open message in its lane")
+            self.wrong(2, f"{what} is outside of any message", "an open message in its lane")
         elif event.message not in (None, open_one):
             self.wrong(2, f"{what} names message {event.message}", f"message {open_one}, which is open in its lane")
         return open_one
@@ -283,7 +283,7 @@ class _Run:
             self.wrong(2, f"{_name(event)} has parent {event.parent!r}", "the top lane")
 
     def texts(self, *, superseded: bool) -> list[str]:
-        """The text of each message of the top lane: of those that were given up, or of the others."""
+        """Return the text of each message of the top lane: of the superseded ones, or of the others."""
         texts: dict[int | None, str] = {}
         for block in self.blocks.values():
             if block.kind == "text" and block.lane is None and (block.message in self.superseded) == superseded:
