@@ -33,11 +33,11 @@ record: $(VENV)/.dev ## record the real agents anew, for a diff to review; AGENT
 	$(BIN)/python tests/real/install.py || echo "They are not recorded." >&2
 	tests/real/offline.sh $(BIN)/python tests/real/record.py $(AGENTS) $(ARGS)
 
-check: $(VENV)/.dev ## lint, format, types, house rules
+check: $(VENV)/.dev ## lint, format, types, project rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/house
+	$(BIN)/python -m pytest -q tests/project
 
 format: $(VENV)/.dev ## format the code and fix what can be fixed
 	$(BIN)/ruff format .
