@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Dependency groups need pip 25.1; the pip of a new environment is often older.
+GROUPS := $(PIP) install 'pip>=25.1' && $(PIP)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo page test test-chat test-agents record check format bench picture clean
+.PHONY: help demo docs page test test-chat test-agents record check format bench picture clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -33,11 +35,11 @@ record: $(VENV)/.dev ## record the real agents anew, for a diff to review; AGENT
 	$(BIN)/python tests/real/install.py || echo "They are not recorded." >&2
 	tests/real/offline.sh $(BIN)/python tests/real/record.py $(AGENTS) $(ARGS)
 
-check: $(VENV)/.dev ## lint, format, types, house rules
+check: $(VENV)/.dev ## lint, format, types, project rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/house
+	$(BIN)/python -m pytest -q tests/project
 
 format: $(VENV)/.dev ## format the code and fix what can be fixed
 	$(BIN)/ruff format .
@@ -46,6 +48,9 @@ format: $(VENV)/.dev ## format the code and fix what can be fixed
 bench: $(VENV)/.bench ## measure speed and memory beside other tools
 	$(BIN)/python bench/run.py $(ARGS)
 
+docs: $(VENV)/.docs ## build the site of the documents into build/site, strictly
+	$(BIN)/python -m mkdocs build --strict
+
 picture: $(VENV)/.run ## draw docs/terminal.svg from a real recording
 	@$(BIN)/python docs/picture.py
 
@@ -53,7 +58,7 @@ clean: ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A stamp is newer than pyproject.toml while what it stands for is installed.
+# A stamp is newer than pyproject.toml while its packages are installed.
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Penstock needs Python 3.11 or newer; name one with: make PYTHON=python3.12 …" >&2; exit 1; }
@@ -67,15 +72,20 @@ $(VENV)/.run: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and its test tools into $(VENV) …" >&2
-	@$(PIP) install --editable '.[dev]'
+	@$(GROUPS) install --editable . --group dev
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.browser: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and what drives a browser into $(VENV) …" >&2
-	@$(PIP) install --editable '.[dev,browser]'
+	@$(GROUPS) install --editable . --group dev --group browser
 	@touch $@ $(VENV)/.dev $(VENV)/.run
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and what it is measured against into $(VENV) …" >&2
-	@$(PIP) install --editable '.[bench]'
+	@$(GROUPS) install --editable . --group bench
 	@touch $@ $(VENV)/.run
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	@echo "Installing what builds the documents into $(VENV) …" >&2
+	@$(GROUPS) install --group docs
+	@touch $@

@@ -101,7 +101,7 @@ def test_without_its_package_it_is_unknown(tmp_path: Path) -> None:
 def test_it_passes_the_conformance_check(site: Path) -> None:
     """`check_adapter` finds nothing, over the adapter that the entry point gives."""
     code = (
-        "import sys; from penstock import registry; from penstock.testing import check_adapter;"
+        "import sys; from penstock.agents import registry; from penstock.testing import check_adapter;"
         "check_adapter(lambda: registry.make('parrot'), [open(sys.argv[1], 'rb').read()])"
     )
     done = run(site, "-c", code, str(STREAM))

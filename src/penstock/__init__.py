@@ -1,4 +1,4 @@
-"""Penstock turns the output of any AI coding agent into one clean event stream.
+"""Turns the output of any AI coding agent into one clean event stream.
 
     from penstock import Stream
 

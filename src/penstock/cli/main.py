@@ -23,7 +23,7 @@ OK, USAGE, NOT_EXECUTABLE, NOT_INSTALLED, INTERRUPTED, CLOSED_PIPE = 0, 2, 126, 
 the last two what it shows for SIGINT and SIGPIPE."""
 
 HELP = """\
-Penstock takes the stream of any AI coding agent in, and lets one clean stream out.
+Turns the output of any AI coding agent into one clean event stream.
 
 usage:
   AGENT … | penstock [options]        read what an agent prints, live

@@ -97,8 +97,8 @@ def test_pages_that_are_named_exist(page: Path) -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    """Every page is reached from the index of the documents, or from that of the agents."""
-    indexes = [ROOT / "docs" / "README.md", ROOT / "docs" / "agents" / "README.md"]
+    """Every page is reached from the index of the documents, or from that of the agents or of the decisions."""
+    indexes = [ROOT / "docs" / folder / "README.md" for folder in ("", "agents", "decisions")]
     linked = {
         (index.parent / target).resolve() for index in indexes for target in LINK.findall(index.read_text("utf-8"))
     }
