@@ -169,7 +169,7 @@ def _texts() -> Iterator[tuple[str, str]]:
             if path.is_file() and "__pycache__" not in path.parts:
                 yield path.relative_to(ROOT).as_posix(), path.read_text("utf-8", "replace")
     for path in ROOT.iterdir():
-        if path.is_file() and path.suffix in ("", ".md", ".toml"):
+        if path.is_file() and path.suffix in ("", ".md", ".toml") and path.name != ".git":  # a file in a git worktree
             yield path.name, path.read_text("utf-8")
 
 
