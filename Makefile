@@ -1,13 +1,18 @@
-# Everything runs in .venv, which is made and filled when it is needed; nothing else is touched.
+# Everything runs in .venv, which is made and filled when it is needed; nothing else is touched. Another Python that is
+# named, as in `make test PYTHON=python3.12`, has an environment of its own: .venv-3.12.
 PYTHON ?= python3
+ifeq ($(PYTHON),python3)
 VENV   := .venv
+else
+VENV   := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' || echo none)
+endif
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Dependency groups need pip 25.1; the pip of a new environment is often older.
 GROUPS := $(PIP) install 'pip>=25.1' && $(PIP)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page test test-chat test-agents record check format bench picture clean
+.PHONY: help demo docs page test test-wheel test-chat test-agents record check format bench picture clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -20,6 +25,9 @@ page: ## fetch what the chat's page loads from npm
 
 test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+test-wheel: $(VENV)/.dev page ## build wheel and sdist, and run the wheel where nothing else is installed
+	PENSTOCK_WHEEL=1 $(BIN)/python -m pytest tests/wheel -rs $(ARGS)
 
 test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cuts, kills; needs chromium, or PENSTOCK_CHROMIUM=…
 	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/gateway/test_cuts.py tests/gateway/test_kills.py -n auto $(ARGS)
@@ -54,8 +62,8 @@ docs: $(VENV)/.docs ## build the site of the documents into build/site, strictly
 picture: $(VENV)/.run ## draw docs/terminal.svg from a real recording
 	@$(BIN)/python docs/picture.py
 
-clean: ## remove the environment and all caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+clean: ## remove the environments and all caches
+	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is newer than pyproject.toml while its packages are installed.
