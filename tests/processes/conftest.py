@@ -13,9 +13,9 @@ import pytest
 
 from penstock.events import Event, RunEnded
 from penstock.run.agent import Agent, agent
+from penstock.run.lifecycle import Limits
 from penstock.run.process import marked
 from penstock.run.run import Run
-from penstock.run.supervisor import Limits
 from penstock.testing.verify import verify
 
 PROGRAM = Path(__file__).parent / "programs" / "agent.py"

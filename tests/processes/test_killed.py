@@ -71,7 +71,7 @@ def test_the_guard_is_killed(place: Any, mode: str) -> None:
 
 def test_the_guard_stands_still(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A guard that does not do what it is told is killed itself, and the agent with it."""
-    monkeypatch.setattr("penstock.run.supervisor.END_SECONDS", 0.2)
+    monkeypatch.setattr("penstock.run.lifecycle.GUARD_SECONDS", 0.2)
     with place.agent("behind_while_it_works").run("hi") as run:
         os.kill(_parent(place.pid("ready")), signal.SIGSTOP)
         run.kill()
