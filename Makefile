@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo page test test-chat test-agents record check format bench picture clean
+.PHONY: help demo page test test-chat test-agents record check format bench picture lifecycle clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -48,6 +48,9 @@ bench: $(VENV)/.bench ## measure speed and memory beside other tools
 
 picture: $(VENV)/.run ## draw docs/terminal.svg from a real recording
 	@$(BIN)/python docs/picture.py
+
+lifecycle: $(VENV)/.run ## write the table of a run's states into docs/processes.md
+	@$(BIN)/python docs/lifecycle.py
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -39,6 +39,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Literal, NamedTuple
 
@@ -132,7 +133,7 @@ class Trigger(Enum):
 class Action(Enum):
     """Order to the supervisor; the value describes it in the documentation."""
 
-    CANCEL_OVER_PROTOCOL = "cancel over the protocol, or report that it has no cancel"
+    CANCEL_OVER_PROTOCOL = "cancel over the protocol"
     CLOSE_STDIN = "close stdin"
     INTERRUPT = "SIGINT"
     TERMINATE = "SIGTERM"
@@ -347,16 +348,6 @@ LIMITED = frozenset(
 """States in which Penstock does not act against the agent yet, and in which the limits of the run count."""
 
 
-def trigger_of(event: Event) -> Trigger | None:
-    """Return what an event of the agent means for its run."""
-    kind = type(event)
-    if kind is Replied:
-        return Trigger.REPLIED
-    if kind is MessageStarted and event.parent is None:
-        return Trigger.MESSAGE_STARTED
-    return None
-
-
 class Lifecycle:
     """The state machine of one run. All times are seconds of one clock that never goes back.
 
@@ -409,6 +400,20 @@ class Lifecycle:
         if value == (fact in self._facts):
             return []
         return self.on(TRIGGER_OF_FACT[fact, value], now)
+
+    def on_events(self, events: Sequence[Event], *, working: bool, now: float) -> list[Action]:
+        """Report what the agent said, and whether background work is known to go on after it.
+
+        The work comes first, as it is after the last event: an answer is followed by work or it is not.
+        """
+        actions = self.observe(Fact.WORK, working, now)
+        for event in events:
+            kind = type(event)
+            if kind is Replied:
+                actions += self.on(Trigger.REPLIED, now)
+            elif kind is MessageStarted and event.parent is None:
+                actions += self.on(Trigger.MESSAGE_STARTED, now)
+        return actions
 
     def exit(self, code: int | None, signal: int | None, stderr: str) -> Exit:
         """Return how the run ended, from the exit status of the agent and the last lines of its stderr."""

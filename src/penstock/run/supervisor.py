@@ -26,7 +26,7 @@ from penstock.adapter import Dialogue
 from penstock.core.normalizer.outcome import Exit
 from penstock.errors import AgentNotFound, PenstockError, TransportError
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
-from penstock.run.lifecycle import Action, Fact, Lifecycle, Limits, Trigger, trigger_of
+from penstock.run.lifecycle import Action, Fact, Lifecycle, Limits, Trigger
 from penstock.run.process import Exited, Process
 from penstock.run.queues import READ_BYTES, CallQueue, EventQueue
 from penstock.run.stdin import StdinWriter
@@ -300,11 +300,9 @@ class Supervisor:
                 self._stdin.expect(event)
         if events:
             self.events.put(events, size)
-        self._observe(Fact.WORK, self.stream.working)  # an answer is followed by it or is not
+        self._carry_out(self._lifecycle.on_events(events, working=self.stream.working, now=time.monotonic()))
         for event in events:
-            if (trigger := trigger_of(event)) is not None:
-                self._report(trigger)
-            elif type(event) is QuestionAsked and event.blocking:
+            if type(event) is QuestionAsked and event.blocking:
                 self._answer(self._stdin.automatic_answer(event))
             elif type(event) is QuestionAnswered:
                 self._stdin.waiting.pop(event.id, None)

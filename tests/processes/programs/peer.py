@@ -31,7 +31,7 @@ def main(mode):
             say(done=" and answered " + got["answer"])
         elif "cancel" in got and mode != "ignores_cancel":
             say(cancelled=True)
-    if mode in ("ignores_cancel", "stays"):
+    if mode == "ignores_cancel":
         time.sleep(1000)
 
 
