@@ -24,7 +24,7 @@ HANGS = 120
 ENDS = 30
 """Seconds in which what was killed is gone, on a machine that is busy."""
 
-LONG = 60
+LONG = 1000
 SHORT = Limits(reply_grace=0.2, work_grace=0.2, exit_grace=0.2, ask=0.2, interrupt=0.2, terminate=0.2, step=0.1)
 """For agents that use up what they are given."""
 PATIENT = Limits(

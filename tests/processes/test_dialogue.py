@@ -166,3 +166,11 @@ def test_a_cancel_that_is_ignored(place: Any, talk: Any, short: Any) -> None:
         events = _until_it_speaks(run)
     ended = place.whole(run, events)
     assert (ended.outcome, ended.reply, run.exit_status) == ("cancelled", "you said hi", -signal.SIGTERM)
+
+
+def test_a_cancelled_server_sees_the_end_of_its_stdin(place: Any, talk: Any, short: Any) -> None:
+    """A server that ignores the protocol's cancel, and SIGINT, may still exit when its stdin is closed."""
+    with talk("ends_with_stdin", limits=msgspec.structs.replace(place.patient, ask=short.ask)) as run:
+        events = _until_it_speaks(run)
+    ended = place.whole(run, events)
+    assert (ended.outcome, run.exit_status) == ("cancelled", 0)

@@ -7,10 +7,11 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.errors import AgentNotFound, UsageError
-from penstock.events import Notice
+from penstock.events import Notice, Replied
 from penstock.run.agent import agent
 
 SAID = "hello, all of it is here"
@@ -85,6 +86,31 @@ def test_time_limits(place: Any, short: Any, mode: str, limit: str, why: str) ->
     ended = place.whole(run, events)
     assert (ended.outcome, ended.reply) == ("timed_out", SAID)
     assert str(ended.reason).startswith(why)
+
+
+def test_background_work_is_waited_for(place: Any) -> None:
+    """An agent that has no time to exit after its answer still has all that its background work takes."""
+    limits = msgspec.structs.replace(place.patient, reply_grace=0)
+    with place.agent("works", "turn", limits=limits).run("hi") as run:
+        events = []
+        for event in run:
+            events.append(event)
+            if isinstance(event, Replied):
+                place.make("go")
+    ended = place.whole(run, events)
+    assert (ended.outcome, ended.reply) == ("ok", "it is built")
+
+
+@pytest.mark.parametrize("output", ["stdout", "stderr"])
+def test_output_is_a_sign_of_life(place: Any, output: str) -> None:
+    """The idle limit counts anew from each output, on stdout and on stderr."""
+    wait = 'while [ ! -e "$NOTES/go" ]; do sleep 0.01; done'
+    command = ["/bin/sh", "-c", f"{wait}; echo hello >/dev/{output}; exec sleep 1000"]
+    with place.agent("", command=command, idle_timeout=60).run("hi") as run:
+        lifecycle = run._supervisor._lifecycle
+        began = lifecycle.deadline
+        place.make("go")
+        place.until(lambda: lifecycle.deadline > began)
 
 
 @pytest.mark.parametrize("prompt", ["- a\n'\"$HOME", "x" * 1024 * 1024, "é \udcff"], ids=["odd", "1 MB", "no UTF-8"])

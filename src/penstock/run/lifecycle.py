@@ -417,18 +417,14 @@ class Lifecycle:
 
     def exit(self, code: int | None, signal: int | None, stderr: str) -> Exit:
         """Return how the run ended, from the exit status of the agent and the last lines of its stderr."""
-        match self.cause:
-            case None:
-                return Exit(code=code, signal=signal, stderr=stderr)
-            case Cause.CANCELLED:
-                return Exit(cancelled=True)
-            case Cause.FINISHED:
-                return Exit()
-            case Cause.CLOSED_OUTPUT:
-                return Exit(stderr=stderr, why=self.cause.value)
-            case Cause.TIME_LIMIT | Cause.IDLE_LIMIT:
-                why = self.cause.value.format(timeout=self._limits.timeout, idle=self._limits.idle)
-                return Exit(timed_out=True, stderr=stderr, why=why)
+        if self.cause is None:
+            return Exit(code=code, signal=signal, stderr=stderr)
+        if self.cause is Cause.CANCELLED:
+            return Exit(cancelled=True)
+        if self.cause is Cause.FINISHED:
+            return Exit()
+        why = self.cause.value.format(timeout=self._limits.timeout, idle=self._limits.idle)
+        return Exit(timed_out=self.cause is not Cause.CLOSED_OUTPUT, stderr=stderr, why=why)
 
     def _apply(self, transition: Transition, now: float) -> None:
         if transition.state is not None:
