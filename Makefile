@@ -12,7 +12,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 GROUPS := $(PIP) install 'pip>=25.1' && $(PIP)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page test test-wheel test-chat test-agents record check format bench picture clean
+.PHONY: help demo docs page test test-wheel test-chat test-agents record check format bench picture lifecycle clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -61,6 +61,9 @@ docs: $(VENV)/.docs ## build the site of the documents into build/site, strictly
 
 picture: $(VENV)/.run ## draw docs/terminal.svg from a real recording
 	@$(BIN)/python docs/picture.py
+
+lifecycle: $(VENV)/.run ## write the table of a run's states into docs/processes.md
+	@$(BIN)/python docs/lifecycle.py
 
 clean: ## remove the environments and all caches
 	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from penstock.run.agent import Agent as Agent
     from penstock.run.agent import StreamingAgent as StreamingAgent
     from penstock.run.agent import agent as agent
+    from penstock.run.lifecycle import Limits as Limits
     from penstock.run.run import Run as Run
-    from penstock.run.supervisor import Limits as Limits
     from penstock.sinks.chunks import StreamChunk as StreamChunk
     from penstock.sinks.text.sink import TextSink as TextSink
     from penstock.stream import Stream as Stream
@@ -71,7 +71,7 @@ _HOME = {
     "Health": "penstock.core.health",
     "HealthMonitor": "penstock.classic",
     "InBlock": "penstock.classic",
-    "Limits": "penstock.run.supervisor",
+    "Limits": "penstock.run.lifecycle",
     "NotInBlock": "penstock.classic",
     "PenstockError": "penstock.errors",
     "Run": "penstock.run.run",

@@ -13,9 +13,9 @@ import pytest
 
 from penstock.events import Event, RunEnded
 from penstock.run.agent import Agent, agent
+from penstock.run.lifecycle import Limits
 from penstock.run.process import marked
 from penstock.run.run import Run
-from penstock.run.supervisor import Limits
 from penstock.testing.verify import verify
 
 PROGRAM = Path(__file__).parent / "programs" / "agent.py"
@@ -24,7 +24,7 @@ HANGS = 120
 ENDS = 30
 """Seconds in which what was killed is gone, on a machine that is busy."""
 
-LONG = 60
+LONG = 1000
 SHORT = Limits(reply_grace=0.2, work_grace=0.2, exit_grace=0.2, ask=0.2, interrupt=0.2, terminate=0.2, step=0.1)
 """For agents that use up what they are given."""
 PATIENT = Limits(

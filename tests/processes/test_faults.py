@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +11,23 @@ import msgspec
 import pytest
 
 from penstock.errors import AgentNotFound, UsageError
-from penstock.events import Delta, Event, Notice, Replied
+from penstock.events import Notice, Replied
 from penstock.run.agent import agent
 
 SAID = "hello, all of it is here"
 
-# mode, its argument, whether it uses up its graces, outcome, what the reason says, exit status, reply
+# mode, its argument, whether it uses up its grace periods, outcome, text in the reason, exit status, reply
 TABLE: list[tuple[str, object, bool, str, str | None, int | None, str]] = [
-    ("well", "", False, "ok", None, 0, SAID),
-    ("hangs_after_result", "", True, "ok", None, -signal.SIGINT, SAID),
     ("deaf_after_result", "", True, "ok", None, -signal.SIGKILL, SAID),
-    ("pipe_behind", "", True, "ok", None, 0, SAID),
-    ("session_behind", "", False, "ok", None, 0, SAID),
     ("pipe_and_session_behind", "", True, "ok", None, 0, SAID),
-    ("floods", 100 * 1024 * 1024, False, "ok", None, 0, SAID),
     ("floods_and_fails", 10 * 1024 * 1024, False, "error", "the last line of stderr", 3, SAID),
     ("half_a_line", "", False, "cut_off", "killed by signal 9", -signal.SIGKILL, SAID),
-    ("exits_0", "", False, "cut_off", "exit status 0 without an answer: it is no good", 0, SAID),
-    ("exits_1", "", False, "error", "exit status 1: it is no good", 1, SAID),
-    ("exits_1_with_a_result", "", False, "ok", "exit status 1", 1, SAID),
-    ("nothing", "", False, "cut_off", "exit status 0 without an answer", 0, ""),
     ("closes_stdout", "", True, "cut_off", "it closed its output and stayed", -signal.SIGINT, SAID),
-    ("second_result", "", False, "ok", None, 0, "and one thing more"),
     ("closes_stdin", "", False, "ok", None, 0, SAID),
     ("forks", 100, True, "ok", None, 0, SAID),
-    ("works_and_leaves", "", True, "ok", None, 0, SAID),
     ("works_and_closes", "", True, "ok", None, -signal.SIGINT, SAID),
 ]
+"""Faults that need a real process. All others, with their times, are in `tests/run/test_lifecycle.py`."""
 
 
 @pytest.mark.parametrize(("mode", "value", "slow", "outcome", "reason", "status", "reply"), TABLE)
@@ -63,24 +52,13 @@ def test_fault(
     assert reason is None or reason in str(ended.reason)
 
 
-def _cancelled(place: Any, mode: str, limits: Any, note: str = "ready") -> tuple[Any, Any]:
-    with place.agent(mode, limits=limits).run("hi") as run:
-        place.pid(note)
+def test_cancelled_with_a_deaf_process_left(place: Any, short: Any) -> None:
+    """What a cancelled agent started in a session of its own, and ignores SIGINT and SIGTERM, is killed."""
+    with place.agent("behind_while_it_works", limits=short).run("hi") as run:
+        place.pid("ready")
         run.cancel()
         events = list(run)
-    return place.whole(run, events), run
-
-
-def test_cancelled_while_it_works(place: Any) -> None:
-    """An agent that never answers is interrupted, and what it said stays."""
-    ended, run = _cancelled(place, "never_answers", place.patient)
-    assert (ended.outcome, ended.reply, run.exit_status) == ("cancelled", SAID, -signal.SIGINT)
-
-
-@pytest.mark.parametrize("mode", ["deaf", "behind_while_it_works"])
-def test_cancelled_and_deaf(place: Any, short: Any, mode: str) -> None:
-    """An agent, or what it started in a session of its own, that ignores SIGINT and SIGTERM is killed."""
-    ended, _ = _cancelled(place, mode, short)
+    ended = place.whole(run, events)
     assert (ended.outcome, ended.reply) == ("cancelled", SAID)
 
 
@@ -95,9 +73,12 @@ def test_killed_by_us(place: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "why"), [("timeout", "the time limit of 1 s was reached"), ("idle_timeout", "no output for 1 s")]
+    ("mode", "limit", "why"),
+    [
+        ("deaf", "timeout", "the time limit of 1 s was reached"),
+        ("never_answers", "idle_timeout", "no output for 1 s"),
+    ],
 )
-@pytest.mark.parametrize("mode", ["never_answers", "deaf"])
 def test_time_limits(place: Any, short: Any, mode: str, limit: str, why: str) -> None:
     """An agent that takes too long, or is silent too long, is stopped, and what it said stays."""
     with place.agent(mode, limits=short, **{limit: 1}).run("hi") as run:
@@ -107,41 +88,29 @@ def test_time_limits(place: Any, short: Any, mode: str, limit: str, why: str) ->
     assert str(ended.reason).startswith(why)
 
 
-@pytest.mark.parametrize("mode", ["hangs_after_result", "pipe_behind"])
-def test_a_time_limit_after_the_answer(place: Any, short: Any, mode: str) -> None:
-    """A time limit that comes when all is said shortens the graces and makes no failure."""
-    limits = msgspec.structs.replace(short, reply_grace=100, exit_grace=100)
-    with place.agent(mode, limits=limits, timeout=1.5).run("hi") as run:
-        events = list(run)
+def test_background_work_is_waited_for(place: Any) -> None:
+    """An agent that has no time to exit after its answer still has all that its background work takes."""
+    limits = msgspec.structs.replace(place.patient, reply_grace=0)
+    with place.agent("works", "turn", limits=limits).run("hi") as run:
+        events = []
+        for event in run:
+            events.append(event)
+            if isinstance(event, Replied):
+                place.make("go")
     ended = place.whole(run, events)
-    assert (ended.outcome, ended.reason, ended.reply) == ("ok", None, SAID)
+    assert (ended.outcome, ended.reply) == ("ok", "it is built")
 
 
-def test_a_time_limit_after_the_exit(place: Any) -> None:
-    """A time limit that comes when the agent has exited only ends the wait for what it left behind."""
-    with place.agent("pipe_behind_no_result", timeout=1.5).run("hi") as run:
-        events = list(run)
-    ended = place.whole(run, events)
-    assert (ended.outcome, ended.reason, ended.reply) == ("cut_off", "exit status 0 without an answer", SAID)
-
-
-def test_killed_from_outside(place: Any) -> None:
-    """An agent that somebody kills has the signal for its reason."""
-    with place.agent("never_answers").run("hi") as run:
-        os.kill(place.pid("ready"), signal.SIGTERM)
-        events = list(run)
-    ended = place.whole(run, events)
-    assert (ended.outcome, ended.reason, run.exit_status) == ("cut_off", "killed by signal 15", -signal.SIGTERM)
-
-
-def test_many_lines_at_once(place: Any) -> None:
-    """200,000 pieces of text at once are all there, in their order."""
-    with place.agent("deltas", 200_000).run("hi") as run:
-        events = list(run)
-    ended = place.whole(run, events)
-    whole = "".join(f"{number} " for number in range(200_000))
-    assert (ended.outcome, ended.reply) == ("ok", whole)
-    assert "".join(event.text for event in events if isinstance(event, Delta)) == whole
+@pytest.mark.parametrize("output", ["stdout", "stderr"])
+def test_output_is_a_sign_of_life(place: Any, output: str) -> None:
+    """The idle limit counts anew from each output, on stdout and on stderr."""
+    wait = 'while [ ! -e "$NOTES/go" ]; do sleep 0.01; done'
+    command = ["/bin/sh", "-c", f"{wait}; echo hello >/dev/{output}; exec sleep 1000"]
+    with place.agent("", command=command, idle_timeout=60).run("hi") as run:
+        lifecycle = run._supervisor._lifecycle
+        began = lifecycle.deadline
+        place.make("go")
+        place.until(lambda: lifecycle.deadline > began)
 
 
 @pytest.mark.parametrize("prompt", ["- a\n'\"$HOME", "x" * 1024 * 1024, "é \udcff"], ids=["odd", "1 MB", "no UTF-8"])
@@ -158,30 +127,6 @@ def test_a_prompt_that_nobody_reads(place: Any, short: Any) -> None:
         events = list(run)
     ended = place.whole(run, events)
     assert (ended.outcome, ended.reply) == ("ok", SAID)
-
-
-def test_background_work_is_waited_for(place: Any) -> None:
-    """While a task is known to run the agent is not stopped, and what it says then is the reply."""
-    events: list[Event] = []
-    limits = msgspec.structs.replace(place.patient, reply_grace=0.01)
-    with place.agent("works", "turn", limits=limits).run("hi") as run:
-        for event in run:
-            events.append(event)
-            if isinstance(event, Replied) and event.reply == "it is being built":
-                place.pid("ready")
-                threading.Timer(0.3, place.make, ["go"]).start()
-    ended = place.whole(run, events)
-    assert (ended.outcome, ended.reply) == ("ok", "it is built")
-
-
-def test_background_work_and_then_nothing(place: Any, short: Any) -> None:
-    """After the task the agent has the grace for a second turn, and after that turn the usual one."""
-    place.make("go")
-    limits = msgspec.structs.replace(place.patient, reply_grace=0.2, step=0.2, work_grace=1000)
-    with place.agent("works_and_hangs", limits=limits).run("hi") as run:
-        events = list(run)
-    ended = place.whole(run, events)
-    assert (ended.outcome, ended.reply) == ("ok", "it is built")
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A started agent: its pipes, and the guard that lets none of its processes outlive it.
 
-This is the one place that starts processes. It knows no policy: when to stop what is `runner`'s.
+This is the one place that starts processes. It knows no policy: when to stop what is decided in `run.lifecycle`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 from penstock.errors import TransportError, UsageError
+from penstock.run.lifecycle import GUARD_SECONDS
 
 MARK = "PENSTOCK_RUN"
 """The variable by which a process is known to belong to a run, in whatever group or session it is."""
 
 GUARD = os.path.join(os.path.dirname(__file__), "guard.py")
-END_SECONDS = 12.0
-"""So long the guard may take to kill what is left: more than it gives itself."""
 SWEEP_ROUND_SECONDS = 0.005
 
 
@@ -147,7 +146,7 @@ class Process:
 
     def sweep(self) -> None:
         """Kill what bears the run's mark, where no guard does it, until nothing is left."""
-        end = time.monotonic() + END_SECONDS
+        end = time.monotonic() + GUARD_SECONDS
         while (left := marked(self.mark)) and time.monotonic() < end:
             for pid in left:
                 try:
@@ -172,7 +171,7 @@ class Process:
         poll = select.poll()
         if not self.gone:
             poll.register(self.control, select.POLLIN)
-        while not self.gone and poll.poll(END_SECONDS * 1000):
+        while not self.gone and poll.poll(GUARD_SECONDS * 1000):
             self.news()
         self._let_go()
         if not self.gone:

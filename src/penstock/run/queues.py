@@ -1,4 +1,4 @@
-"""What crosses between a run's own thread and the others: events to its reader, orders from anybody."""
+"""Queues between the thread of a run and all others: events to their reader, calls from anybody."""
 
 from __future__ import annotations
 
@@ -16,58 +16,61 @@ MAX_WAITING_BYTES = 256 * 1024 * 1024
 this is hours of work of many agents; past it the agents wait, which is better than being killed for memory."""
 
 
-class Outbox:
-    """Events on their way from the run's thread to its reader, in batches, bounded by the bytes they came from."""
+class EventQueue:
+    """Events on their way from the thread of the run to their reader, in batches.
+
+    It is bounded by the number of bytes that the events came from.
+    """
 
     def __init__(self, limit: int = MAX_WAITING_BYTES) -> None:
         self.on_put: Callable[[], None] = lambda: None
-        """Called from the run's thread when there is something to take."""
-        self.on_room: Callable[[], None] = lambda: None
-        """Called from the reader's thread when there is room again."""
+        """Called from the thread of the run when there is something to get."""
+        self.on_space: Callable[[], None] = lambda: None
+        """Called from the reader's thread when the queue is no longer full."""
         self._limit = limit
         self._pid = os.getpid()
         self._batches: deque[tuple[list[Event], int]] = deque()
         self._bytes = 0
-        self._over = False
+        self._closed = False
         self._changed = threading.Condition()
 
-    def put(self, events: list[Event], size: int, *, over: bool = False) -> None:
-        """Add events that came from so many bytes; `over`: they are the last."""
+    def put(self, events: list[Event], size: int, *, last: bool = False) -> None:
+        """Add events that came from `size` bytes. After the `last` ones the queue is closed."""
         with self._changed:
             if events:
                 self._batches.append((events, size))
                 self._bytes += size
-            self._over = self._over or over
+            self._closed = self._closed or last
             self._changed.notify_all()
         self.on_put()
 
     @property
     def full(self) -> bool:
-        """Whether no more should be read before something was taken."""
+        """Whether nothing should be read before the reader has taken something."""
         return self._bytes >= self._limit
 
-    def take(self, *, wait: bool = True) -> list[Event] | None:
-        """The oldest batch; None when the run is over. Without `wait` an empty one where there is none yet.
+    def get(self, *, wait: bool = True) -> list[Event] | None:
+        """Take the oldest batch; None at the end of the run. Without `wait` an empty one if there is none yet.
 
         In a fork of the process, which has no thread that could put any: None.
         """
         if os.getpid() != self._pid:
             return None
         with self._changed:
-            while wait and not self._batches and not self._over:
+            while wait and not self._batches and not self._closed:
                 self._changed.wait()
             if not self._batches:
-                return None if self._over else []
+                return None if self._closed else []
             was_full = self.full
             events, size = self._batches.popleft()
             self._bytes -= size
         if was_full:
-            self.on_room()
+            self.on_space()
         return events
 
 
-class Orders:
-    """Calls that other threads want made in the run's thread. `fd` is readable while there are some."""
+class CallQueue:
+    """Calls that other threads request from the thread of the run. `fd` is readable while there are some."""
 
     def __init__(self) -> None:
         self.fd = -1
@@ -77,7 +80,7 @@ class Orders:
         self._pid = os.getpid()
 
     def open(self) -> None:
-        """Make the pipe that wakes the run's thread.
+        """Create the pipe that wakes the thread of the run.
 
         Raises:
             OSError: no file descriptor is left.
@@ -87,7 +90,7 @@ class Orders:
         os.set_blocking(self.fd, False)
 
     def put(self, call: Callable[[], None]) -> None:
-        """Have `call` made soon; before `open` it waits, after `close`, and in a fork of the process, it is dropped."""
+        """Request a call. Before `open` it waits; after `close`, and in a fork of the process, it is dropped."""
         if os.getpid() != self._pid:
             return
         self._calls.append(call)
@@ -98,7 +101,7 @@ class Orders:
                 except OSError:
                     pass  # it is awake already
 
-    def make(self) -> None:
+    def run(self) -> None:
         """Make all calls that wait."""
         try:
             os.read(self.fd, 4096)
@@ -108,7 +111,7 @@ class Orders:
             self._calls.popleft()()
 
     def close(self) -> None:
-        """No more calls are made."""
+        """Drop all further calls."""
         with self._lock:
             for fd in {self.fd, self._in} - {-1}:
                 os.close(fd)

@@ -30,7 +30,8 @@ from penstock.core.health import Health
 from penstock.errors import AgentFailed, UsageError
 from penstock.events import Event, RunEnded
 from penstock.run.launch import Launch
-from penstock.run.supervisor import Limits, Supervisor
+from penstock.run.lifecycle import Limits
+from penstock.run.supervisor import Supervisor
 
 
 class Options(TypedDict, total=False):
@@ -233,7 +234,7 @@ class Run:
 
     def _take(self, *, wait: bool) -> list[Event] | None:
         supervisor = self._running
-        batch = supervisor.outbox.take(wait=wait)
+        batch = supervisor.events.get(wait=wait)
         if batch is None:
             self._over = True
             if supervisor.error is not None:
@@ -267,7 +268,7 @@ class Run:
 
     def on_news(self, call: Callable[[], None]) -> None:
         """Have `call` called, in a thread of the run's, whenever `poll` may have something."""
-        self._running.outbox.on_put = call
+        self._running.events.on_put = call
 
     def stop(self) -> None:
         """Kill what still runs, and wait until nothing of it is left. Events that were not taken are left."""
@@ -318,7 +319,7 @@ class Run:
         import asyncio  # only where it is used: it takes a fifth of the time in which the command line starts
 
         loop, there = asyncio.get_running_loop(), asyncio.Event()
-        outbox = self._running.outbox
+        events = self._running.events
 
         def tell() -> None:
             try:
@@ -326,7 +327,7 @@ class Run:
             except RuntimeError:
                 pass  # the loop is closed: nobody waits any more
 
-        outbox.on_put = tell
+        events.on_put = tell
         while not self._over:
             there.clear()
             batch = self._take(wait=False)

@@ -1,4 +1,4 @@
-"""What is said to an agent: its prompt, or our side of a dialogue, its questions answered among it."""
+"""The agent's stdin: its prompt, or our side of a dialogue with its answers to questions."""
 
 from __future__ import annotations
 
@@ -18,72 +18,72 @@ if TYPE_CHECKING:
     from penstock.adapter import Allow
 
 
-class Speaker:
-    """Writes to the agent's stdin as much as it takes, and closes it when all is said. It never waits.
+class StdinWriter:
+    """Writes to the agent's stdin as much as it takes, and closes it after the last byte. It never blocks.
 
-    `heard` is told all that a dialogue says, before it is written.
+    `record` is called with everything that a dialogue sends, before it is written.
     """
 
     def __init__(
-        self, prompt: bytes, dialogue: Dialogue | None, *, allow: Allow, ask: bool, heard: Callable[[bytes], None]
+        self, prompt: bytes, dialogue: Dialogue | None, *, allow: Allow, ask: bool, record: Callable[[bytes], None]
     ) -> None:
         self.waiting: dict[str, QuestionAsked] = {}
-        """Questions of the agent that somebody has to answer."""
+        """Questions of the agent that wait for an answer, by id."""
         self._dialogue = dialogue
         self._allow = allow
         self._ask = ask
-        self._heard = heard
-        self._left = bytearray(prompt)
-        self._more = dialogue is not None  # may be to be said
+        self._record = record
+        self._pending = bytearray(prompt)
+        self._more = dialogue is not None  # may be to be written later
         self._open = True
 
     def attach(self, process: Process, selector: selectors.BaseSelector) -> None:
-        """Speak to this process."""
+        """Set the process to write to, and the selector that reports when it takes more."""
         self._process = process
         self._selector = selector
 
-    def speak(self, *, working: bool) -> None:
-        """Say what there is to say. `working`: something may come of it after the answer, so stdin stays open."""
+    def write(self, *, working: bool) -> None:
+        """Write what there is. `working`: background work may still ask something, so stdin stays open."""
         dialogue = self._dialogue
         if dialogue is not None and self._more:
-            if words := dialogue.take():
-                self._left += words
-                self._heard(words)
+            if data := dialogue.take():
+                self._pending += data
+                self._record(data)
             if dialogue.over and not working:
-                self._more = False  # the end of stdin tells a server to go
-        self._write()
+                self._more = False  # a server exits at the end of its stdin
+        self._flush()
 
-    def hush(self) -> None:
-        """Nothing more will be said."""
+    def finish(self) -> None:
+        """Close stdin after what is pending."""
         self._more = False
-        self._write()
+        self._flush()
 
     def cancel(self) -> bool:
-        """Ask the agent to stop; False where its protocol has no way, or nothing to stop."""
+        """Cancel over the protocol; False if it has no cancel, or nothing to cancel."""
         return self._dialogue is not None and self._dialogue.cancel()
 
     def expect(self, question: QuestionAsked) -> None:
-        """Note that a question waits for its answer; do it before anybody sees the question."""
+        """Add a question that waits for its answer. Call it before anybody sees the question."""
         if self._dialogue is not None:
             self.waiting[question.id] = question
 
-    def asked(self, question: QuestionAsked) -> Answer | None:
-        """Answer a new question, if no person is needed for that."""
+    def automatic_answer(self, question: QuestionAsked) -> Answer | None:
+        """Return the answer to a new question; None if a person has to answer it."""
         if self._dialogue is None:
             return None
         if self._allow == "all":
             return allowed(question)
         return None if self._ask else rejected(question, "nobody")
 
-    def understand(self, id: str, words: str) -> Answer | None:
-        """What a person's words mean; None if nothing waits for them. Words that are no answer reject."""
+    def parse_answer(self, id: str, text: str) -> Answer | None:
+        """Return what a person's text means; None if no such question waits. Text that is no answer rejects."""
         question = self.waiting.get(id)
         if question is None:
             return None
-        return resolve(question, words) or rejected(question, "person")
+        return resolve(question, text) or rejected(question, "person")
 
     def answer(self, answer: Answer) -> Sequence[Update]:
-        """Answer a question. One that waits no more is passed over."""
+        """Answer a question. One that no longer waits is ignored."""
         if self._dialogue is None or self.waiting.pop(answer.id, None) is None:
             return ()
         try:
@@ -91,19 +91,19 @@ class Speaker:
         except KeyError:
             return ()  # settled otherwise meanwhile
 
-    def _write(self) -> None:
+    def _flush(self) -> None:
         if not self._open:
             return
         fd = self._process.stdin
         try:
-            while self._left:
-                del self._left[: os.write(fd, self._left[:READ_BYTES])]
+            while self._pending:
+                del self._pending[: os.write(fd, self._pending[:READ_BYTES])]
         except BlockingIOError:
             if fd not in self._selector.get_map():
-                self._selector.register(fd, selectors.EVENT_WRITE, self._write)
+                self._selector.register(fd, selectors.EVENT_WRITE, self._flush)
             return
         except OSError:
-            self._left.clear()  # it does not read any more; what it says of it tells more than this
+            self._pending.clear()  # it does not read any more; its output says more about that than this error
             self._more = False
         if fd in self._selector.get_map():
             self._selector.unregister(fd)

@@ -20,7 +20,7 @@ from penstock.chat.service.service import Runtime
 from penstock.chat.store.protocol import EventLog
 from penstock.chat.store.sqlite import SqliteLog
 from penstock.config import settings
-from penstock.run import supervisor
+from penstock.run import lifecycle
 
 TESTS = Path(__file__).parents[2]
 RECORDINGS = TESTS / "recordings"
@@ -31,7 +31,7 @@ HANGS = 120
 PATIENCE = 60
 """Seconds in which what should come does, on a machine that is busy."""
 
-SHORT = supervisor.Limits(
+SHORT = lifecycle.Limits(
     reply_grace=0.2, work_grace=0.2, exit_grace=0.2, ask=0.5, interrupt=0.2, terminate=0.2, step=0.1
 )
 

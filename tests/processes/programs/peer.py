@@ -14,7 +14,7 @@ def say(**line):
 
 def main(mode):
     """Answer what is said."""
-    if mode == "ignores_cancel":
+    if mode in ("ignores_cancel", "ends_with_stdin"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin:
         got = json.loads(line)
@@ -29,9 +29,9 @@ def main(mode):
                 say(done="")
         elif "answer" in got:
             say(done=" and answered " + got["answer"])
-        elif "cancel" in got and mode != "ignores_cancel":
+        elif "cancel" in got and mode not in ("ignores_cancel", "ends_with_stdin"):
             say(cancelled=True)
-    if mode in ("ignores_cancel", "stays"):
+    if mode == "ignores_cancel":
         time.sleep(1000)
 
 

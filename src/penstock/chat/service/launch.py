@@ -12,7 +12,7 @@ from penstock.chat.service.index import Chat
 from penstock.chat.service.workspaces import Workspaces
 from penstock.config.settings import FILE_NAME, Config
 from penstock.errors import UsageError
-from penstock.run import supervisor
+from penstock.run import lifecycle
 from penstock.run.agent import Agent
 from penstock.run.run import Run
 
@@ -26,7 +26,7 @@ class Starter:
         workspaces: Workspaces,
         environ: Mapping[str, str],
         extra: Iterable[str],
-        limits: supervisor.Limits,
+        limits: lifecycle.Limits,
         default_agent: str | None = None,
     ) -> None:
         """`default_agent` is that of a chat for which none is named.

@@ -34,7 +34,7 @@ from penstock.chat.service.workspaces import Workspace, Workspaces
 from penstock.chat.store.protocol import EventLog, LogFailed
 from penstock.chat.store.sqlite import clock
 from penstock.config.settings import Config
-from penstock.run import supervisor
+from penstock.run import lifecycle
 
 
 class ChatView(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class Runtime:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         environ: Mapping[str, str] | None = None,
         extra_env: Iterable[str] = (),
-        run_limits: supervisor.Limits | None = None,
+        run_limits: lifecycle.Limits | None = None,
         retention: Retention | None = None,
     ) -> Runtime:
         """Take up the chats of the log: turns that a crash cut off are ended and marked, those that wait go on.
@@ -114,7 +114,7 @@ class Runtime:
             log,
             index,
             workspaces,
-            starter=Starter(config, workspaces, given, extra_env, run_limits or supervisor.Limits(), default_agent),
+            starter=Starter(config, workspaces, given, extra_env, run_limits or lifecycle.Limits(), default_agent),
             limits=limits or Limits(),
             now=now,
             sleep=sleep,
