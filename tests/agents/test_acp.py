@@ -369,7 +369,7 @@ def test_a_permission_without_options_is_refused() -> None:
 )
 def test_private_methods_are_never_text(method: str) -> None:
     """They are between an agent and its own clients."""
-    events = read({"jsonrpc": "2.0", "method": method, "params": {"text": "psst"}}, chunk("said"))
+    events = read({"jsonrpc": "2.0", "method": method, "params": {"text": "psst"}}, chunk("said"), agent="qwen-code")
     assert end_of(events).reply == "said"
     assert "psst" not in str(events)
 

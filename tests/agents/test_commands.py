@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapter import MAX_ARGUMENT_BYTES, Command, Request, Startable, checked
+from penstock.adapter import MAX_ARGUMENT_BYTES, Command, Request, checked
 from penstock.agents import registry
 from penstock.errors import UsageError
 
@@ -17,18 +16,10 @@ PIPED = tuple(name for name in EXEC if name != "cline")
 ID = "0a1b-2c"
 
 
-def starter(name: str) -> Callable[[Request], Command]:
-    """What makes the command line of `agent`, on its plain route, or of `agent/acp`."""
-    agent, _, route = name.partition("/")
-    found = registry.AGENTS[agent].routes[route or "exec"]
-    starts: Callable[[Request], Command]
-    starts = registry.load(found.starter) if found.starter else registry.load(found.reader).command
-    return starts
-
-
 def command(name: str, prompt: str = "hi", **asked: Any) -> Command:
-    """The command line of an agent for a request that is checked."""
-    return starter(name)(checked(Request(prompt=prompt, **asked)))
+    """The command line of `agent`, on its plain route, or of `agent/acp`, for a request that is checked."""
+    agent, _, route = name.partition("/")
+    return registry.command(agent, route or "exec", checked(Request(prompt=prompt, **asked)))
 
 
 CLAUDE = "--print --output-format=stream-json --verbose --include-partial-messages"
@@ -152,7 +143,7 @@ NO_EDITS = {
         ("cline", {"session_id": ID}, "cannot go on with a session", "its route 'acp' can"),
         ("cline", {"session_id": ID, "fork": True}, "cannot branch a session", "the route 'acp' can go on with one"),
         *(
-            (name, {"profile": "glm"}, "cannot take the profile 'glm'", "only ccs has profiles")
+            (name, {"profile": "glm"}, "cannot take the profile 'glm'", "only these have profiles: ccs/NAME")
             for name in [*(name for name in EXEC if name != "ccs"), *(f"{name}/acp" for name in ACP)]
         ),
         *(
@@ -169,18 +160,28 @@ def test_refusals(name: str, asked: dict[str, Any], what: str, can: str) -> None
     assert can in caught.value.way_out
 
 
-@pytest.mark.parametrize("name", EXEC)
-def test_all_can_do_what_the_registry_says(name: str) -> None:
-    """Resume and fork are refused exactly where the registry has none, and each route that is listed starts."""
-    route = registry.AGENTS[name].routes["exec"]
-    assert isinstance(registry.load(route.reader), Startable)
-    for can, asked in ((route.resume, {"session_id": ID}), (route.fork, {"session_id": ID, "fork": True})):
-        try:
-            command(name, **asked)
-        except UsageError:
-            assert not can
-        else:
-            assert can
+ROUTES = [(name, route) for name, facts in registry.AGENTS.items() for route in facts.routes if not facts.no_command]
+ASKED: dict[str, dict[str, Any]] = {
+    "resume": {"session_id": ID},
+    "fork": {"session_id": ID, "fork": True},
+    "edits": {"allow": "edits"},
+    "args": {"args": ("--x",)},
+}
+
+
+@pytest.mark.parametrize(("name", "route"), ROUTES)
+@pytest.mark.parametrize("feature", ASKED)
+def test_a_route_refuses_what_its_facts_say(name: str, route: str, feature: str) -> None:
+    """What a route does not support is refused with the words of its facts, and it starts for all else."""
+    facts = registry.AGENTS[name].routes[route]
+    request = checked(Request(prompt="hi", model="a/m", **ASKED[feature]))
+    cannot = {key for key in facts.cannot if key == feature or (feature, key) == ("fork", "resume")}
+    if not cannot:
+        assert registry.command(name, route, request).argv
+        return
+    with pytest.raises(UsageError) as caught:
+        registry.command(name, route, request)
+    assert caught.value.way_out in {facts.cannot[key] for key in cannot}
 
 
 @pytest.mark.parametrize("name", ACP)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from penstock.agents.registry import AGENTS
-from penstock.chat.service.agent_env import NEVER, OWN, environment
+from penstock.chat.service.agent_env import environment, outer_variables
 
 COMMON = {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "XDG_CONFIG_HOME": "/c", "HTTPS_PROXY": "p", "TZ": "UTC"}
 KEYS = {
@@ -60,16 +60,16 @@ def test_each_agent_gets_its_own(agent: str, expected: set[str]) -> None:
 
 
 def test_every_agent_has_its_own() -> None:
-    """An agent that is added gets a line; those that any program can be have none."""
-    assert set(OWN) == set(AGENTS) - {"acp", "generic"}
+    """The facts of each agent name variables; those that any program can be have none."""
+    assert {name for name, facts in AGENTS.items() if facts.variables} == set(AGENTS) - {"acp", "generic"}
 
 
 def test_what_never_comes_along() -> None:
     """Penstock's own variables stay out, whoever names them, and the marks of an outer session."""
-    for agent in [*OWN, "somebody"]:
+    for agent in [*AGENTS, "somebody"]:
         found = names(agent, ["PENSTOCK_TOKEN", "CLAUDECODE", "PENSTOCK_RUN"])
         assert not [name for name in found if name.startswith("PENSTOCK_")]
-        assert not found & NEVER
+        assert not found & outer_variables()
         assert not found & {"DATABASE_URL", "MY_TOKEN", "LD_PRELOAD"}
 
 

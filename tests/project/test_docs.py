@@ -168,6 +168,17 @@ def test_agents_resume_and_fork() -> None:
         assert said == [best.resume, best.fork], name
 
 
+def test_agents_allow_edits() -> None:
+    """The table of permissions refuses `--allow edits` exactly where the facts of an agent's plain command do."""
+    page = (ROOT / "docs/agents/README.md").read_text("utf-8").split("## What an agent may do")[1]
+    refused = {}
+    for names, edits in re.findall(r"^\| ([a-z, ]+) \|[^|]*\|([^|]*)\|[^|]*\|$", page, re.MULTILINE):
+        refused |= dict.fromkeys(names.split(", "), edits.strip() == "refused")
+    del refused["agent"]
+    assert refused == {name: "edits" in registry.AGENTS[name].routes["exec"].cannot for name in refused}
+    assert set(refused) == {name for name, facts in registry.AGENTS.items() if facts.stream or facts.profiles}
+
+
 @pytest.mark.parametrize("agent", registry.AGENTS)
 def test_agents_have_pages(agent: str) -> None:
     """Each agent has a page of its own: how it is read, and, where it is proven, its traps and its regular end."""

@@ -159,6 +159,35 @@ def test_every_proven_agent_has_recordings(agent: str) -> None:
     assert list((ROOT / "tests" / "recordings").glob(f"{agent}/*/input.ndjson"))
 
 
+NAMED_ELSEWHERE = {
+    "claude": {"agents/_claude_code.py", "agents/_stream_json.py", "agents/qwen/", "agents/ccs/"}
+    | {"classic.py", "config/settings.py", "cli/main.py", "run/lifecycle.py", "run/supervisor.py"},
+    "ccs": {"chat/service/agents.py", "cli/main.py", "run/launch.py"},
+    "cursor": {"chat/web/", "cli/main.py", "run/replay.py"},
+    "ollama": {"chat/service/agents.py", "chat/service/ollama.py"},
+    "acp": {""},
+    "generic": {""},
+}
+"""Modules that name an agent besides its own: a wire that agents share, examples, a server that is asked for its
+models, an ordinary word, and the two that stand for any program."""
+EXAMPLES = re.compile(
+    r"^.*(?:\| penstock\b|\bpenstock (?:run|serve|read) ).*$|`[^`\n]*`|\b(?:agent|Stream)\(\"\w+\"\)", re.MULTILINE
+)
+"""Commands and calls in help texts and docstrings: these may name an agent."""
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_is_named_in_its_own_folder(agent: str) -> None:
+    """All that is known of an agent is in its folder; else only the registry has its name."""
+    own = {f"agents/{agent}/", "agents/registry.py", *NAMED_ELSEWHERE.get(agent, ())}
+    naming = [
+        name
+        for name, path in ((path.relative_to(PACKAGE).as_posix(), path) for path in MODULES.values())
+        if not name.startswith(tuple(own)) and re.search(rf"\b{agent}\b", EXAMPLES.sub("", path.read_text("utf-8")))
+    ]
+    assert naming == []
+
+
 @pytest.mark.parametrize("path", MODULES.values(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_long_modules_have_a_reason(path: Path) -> None:
     """No module is longer than `MAX_LINES`, but those with a reason that is written down and still needed."""

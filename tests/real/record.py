@@ -89,11 +89,9 @@ class Printed(NamedTuple):
 
 def command(at: Bench, prompt: str, session_id: str | None) -> Command:
     """How Penstock starts the agent."""
-    route = registry.AGENTS[at.target.agent].routes["exec"]
-    make = registry.load(route.starter) if route.starter else registry.load(route.reader).command
     profile = at.target.name.partition("/")[2] or None
-    made: Command = make(Asked(prompt=prompt, session_id=session_id, allow="all", profile=profile))
-    return made
+    asked = Asked(prompt=prompt, session_id=session_id, allow="all", profile=profile)
+    return registry.command(at.target.agent, "exec", asked)
 
 
 def run(at: Bench, case: Case, session_id: str | None) -> Printed:

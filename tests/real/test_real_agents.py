@@ -27,7 +27,8 @@ import scenarios
 from playing import kill_agent, left, play, started
 
 from penstock import agent
-from penstock.agents.registry import AGENTS, Route
+from penstock.agents._facts import RouteFacts
+from penstock.agents.registry import AGENTS
 from penstock.errors import AgentFailed, UsageError
 from penstock.events import Delta, Event, QuestionAsked, RunEnded, decode
 
@@ -80,7 +81,7 @@ AWKWARD = {
 }
 
 
-def route(at: Bench) -> Route:
+def route(at: Bench) -> RouteFacts:
     """What the registry says of the route."""
     return AGENTS[at.target.agent].routes[at.target.route]
 

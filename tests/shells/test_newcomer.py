@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.agents.detection import PLAIN_TEXT, STREAM_FLAGS
+from penstock.agents.detection import plain_text, stream_flags
 from penstock.agents.registry import AGENTS
-from penstock.cli.main import HELP
+from penstock.cli.help import text
 
 PENSTOCK = [sys.executable, "-m", "penstock"]
 TIMEOUT = 60
@@ -37,9 +37,9 @@ def test_plain_text_gets_one_line_that_says_what_to_do(env: dict[str, str], to: 
     """On stderr, whatever the sink; nothing was read as a stream, so the status is not 0."""
     done = run(env, "--to", to, stdin=b"All done. I changed two files.\n\nBye")
     assert done.returncode == 1
-    assert done.stderr.decode() == f"penstock: {PLAIN_TEXT}\n"
-    assert "penstock run claude" in PLAIN_TEXT
-    assert "--output-format stream-json --verbose" in PLAIN_TEXT
+    assert done.stderr.decode() == f"penstock: {plain_text()}\n"
+    assert "penstock run claude" in plain_text()
+    assert "--output-format stream-json --verbose" in plain_text()
 
 
 def test_plain_text_is_passed_through(env: dict[str, str]) -> None:
@@ -104,6 +104,6 @@ def test_garbage_in_the_middle_of_a_stream_is_read_over(env: dict[str, str]) -> 
 
 def test_the_help_has_every_agents_flag() -> None:
     """As the table has it, which names the agents that have a stream of their own."""
-    assert {*STREAM_FLAGS} == {*AGENTS} - {"ccs", "ollama", "acp", "generic"}
-    for flags in STREAM_FLAGS.values():
-        assert flags in HELP
+    assert {*stream_flags()} == {*AGENTS} - {"ccs", "ollama", "acp", "generic"}
+    for flags in stream_flags().values():
+        assert flags in text()

@@ -1,4 +1,4 @@
-"""The agents by name, each imported when it is first asked for.
+"""The agents by name. The facts of one, and what reads it, are imported when they are first asked for.
 
 A third party's agent comes in by an entry point of the group `penstock.agents`, whose name is the agent's
 and whose object is the adapter class.
@@ -6,137 +6,59 @@ and whose object is the adapter class.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from penstock.adapter import Adapter, Longest
+from penstock.adapter import Adapter, Command, Request, refuse
 from penstock.errors import UnknownAgent
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from penstock.agents._facts import AcpQuirks, AgentFacts, Feature, RouteFacts
+
 ENTRY_POINTS = "penstock.agents"
-MIB = 1024 * 1024
 
 
-class Route(NamedTuple):
-    """One way to run an agent: `exec`, its plain JSON command; `server`, its own two-way protocol; `acp`.
+class _Facts(Mapping[str, "AgentFacts"]):
+    """The facts of each built-in agent, from `facts.py` in the folder of its name. Names alone import nothing."""
 
-    `program` is what is looked up in PATH; "" where there is none. `live`: text comes in pieces.
-    """
+    def __init__(self, *names: str) -> None:
+        self._loaded: dict[str, AgentFacts | None] = dict.fromkeys(names)
 
-    reader: str
-    """The class that reads it, as `module:Class` in `penstock.agents`."""
-    program: str
-    starter: str = ""
-    """The function that makes its command line, as `module:function`; "": the reader's own `command`."""
-    live: bool = True
-    resume: bool = True
-    fork: bool = False
-    longest: Longest | None = None
-    """The longest prompt, where the agent drops or refuses more than that."""
+    def __getitem__(self, name: str) -> AgentFacts:
+        found = self._loaded[name]
+        if found is None:
+            found = self._loaded[name] = import_module(f"penstock.agents.{name}.facts").FACTS
+        return found
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._loaded
 
-class Entry(NamedTuple):
-    """What is true of an agent."""
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaded)
 
-    routes: dict[str, Route]
-    """The best one first: it is the default."""
-    install: str = ""
-    """How people get it."""
-    tested: str | None = None
-    """The version of the recordings among the tests."""
-    proven: bool = True
-    """There are recordings of the real agent."""
-
-    @property
-    def default(self) -> Route:
-        """The route that is taken where none is asked for."""
-        return next(iter(self.routes.values()))
+    def __len__(self) -> int:
+        return len(self._loaded)
 
 
-def _npm(package: str) -> str:
-    return f"npm install -g {package}"
-
-
-AGENTS: dict[str, Entry] = {
-    "claude": Entry(
-        {
-            "exec": Route("claude.exec:Claude", "claude", fork=True, longest=Longest(10 * MIB)),
-            "acp": Route("acp.dialogue:Acp", "claude-agent-acp", "claude.exec:acp", fork=True),
-        },
-        _npm("@anthropic-ai/claude-code"),
-        "2.1.329",
-    ),
-    "codex": Entry(
-        {
-            "server": Route("codex.server:CodexServer", "codex", fork=True, longest=Longest(MIB, "characters")),
-            "exec": Route("codex.exec:Codex", "codex", live=False, fork=True, longest=Longest(MIB, "characters")),
-            "acp": Route("acp.dialogue:Acp", "codex-acp", "codex.exec:acp"),
-        },
-        _npm("@openai/codex"),
-        "0.169.0",
-    ),
-    "gemini": Entry(
-        {
-            "exec": Route("gemini.exec:Gemini", "gemini", longest=Longest(8 * MIB)),
-            "acp": Route("acp.dialogue:Acp", "gemini", "gemini.exec:acp"),
-        },
-        _npm("@google/gemini-cli"),
-        "0.61.0",
-    ),
-    "opencode": Entry(
-        {
-            "server": Route("opencode.server:OpenCodeServer", "opencode", fork=True),
-            "exec": Route("opencode.exec:OpenCode", "opencode", live=False, fork=True),
-            "acp": Route("acp.dialogue:Acp", "opencode", "opencode.exec:acp", fork=True),
-        },
-        _npm("opencode-ai"),
-        "1.18.33",
-    ),
-    "cursor": Entry(
-        {"exec": Route("cursor.exec:Cursor", "cursor-agent")},
-        "curl https://cursor.com/install -fsS | bash",
-        proven=False,
-    ),
-    "qwen": Entry(
-        {
-            "exec": Route("qwen.exec:Qwen", "qwen", longest=Longest(8 * MIB)),
-            "acp": Route("acp.dialogue:Acp", "qwen", "qwen.exec:acp"),
-        },
-        _npm("@qwen-code/qwen-code"),
-        "0.15.10",
-    ),
-    "copilot": Entry(
-        {
-            "exec": Route("copilot.exec:Copilot", "copilot"),
-            "acp": Route("acp.dialogue:Acp", "copilot", "copilot.exec:acp"),
-        },
-        _npm("@github/copilot"),
-        "1.0.102",
-    ),
-    "pi": Entry({"exec": Route("pi.exec:Pi", "pi", fork=True)}, _npm("@mariozechner/pi-coding-agent"), "0.73.1"),
-    "cline": Entry(
-        {
-            "exec": Route("cline.exec:Cline", "cline", resume=False),
-            "acp": Route("acp.dialogue:Acp", "cline", "cline.exec:acp"),
-        },
-        _npm("cline"),
-        "3.0.65",
-    ),
-    "ccs": Entry(
-        {"exec": Route("claude.exec:Ccs", "ccs", fork=True, longest=Longest(10 * MIB))},
-        _npm("@kaitranntt/ccs"),
-        "7.79.1",
-    ),
-    "ollama": Entry(
-        {"exec": Route("ollama.exec:Ollama", "", resume=False)}, "see https://ollama.com/download", proven=False
-    ),
-    "acp": Entry({"acp": Route("acp.dialogue:Acp", "", fork=True)}, "any program that speaks ACP on its stdio"),
-    "generic": Entry({"exec": Route("generic.adapter:Generic", "", resume=False)}, proven=False),
-}
-"""The agents. A name may go on after a slash: `ccs/glm` is a profile, `codex/server` a route to be read."""
+AGENTS: Mapping[str, AgentFacts] = _Facts(
+    "claude",
+    "codex",
+    "gemini",
+    "opencode",
+    "cursor",
+    "qwen",
+    "copilot",
+    "pi",
+    "cline",
+    "ccs",
+    "ollama",
+    "acp",
+    "generic",
+)
+"""The agents. A name may go on after a slash: `codex/server` is a route to be read, `AGENT/NAME` a profile of it."""
 
 
 def names() -> list[str]:
@@ -168,10 +90,10 @@ def reader(name: str) -> Callable[..., Any]:
         UnknownAgent: there is no such agent, or its entry point cannot be loaded.
     """
     base, _, after = name.partition("/")
-    entry = AGENTS.get(base)
+    facts = AGENTS.get(base)
     found: Callable[..., Any]
-    if entry is not None:
-        found = load((entry.routes.get(after or "exec") or entry.default).reader)
+    if facts is not None:
+        found = load((facts.routes.get(after or "exec") or facts.default).reader)
         return found
     point = _third_party().get(name)
     if point is None:
@@ -181,6 +103,44 @@ def reader(name: str) -> Callable[..., Any]:
     except Exception as error:
         raise UnknownAgent(name, names(), f"its entry point cannot be loaded: {error}") from error
     return found
+
+
+def command(name: str, route: str, request: Request) -> Command:
+    """The command line by which a built-in agent is started on one of its routes.
+
+    Raises:
+        UsageError: the agent does not support what is asked.
+    """
+    facts = AGENTS[name]
+    chosen = facts.routes[route]
+    if request.profile is not None and not facts.profiles:
+        having = ", ".join(f"{agent}/NAME" for agent, other in AGENTS.items() if other.profiles)
+        raise refuse(name, f"take the profile {request.profile!r}", can=f"only these have profiles: {having}")
+    _check_support(name, chosen, request)
+    starts = load(chosen.starter) if chosen.starter else load(chosen.reader).command
+    made: Command = starts(request)
+    return made
+
+
+def _check_support(name: str, route: RouteFacts, request: Request) -> None:
+    asked: dict[Feature, tuple[bool, str]] = {
+        "fork": (request.fork, "branch a session"),
+        "resume": (request.session_id is not None, "go on with a session"),
+        "edits": (request.allow == "edits", "be allowed edits alone"),
+        "args": (bool(request.args), "take arguments of its own"),
+    }
+    for feature, (wanted, what) in asked.items():
+        if wanted and feature in route.cannot:
+            raise refuse(name, what, can=route.cannot[feature])
+
+
+def acp_quirks(called: str) -> AcpQuirks:
+    """How the ACP of an agent differs from the protocol, by the name that the agent gives itself."""
+    from penstock.agents._facts import AcpQuirks
+
+    known = (facts.acp for facts in AGENTS.values())
+    found = (quirks for quirks in known if quirks is not None and quirks.called in called.lower())
+    return next(found, AcpQuirks(called=called))
 
 
 def load(place: str) -> Any:

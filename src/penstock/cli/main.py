@@ -22,50 +22,14 @@ OK, USAGE, NOT_EXECUTABLE, NOT_INSTALLED, INTERRUPTED, CLOSED_PIPE = 0, 2, 126, 
 """Exit statuses; `docs/exit-status.md` says when. 126 and 127 are what a shell says of a program that it cannot start,
 the last two what it shows for SIGINT and SIGPIPE."""
 
-HELP = """\
-Turns the output of any AI coding agent into one clean event stream.
-
-usage:
-  AGENT … | penstock [options]        read what an agent prints, live
-  penstock COMMAND [options]
-
-commands:
-  run AGENT PROMPT start an agent, or several (claude,codex), and show what it does
-  read [FILE…]     read streams from files or stdin (what `penstock` alone does with a pipe)
-  demo             replay a real recording, at its real pace
-  replay FILE      replay a recording of your own
-  serve            chat with agents in a browser
-  agents           the agents that are known, and what each can do
-  config           where the configuration is read from, and what is in force
-
-  penstock COMMAND --help tells more; penstock --version tells the version.
-
-how agents are asked for the stream that is piped in:
-  claude -p --output-format stream-json --verbose      qwen --output-format stream-json
-  codex exec --json                                    copilot --output-format json
-  gemini --output-format stream-json                   opencode run --format json
-  cursor-agent -p --output-format stream-json          pi --mode json
-  cline --json
-
-examples:
-  penstock run claude "fix the failing test"
-  answer=$(penstock run gemini "summarise README.md" --to reply)
-  git diff | penstock run claude,codex,gemini "review this diff"
-  claude -p "…" --output-format stream-json --verbose --include-partial-messages | penstock
-  codex exec --json "…" | penstock --detail minimal
-  gemini -p "…" --output-format stream-json | penstock --to ndjson > events.ndjson
-  answer=$(claude -p "…" --output-format stream-json --verbose | penstock --to reply)
-  penstock read a.ndjson b.ndjson --follow
-"""
-
 RUN_EXAMPLES = """\
 examples:
   penstock run claude "fix the failing test" --model sonnet
   penstock run codex - < PROMPT.md --session 019a… --fork --record runs/
-  answer=$(penstock run gemini "summarise README.md" --to reply)
+  answer=$(penstock run codex "summarise README.md" --to reply)
   git diff | penstock run claude,codex "review this"        side by side, both with what is piped in
   penstock run ccs/glm "…"                                  a profile of ccs
-  penstock run acp:"gemini --acp" "…"                       any program that speaks ACP
+  penstock run acp:"PROGRAM --acp" "…"                      any program that speaks ACP
   penstock run claude -- "- a prompt that begins with a dash"
 
 exit status:
@@ -96,12 +60,18 @@ def main(argv: list[str] | None = None) -> int:
     return _guarded(lambda: _command(args))
 
 
+def _help() -> str:
+    from penstock.cli.help import text
+
+    return text()
+
+
 def _command(args: list[str]) -> int:
     first = args[0] if args else ""
     if first in ("help", "--help", "-h"):
-        return _say(HELP)
+        return _say(_help())
     if not args and os.isatty(0):
-        return _say(HELP)
+        return _say(_help())
     if first in _COMMANDS:
         return _COMMANDS[first](args[1:])
     if first and not first.startswith("-") and not os.path.exists(first):

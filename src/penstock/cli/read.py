@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from penstock.adapter import Allow
-from penstock.agents.detection import PLAIN_TEXT
 from penstock.cli.console import Output
 from penstock.cli.formats import Opening
 from penstock.events import Event, Replied, RunEnded
@@ -340,7 +339,9 @@ def report(shown: Sequence[Shown], options: Options, output: Output, errors: Out
         health, ended = reading.health, reading.ended
         plain = isinstance(reading, Reading) and reading.stream.plain
         if plain:
-            errors.write(f"penstock: {PLAIN_TEXT}\n")
+            from penstock.agents.detection import plain_text
+
+            errors.write(f"penstock: {plain_text()}\n")
         if options.to == "health":
             line = {"agent": reading.name, "outcome": ended.outcome if ended else "cancelled", **health.report()}
             output.write(msgspec.json.encode(line) + b"\n")

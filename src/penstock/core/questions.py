@@ -51,7 +51,7 @@ ASKS: dict[Ask, str] = {
     "choice": "asks you to choose",
     "text": "asks",
 }
-"""What an agent asks, for people: "codex asks to run a command"."""
+"""What an agent asks, for people: "AGENT asks to run a command"."""
 
 ASK_OF: dict[ToolKind, Ask] = {
     "execute": "command",

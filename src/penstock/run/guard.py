@@ -39,8 +39,8 @@ KILL_SECONDS = 10.0
 
 READ_BYTES = 64 * 1024
 PIPE_BYTES = 1 << 20
-"""What the agent's pipe may hold on Linux, the most that everybody may ask for: qwen loses its end to a pipe of the
-usual size on a busy machine, however soon it is read."""
+"""Bytes that the agent's pipe may hold on Linux, the most that everybody may ask for: some agents lose the end of their
+output to a pipe of the usual size on a busy machine, however soon it is read."""
 MAX_HELD_BYTES = 256 * 1024 * 1024
 """What is held for a Penstock that stands still; past it the agent waits. As much as Penstock itself holds."""
 

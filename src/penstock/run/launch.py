@@ -82,7 +82,7 @@ def plan(
         agent, chosen, reader, start = _known(name, own, request, route)
     given = os.environ if environ is None else environ
     inherited = {variable: value for variable, value in given.items() if variable not in start.unset}
-    # Programs believe PWD over where they really are, opencode among them; as a shell does, it is set with it.
+    # Programs believe PWD over where they really are, some agents among them; as a shell does, it is set with it.
     inherited["PWD"] = cwd
     whole = {**inherited, **start.env, **own.env, **(env or {})}
     at = start.program
@@ -144,7 +144,7 @@ def _words(name: str) -> list[str]:
         raise UsageError(f"{name!r} is no command line: {error}") from error
     if not words:
         raise UsageError(
-            "acp: needs a command", expected="a program that speaks ACP", way_out="e.g. acp:'gemini --acp'"
+            "acp: needs a command", expected="a program that speaks ACP", way_out="e.g. acp:'PROGRAM --acp'"
         )
     return words
 
@@ -155,11 +155,8 @@ def _known(name: str, own: AgentConfig, request: Request, route: str | None) -> 
     entry = registry.AGENTS.get(base)
     if entry is None:
         return _third_party(name, own, request, route)
-    if base in ("acp", "generic"):
-        raise UsageError(
-            f"{base} has no command of its own",
-            way_out="name one: acp:'gemini --acp'" if base == "acp" else "configure one: [agents.NAME] command = […]",
-        )
+    if entry.no_command:
+        raise UsageError(f"{base} has no command of its own", way_out=entry.no_command)
     chosen = route or next(iter(entry.routes))
     found = entry.routes.get(chosen)
     if found is None:
@@ -169,8 +166,7 @@ def _known(name: str, own: AgentConfig, request: Request, route: str | None) -> 
     if slash:
         request = msgspec.structs.replace(request, profile=profile)
     reader = registry.load(found.reader)
-    make = registry.load(found.starter) if found.starter else reader.command
-    command: Command = make(request)
+    command = registry.command(base, chosen, request)
     if own.command is not None:
         at = command.program
         words = (*command.argv[:at], *own.command, *command.argv[at + 1 :])

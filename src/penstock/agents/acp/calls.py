@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
 from penstock.core import tool_titles
 from penstock.events import ToolKind
@@ -18,6 +19,9 @@ from penstock.updates import Text, ToolCall, ToolReturn, Update
 
 MAX_CALLS = 1024
 """Calls that are put together at once, and ended ones that are remembered. More than that never tell their end."""
+
+NO_QUIRKS = AcpQuirks(called="")
+"""Those of an agent that is not known."""
 
 _ENDED = frozenset({"completed", "failed", "cancelled", "canceled"})
 _KINDS: dict[str, ToolKind] = {
@@ -85,10 +89,10 @@ class Call:
 
 
 class Calls:
-    """The calls of one session. `agent` is the agent's own name for itself, lower case: some need to be known."""
+    """The calls of one session."""
 
     def __init__(self) -> None:
-        self.agent = ""
+        self.quirks = NO_QUIRKS
         self._open: dict[str, Call] = {}
         self._ended: dict[str, None] = {}
         self._refused: list[Call] = []
@@ -124,7 +128,7 @@ class Calls:
         call = self._patched(call_id, patch, lane, announced)
         status = patch.get("status")
         ended = isinstance(status, str) and status in _ENDED
-        runs = ended or status == "in_progress" or _is_output(patch) or (announced and self.agent == "copilot")
+        runs = ended or status == "in_progress" or _is_output(patch) or (announced and self.quirks.announces_running)
         told = self._tell(call) if runs else []
         if ended:
             self._end(call)
@@ -172,12 +176,14 @@ class Calls:
         told = text_of(patch.get("name")) or meta_of(patch, "toolName")
         if told:
             return told
-        if self.agent.startswith("gemini") and (found := _NAMED_ID.match(call.id)):
-            return found[1]
-        if self.agent == "cline" and (name := titled_name(call.fields)):
-            return name
-        if announced and patch.get("status") == "pending" and self.agent == "opencode":
-            return call.title if _WORD.fullmatch(call.title) else ""
+        match self.quirks.tool_name:
+            case "id":
+                found = _NAMED_ID.match(call.id)
+                return found[1] if found else ""
+            case "title":
+                return titled_name(call.fields)
+            case "pending title" if announced and patch.get("status") == "pending":
+                return call.title if _WORD.fullmatch(call.title) else ""
         return ""
 
     def _tell(self, call: Call) -> list[Update]:
@@ -192,7 +198,7 @@ class Calls:
 
 
 def titled_name(fields: dict[str, Any]) -> str:
-    """The tool's name at the beginning of a call's title (`spawn_agent: …`), which is where cline has it."""
+    """The tool's name at the beginning of a call's title (`spawn_agent: …`), where some agents have it."""
     found = _NAMED_TITLE.match(text_of(fields.get("title")))
     return found[1] if found else ""
 

@@ -35,8 +35,8 @@ from penstock.updates import (
 PROTOCOL_VERSION = 1
 METHOD_NOT_FOUND, INVALID_PARAMS, AUTH_REQUIRED = -32601, -32602, -32000
 
-_PRIVATE = ("_", "$/", "qwen/", "craft/")
-"""How the methods begin that are between an agent and its own clients."""
+_PRIVATE = ("_", "$/", "craft/")
+"""How the methods begin that are between any agent and its own clients."""
 _EDITS = frozenset({"edit", "delete", "move"})
 
 
@@ -170,7 +170,9 @@ class Acp:
         if method == "session/update":
             return self._updated(params)
         if "id" not in message:
-            return () if method.startswith(_PRIVATE) else (Unknown(method),)
+            return (
+                () if method.startswith((*_PRIVATE, *self._happenings.quirks.private_methods)) else (Unknown(method),)
+            )
         if method == "session/request_permission":
             return self._questioned(message["id"], params)
         self._refuse(message["id"], METHOD_NOT_FOUND, f"this client has no method {method[:200]!r}")
@@ -271,7 +273,7 @@ class Acp:
     def _synchronize(self) -> None:
         """Ask for something that no agent knows: what it says before it answers is history.
 
-        gemini goes on with the history of a session after it said that it is loaded.
+        Some agents go on with the history of a session after they said that it is loaded.
         """
         self._syncs += 1
         self._heard = False

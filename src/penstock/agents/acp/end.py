@@ -29,7 +29,7 @@ def ended(
         session_id: of the session that was prompted.
         error: the agent's own words of an error, where they were the last that it said: `end_turn` is no success then.
         cost: of the session so far, in US dollars.
-        may_be_cancelled: somebody cancelled it or refused it something. copilot at times says that it was cancelled
+        may_be_cancelled: somebody cancelled it or refused it something. Some agents at times report a cancel
             in the middle of a long reply, though nobody did.
     """
     stop = text_or(result.get("stopReason"), "")

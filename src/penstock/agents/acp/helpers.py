@@ -1,7 +1,7 @@
 """The sub-agents of an ACP session. The protocol has none, and few agents mark all that comes from one.
 
-A sub-agent is at work while the call that started it runs. qwen and copilot mark its calls and not its text, cline
-marks nothing. The top agent waits meanwhile, so what comes without a mark is the sub-agent's.
+A sub-agent is at work while the call that started it runs. Some agents mark its calls and not its text, some mark
+nothing. The top agent waits meanwhile, so what comes without a mark is the sub-agent's.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from penstock.agents.acp.calls import Call, Calls, meta_of, titled_name
 MAX_HELPERS = 256
 """Sub-agents whose calls are remembered by the sub-agent's own id."""
 
-_NEVER_UNMARKED = ("claude", "codex", "gemini", "opencode")
-"""Agents that mark the text of their sub-agents or do not send it: text without a mark is their own at any time."""
 _NAMES = frozenset({"agent", "delegate_to_agent", "invoke_agent", "spawn_agent", "subagent", "task"})
 _KINDS = ("subagent_type", "agent_type", "agent_name")
 
@@ -46,7 +44,7 @@ class Helpers:
     def of_call(self, patch: dict[str, Any]) -> str | None:
         """The lane of a call: that in which it was announced."""
         lane = self.marked(patch)
-        if lane is not None or self._calls.agent != "cline":
+        if lane is not None or not self._calls.quirks.marks_no_calls:
             return lane
         if (call := self._calls.find(patch)) is not None:
             return call.lane
@@ -54,7 +52,7 @@ class Helpers:
 
     def _at_work(self) -> str | None:
         """The sub-agent that says what has no mark: the one that was named last, else the one that began last."""
-        if any(name in self._calls.agent for name in _NEVER_UNMARKED):
+        if self._calls.quirks.marks_sub_agents:
             return None
         ids = self._running()
         return self._named if self._named in ids else (ids[-1] if ids else None)
@@ -73,8 +71,7 @@ class Helpers:
         return free[0]
 
     def _running(self) -> list[str]:
-        # cline never says that a call runs: it announces it when it does.
-        early = self._calls.agent == "cline"
+        early = self._calls.quirks.marks_no_calls
         return [call.id for call in self._calls.open() if (call.told or early) and _starts_helper(call)]
 
 

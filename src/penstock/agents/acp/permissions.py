@@ -21,7 +21,7 @@ _KINDS: dict[str, OptionKind] = {
 """ACP's kinds of permission options. What is none of them is a choice."""
 
 _OUTSIDE = "external_directory"
-"""What opencode calls the permission to leave its directory; it is the title of the call."""
+"""The title of a call that asks for the permission to leave the directory, as some agents write it."""
 
 
 class PendingPermission(msgspec.Struct, frozen=True):

@@ -10,10 +10,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_float, plan_items, text_of, text_or
 from penstock.agents.acp.calls import Call, Calls, meta_of
 from penstock.agents.acp.end import model_of_usage, usage_of
 from penstock.agents.acp.helpers import Helpers
+from penstock.agents.registry import acp_quirks
 from penstock.events import Kind, NoticeCode
 from penstock.updates import (
     Failure,
@@ -42,8 +44,7 @@ _SILENT = frozenset(
 )
 _CHUNKS: dict[str, Kind] = {"agent_message_chunk": "text", "agent_thought_chunk": "thinking"}
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_MODE_REMARK = re.compile(r"\[MODE_UPDATE\] \S+")
-_COPILOT_REMARK = re.compile(r"(Error|Warning|Info): \S")
+_LEVELLED_REMARK = re.compile(r"(Error|Warning|Info): \S")
 
 
 class Happenings:
@@ -61,8 +62,13 @@ class Happenings:
         self._counted: set[str | None] = set()  # lanes whose next words are another message: a model call is over
 
     def speaks(self, agent: str) -> None:
-        """The agent's own name for itself: what some do needs to be known by it."""
-        self._calls.agent = agent.lower()
+        """Note the agent's own name for itself: the quirks of its ACP are known by it."""
+        self._calls.quirks = acp_quirks(agent)
+
+    @property
+    def quirks(self) -> AcpQuirks:
+        """How the agent's ACP differs from the protocol."""
+        return self._calls.quirks
 
     def read(self, update: dict[str, Any]) -> Sequence[Update]:
         """The updates that the `update` of a `session/update` means."""
@@ -94,11 +100,11 @@ class Happenings:
     def _used(self, update: dict[str, Any]) -> Sequence[Update]:
         cost = as_dict(update.get("cost"))
         self.cost = as_float(cost.get("amount")) if cost.get("currency") == "USD" else self.cost
-        agent = self._calls.agent
-        if agent.startswith("codex") and None in self._messages:
-            self._acted.add(None)  # it counts when a model call is over; a call that was refused leaves no other trace
-        elif agent == "copilot" and (lane := self._helpers.of_words(update)) in self._messages:
-            self._counted.add(lane)  # it counts when one begins; it may ask again by itself, with no call between
+        counts = self.quirks.counts
+        if counts == "after" and None in self._messages:
+            self._acted.add(None)  # a call that was refused leaves no other trace
+        elif counts == "before" and (lane := self._helpers.of_words(update)) in self._messages:
+            self._counted.add(lane)  # the agent may ask the model again by itself, with no call between
         model = meta_of(update, "_claude/model")
         return (RunStart(model=model),) if model else ()
 
@@ -125,7 +131,7 @@ class Happenings:
         return (*self._calls.settle(), *begun, *ends, MessageStart(message, lane), found)
 
     def _call_over(self, update: dict[str, Any]) -> Sequence[Update]:
-        """An empty chunk. With figures, which qwen sends so, it ends a model call."""
+        """An empty chunk. With figures, which some agents send so, it ends a model call."""
         usage = usage_of(update)
         if usage is None:
             return ()
@@ -136,12 +142,12 @@ class Happenings:
 
     def _remark(self, text: str, message: str | None) -> Sequence[Update] | None:
         """The agent's own words among the model's, where their shape leaves no doubt; None where they are text."""
-        agent = self._calls.agent
-        if agent.startswith("gemini") and _MODE_REMARK.fullmatch(text):
+        quirks = self.quirks
+        if quirks.status_remark and re.fullmatch(quirks.status_remark, text):
             return (Notice("status", text),)
         if message is not None and _UUID.fullmatch(message) and text.startswith("API Error"):
             level = "Error"  # the model's own messages have other ids
-        elif agent == "copilot" and (found := _COPILOT_REMARK.match(text)):
+        elif quirks.levelled_remarks and (found := _LEVELLED_REMARK.match(text)):
             level = found[1]
         else:
             return None

@@ -1,1 +1,1 @@
-"""Claude Code and ccs."""
+"""Claude Code."""

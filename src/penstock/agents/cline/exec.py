@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.adapter import Command, Request, as_argument, refuse
-from penstock.agents._flags import granted, no_fork, no_profile, option
+from penstock.adapter import Command, Request, as_argument
+from penstock.agents._flags import granted, option
 from penstock.agents._json import as_dict, as_float, as_int, inner_message, text_of, text_or
 from penstock.agents._unknown import unknown
 from penstock.updates import (
@@ -137,19 +137,10 @@ class Cline:
     @staticmethod
     def command(request: Request) -> Command:
         """`cline --json -- PROMPT`: with this format stdin is read only after a prompt that is an argument."""
-        _refused(request)
-        if request.session_id is not None:
-            raise refuse("cline", "go on with a session on this route", can="its route 'acp' can")
         prompt = request.prompt
         if not _BLANK.search(prompt):
             prompt += "\n"  # a single word is taken for a command, behind `--` too; cline strips the line feed
-        allow = granted(
-            "cline",
-            request,
-            edits=None,
-            everything=("--auto-approve=true",),
-            instead="as it comes it allows itself everything; its route 'acp' asks",
-        )
+        allow = granted(request, everything=("--auto-approve=true",))
         model = option("--model", request.model)
         return Command(argv=("cline", "--json", *model, *allow, *request.args, "--", as_argument("cline", prompt)))
 
@@ -252,15 +243,9 @@ def acp(request: Request) -> Command:
     `--model` is not read here. The variable is, but a model that cline does not list for its provider is passed over
     without a word: only the answer to `session/new` tells which one it is.
     """
-    _refused(request)
     env = {} if request.model is None else {"CLINE_MODEL": request.model}
     allow = ("--auto-approve=true",) if request.allow == "all" else ()
     return Command(argv=("cline", "--acp", *allow, *request.args), env=env)
-
-
-def _refused(request: Request) -> None:
-    no_profile("cline", request)
-    no_fork("cline", request, "each run begins a session of its own, and the route 'acp' can go on with one")
 
 
 def _content_start(event: Inner, lane: str | None) -> Sequence[Update]:

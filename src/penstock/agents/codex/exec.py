@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._flags import granted, no_fork, no_profile, option, piped
+from penstock.agents._flags import granted, option, piped
 from penstock.agents._json import as_dict, inner_message, text_of, text_or
 from penstock.agents._unknown import unknown
 from penstock.agents.codex.items import Item as Item
@@ -87,7 +87,6 @@ class Codex:
     @staticmethod
     def command(request: Request) -> Command:
         """`codex exec … -`: the prompt is read from stdin. What it may do is its sandbox, read-only as it comes."""
-        no_profile("codex", request)
         session: tuple[str, ...] = ()
         if request.session_id is not None:
             session = ("fork" if request.fork else "resume", request.session_id)
@@ -99,7 +98,6 @@ class Codex:
             "--skip-git-repo-check",
             *option("--model", request.model),
             *granted(
-                "codex",
                 request,
                 edits=("--sandbox=workspace-write",),
                 everything=("--dangerously-bypass-approvals-and-sandbox",),
@@ -136,8 +134,6 @@ class Codex:
 
 def acp(request: Request) -> Command:
     """`codex-acp`, whose flags are codex's settings; the dialogue tells it the session."""
-    no_profile("codex", request)
-    no_fork("codex-acp", request, "the routes 'server' and 'exec' of codex can")
     settings = {"model": request.model} if request.model is not None else {}
     match request.allow:
         case "edits":

@@ -14,7 +14,6 @@ import msgspec
 
 from penstock._version import __version__
 from penstock.adapter import Command, Request, as_json_text, encoded
-from penstock.agents._flags import no_profile
 from penstock.agents._json import as_dict, as_int, as_list, inner_message, plan_items, text_of, text_or
 from penstock.agents.codex.items import NOTED, SILENT, TOLD, failure, in_lane, item_of, read_item, snaked, usage_of
 from penstock.agents.codex.messages import Phases, Writing
@@ -89,7 +88,6 @@ class CodexServer:
         Raises:
             UsageError: a profile, which codex has none of, or a prompt that cannot be encoded.
         """
-        no_profile("codex", request)
         encoded(request.prompt)
         return Command(argv=("codex", "app-server", *request.args))
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._flags import granted, no_fork, no_profile, option, piped
+from penstock.agents._flags import granted, option, piped
 from penstock.agents._json import as_dict, as_float, as_int, as_list, plan_items, text_of, text_or
 from penstock.agents._unknown import unknown
 from penstock.events import AnsweredBy, Ask, Level, NoticeCode, Option
@@ -273,9 +273,7 @@ def acp(request: Request) -> Command:
 
 
 def _options(request: Request) -> tuple[str, ...]:
-    no_profile("copilot", request)
-    no_fork("copilot", request)
-    allow = granted("copilot", request, edits=("--allow-tool=write",), everything=("--allow-all",))
+    allow = granted(request, edits=("--allow-tool=write",), everything=("--allow-all",))
     # Without the flag a run may begin with the download of another version than was found installed.
     return ("--no-auto-update", *option("--model", request.model), *allow)
 

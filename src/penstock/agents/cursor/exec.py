@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._flags import granted, no_fork, no_profile, option, piped
+from penstock.agents._flags import granted, option, piped
 from penstock.agents._json import as_dict, as_int, as_list, compact, plan_items, text_or
 from penstock.agents._unknown import unknown
 from penstock.updates import (
@@ -136,8 +136,6 @@ class Cursor:
     @staticmethod
     def command(request: Request) -> Command:
         """`cursor-agent --print`, with the prompt through stdin."""
-        no_profile("cursor", request)
-        no_fork("cursor", request)
         return piped(
             request,
             "cursor-agent",
@@ -146,13 +144,7 @@ class Cursor:
             "--stream-partial-output",
             *option("--model", request.model),
             *option("--resume", request.session_id),
-            *granted(
-                "cursor",
-                request,
-                edits=None,
-                everything=("--force",),
-                instead="'all' allows whatever its configuration does not forbid",
-            ),
+            *granted(request, everything=("--force",)),
             *request.args,
         )
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._flags import granted, no_fork, no_profile, option, piped
+from penstock.agents._flags import granted, option, piped
 from penstock.agents._json import as_dict, as_int, inner_message, plan_items, text_of, text_or
 from penstock.agents._unknown import unknown
 from penstock.events import Level
@@ -118,9 +118,7 @@ def acp(request: Request) -> Command:
 
 
 def _options(request: Request) -> tuple[str, ...]:
-    no_profile("gemini", request)
-    no_fork("gemini", request)
-    allow = granted("gemini", request, edits=("--approval-mode=auto_edit",), everything=("--approval-mode=yolo",))
+    allow = granted(request, edits=("--approval-mode=auto_edit",), everything=("--approval-mode=yolo",))
     return (*option("--model", request.model), *allow)
 
 

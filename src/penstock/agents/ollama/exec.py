@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request, as_json_text, refuse
-from penstock.agents._flags import no_fork, no_profile
 from penstock.agents._json import text_of, text_or
 from penstock.events import Kind
 from penstock.updates import (
@@ -174,12 +173,6 @@ class Ollama:
         Raises:
             UsageError: no model is named, or a conversation is to be gone on with, which the server does not keep.
         """
-        no_profile("ollama", request)
-        no_fork("ollama", request, "each run is a conversation of its own")
-        if request.session_id is not None:
-            raise refuse("ollama", "go on with a session", can="each run is a conversation of its own")
-        if request.args:
-            raise refuse("ollama", f"take the argument {request.args[0]!r}", can="it is asked over HTTP, with no flags")
         if request.model is None:
             raise refuse("ollama", "choose a model", can="name one with --model; `ollama list` shows what is there")
         prompt = as_json_text(request.prompt)

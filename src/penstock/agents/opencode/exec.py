@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._flags import granted, no_profile, option, piped
+from penstock.agents._flags import granted, option, piped
 from penstock.agents._json import as_dict, text_of, text_or
 from penstock.agents.opencode.parts import (
     Part,
@@ -68,7 +68,6 @@ class OpenCode:
     @staticmethod
     def command(request: Request) -> Command:
         """`opencode run`, with the prompt through stdin. As an argument it would be quoted anew."""
-        no_profile("opencode", request)
         return piped(
             request,
             "opencode",
@@ -78,14 +77,7 @@ class OpenCode:
             *option("--model", request.model),
             *option("--session", request.session_id),
             *(("--fork",) if request.fork else ()),
-            *granted(
-                "opencode",
-                request,
-                edits=None,
-                everything=("--auto",),
-                instead="as it comes it changes files and runs commands, unless its configuration forbids it;"
-                " 'all' allows whatever that asks about",
-            ),
+            *granted(request, everything=("--auto",)),
             *request.args,
         )
 
@@ -112,7 +104,6 @@ class OpenCode:
 
 def acp(request: Request) -> Command:
     """`opencode acp`, which takes neither model nor permissions at its start: the dialogue tells it all."""
-    no_profile("opencode", request)
     return Command(argv=("opencode", "acp", *request.args))
 
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request, as_json_text
-from penstock.agents._flags import no_profile
 from penstock.agents._json import as_dict, as_int, text_of, text_or
 from penstock.agents.opencode.parts import (
     Part,
@@ -103,7 +102,6 @@ class OpenCodeServer:
     @staticmethod
     def command(request: Request) -> Command:
         """The bridge, which starts the server. Everything else is said to it."""
-        no_profile("opencode", request)
         _model(request.model)
         bridge = (sys.executable, "-P", "-m", "penstock.run.http_bridge", "serve", "/event", "--")
         server = ("opencode", "serve", "--port=0", "--hostname=127.0.0.1", *request.args)

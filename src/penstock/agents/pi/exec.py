@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._flags import granted, no_profile, piped
+from penstock.agents._flags import piped
 from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, text_of, text_or
 from penstock.agents._unknown import unknown
 from penstock.updates import (
@@ -200,20 +200,11 @@ class Pi:
     @staticmethod
     def command(request: Request) -> Command:
         """`pi --mode json`, with the prompt through stdin. pi does not know `--flag=value`."""
-        no_profile("pi", request)
         model = () if request.model is None else ("--model", request.model)
         session: tuple[str, ...] = ()
         if request.session_id is not None:
             session = ("--fork" if request.fork else "--session", request.session_id)
-        allow = granted(
-            "pi",
-            request,
-            edits=None,
-            everything=(),
-            instead="it has no permissions and does everything without asking;"
-            " the arguments '--tools read,edit,write' take the other tools away",
-        )
-        return piped(request, "pi", "--mode", "json", *model, *session, *allow, *request.args)
+        return piped(request, "pi", "--mode", "json", *model, *session, *request.args)
 
     def read(self, event: Any) -> Sequence[Update]:
         """The updates that one wire event means."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._flags import granted, no_fork, no_profile, option, piped
+from penstock.agents._flags import granted, option, piped
 from penstock.agents._stream_json import ApiMessage, ClaudeLike, ResultLine
 from penstock.updates import Result, Update
 
@@ -52,7 +52,5 @@ def acp(request: Request) -> Command:
 
 
 def _options(request: Request) -> tuple[str, ...]:
-    no_profile("qwen", request)
-    no_fork("qwen", request)
-    allow = granted("qwen", request, edits=("--approval-mode=auto-edit",), everything=("--approval-mode=yolo",))
+    allow = granted(request, edits=("--approval-mode=auto-edit",), everything=("--approval-mode=yolo",))
     return (*option("--model", request.model), *allow)

@@ -7,8 +7,9 @@ agent that finds one may use it where the user pays by subscription.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 
-from penstock.agents.claude.exec import OUTER_SESSION
+from penstock.agents.registry import AGENTS
 
 COMMON = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TMPDIR", "TMP", "TEMP", "TZ"}
@@ -23,40 +24,11 @@ COMMON = frozenset(
 
 COMMON_PREFIXES = ("LC_", "XDG_")
 
-_CLAUDE = ("ANTHROPIC_", "CLAUDE_", "DISABLE_", "ENABLE_", "MAX_THINKING_TOKENS", "MCP_", "BASH_", "IS_SANDBOX")
-_OPENAI = ("OPENAI_",)
-_GOOGLE = ("GEMINI_", "GOOGLE_")
-_OF_ANY_PROVIDER = (
-    *("ANTHROPIC_", "AZURE_", "CEREBRAS_", "DEEPSEEK_", "FIREWORKS_", "GEMINI_", "GOOGLE_", "GROQ_", "MISTRAL_"),
-    *("MOONSHOT_", "OLLAMA_", "OPENAI_", "OPENROUTER_", "TOGETHER_", "XAI_", "ZAI_"),
-)
-"""For agents that speak to whatever provider they find a key of."""
 
-OWN: dict[str, tuple[str, ...]] = {
-    "claude": _CLAUDE,
-    "ccs": (*_CLAUDE, "CCS_"),
-    "codex": (*_OPENAI, "CODEX_", "AZURE_OPENAI_"),
-    "gemini": (*_GOOGLE, "CODE_ASSIST_"),
-    "qwen": (*_OPENAI, "QWEN_", "DASHSCOPE_"),
-    "opencode": (*_OF_ANY_PROVIDER, "OPENCODE_"),
-    "pi": (*_OF_ANY_PROVIDER, "PI_"),
-    "cline": (*_OF_ANY_PROVIDER, "CLINE_"),
-    "cursor": ("CURSOR_",),
-    "copilot": ("COPILOT_", "GH_", "GITHUB_TOKEN", "GITHUB_API_URL"),
-    "ollama": ("OLLAMA_",),
-}
-"""The beginnings of the names that each agent reads. An agent that is not known gets `COMMON` alone."""
-
-CLOUDS: dict[str, tuple[str, ...]] = {
-    "CLAUDE_CODE_USE_BEDROCK": ("AWS_",),
-    "CLAUDE_CODE_USE_VERTEX": ("GOOGLE_", "CLOUD_ML_REGION", "VERTEX_REGION_"),
-    "CLAUDE_CODE_USE_FOUNDRY": ("AZURE_",),
-    "GOOGLE_GENAI_USE_VERTEXAI": ("CLOUDSDK_",),
-}
-"""Keys of a cloud, for an agent that was told to use it: the switch, among what the agent reads, and the names."""
-
-NEVER = frozenset(("CLAUDECODE", *OUTER_SESSION))
-"""What tells an agent that it runs inside of another one, where it refuses to work, or hangs."""
+@cache
+def outer_variables() -> frozenset[str]:
+    """The variables that mark the programs run by an agent: an agent that inherits them refuses to work, or hangs."""
+    return frozenset(name for facts in AGENTS.values() for name in facts.outer_variables)
 
 
 def environment(
@@ -67,13 +39,15 @@ def environment(
     `adapter` is the known agent that an agent of the configuration behaves as. `PENSTOCK_*` is never passed on,
     whoever names it: Penstock's own secrets are among it.
     """
-    own = OWN.get(agent.partition("/")[0]) or OWN.get((adapter or "").partition("/")[0], ())
-    for switch, cloud in CLOUDS.items():
-        if switch.startswith(own) and own and environ.get(switch, "").lower() not in ("", "0", "false"):
-            own = (*own, *cloud)
-    prefixes, named = (*COMMON_PREFIXES, *own), COMMON.union(extra)
+    known = (AGENTS.get(name.partition("/")[0]) for name in (agent, adapter or ""))
+    facts = next((facts for facts in known if facts is not None and facts.variables), None)
+    own: tuple[str, ...] = ()
+    if facts is not None:
+        on = (switch for switch in facts.switches if environ.get(switch, "").lower() not in ("", "0", "false"))
+        own = facts.variables + tuple(name for switch in on for name in facts.switches[switch])
+    prefixes, named, outer = (*COMMON_PREFIXES, *own), COMMON.union(extra), outer_variables()
     return {
         name: value
         for name, value in environ.items()
-        if (name in named or name.startswith(prefixes)) and name not in NEVER and not name.startswith("PENSTOCK_")
+        if (name in named or name.startswith(prefixes)) and name not in outer and not name.startswith("PENSTOCK_")
     }

@@ -1,0 +1,51 @@
+"""What Claude Code and the programs that start it have in common: its messages and its command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.adapter import Command, Request
+from penstock.agents._flags import granted, option, piped
+from penstock.agents._stream_json import ClaudeLike, MessageDelta, MessageStop
+from penstock.agents._variables import CLAUDE_OUTER
+from penstock.updates import MessageEnd, Update
+
+
+class ClaudeCode(ClaudeLike):
+    """A message ends with its stop reason.
+
+    A `message_stop` without one was made up by the CLI where the server began the message again, or gives
+    blocks of it up.
+    """
+
+    def _message_delta(self, api: MessageDelta, lane: str | None) -> Iterator[Update]:
+        yield from super()._message_delta(api, lane)
+        if api.delta is not None and api.delta.stop_reason is not None:
+            yield MessageEnd(lane=lane, stop_reason=api.delta.stop_reason)
+
+    def _message_stop(self, api: MessageStop, lane: str | None) -> Iterator[Update]:
+        if api.abandoned_blocks is not None:
+            yield MessageEnd(lane=lane, abandoned_from=api.abandoned_blocks.from_block_index)
+
+
+def started(request: Request, *program: str) -> Command:
+    """`PROGRAM --print` with the flags of the stream, and the prompt through stdin."""
+    return piped(
+        request,
+        *program,
+        # Not `-p`: a program around claude may have that option itself. The format needs `--verbose`.
+        "--print",
+        "--output-format=stream-json",
+        "--verbose",
+        "--include-partial-messages",
+        *option("--model", request.model),
+        *option("--resume", request.session_id),
+        *(("--fork-session",) if request.fork else ()),
+        *granted(
+            request,
+            edits=("--permission-mode=acceptEdits",),
+            everything=("--permission-mode=bypassPermissions",),
+        ),
+        *request.args,
+        unset=CLAUDE_OUTER,
+    )

@@ -1,0 +1,20 @@
+"""Facts about the Agent Client Protocol, by which any program that speaks it can be run."""
+
+from __future__ import annotations
+
+from penstock.agents._facts import AgentFacts, RouteFacts, Sign
+
+SIGNS = (
+    Sign(
+        equals={"jsonrpc": ("2.0",), "method": ("session/update", "session/request_permission")},
+        has=("params.sessionId",),
+    ),
+    # The answer to the first request.
+    Sign(equals={"jsonrpc": ("2.0",)}, has=("result.protocolVersion", "result.agentCapabilities")),
+)
+
+FACTS = AgentFacts(
+    routes={"acp": RouteFacts("acp.dialogue:Acp", "", signs=SIGNS)},
+    install="any program that speaks ACP on its stdio",
+    no_command="name one: acp:'PROGRAM --acp'",
+)

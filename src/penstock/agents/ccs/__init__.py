@@ -1,0 +1,1 @@
+"""ccs: Claude Code before another model's server."""

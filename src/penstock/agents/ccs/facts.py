@@ -1,0 +1,16 @@
+"""Facts about ccs. It prints the wire of the program that it starts, so only its user can name it."""
+
+from __future__ import annotations
+
+from penstock.adapter import Longest
+from penstock.agents._facts import MIB, AgentFacts, RouteFacts, npm
+from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS
+
+FACTS = AgentFacts(
+    routes={"exec": RouteFacts("ccs.exec:Ccs", "ccs", longest=Longest(10 * MIB))},
+    install=npm("@kaitranntt/ccs"),
+    tested="7.79.1",
+    profiles=True,
+    variables=(*CLAUDE, "CCS_"),
+    switches=CLAUDE_CLOUDS,
+)

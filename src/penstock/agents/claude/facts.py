@@ -1,0 +1,38 @@
+"""Facts about Claude Code."""
+
+from __future__ import annotations
+
+from penstock.adapter import Longest
+from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS, CLAUDE_OUTER
+
+SIGNS = (
+    Sign(types=("system",), has=("claude_code_version",)),
+    Sign(types=("system",), has=("uuid", "session_id", "mcp_servers", "permissionMode")),
+    # Hooks and states come before the init. Others of this wire keep such things in `data`.
+    Sign(types=("system",), has=("uuid", "session_id"), lacks=("data",), differs={"subtype": ("init",)}),
+    # A stream that begins in its middle.
+    Sign(types=("assistant", "stream_event"), has=("uuid", "session_id"), begins={"message.id": "msg_"}),
+    Sign(types=("assistant", "stream_event"), has=("uuid", "session_id"), begins={"event.message.id": "msg_"}),
+    Sign(types=("result",), has=("uuid", "total_cost_usd")),
+    Sign(types=("result",), has=("uuid", "modelUsage")),
+)
+
+FACTS = AgentFacts(
+    routes={
+        "exec": RouteFacts("claude.exec:Claude", "claude", longest=Longest(10 * MIB), signs=SIGNS),
+        "acp": RouteFacts("acp.dialogue:Acp", "claude-agent-acp", "claude.exec:acp"),
+    },
+    install=npm("@anthropic-ai/claude-code"),
+    tested="2.1.329",
+    stream="claude -p --output-format stream-json --verbose --include-partial-messages",
+    variables=CLAUDE,
+    switches=CLAUDE_CLOUDS,
+    outer_variables=CLAUDE_OUTER,
+    other_output=OtherOutput(
+        sign=Sign(types=("result",), equals={"subtype": ("success",)}, has=("session_id",)),
+        help="This is the output of `--output-format json`, one JSON value at the end and no event stream: use "
+        "`--output-format stream-json --verbose` (claude; add `--include-partial-messages` for live text).",
+    ),
+    acp=AcpQuirks(called="claude", marks_sub_agents=True),
+)

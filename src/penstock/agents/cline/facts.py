@@ -1,0 +1,36 @@
+"""Facts about cline."""
+
+from __future__ import annotations
+
+from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
+
+SIGNS = (
+    Sign(types=("hook_event",), has=("hookEventName",)),
+    Sign(types=("agent_event",), has=("ts", "event")),
+    Sign(types=("run_start", "run_aborted"), has=("ts",)),
+    Sign(types=("run_result",), has=("ts", "finishReason")),
+)
+_NO_FORK = "each run begins a session of its own, and the route 'acp' can go on with one"
+
+FACTS = AgentFacts(
+    routes={
+        "exec": RouteFacts(
+            "cline.exec:Cline",
+            "cline",
+            cannot={
+                "fork": _NO_FORK,
+                "resume": "its route 'acp' can",
+                "edits": "as it comes it allows itself everything; its route 'acp' asks",
+            },
+            signs=SIGNS,
+        ),
+        "acp": RouteFacts("acp.dialogue:Acp", "cline", "cline.exec:acp", cannot={"fork": _NO_FORK}),
+    },
+    install=npm("cline"),
+    tested="3.0.65",
+    stream="cline --json",
+    variables=(*ANY_PROVIDER, "CLINE_"),
+    switches=GOOGLE_CLOUD,
+    acp=AcpQuirks(called="cline", marks_no_calls=True, tool_name="title"),
+)

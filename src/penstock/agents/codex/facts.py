@@ -1,0 +1,45 @@
+"""Facts about Codex."""
+
+from __future__ import annotations
+
+from penstock.adapter import Longest
+from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._variables import OPENAI
+
+_LONGEST = Longest(MIB, "characters")
+
+EXEC_SIGNS = (
+    Sign(types=("thread.started",), has=("thread_id",)),
+    Sign(types=("turn.started",), only=True),
+    Sign(types=("turn.completed",), has=("usage",)),
+    Sign(types=("turn.failed",), has=("error",)),
+    Sign(types=("item.started", "item.updated", "item.completed"), has=("item",)),
+)
+# One side of a dialogue: JSON-RPC without the field that says its version.
+SERVER_SIGNS = (
+    Sign(begins={"method": "item/"}, has=("params.threadId", "params.turnId"), lacks=("jsonrpc",)),
+    Sign(begins={"method": ""}, has=("params.thread",), lacks=("jsonrpc",)),
+    Sign(has=("result.userAgent", "result.codexHome"), lacks=("jsonrpc",)),
+)
+
+FACTS = AgentFacts(
+    routes={
+        "server": RouteFacts("codex.server:CodexServer", "codex", longest=_LONGEST, signs=SERVER_SIGNS),
+        "exec": RouteFacts("codex.exec:Codex", "codex", live=False, longest=_LONGEST, signs=EXEC_SIGNS),
+        "acp": RouteFacts(
+            "acp.dialogue:Acp",
+            "codex-acp",
+            "codex.exec:acp",
+            cannot={"fork": "the routes 'server' and 'exec' of codex can"},
+        ),
+    },
+    install=npm("@openai/codex"),
+    tested="0.169.0",
+    stream="codex exec --json",
+    variables=(*OPENAI, "CODEX_", "AZURE_OPENAI_"),
+    other_output=OtherOutput(
+        beginning="OpenAI Codex v",
+        help="This is the plain text of `codex exec` and no event stream: use `codex exec --json`.",
+    ),
+    acp=AcpQuirks(called="codex", marks_sub_agents=True, counts="after"),
+)

@@ -1,0 +1,22 @@
+"""Facts about GitHub Copilot's command line."""
+
+from __future__ import annotations
+
+from penstock.agents._facts import NO_FORK, AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+
+SIGNS = (
+    Sign(types=("*.*",), has=("data.", "id", "timestamp")),
+    Sign(types=("result",), has=("exitCode", "sessionId")),
+)
+
+FACTS = AgentFacts(
+    routes={
+        "exec": RouteFacts("copilot.exec:Copilot", "copilot", cannot=NO_FORK, signs=SIGNS),
+        "acp": RouteFacts("acp.dialogue:Acp", "copilot", "copilot.exec:acp", cannot=NO_FORK),
+    },
+    install=npm("@github/copilot"),
+    tested="1.0.102",
+    stream="copilot --output-format json",
+    variables=("COPILOT_", "GH_", "GITHUB_TOKEN", "GITHUB_API_URL"),
+    acp=AcpQuirks(called="copilot", announces_running=True, counts="before", levelled_remarks=True),
+)

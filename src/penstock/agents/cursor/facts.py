@@ -1,0 +1,32 @@
+"""Facts about Cursor's command line."""
+
+from __future__ import annotations
+
+from penstock.agents._facts import NO_FORK, AgentFacts, RouteFacts, Sign
+
+SIGNS = (
+    Sign(types=("system",), equals={"subtype": ("init",)}, has=("session_id", "permissionMode"), lacks=("uuid",)),
+    Sign(types=("system",), equals={"subtype": ("background_shell_timeout",)}, lacks=("uuid",)),
+    Sign(types=("assistant",), has=("timestamp_ms",)),
+    Sign(types=("assistant",), has=("model_call_id",)),
+    Sign(types=("result",), has=("session_id", "duration_api_ms"), lacks=("uuid", "exitCode", "stats")),
+    Sign(types=("tool_call",), has=("call_id", "tool_call")),
+    Sign(types=("thinking", "connection"), has=("subtype", "session_id")),
+    Sign(types=("interaction_query",), has=("query_type",)),
+    Sign(types=("retry",), has=("attempt", "session_id")),
+)
+
+FACTS = AgentFacts(
+    routes={
+        "exec": RouteFacts(
+            "cursor.exec:Cursor",
+            "cursor-agent",
+            cannot={**NO_FORK, "edits": "'all' allows whatever its configuration does not forbid"},
+            signs=SIGNS,
+        )
+    },
+    install="curl https://cursor.com/install -fsS | bash",
+    proven=False,
+    stream="cursor-agent -p --output-format stream-json --stream-partial-output",
+    variables=("CURSOR_",),
+)

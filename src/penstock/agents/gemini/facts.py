@@ -1,0 +1,33 @@
+"""Facts about Gemini CLI."""
+
+from __future__ import annotations
+
+from penstock.adapter import Longest
+from penstock.agents._facts import MIB, NO_FORK, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._variables import GOOGLE, GOOGLE_CLOUD
+
+SIGNS = (
+    Sign(types=("init",), has=("session_id", "model")),
+    Sign(types=("message",), has=("timestamp", "role", "content")),
+    Sign(types=("tool_use",), has=("tool_name", "tool_id")),
+    Sign(types=("tool_result",), has=("tool_id", "status")),
+    Sign(types=("result",), has=("stats", "status")),
+)
+
+FACTS = AgentFacts(
+    routes={
+        "exec": RouteFacts("gemini.exec:Gemini", "gemini", cannot=NO_FORK, longest=Longest(8 * MIB), signs=SIGNS),
+        "acp": RouteFacts("acp.dialogue:Acp", "gemini", "gemini.exec:acp", cannot=NO_FORK),
+    },
+    install=npm("@google/gemini-cli"),
+    tested="0.61.0",
+    stream="gemini --output-format stream-json",
+    variables=(*GOOGLE, "CODE_ASSIST_"),
+    switches=GOOGLE_CLOUD,
+    other_output=OtherOutput(
+        sign=Sign(has=("response", "stats")),
+        help="This is the output of `--output-format json`, one JSON object at the end and no event stream: "
+        "use `--output-format stream-json` (gemini).",
+    ),
+    acp=AcpQuirks(called="gemini", marks_sub_agents=True, tool_name="id", status_remark=r"\[MODE_UPDATE\] \S+"),
+)

@@ -1,0 +1,38 @@
+"""Facts about opencode."""
+
+from __future__ import annotations
+
+from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
+
+_TYPES = ("step_start", "step_finish", "text", "reasoning", "tool_use", "error")
+
+EXEC_SIGNS = (
+    Sign(types=_TYPES, begins={"sessionID": ""}, has=("part",)),
+    Sign(types=_TYPES, begins={"sessionID": ""}, has=("error",)),
+)
+# What the bridge reports of the server. Its answers to requests could be any server's.
+SERVER_SIGNS = (Sign(begins={"event.id": "evt_"}),)
+
+FACTS = AgentFacts(
+    routes={
+        "server": RouteFacts("opencode.server:OpenCodeServer", "opencode", signs=SERVER_SIGNS),
+        "exec": RouteFacts(
+            "opencode.exec:OpenCode",
+            "opencode",
+            live=False,
+            cannot={
+                "edits": "as it comes it changes files and runs commands, unless its configuration forbids it;"
+                " 'all' allows whatever that asks about"
+            },
+            signs=EXEC_SIGNS,
+        ),
+        "acp": RouteFacts("acp.dialogue:Acp", "opencode", "opencode.exec:acp"),
+    },
+    install=npm("opencode-ai"),
+    tested="1.18.33",
+    stream="opencode run --format json",
+    variables=(*ANY_PROVIDER, "OPENCODE_"),
+    switches=GOOGLE_CLOUD,
+    acp=AcpQuirks(called="opencode", marks_sub_agents=True, tool_name="pending title"),
+)

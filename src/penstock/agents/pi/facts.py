@@ -1,0 +1,34 @@
+"""Facts about pi."""
+
+from __future__ import annotations
+
+from penstock.agents._facts import AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
+
+SIGNS = (
+    Sign(types=("session",), has=("version", "id")),
+    Sign(types=("agent_start", "turn_start"), only=True),
+    Sign(types=("message_start", "message_end"), has=("message.role", "message.content"), lacks=("session_id",)),
+    Sign(types=("message_update",), has=("assistantMessageEvent",)),
+    Sign(types=("tool_execution_start", "tool_execution_end"), has=("toolCallId", "toolName")),
+    Sign(types=("agent_end",), has=("messages",)),
+)
+
+FACTS = AgentFacts(
+    routes={
+        "exec": RouteFacts(
+            "pi.exec:Pi",
+            "pi",
+            cannot={
+                "edits": "it has no permissions and does everything without asking;"
+                " the arguments '--tools read,edit,write' take the other tools away"
+            },
+            signs=SIGNS,
+        )
+    },
+    install=npm("@mariozechner/pi-coding-agent"),
+    tested="0.73.1",
+    stream="pi --mode json",
+    variables=(*ANY_PROVIDER, "PI_"),
+    switches=GOOGLE_CLOUD,
+)

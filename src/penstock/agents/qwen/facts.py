@@ -1,0 +1,29 @@
+"""Facts about Qwen Code."""
+
+from __future__ import annotations
+
+from penstock.adapter import Longest
+from penstock.agents._facts import MIB, NO_FORK, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._variables import OPENAI
+
+SIGNS = (
+    Sign(types=("system",), has=("qwen_code_version",)),
+    Sign(types=("system",), equals={"subtype": ("init",)}, has=("permission_mode",)),
+    Sign(types=("result",), has=("uuid",), lacks=("total_cost_usd", "modelUsage", "exitCode")),
+)
+
+FACTS = AgentFacts(
+    routes={
+        "exec": RouteFacts("qwen.exec:Qwen", "qwen", cannot=NO_FORK, longest=Longest(8 * MIB), signs=SIGNS),
+        "acp": RouteFacts("acp.dialogue:Acp", "qwen", "qwen.exec:acp", cannot=NO_FORK),
+    },
+    install=npm("@qwen-code/qwen-code"),
+    tested="0.15.10",
+    stream="qwen --output-format stream-json --include-partial-messages",
+    variables=(*OPENAI, "QWEN_", "DASHSCOPE_"),
+    acp=AcpQuirks(called="qwen", private_methods=("qwen/",)),
+    other_output=OtherOutput(
+        help="This is the output of `--output-format json`, one JSON list at the end and no event stream: "
+        "use `--output-format stream-json` (qwen).",
+    ),
+)

@@ -1,0 +1,51 @@
+"""The text of `penstock --help`. The names of agents, and how each is asked for its stream, come from their facts."""
+
+from __future__ import annotations
+
+from penstock.agents.detection import stream_flags
+
+_TEXT = """\
+Turns the output of any AI coding agent into one clean event stream.
+
+usage:
+  AGENT … | penstock [options]        read what an agent prints, live
+  penstock COMMAND [options]
+
+commands:
+  run AGENT PROMPT start an agent, or several ({first},{second}), and show what it does
+  read [FILE…]     read streams from files or stdin (what `penstock` alone does with a pipe)
+  demo             replay a real recording, at its real pace
+  replay FILE      replay a recording of your own
+  serve            chat with agents in a browser
+  agents           the agents that are known, and what each can do
+  config           where the configuration is read from, and what is in force
+
+  penstock COMMAND --help tells more; penstock --version tells the version.
+
+how agents are asked for the stream that is piped in:
+{streams}
+
+examples:
+  penstock run {first} "fix the failing test"
+  answer=$(penstock run {third} "summarise README.md" --to reply)
+  git diff | penstock run {first},{second},{third} "review this diff"
+  {stream} "…" | penstock
+  {other} "…" | penstock --detail minimal
+  {other} "…" | penstock --to ndjson > events.ndjson
+  answer=$({stream} "…" | penstock --to reply)
+  penstock read a.ndjson b.ndjson --follow
+"""
+
+
+def text() -> str:
+    """The help of the whole command."""
+    streams = stream_flags()
+    first, second, third, *_ = streams
+    return _TEXT.format(
+        first=first,
+        second=second,
+        third=third,
+        streams="\n".join(f"  {command}" for command in streams.values()),
+        stream=streams[first],
+        other=streams[second],
+    )
