@@ -27,16 +27,23 @@ guard.main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
 """
 
 
-class Poor:
-    """A guard without a subreaper and without /proc, as Penstock sees it."""
+WHOLE = [sys.executable, "-I", "-S", GUARD]
+"""A guard as Penstock starts it."""
 
-    def __init__(self, place: Any, mode: str) -> None:
+LIMITED = [sys.executable, "-c", POOR]
+"""One without a subreaper and without /proc."""
+
+
+class Guarded:
+    """A guard and its agent, as Penstock sees them, but that nobody sweeps up after the guard."""
+
+    def __init__(self, place: Any, mode: str, guard: list[str]) -> None:
         self.control, theirs = socket.socketpair()
         self.control.settimeout(60)
         with theirs:
             number = theirs.fileno()
             self.process = subprocess.Popen(
-                [sys.executable, "-c", POOR, str(number), str(os.getpid()), *place.command(mode)],
+                [*guard, str(number), str(os.getpid()), *place.command(mode)],
                 env={**os.environ, "NOTES": str(place.folder)},
                 pass_fds=[number],
                 stdout=subprocess.DEVNULL,
@@ -45,25 +52,48 @@ class Poor:
 
 
 @pytest.fixture
-def start(place: Any) -> Iterator[Callable[[str], Poor]]:
-    """Starts such a guard with an agent of this mode."""
-    guards: list[Poor] = []
+def start(place: Any) -> Iterator[Callable[..., Guarded]]:
+    """Starts a guard with an agent of this mode."""
+    guards: list[Guarded] = []
 
-    def make(mode: str) -> Poor:
-        guards.append(Poor(place, mode))
+    def make(mode: str, guard: list[str] = LIMITED) -> Guarded:
+        guards.append(Guarded(place, mode, guard))
         return guards[-1]
 
     yield make
     for started in guards:
         started.control.close()
         started.process.wait(60)
+    for note in place.left():  # what a guard left that does not keep its promise
+        os.kill(place.pid(note), signal.SIGKILL)
+
+
+@pytest.mark.skipif(not guard.SUBREAPER, reason="only Linux has subreapers")
+@pytest.mark.parametrize("mode", ["session_behind", "pipe_and_session_behind", "behind_while_it_works"])
+@pytest.mark.parametrize("end", ["order", "closed"])
+def test_the_whole_tree_is_gone_before_the_guard(
+    place: Any, start: Callable[..., Guarded], mode: str, end: str
+) -> None:
+    """A descendant in a session of its own, which ignores signals, is dead by the time that the guard has exited:
+    when it was ordered to kill, and when Penstock is gone."""
+    guarded = start(mode, WHOLE)
+    place.pid("grandchild")
+    if end == "order":
+        guarded.control.sendall(b"K")
+        while guarded.control.recv(4096):
+            pass  # the end of what it says is its promise that nobody is left
+        assert place.left() == []
+    else:
+        guarded.control.close()
+    assert guarded.process.wait(60) == 0
+    assert place.left() == []
 
 
 @pytest.mark.parametrize("mode", ["deaf", "pipe_behind"])
-def test_without_a_subreaper(place: Any, start: Callable[[str], Poor], mode: str) -> None:
+def test_without_a_subreaper(place: Any, start: Callable[..., Guarded], mode: str) -> None:
     """Where orphans cannot be followed, the agent's whole group is killed, also when its leader has exited."""
-    poor = start(mode)
-    control, process = poor.control, poor.process
+    guarded = start(mode)
+    control, process = guarded.control, guarded.process
     place.pid("ready" if mode == "deaf" else "grandchild")
     told = b""
     while b"started" not in told or (mode == "pipe_behind" and b"exited" not in told):
@@ -76,11 +106,11 @@ def test_without_a_subreaper(place: Any, start: Callable[[str], Poor], mode: str
         assert b"exited 0 9" in control.recv(4096)
 
 
-def test_without_a_subreaper_it_ends_by_itself(start: Callable[[str], Poor]) -> None:
+def test_without_a_subreaper_it_ends_by_itself(start: Callable[..., Guarded]) -> None:
     """With nobody left in the group, the guard goes."""
-    poor = start("well")
-    assert poor.process.wait(60) == 0
-    assert b"exited 0 0" in poor.control.recv(4096)
+    guarded = start("well")
+    assert guarded.process.wait(60) == 0
+    assert b"exited 0 0" in guarded.control.recv(4096)
 
 
 def test_descendants_are_found() -> None:
