@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock import updates as up
-from penstock.contract.session import Session
+from penstock.core.normalizer.normalizer import Session
 from penstock.events import BlockRevised, Delta, Event, MessageStarted, RunEnded
 from penstock.testing import verify
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import events as ev
-from penstock.chat.log.protocol import EventLog
-from penstock.chat.refusals import Conflicting
-from penstock.chat.rows import TurnBegan, decode
-from penstock.chat.runtime.runtime import Runtime
-from penstock.runs import Run
+from penstock.chat.errors import Conflicting
+from penstock.chat.history.entries import TurnBegan, decode
+from penstock.chat.service.service import Runtime
+from penstock.chat.store.protocol import EventLog
+from penstock.run.run import Run
 
 if TYPE_CHECKING:
     from conftest import Home
