@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 GROUPS := $(PIP) install 'pip>=25.1' && $(PIP)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page test test-chat test-agents record check format bench picture clean
+.PHONY: help demo docs page test test-wheel test-chat test-agents record check format bench picture clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -20,6 +20,9 @@ page: ## fetch what the chat's page loads from npm
 
 test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+test-wheel: $(VENV)/.dev page ## build wheel and sdist, and run the wheel where nothing else is installed
+	PENSTOCK_WHEEL=1 $(BIN)/python -m pytest tests/wheel -rs $(ARGS)
 
 test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cuts, kills; needs chromium, or PENSTOCK_CHROMIUM=…
 	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/gateway/test_cuts.py tests/gateway/test_kills.py -n auto $(ARGS)
