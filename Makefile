@@ -1,6 +1,11 @@
-# Everything runs in .venv, which is made and filled when it is needed; nothing else is touched.
+# Everything runs in .venv, which is made and filled when it is needed; nothing else is touched. Another Python that is
+# named, as in `make test PYTHON=python3.12`, has an environment of its own: .venv-3.12.
 PYTHON ?= python3
+ifeq ($(PYTHON),python3)
 VENV   := .venv
+else
+VENV   := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' || echo none)
+endif
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Dependency groups need pip 25.1; the pip of a new environment is often older.
@@ -57,8 +62,8 @@ docs: $(VENV)/.docs ## build the site of the documents into build/site, strictly
 picture: $(VENV)/.run ## draw docs/terminal.svg from a real recording
 	@$(BIN)/python docs/picture.py
 
-clean: ## remove the environment and all caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+clean: ## remove the environments and all caches
+	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is newer than pyproject.toml while its packages are installed.
