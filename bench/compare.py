@@ -2,9 +2,9 @@
 
     python bench/compare.py COMMIT [OTHER] [--rounds N] [--seconds N] [--only SECTION] [--json FILE]
 
-COMMIT is checked out into a temporary git worktree with an environment of its own, with the same versions of what
-Penstock needs. OTHER is what runs this script, with the working tree as it is, if it is not given. Only what stays the
-same from commit to commit is used: the command line, and the chat's HTTP addresses. It needs Linux, for `/proc`.
+COMMIT is checked out into a temporary git worktree; OTHER too, or it is the working tree as it is. Each has an
+environment of its own, with the same versions of what Penstock needs. Only what stays the same from commit to commit
+is used: the command line, and the chat's HTTP addresses. It needs Linux, for `/proc`.
 """
 
 from __future__ import annotations
@@ -301,25 +301,35 @@ SECTIONS: dict[str, Callable[[Tree, Path, float], Figures]] = {"start": start, "
 
 
 @contextlib.contextmanager
-def checked_out(commit: str) -> Iterator[Tree]:
-    """A commit in a worktree of its own, installed with the versions that this environment has."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
-        tree, python = Path(folder, "tree"), Path(folder, "env", "bin", "python")
-        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, commit], cwd=ROOT, check=True)
-        try:
-            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-            frozen = subprocess.run([*pip, "freeze", "--exclude-editable"], check=True, capture_output=True).stdout
-            (Path(folder) / "constraints").write_bytes(frozen)
-            # The server starts only with a page; what is in it is not measured.
-            vendor = tree / "src" / "penstock" / "chat" / "page" / "vendor"
-            vendor.mkdir(parents=True, exist_ok=True)
-            (vendor / "none.js").touch()
-            subprocess.run([sys.executable, "-m", "venv", Path(folder, "env")], check=True)
-            install = ["install", "--quiet", "--constraint", f"{folder}/constraints", "--editable", str(tree)]
-            subprocess.run([python, "-m", "pip", "--disable-pip-version-check", *install], check=True)
-            yield Tree(commit, python)
-        finally:
-            subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=ROOT, check=True)
+def installed(commit: str | None) -> Iterator[Tree]:
+    """A commit in a worktree of its own, or the working tree, in an environment that has nothing but what it needs.
+
+    Both have the versions of this environment.
+    """
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder, contextlib.ExitStack() as stack:
+        tree = stack.enter_context(checked_out(commit, Path(folder, "tree"))) if commit else ROOT
+        python = Path(folder, "env", "bin", "python")
+        pip = ["-m", "pip", "--disable-pip-version-check"]
+        frozen = subprocess.run([sys.executable, *pip, "freeze", "--exclude-editable"], check=True, capture_output=True)
+        Path(folder, "constraints").write_bytes(frozen.stdout)
+        subprocess.run([sys.executable, "-m", "venv", Path(folder, "env")], check=True)
+        options = ["--quiet", "--constraint", f"{folder}/constraints", "--editable", str(tree)]
+        subprocess.run([python, *pip, "install", *options], check=True)
+        yield Tree(commit or "here", python)
+
+
+@contextlib.contextmanager
+def checked_out(commit: str, tree: Path) -> Iterator[Path]:
+    """A git worktree of a commit."""
+    subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, commit], cwd=ROOT, check=True)
+    try:
+        # The server starts only with a page; what is in it is not measured.
+        vendor = tree / "src" / "penstock" / "chat" / "page" / "vendor"
+        vendor.mkdir(parents=True, exist_ok=True)
+        (vendor / "none.js").touch()
+        yield tree
+    finally:
+        subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=ROOT, check=True)
 
 
 def measured(trees: list[Tree], sections: list[str], rounds: int, seconds: float) -> dict[str, list[list[float]]]:
@@ -354,9 +364,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=REPORT, metavar="FILE", help="all values (default %(default)s)")
     args = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        first = stack.enter_context(checked_out(args.commit))
-        second = stack.enter_context(checked_out(args.other)) if args.other else Tree("here", Path(sys.executable))
-        trees = [first, second]
+        trees = [stack.enter_context(installed(commit)) for commit in (args.commit, args.other)]
         found = measured(trees, args.only or list(SECTIONS), args.rounds, args.seconds)
     lines = list(report(trees, found))
     print("\n".join(lines))

@@ -17,7 +17,7 @@ try:
     from claude_agent_sdk._internal.message_parser import parse_message
     from claude_agent_sdk._internal.transport.subprocess_cli import _parse_stdout_line
 except ImportError:
-    parse_message = _parse_stdout_line = None  # type: ignore[assignment]  # HAS_SDK tells
+    parse_message = _parse_stdout_line = None
 
 HAS_SDK = parse_message is not None
 

@@ -1,8 +1,9 @@
 """Measures Penstock beside other readers, as ratios taken in one run. Prints a markdown report.
 
-    python bench/run.py [--quick] [--write]
+    python bench/run.py [--quick] [--write] [--json FILE]
 
-`--write` puts the report into docs/performance.md. Nothing here fails for being slow.
+The figures are put into build/bench.json as well, `--write` puts the report into docs/performance.md. Nothing here
+fails for being slow.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import msgspec
 import chat
 import synthetic
 from contenders import HAS_SDK, Work, core, loads, measured, penstock, sdk, typed
+from figures import tables
 from penstock.agents import registry
 from penstock.sinks.text.sink import TextSink
 from penstock.stream import Stream
@@ -33,6 +35,7 @@ from penstock.stream import Stream
 ROOT = Path(__file__).resolve().parent.parent
 RECORDINGS = ROOT / "tests" / "recordings"
 PAGE = ROOT / "docs" / "performance.md"
+FIGURES = ROOT / "build" / "bench.json"
 CONTEST = ["lines", "`json.loads`", "typed decoding", "core", "**core + plain text**", "claude-agent-sdk"]
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
@@ -357,6 +360,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller streams, fewer rounds")
     parser.add_argument("--write", action="store_true", help="put the report into docs/performance.md")
     parser.add_argument("--only", choices=SECTIONS, action="append", help="only this section (may be repeated)")
+    parser.add_argument("--json", type=Path, default=FIGURES, metavar="FILE", help="the figures (default %(default)s)")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -371,6 +375,8 @@ def main() -> None:
             for text in measure(args.quick):
                 report.append(text)
                 print(text, flush=True)
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    args.json.write_text(json.dumps({"made_with": report[0], "tables": tables(report)}, indent=1) + "\n")
     if args.write:
         write("\n".join(report))
 

@@ -213,7 +213,7 @@ class Penstock(Contender):
         if kind == "growth":
             return await self._append(chat, ev.Delta(agent=AGENT, block=1, kind="text", text=WORD))
         number = self._last[chat]
-        doing = "read" if number % 2 else "execute"  # another status each time: told at once
+        doing: ev.ToolKind = "read" if number % 2 else "execute"  # another status each time: told at once
         call = ev.ToolCalled(
             agent=AGENT, call_id=f"c{number}", name="Tool", input={"path": WORD}, title=WORD, tool_kind=doing
         )

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# A slow machine is not a failure: no test of random inputs has a time limit for one of them.
-settings.register_profile("penstock", deadline=None)
+# A slow machine is not a failure: no test of random inputs has a time limit, neither for a test of one of them nor for
+# making them.
+settings.register_profile("penstock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("penstock")
 
 FOLDER = Path(__file__).parent / "recordings"
