@@ -2,17 +2,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
+import adapter_harness
 import pytest
 
 from penstock import events as ev
 from penstock import updates as up
 from penstock.agents.claude.exec import Claude
-from penstock.core.decoding import fit
 from penstock.core.normalizer.normalizer import Exit
 from penstock.stream import Stream
 from penstock.testing.verify import verify
+
+read = partial(adapter_harness.read, Claude)
+
 
 Line = dict[str, Any]
 
@@ -59,12 +63,6 @@ class Run:
     @property
     def ended_as(self) -> tuple[str, str, str | None]:
         return self.end.outcome, self.end.reply, self.end.reason
-
-
-def read(*lines: Line) -> list[up.Update]:
-    """The updates of lines, read by one adapter."""
-    adapter = Claude()
-    return [update for line in lines for update in adapter.read(fit(line, Claude.wire))]
 
 
 INIT: Line = {

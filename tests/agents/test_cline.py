@@ -1,21 +1,16 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import adapter_harness
 import msgspec
 import pytest
 
 from penstock import updates as up
 from penstock.agents.cline.exec import Cline
 
-
-def read(*lines: dict[str, Any]) -> list[up.Update]:
-    """The updates of lines, read by one adapter."""
-    adapter = Cline()
-    found: list[up.Update] = []
-    for line in lines:
-        found.extend(adapter.read(msgspec.convert(line, Cline.wire)))
-    return found
+read = partial(adapter_harness.read, Cline)
 
 
 def agent(kind: str, content: str | None = None, **fields: Any) -> dict[str, Any]:

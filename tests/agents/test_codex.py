@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import adapter_harness
 import msgspec
 import pytest
 
@@ -9,14 +11,7 @@ from penstock import updates as up
 from penstock.agents.codex.exec import Codex, Item, unwrapped
 from penstock.events import PlanItem
 
-
-def read(*lines: dict[str, Any]) -> list[up.Update]:
-    """The updates of lines, read by one adapter."""
-    adapter = Codex()
-    found: list[up.Update] = []
-    for line in lines:
-        found.extend(adapter.read(msgspec.convert(line, Codex.wire)))
-    return found
+read = partial(adapter_harness.read, Codex)
 
 
 def item(event: str = "completed", **fields: Any) -> dict[str, Any]:

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
-import json
+from functools import partial
 from typing import Any
 
+import adapter_harness
 import pytest
+from adapter_harness import end, of
 
 from penstock import events as ev
 from penstock import updates as up
 from penstock.agents.copilot.exec import Copilot
-from penstock.core.decoding import fit
 from penstock.core.normalizer.normalizer import Exit
-from penstock.stream import Stream
-from penstock.testing.verify import verify
+
+read = partial(adapter_harness.read, Copilot)
+run = partial(adapter_harness.run, "copilot")
+blocks = partial(adapter_harness.blocks, without=("tool_input", "tool_output"))
+
 
 Line = dict[str, Any]
 
@@ -55,41 +59,6 @@ def result(code: int = 0) -> Line:
 def answer(text: str, name: str = "m1", turn: str = "0") -> list[Line]:
     """A turn of one text."""
     return [*begin(turn), *deltas(name, text[:3], text[3:]), whole(name, text), *finish(turn)]
-
-
-def run(*lines: Line, exit: Exit | None = None) -> list[ev.Event]:
-    """The events of lines, verified."""
-    stream = Stream("copilot", strict=True)
-    data = b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
-    events = stream.feed(data) + stream.close(exit)
-    assert verify(events) == []
-    return events
-
-
-def of(events: list[ev.Event], *kinds: type[Any]) -> list[Any]:
-    """The events of some kinds."""
-    return [event for event in events if isinstance(event, kinds)]
-
-
-def blocks(events: list[ev.Event], parent: str | None = None) -> list[tuple[str, str, bool]]:
-    """The blocks of a lane that hold words, as they ended."""
-    ended = [
-        event for event in of(events, ev.BlockEnded) if event.kind in ("text", "thinking") and event.parent == parent
-    ]
-    return [(event.kind, event.text, event.complete) for event in ended]
-
-
-def end(events: list[ev.Event]) -> tuple[str, str, str | None]:
-    """Outcome, reply and reason."""
-    last = events[-1]
-    assert isinstance(last, ev.RunEnded)
-    return last.outcome, last.reply, last.reason
-
-
-def read(*lines: Line) -> list[up.Update]:
-    """The updates of lines, read by one adapter."""
-    adapter = Copilot()
-    return [update for line in lines for update in adapter.read(fit(line, Copilot.wire))]
 
 
 # --- deltas that get lost ---

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import adapter_harness
 import msgspec
 import pytest
 
@@ -20,6 +22,9 @@ from penstock.events import (
 )
 from penstock.stream import Stream
 from penstock.testing.verify import verify
+
+read = partial(adapter_harness.read, Cursor)
+
 
 ID = {"session_id": "c6b62c6f"}
 INIT = {"type": "system", "subtype": "init", "apiKeySource": "login", "cwd": "/p", "model": "Auto", **ID}
@@ -71,15 +76,6 @@ WHOLE = [
     for line in PARTIAL
     if line["type"] != "thinking" and not (line["type"] == "assistant" and line.get("timestamp_ms") and len(line) == 4)
 ]
-
-
-def read(*lines: dict[str, Any]) -> list[up.Update]:
-    """The updates of lines, read by one adapter."""
-    adapter = Cursor()
-    found: list[up.Update] = []
-    for line in lines:
-        found.extend(adapter.read(msgspec.convert(line, Cursor.wire)))
-    return found
 
 
 def run(lines: list[dict[str, Any]]) -> list[Event]:

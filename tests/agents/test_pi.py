@@ -1,17 +1,20 @@
 from __future__ import annotations
 
-import json
+from functools import partial
 from typing import Any
 
+import adapter_harness
 import pytest
+from adapter_harness import blocks, end, of
 
 from penstock import events as ev
 from penstock import updates as up
 from penstock.agents.pi.exec import Pi
-from penstock.core.decoding import fit
 from penstock.core.normalizer.normalizer import Exit
-from penstock.stream import Stream
-from penstock.testing.verify import verify
+
+read = partial(adapter_harness.read, Pi)
+run = partial(adapter_harness.run, "pi")
+
 
 Line = dict[str, Any]
 SESSION: Line = {
@@ -107,41 +110,6 @@ def tool(call_id: str, value: str, failed: bool = False) -> list[Line]:
         {"type": "message_start", "message": result},
         {"type": "message_end", "message": result},
     ]
-
-
-def run(*lines: Line, exit: Exit | None = None) -> list[ev.Event]:
-    """The events of lines, verified."""
-    stream = Stream("pi", strict=True)
-    events = stream.feed(
-        b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
-    ) + stream.close(exit)
-    assert verify(events) == []
-    return events
-
-
-def of(events: list[ev.Event], *kinds: type[Any]) -> list[Any]:
-    """The events of some kinds."""
-    return [event for event in events if isinstance(event, kinds)]
-
-
-def blocks(events: list[ev.Event]) -> list[tuple[str, str, bool]]:
-    """The blocks but calls' input."""
-    return [
-        (event.kind, event.text, event.complete) for event in of(events, ev.BlockEnded) if event.kind != "tool_input"
-    ]
-
-
-def end(events: list[ev.Event]) -> tuple[str, str, str | None]:
-    """Outcome, reply and reason."""
-    last = events[-1]
-    assert isinstance(last, ev.RunEnded)
-    return last.outcome, last.reply, last.reason
-
-
-def read(*lines: Line) -> list[up.Update]:
-    """The updates of lines, read by one adapter."""
-    adapter = Pi()
-    return [update for line in lines for update in adapter.read(fit(line, Pi.wire))]
 
 
 @pytest.mark.parametrize("partial", [True, False])

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
+import adapter_harness
 import pytest
+from adapter_harness import blocks, end, of
 
 from penstock import events as ev
 from penstock import updates as up
 from penstock.agents.qwen.exec import Qwen
-from penstock.core.decoding import fit
 from penstock.core.normalizer.normalizer import Exit
-from penstock.stream import Stream
-from penstock.testing.verify import verify
+
+read = partial(adapter_harness.read, Qwen)
+run = partial(adapter_harness.run, "qwen")
+
 
 Line = dict[str, Any]
 INIT: Line = {
@@ -80,40 +84,6 @@ def result(reply: str, **fields: Any) -> Line:
 
 
 STOP = api("message_stop")
-
-
-def run(*lines: Line, exit: Exit | None = None) -> list[ev.Event]:
-    """The events of lines, verified."""
-    stream = Stream("qwen", strict=True)
-    events = stream.feed(
-        b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
-    ) + stream.close(exit)
-    assert verify(events) == []
-    return events
-
-
-def of(events: list[ev.Event], *kinds: type[Any]) -> list[Any]:
-    """The events of some kinds."""
-    return [event for event in events if isinstance(event, kinds)]
-
-
-def blocks(events: list[ev.Event]) -> list[tuple[str, str, bool]]:
-    """The blocks of the top lane, but calls' input."""
-    ended = [event for event in of(events, ev.BlockEnded) if event.kind != "tool_input" and event.parent is None]
-    return [(event.kind, event.text, event.complete) for event in ended]
-
-
-def end(events: list[ev.Event]) -> tuple[str, str, str | None]:
-    """Outcome, reply and reason."""
-    last = events[-1]
-    assert isinstance(last, ev.RunEnded)
-    return last.outcome, last.reply, last.reason
-
-
-def read(*lines: Line) -> list[up.Update]:
-    """The updates of lines, read by one adapter."""
-    adapter = Qwen()
-    return [update for line in lines for update in adapter.read(fit(line, Qwen.wire))]
 
 
 def test_indexes_and_ids_start_again_for_each_block() -> None:
