@@ -57,21 +57,19 @@ class Tree:
 # --- the command line ---------------------------------------------------------------------------------
 
 
-def timed(argv: list[str], data: Path, env: dict[str, str]) -> tuple[float, float]:
-    """Seconds of a core, and seconds by the clock."""
+def cpu_of(argv: list[str], data: Path, env: dict[str, str]) -> float:
+    """Seconds of a core that a command takes, with what it starts and waits for."""
     with open(data, "rb") as stdin:
-        began = time.perf_counter()
         process = subprocess.Popen(argv, stdin=stdin, stdout=subprocess.DEVNULL, env=env)
         _, status, usage = os.wait4(process.pid, 0)
-        took = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(argv)} failed with {process.returncode}")
-    return usage.ru_utime + usage.ru_stime, took
+    return usage.ru_utime + usage.ru_stime
 
 
 def start(tree: Tree, folder: Path, seconds: float) -> Figures:
-    """Whole processes, by the clock; the least of some."""
+    """The CPU time of whole processes, the least of some: by the clock a busy machine hides what they differ by."""
     one = folder / "one.ndjson"
     one.write_bytes(synthetic.line({"type": "result", "subtype": "success", "is_error": False, "result": "hi"}))
     config = folder / "run.toml"
@@ -79,9 +77,9 @@ def start(tree: Tree, folder: Path, seconds: float) -> Figures:
     config.write_text(f'[agents.stand-in]\ncommand = {json.dumps(agent)}\nadapter = "claude"\n')
     env = {**os.environ, "PENSTOCK_CONFIG": str(config)}
     commands = {
-        "start: penstock --version, ms": [tree.penstock, "--version"],
-        "start: a pipe of one line, ms": [tree.penstock, "--agent", "claude"],
-        "start: penstock run of a stand-in, ms": [
+        "start: penstock --version, CPU ms": [tree.penstock, "--version"],
+        "start: a pipe of one line, CPU ms": [tree.penstock, "--agent", "claude"],
+        "start: penstock run of a stand-in, CPU ms": [
             tree.penstock,
             "run",
             "stand-in",
@@ -90,7 +88,7 @@ def start(tree: Tree, folder: Path, seconds: float) -> Figures:
         ],
     }
     return {
-        name: min(timed(command, one, env)[1] for _ in range(max(2, int(seconds)))) * 1000
+        name: min(cpu_of(command, one, env) for _ in range(max(2, int(seconds)))) * 1000
         for name, command in commands.items()
     }
 
@@ -111,7 +109,7 @@ def core(tree: Tree, folder: Path, seconds: float) -> Figures:
             file.write_bytes(b"".join(make()))
         lines = file.read_bytes().count(b"\n")
         for to in ("text", "ndjson"):
-            cpu, _ = timed([tree.penstock, "--agent", agent, "--to", to], file, dict(os.environ))
+            cpu = cpu_of([tree.penstock, "--agent", agent, "--to", to], file, dict(os.environ))
             found[f"core: {name} to {to}, CPU ms per 1,000 lines"] = cpu * 1e6 / lines
     return found
 

@@ -14,7 +14,7 @@ from penstock.stream import Stream
 from penstock.testing import verify
 
 Line = dict[str, Any]
-INPUT = ("tool_input",)
+INPUT: tuple[ev.Kind, ...] = ("tool_input",)
 
 
 def read(make: Any, *lines: Line) -> list[up.Update]:
