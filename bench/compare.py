@@ -361,6 +361,7 @@ def main() -> None:
     parser.add_argument("--only", choices=SECTIONS, action="append", help="only this section (may be repeated)")
     parser.add_argument("--json", type=Path, default=REPORT, metavar="FILE", help="all values (default %(default)s)")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the worktree is removed then too
     with contextlib.ExitStack() as stack:
         trees = [stack.enter_context(installed(commit)) for commit in (args.commit, args.other)]
         found = measured(trees, args.only or list(SECTIONS), args.rounds, args.seconds)
