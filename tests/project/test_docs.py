@@ -169,11 +169,11 @@ def test_agents_resume_and_fork() -> None:
 
 
 def test_agents_allow_edits() -> None:
-    """The table of permissions rejects `--allow edits` exactly where the facts of an agent's plain command do."""
+    """The table of permissions leaves out `--allow edits` exactly where the facts of an agent's plain command do."""
     page = (ROOT / "docs/agents/README.md").read_text("utf-8").split("## What an agent may do")[1]
     refused = {}
     for names, edits in re.findall(r"^\| ([a-z, ]+) \|[^|]*\|([^|]*)\|[^|]*\|$", page, re.MULTILINE):
-        refused |= dict.fromkeys(names.split(", "), edits.strip() == "rejected")
+        refused |= dict.fromkeys(names.split(", "), edits.strip() == "not supported")
     del refused["agent"]
     assert refused == {name: "edits" in registry.AGENTS[name].routes["exec"].cannot for name in refused}
     assert set(refused) == {name for name, facts in registry.AGENTS.items() if facts.stream or facts.profiles}
