@@ -30,7 +30,7 @@ SAID = "hello, all of it is here"
 AT_ONCE = 50
 AT_ONCE_IN_A_LOOP = 20
 """Runs at once in one event loop. Each has a thread of its own there too, so fewer than in threads show the same."""
-RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "200"))
+RUNS = int(os.environ.get("PENSTOCK_TEST_RUNS", "60"))
 """How many runs the look for leaks takes."""
 
 # --- iterators ---
@@ -326,11 +326,11 @@ def test_several_event_loops(place: Any) -> None:
 
 
 def test_nothing_is_lost_while_nobody_reads(place: Any) -> None:
-    """A stream of 5 MB that nobody reads for a while is read on, and all there, when the agent is long gone."""
-    with place.agent("deltas", 30_000).run("hi") as run:
+    """A stream of a megabyte that nobody reads for a while is read on, and all there, when the agent is long gone."""
+    with place.agent("deltas", 8_000).run("hi") as run:
         place.until(lambda: run.exit_status is not None)
         events = list(run)
-    whole = "".join(f"{number} " for number in range(30_000))
+    whole = "".join(f"{number} " for number in range(8_000))
     assert place.whole(run, events).reply == whole
     assert "".join(event.text for event in events if isinstance(event, Delta)) == whole
 
@@ -339,22 +339,22 @@ def test_what_waits_is_bounded(place: Any, monkeypatch: pytest.MonkeyPatch) -> N
     """Past the limit of what may wait no more is taken in, no idle limit runs, and all is there in the end."""
     limit = 100_000
     monkeypatch.setattr("penstock.run.supervisor.EventQueue", functools.partial(EventQueue, limit))
-    with place.agent("deltas", 30_000, idle_timeout=60).run("hi") as run:
+    with place.agent("deltas", 8_000, idle_timeout=60).run("hi") as run:
         supervisor = run._supervisor
         place.until(lambda: supervisor.events.full and supervisor._lifecycle.deadline is None)
         assert supervisor.events._bytes < limit + 64 * 1024 + 1
         events = list(run)
     ended = place.whole(run, events)
-    assert (ended.outcome, ended.reply) == ("ok", "".join(f"{number} " for number in range(30_000)))
+    assert (ended.outcome, ended.reply) == ("ok", "".join(f"{number} " for number in range(8_000)))
 
 
 def test_the_reader_and_the_agent_take_turns(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """However reader and agent take turns at a box that is always full or empty, neither waits for ever."""
     monkeypatch.setattr("penstock.run.supervisor.EventQueue", functools.partial(EventQueue, 1))
     monkeypatch.setattr("penstock.run.supervisor.READ_BYTES", 512)
-    with place.agent("deltas", 10_000).run("hi") as run:
+    with place.agent("deltas", 3_000).run("hi") as run:
         events = list(run)
-    assert place.whole(run, events).reply == "".join(f"{number} " for number in range(10_000))
+    assert place.whole(run, events).reply == "".join(f"{number} " for number in range(3_000))
 
 
 def test_the_rest_of_an_agent_that_is_gone(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,7 +374,7 @@ def test_the_rest_of_an_agent_that_is_gone(place: Any, monkeypatch: pytest.Monke
 def test_a_held_run_can_be_stopped(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run whose events nobody takes ends when it is told to."""
     monkeypatch.setattr("penstock.run.supervisor.EventQueue", functools.partial(EventQueue, 1))
-    run = place.agent("deltas", 30_000).run("hi").start()
+    run = place.agent("deltas", 8_000).run("hi").start()
     place.until(lambda: run._supervisor.events.full)
     run.stop()
     place.nothing_left(run.mark)

@@ -105,7 +105,7 @@ LEGAL = re.compile(
 """The order in which a run is stopped, by its actions."""
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(limits=LIMITS, two_way=st.booleans(), reported=REPORTED)
 def test_any_sequence_ends_the_run_in_order(
     limits: Limits, two_way: bool, reported: list[tuple[float, Trigger, bool]]

@@ -1,15 +1,15 @@
-"""The guard: a small process of its own between Penstock and an agent, which lets no process outlive the run.
+"""The guard: a small process between Penstock and an agent, which kills every process of the run at its end.
 
 It is run as a file (`python -I -S guard.py CONTROL PARENT PROGRAM ARG…`), starts the agent in a session of its
-own, and does what it is told through the socket CONTROL. When the socket closes or the process PARENT is gone, as
-happens when Penstock is killed with -9, it kills all that is left. As the agent's parent and (on Linux) the
-subreaper of everything below it, it finds a grandchild that went into a session of its own too, and it may use what
-is unsafe in a program with threads.
+own, and carries out the orders that come through the socket CONTROL. When the socket closes or the process PARENT is
+gone, as after `kill -9` of Penstock, it kills all that is left. As the agent's parent and (on Linux) the subreaper of
+everything below it, it also finds a grandchild in a session of its own, and it may use calls that are unsafe in a
+program with threads.
 
-It also takes the agent's output in and passes it on. Many agents exit without waiting for what is in their pipe, so
-whoever reads it must never stand still; Penstock may (Ctrl-Z, a host program in a debugger), the guard does not.
+It also reads the agent's output and passes it on. Many agents exit without waiting until their pipe was read, so its
+reader must never stop; Penstock may (Ctrl-Z, a host program in a debugger), the guard does not.
 
-It is told one byte: `I`, `T` signal the agent's group, `K` kills everything and ends the guard. It tells lines:
+An order is one byte: `I`, `T` signal the agent's group, `K` kills everything and ends the guard. Its reports are lines:
 `started PID`, `failed ERRNO`, `exited CODE SIGNAL` (one of the two is 0). It ends by itself, and so closes the
 socket, when the agent and all its descendants are gone and what they wrote is passed on.
 
@@ -31,18 +31,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PARENT_POLL_SECONDS = 1.0
-"""How often the guard looks whether its parent is still there. The socket tells it at once, unless a fork of
+"""Seconds between two checks that the parent is still there. The socket shows it at once, unless a fork of
 Penstock's process holds the other end open."""
 KILL_ROUND_SECONDS = 0.005
+"""Seconds between two rounds of SIGKILL: a process may start another one meanwhile."""
 KILL_SECONDS = 10.0
-"""So long the guard goes on killing: a process in an uninterruptible system call dies when that returns."""
+"""Seconds for which the guard goes on killing: a process in an uninterruptible system call dies when that returns."""
 
 READ_BYTES = 64 * 1024
+"""Bytes asked for by one read: what a pipe holds on Linux."""
 PIPE_BYTES = 1 << 20
 """Bytes that the agent's pipe may hold on Linux, the most that everybody may ask for: some agents lose the end of their
 output to a pipe of the usual size on a busy machine, however soon it is read."""
 MAX_HELD_BYTES = 256 * 1024 * 1024
-"""What is held for a Penstock that stands still; past it the agent waits. As much as Penstock itself holds."""
+"""Bytes that are held for a Penstock that does not read; past them the agent waits. Penstock itself holds as many."""
 
 SUBREAPER = sys.platform == "linux"
 """Whether orphans become children of the guard. Elsewhere only the agent's group is known."""
@@ -64,7 +66,7 @@ def main(control: int, parent: int, argv: list[str]) -> None:
     if leader is None:
         return
     os.close(agents_stdout)
-    relay = Relay(source, _let_go_of_pipes())
+    relay = Relay(source, _release_pipes())
     guard = Guard(control, leader)
     poll = select.poll()  # not `select`, which knows no descriptor above 1023
     poll.register(control, select.POLLIN)
@@ -186,7 +188,7 @@ class Guard:
             if pid == self._leader:
                 self._lives = False
                 code, killer = (0, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else (os.WEXITSTATUS(status), 0)
-                _tell(self._control, f"exited {code} {killer}")
+                _report(self._control, f"exited {code} {killer}")
 
     def signal(self, number: int) -> None:
         """Signal the agent's group, also where its leader is gone and others of it are left."""
@@ -234,13 +236,13 @@ def descendants() -> list[tuple[int, int]]:
 
 
 def _start(control: int, argv: list[str], stdout: int, prctl: Callable[[int, int], int]) -> int | None:
-    """Start the agent, with its output to `stdout`; None where it cannot be executed, which is told."""
+    """Start the agent with its output to `stdout`; report and return None if it cannot be executed."""
     guard = os.getpid()
     try:
         read_end, write_end = os.pipe()  # closed by a successful exec
         leader = os.fork()
     except OSError as error:
-        _tell(control, f"failed {error.errno}")
+        _report(control, f"failed {error.errno}")
         return None
     if leader == 0:
         try:
@@ -260,9 +262,9 @@ def _start(control: int, argv: list[str], stdout: int, prctl: Callable[[int, int
     os.close(read_end)
     if failed:
         os.waitpid(leader, 0)
-        _tell(control, f"failed {failed.decode()}")
+        _report(control, f"failed {failed.decode()}")
         return None
-    _tell(control, f"started {leader}")
+    _report(control, f"started {leader}")
     return leader
 
 
@@ -288,8 +290,8 @@ def _child_signals() -> int:
     return read_end
 
 
-def _let_go_of_pipes() -> int:
-    """Let go of the agent's stdin and stderr, whose ends must be the agent's alone; the way to Penstock is kept."""
+def _release_pipes() -> int:
+    """Release the agent's stdin and stderr, which only the agent may hold; the way to Penstock is kept."""
     sink = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
@@ -302,10 +304,10 @@ def _order(control: int) -> bytes:
     try:
         return os.read(control, 1)
     except OSError:
-        return b""  # reset: it was closed before all was read that was told
+        return b""  # reset: it was closed before all reports were read
 
 
-def _tell(control: int, line: str) -> None:
+def _report(control: int, line: str) -> None:
     _succeeds(os.write, control, line.encode() + b"\n")
 
 

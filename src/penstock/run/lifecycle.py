@@ -353,7 +353,7 @@ class Lifecycle:
 
     Args:
         limits: time limits and grace periods.
-        two_way: the agent speaks a protocol that tells it when all is done, so it exits sooner after its answer.
+        two_way: the agent speaks a protocol with an end of its own, so it exits sooner after its answer.
         now: the time at which the run begins.
     """
 

@@ -1,6 +1,6 @@
-"""A started agent: its pipes, and the guard that lets none of its processes outlive it.
+"""A started agent: its pipes, and the guard that kills all of its processes at the end of the run.
 
-This is the one place that starts processes. It knows no policy: when to stop what is decided in `run.lifecycle`.
+This is the only place that starts processes. It decides nothing: when to send which signal is up to `run.lifecycle`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from penstock.errors import TransportError, UsageError
 from penstock.run.lifecycle import GUARD_SECONDS
 
 MARK = "PENSTOCK_RUN"
-"""The variable by which a process is known to belong to a run, in whatever group or session it is."""
+"""Environment variable that shows to which run a process belongs, in whatever group or session it is."""
 
 GUARD = os.path.join(os.path.dirname(__file__), "guard.py")
-SWEEP_ROUND_SECONDS = 0.005
+KILL_ROUND_SECONDS = 0.005
+"""Seconds between two searches for processes that a killed guard left behind."""
 
 
 class Exited:
@@ -35,38 +36,38 @@ class Exited:
 
     @property
     def status(self) -> int:
-        """As Python tells it: negative for a signal."""
+        """Exit status as in Python: negative for a signal."""
         return -self.signal if self.signal is not None else self.code or 0
 
 
 class Process:
     """One agent's process tree. `stdin`, `stdout`, `stderr` and `control` are non-blocking file descriptors.
 
-    `control` is readable when `news` has something. Threads: one at a time.
+    `control` is readable when `read_reports` has something. Threads: one at a time.
 
     Raises:
         TransportError: the guard cannot be started (no file descriptor, no memory, no process left).
-        UsageError: the environment or an argument is none that a program can be given.
+        UsageError: the environment or an argument cannot be passed to a program.
     """
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, mark: str) -> None:
         self.mark = mark
         self.pid: int | None = None
-        """The agent's process and group, once it is started."""
+        """Id of the agent's process and group, once it is started."""
         self.failed: int | None = None
-        """The error number with which it could not be executed."""
+        """Error number if it could not be executed."""
         self.exited: Exited | None = None
         self.gone = False
-        """Nothing of it is left, by the guard's word."""
+        """Whether no process is left, as the guard reports."""
         self._line = b""
         self._fds: set[int] = set()
         try:
             self._guard = self._start(argv, {**env, MARK: mark}, cwd)
         except ValueError as error:
-            self._let_go()
+            self._close_all()
             raise UsageError(f"a program cannot be given this environment or argument: {error}") from error
         except OSError as error:
-            self._let_go()
+            self._close_all()
             raise TransportError(
                 f"no process can be started: {error.strerror or error}", way_out="look at the limits of this machine"
             ) from error
@@ -101,8 +102,8 @@ class Process:
             for fd in theirs:
                 os.close(fd)
 
-    def news(self) -> None:
-        """Take in what the guard has to tell; never waits."""
+    def read_reports(self) -> None:
+        """Read what the guard reports; never wait."""
         while not self.gone:
             try:
                 data = os.read(self.control, 4096)
@@ -115,9 +116,9 @@ class Process:
                 return
             *lines, self._line = (self._line + data).split(b"\n")
             for line in lines:
-                self._told(line.decode().split())
+                self._on_report(line.decode().split())
 
-    def _told(self, words: list[str]) -> None:
+    def _on_report(self, words: list[str]) -> None:
         match words:
             case ["started", pid]:
                 self.pid = int(pid)
@@ -129,14 +130,14 @@ class Process:
     def _guard_ended(self) -> None:
         self.gone = True
         status = self._guard.wait()
-        told = self.exited is not None or self.failed is not None
-        if status != 0 or not told:
-            self.sweep()  # somebody killed the guard
-        if not told:
+        reported = self.exited is not None or self.failed is not None
+        if status != 0 or not reported:
+            self._kill_marked()  # somebody killed the guard
+        if not reported:
             self.exited = Exited(0, signal.SIGKILL)
 
     def signal(self, order: str) -> None:
-        """`I`, `T`: interrupt or terminate the agent's group; `K`: kill all that is left of the run."""
+        """Order the guard to interrupt (`I`) or terminate (`T`) the agent's group, or to kill what is left (`K`)."""
         if self.control not in self._fds:
             return  # closed, and its number may be somebody else's by now
         try:
@@ -144,8 +145,8 @@ class Process:
         except OSError:
             pass  # the guard has gone, and with it everything
 
-    def sweep(self) -> None:
-        """Kill what bears the run's mark, where no guard does it, until nothing is left."""
+    def _kill_marked(self) -> None:
+        """Kill all processes that have the mark of the run, if no guard does, until none is left."""
         end = time.monotonic() + GUARD_SECONDS
         while (left := marked(self.mark)) and time.monotonic() < end:
             for pid in left:
@@ -153,40 +154,40 @@ class Process:
                     os.kill(pid, signal.SIGKILL)
                 except OSError:
                     pass
-            time.sleep(SWEEP_ROUND_SECONDS)
+            time.sleep(KILL_ROUND_SECONDS)
 
     def close_fd(self, fd: int) -> None:
-        """Close one of the four; again: nothing."""
+        """Close one of the four, unless it is closed."""
         if fd in self._fds:
             self._fds.discard(fd)
             os.close(fd)
 
-    def abandon(self) -> None:
-        """Kill the guard, which does not do what it is told. The agent dies with it, and `news` kills the rest."""
+    def kill_guard(self) -> None:
+        """Kill a guard that does not carry out its orders. The agent dies with it; `read_reports` kills the rest."""
         self._guard.kill()
 
     def end(self) -> None:
-        """Kill what is left, wait until it is gone, and let go of everything."""
+        """Kill what is left, wait until it is gone, and close all file descriptors."""
         self.signal("K")
         poll = select.poll()
         if not self.gone:
             poll.register(self.control, select.POLLIN)
         while not self.gone and poll.poll(GUARD_SECONDS * 1000):
-            self.news()
-        self._let_go()
+            self.read_reports()
+        self._close_all()
         if not self.gone:
-            self.abandon()
+            self.kill_guard()
             self._guard_ended()
 
-    def _let_go(self) -> None:
+    def _close_all(self) -> None:
         for fd in list(self._fds):
             self.close_fd(fd)
 
 
 def output_of(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, seconds: float) -> tuple[int | None, str]:
-    """The exit status of a program and what it printed, stdout and stderr; nothing of it is left running.
+    """Return the exit status of a program and what it printed, stdout and stderr; no process of it is left.
 
-    The status is None where it did not exit in time, or could not be executed. `argv[0]` is a path.
+    The status is None if it did not exit in time, or could not be executed. `argv[0]` is a path.
 
     Raises:
         TransportError: no process can be started.
@@ -201,7 +202,7 @@ def output_of(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, seco
         while process.exited is None and process.failed is None and (left := end - time.monotonic()) > 0:
             for fd, _ in poll.poll(left * 1000):
                 if fd == process.control:
-                    process.news()
+                    process.read_reports()
                 elif data := os.read(fd, 65536):
                     said += data
                 else:
@@ -228,7 +229,7 @@ def _rest(process: Process) -> bytes:
 
 
 def marked(mark: str) -> list[int]:
-    """The processes that bear the mark in their environment (Linux; elsewhere none can be found this way)."""
+    """Return the processes with the mark in their environment (Linux; elsewhere none can be found this way)."""
     wanted = f"{MARK}={mark}".encode()
     found = []
     try:

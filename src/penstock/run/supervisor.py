@@ -199,7 +199,7 @@ class Supervisor:
                 case Action.KILL:
                     self._process.signal("K")
                 case Action.KILL_GUARD:
-                    self._process.abandon()
+                    self._process.kill_guard()
                 case Action.PAUSE_READING:
                     self._selector.unregister(self._process.stdout)
                 case Action.RESUME_READING:
@@ -256,7 +256,7 @@ class Supervisor:
 
     def _read_control(self) -> None:
         process = self._process
-        process.news()
+        process.read_reports()
         if process.failed is not None and not self._started.is_set():
             self.error = self._not_executed(process.failed)
         if process.pid is not None or process.failed is not None:

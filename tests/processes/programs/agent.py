@@ -174,7 +174,7 @@ def main(mode, value=""):
             answer()
             told()
             stay()
-        case "pipe_behind" | "pipe_and_session_behind":
+        case "pipe_behind" | "session_behind" | "pipe_and_session_behind":
             behind(pipe="pipe" in mode, session="session" in mode)
             answer()
         case "behind_while_it_works":
