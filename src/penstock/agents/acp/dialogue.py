@@ -1,7 +1,7 @@
-"""acp: any agent that speaks the Agent Client Protocol, version 1, on its stdin and stdout.
+"""acp: any agent with the Agent Client Protocol, version 1, on its stdin and stdout.
 
-JSON-RPC 2.0, one message a line. Chunks of text are all there is: no snapshot, no final, and from most agents no
-message id. The answer to `session/prompt` is the end. See `docs/agents/acp.md`.
+JSON-RPC 2.0, one message a line. Text comes in chunks only: no snapshot, no final, and from most agents no message id.
+The answer to `session/prompt` is the end. See `docs/agents/acp.md`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ PROTOCOL_VERSION = 1
 METHOD_NOT_FOUND, INVALID_PARAMS, AUTH_REQUIRED = -32601, -32602, -32000
 
 _PRIVATE = ("_", "$/", "craft/")
-"""How the methods begin that are between any agent and its own clients."""
+"""Beginnings of the methods that any agent uses only with its own clients."""
 _EDITS = frozenset({"edit", "delete", "move"})
 
 
 class Asked(IntEnum):
-    """The ids of Penstock's own requests: they tell also a later reader of a record what an answer answers."""
+    """Ids of Penstock's own requests; they also show a later reader of a recording which request an answer is for."""
 
     INITIALIZE = 1000
     NEW = 1001
@@ -52,7 +52,7 @@ class Asked(IntEnum):
     MODE = 1006
     PROMPT = 1007
     SYNC = 1100
-    """And all above it."""
+    """The first of the ids for requests to synchronize; all above it are such too."""
 
 
 _OPENED = {
@@ -64,7 +64,7 @@ _OPENED = {
 
 
 class Acp:
-    """Speaks with an agent over ACP, or, made without a request, reads what an agent said."""
+    """Dialogue with an agent over ACP or, without a request, reader of a recorded one."""
 
     name: ClassVar[str] = "acp"
     traits: ClassVar[Traits] = Traits()
@@ -76,29 +76,29 @@ class Acp:
         self._out: list[bytes] = []
         self._told_first = False
         self._session_id: str | None = None
-        self._ours = request is not None  # the ids of answers are those of `Asked`
+        self._ours = request is not None  # the ids of answers are those of `ClientRequest`
         self._capabilities: dict[str, Any] = {}
         self._logins: list[str] = []
         self._answers = 0
-        self._history = True  # what is said now was said before the prompt
+        self._history = True  # the agent still repeats text from before the prompt
         self._heard = False  # some of it since the last request to synchronize
         self._syncs = 0
         self._steps: deque[tuple[Asked, str, dict[str, Any]]] = deque()
         self._allow_edits = request is not None and request.allow == "edits"
         self._prompted = False
         self._cancelling = False
-        self._refused = False  # something that it asked for, which ends the turn of some
+        self._refused = False  # a permission, which ends the turn of some agents
         self._questions: dict[str, PendingPermission] = {}
-        self._given_up: list[str] = []  # questions, by the cancel
+        self._given_up: list[str] = []  # questions that the cancel withdrew
         self._happenings = Happenings()
         self._version: str | None = None
         self._model: str | None = None
-        self._cost_counts = True  # it is that of this run, and not of all that the session did before
+        self._cost_counts = True  # it is the cost of this run, without earlier ones of the session
 
-    # --- what is said to the agent -----------------------------------------------------------------
+    # --- messages to the agent -------------------------------------------------------------------------
 
     def take(self) -> bytes:
-        """The lines to write now."""
+        """Return the lines to write now, and forget them."""
         if not self._told_first and self._request is not None:
             self._told_first = True
             who = {"name": "penstock", "title": "Penstock", "version": "1"}
@@ -127,7 +127,7 @@ class Acp:
         return (Answer(answer.id, answer.by, chosen, lane=question.call.lane),)
 
     def cancel(self) -> bool:
-        """Ask the agent to stop; False where no prompt is at work."""
+        """Ask the agent to stop; False if no prompt is running."""
         if not self._prompted or self.over:
             return False
         self._cancelling = True
@@ -145,10 +145,10 @@ class Acp:
     def _ask(self, asked: int, method: str, params: dict[str, Any]) -> None:
         self._say({"id": int(asked), "method": method, "params": params})
 
-    # --- what the agent says -----------------------------------------------------------------------
+    # --- messages of the agent -------------------------------------------------------------------------
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one line means."""
+        """Translate one line into updates."""
         given_up = [Answer(id, "withdrawn") for id in self._given_up]
         self._given_up.clear()
         updates: list[Update] = [*given_up]
@@ -181,7 +181,7 @@ class Acp:
     def _refuse(self, id: Any, code: int, why: str) -> None:
         self._say({"id": id, "error": {"code": code, "message": well_formed(why)}})
 
-    # --- answers -----------------------------------------------------------------------------------
+    # --- answers ---------------------------------------------------------------------------------------
 
     def _answered(self, message: dict[str, Any]) -> Iterator[Update]:
         self._answers += 1
@@ -210,7 +210,7 @@ class Acp:
             self._step()
 
     def _what(self, id: Any, result: dict[str, Any], error: Any) -> Asked | None:
-        """Which request an answer answers: by its id, and in what another client recorded, by its shape."""
+        """Return the request that an answer is for: by its id, or by its shape if another client recorded it."""
         if self._ours:
             known = type(id) is int and (id in Asked.__members__.values() or id > Asked.SYNC)
             return Asked(min(id, Asked.SYNC)) if known else None
@@ -271,9 +271,9 @@ class Acp:
             self._steps.append((Asked.MODE, *mode.request(wanted)))
 
     def _synchronize(self) -> None:
-        """Ask for something that no agent knows: what it says before it answers is history.
+        """Send a request that no agent has: all updates before its answer are history.
 
-        Some agents go on with the history of a session after they said that it is loaded.
+        Some agents continue to send the history of a session after they reported it as loaded.
         """
         self._syncs += 1
         self._heard = False
@@ -318,7 +318,7 @@ class Acp:
         self.over = True
         return Result(is_error=not cancelled, reason=reason, session_id=self._session_id, cancelled=cancelled)
 
-    # --- permissions -------------------------------------------------------------------------------
+    # --- permissions -----------------------------------------------------------------------------------
 
     def _questioned(self, id: Any, params: dict[str, Any]) -> Sequence[Update]:
         options = [option for option in as_list(params.get("options")) if isinstance(option, dict)]
@@ -341,7 +341,7 @@ class Acp:
     def _updated(self, params: dict[str, Any]) -> Sequence[Update]:
         session_id = text_or(params.get("sessionId"), "") or None
         new = self._session_id is None and session_id is not None
-        self._session_id = self._session_id or session_id  # one that was loaded is not named by the answer
+        self._session_id = self._session_id or session_id  # the answer to `session/load` does not name the session
         if session_id not in (None, self._session_id):
             return ()  # a sub-agent's own session
         if self._history:

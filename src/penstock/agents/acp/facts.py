@@ -1,4 +1,4 @@
-"""Facts about the Agent Client Protocol, by which any program that speaks it can be run."""
+"""Facts about the Agent Client Protocol, by which Penstock runs any program that supports it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS, CLAUDE_OUTER
 SIGNS = (
     Sign(types=("system",), has=("claude_code_version",)),
     Sign(types=("system",), has=("uuid", "session_id", "mcp_servers", "permissionMode")),
-    # Hooks and states come before the init. Others of this wire keep such things in `data`.
+    # Hooks and states come before the init. Other agents of this wire keep such fields in `data`.
     Sign(types=("system",), has=("uuid", "session_id"), lacks=("data",), differs={"subtype": ("init",)}),
     # A stream that begins in its middle.
     Sign(types=("assistant", "stream_event"), has=("uuid", "session_id"), begins={"message.id": "msg_"}),

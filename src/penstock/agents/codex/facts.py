@@ -15,7 +15,7 @@ EXEC_SIGNS = (
     Sign(types=("turn.failed",), has=("error",)),
     Sign(types=("item.started", "item.updated", "item.completed"), has=("item",)),
 )
-# One side of a dialogue: JSON-RPC without the field that says its version.
+# One side of a dialogue: JSON-RPC without the field for its version.
 SERVER_SIGNS = (
     Sign(begins={"method": "item/"}, has=("params.threadId", "params.turnId"), lacks=("jsonrpc",)),
     Sign(begins={"method": ""}, has=("params.thread",), lacks=("jsonrpc",)),

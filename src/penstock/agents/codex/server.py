@@ -1,8 +1,8 @@
-"""codex: `codex app-server`, which tells everything as it happens and takes answers.
+"""codex: `codex app-server`, which reports everything at once and accepts answers.
 
-JSON-RPC without its version field, one object a line. The items are those of `codex exec --json`, in camelCase
-(`_codex_items` reads both), and what they say is equal; here text comes in deltas before. Each side counts the ids of
-its own requests. What is told of another thread than ours is a sub-agent's; see `docs/agents/codex.md`.
+JSON-RPC without its version field, one object a line. The items are those of `codex exec --json`, in camelCase (`items`
+reads both), with equal content; here deltas of their text come first. Each side counts the ids of its own requests.
+Notifications of another thread than ours are a sub-agent's; see `docs/agents/codex.md`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from penstock.updates import (
 )
 
 NO_SUCH_METHOD = -32601
-"""JSON-RPC's answer to a request that is not known. Without an answer the turn would wait for ever."""
+"""JSON-RPC's error code for an unknown method. Without an answer the turn would wait for ever."""
 
 _ALLOWED: dict[str, dict[str, str]] = {
     "default": {},  # the user's settings; codex's own are a read-only sandbox, and to ask for more
@@ -48,7 +48,7 @@ _WRITTEN = frozenset({"agentMessage", "reasoning", "plan"})
 
 
 class CodexServer:
-    """Speaks with `codex app-server`, and reads what was recorded of it."""
+    """Dialogue with `codex app-server`, and reader of a recorded one."""
 
     name: ClassVar[str] = "codex"
     traits: ClassVar[Traits] = Traits(block_ends=True)
@@ -64,18 +64,18 @@ class CodexServer:
         self._request = request
         self._prompt = as_json_text(request.prompt) if request is not None else ""
         self._out: list[bytes] = []
-        self._asked: dict[int, str] = {}  # what we asked and was not answered yet
+        self._asked: dict[int, str] = {}  # our requests without an answer so far
         self._ids = 0
         self._thread: str | None = None
         self._turns: dict[str, str] = {}  # the turn of each thread
         self._cancelling = False
         self._lanes: dict[str, str] = {}  # of the threads of sub-agents
-        self._spawning: dict[str, None] = {}  # calls whose sub-agent is not known yet
+        self._spawning: dict[str, None] = {}  # calls whose sub-agent is still unknown
         self._writing = Writing()
         self._phases = Phases()
-        self._parts: dict[str, tuple[str, int]] = {}  # which part of each reasoning is written, of which list
-        self._changes: dict[str, Any] = {}  # what file changes are about to do
-        self._totals: dict[str, Any] = {}  # the figures of each thread as they were last told
+        self._parts: dict[str, tuple[str, int]] = {}  # the part of each reasoning that is written, and its list
+        self._changes: dict[str, Any] = {}  # contents of pending file changes
+        self._totals: dict[str, Any] = {}  # the last figures of each thread
         self._used: Usage | None = None
         self._questions: dict[str, PendingQuestion] = {}
         self._meanings: dict[int | str, list[tuple[PendingQuestion, Any]]] = {}
@@ -83,18 +83,18 @@ class CodexServer:
 
     @staticmethod
     def command(request: Request) -> Command:
-        """`codex app-server`; the prompt and what may be done are told in the dialogue.
+        """Return `codex app-server`; the dialogue sends the prompt and the permissions.
 
         Raises:
-            UsageError: a profile, which codex has none of, or a prompt that cannot be encoded.
+            UsageError: the request has a profile, which codex does not support, or a prompt that cannot be encoded.
         """
         encoded(request.prompt)
         return Command(argv=("codex", "app-server", *request.args))
 
-    # --- what we say -------------------------------------------------------------------------------
+    # --- messages to codex -----------------------------------------------------------------------------
 
     def take(self) -> bytes:
-        """The lines to write now."""
+        """Return the lines to write now, and forget them."""
         words, self._out = b"".join(self._out), []
         return words
 
@@ -110,18 +110,18 @@ class CodexServer:
 
     def _begin(self, request: Request) -> None:
         """Ask for our thread."""
-        # The server runs where the work is done. It is told so: a conversation would go on where it was.
+        # The server runs in the work's directory and is given it too: a resumed conversation would use its old one.
         params = {"cwd": ".", **_ALLOWED[request.allow]}
         if request.model is not None:
             params["model"] = request.model
         if request.session_id is None:
             self._ask("thread/start", **params)
-        else:  # the history is not asked for: it would come in one line
+        else:  # without the history: it would come in one line
             method = "thread/fork" if request.fork else "thread/resume"
             self._ask(method, threadId=request.session_id, excludeTurns=True, **params)
 
     def answer(self, answer: Answer) -> Sequence[Update]:
-        """Answer a question by the id of one of its options, or in words where it takes them; else it is rejected.
+        """Answer a question by the id of an option, or in words if it accepts them; else reject it.
 
         Raises:
             KeyError: no such question is waiting.
@@ -137,7 +137,7 @@ class CodexServer:
         return (msgspec.structs.replace(answer, lane=question.lane),)
 
     def cancel(self) -> bool:
-        """Interrupt the turn. What waits for an answer is given up with it."""
+        """Interrupt the turn. Its waiting questions are withdrawn with it."""
         if self.over or self._thread is None or self._request is None:
             return False
         if not self._cancelling:
@@ -150,10 +150,10 @@ class CodexServer:
         if turn is not None and "turn/interrupt" not in self._asked.values():
             self._ask("turn/interrupt", threadId=self._thread, turnId=turn)
 
-    # --- what we hear ------------------------------------------------------------------------------
+    # --- messages of codex -----------------------------------------------------------------------------
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one line means."""
+        """Translate one line into updates."""
         if not isinstance(event, dict):
             return (Unknown(),)
         method, id, params = event.get("method"), event.get("id"), as_dict(event.get("params"))
@@ -233,11 +233,11 @@ class CodexServer:
             duration_ms=as_int(turn.get("durationMs")),
             cancelled=status == "interrupted",
         )
-        # Sub-agents of a turn that was interrupted are not waited for.
+        # The run does not wait for sub-agents of a turn that was interrupted.
         return (ended, *((Work(None, on=False),) if result.cancelled else ()), result)
 
     def _thread_of(self, params: dict[str, Any]) -> str | None:
-        """The thread that is spoken of. Where none is known, because the beginning is missing, it is ours."""
+        """Return the thread of a notification. If none is known, because the beginning is missing, it is ours."""
         thread = params.get("threadId")
         if not isinstance(thread, str):
             return self._thread
@@ -246,22 +246,22 @@ class CodexServer:
         return thread
 
     def _lane_of(self, thread: str | None) -> str | None:
-        """The lane of a thread that says something: the call that spawned it."""
+        """Return the lane of a thread: the call that spawned it."""
         if thread is None or thread == self._thread:
             return None
-        if thread not in self._lanes:  # it speaks before the call that spawned it has named it
+        if thread not in self._lanes:  # its first item precedes the result of the call that spawned it
             call = next(iter(self._spawning), None)
             self._spawning.pop(call or "", None)
             self._lanes[thread] = call or thread
         return self._lanes[thread]
 
-    # --- items -------------------------------------------------------------------------------------
+    # --- items -----------------------------------------------------------------------------------------
 
     def _item_started(self, params: dict[str, Any]) -> Sequence[Update]:
         thread, raw = self._thread_of(params), as_dict(params.get("item"))
         lane, kind, item = self._lane_of(thread), text_or(raw.get("type"), ""), item_of(raw)
         if kind == "userMessage":
-            # Words of the user's in the middle of a message: it was dropped for them.
+            # The user's text in the middle of a message: codex dropped the message for it.
             writing = self._writing.drop(thread)
             return (MessageEnd(writing, lane, "superseded"),) if writing is not None else ()
         if kind in _WRITTEN and item.id is not None:
@@ -300,7 +300,7 @@ class CodexServer:
         if part is not None:
             known, last = self._parts.get(item or "", (part, 0))
             if known != part and part == "contentIndex":
-                return ()  # of a reasoning that is summarised only the summary is shown
+                return ()  # if a reasoning is summarised, only the summary is shown
             index = as_int(params.get(part)) or 0
             self._parts[item or ""] = (part, index)
             text = "\n" + text if index > last else text  # as `codex exec` joins them
@@ -315,7 +315,7 @@ class CodexServer:
         call_id = text_or(params.get("itemId"), "") or None
         return (Text("tool_output", "delta", text_of(params.get("delta")), lane=lane, call_id=call_id),)
 
-    # --- all the rest ------------------------------------------------------------------------------
+    # --- the rest --------------------------------------------------------------------------------------
 
     def _plan_updated(self, params: dict[str, Any]) -> Sequence[Update]:
         lane = self._lane_of(thread := self._thread_of(params))
@@ -326,14 +326,14 @@ class CodexServer:
         known, total = self._totals.get(thread), told.get("total")
         self._totals[thread] = total
         if params.get("turnId") != self._turns.get(thread) or total == known:
-            return ()  # a replay of an earlier turn's, or nothing new
+            return ()  # an earlier turn's, repeated, or nothing new
         usage = usage_of({snaked(key): value for key, value in as_dict(told.get("last")).items()})
         lane = self._lane_of(thread)
         if usage is None:
             return ()
         if lane is None:
             self._used = usage if self._used is None else self._used + usage
-        # One model call is over. Nothing of its message can be given up any more, and another one answers something.
+        # One model call is over. Nothing of its message can be withdrawn any more, and the next one answers something.
         ended = () if thread in self._writing else (MessageEnd(lane=lane),)
         return (*ended, ModelUsage(usage, lane=lane, whole=True), *self._writing.mark(thread, lane))
 
@@ -344,7 +344,7 @@ class CodexServer:
             return (Notice("error", inner_message(message), "error", lane),)
         self._writing.drop(thread)
         more = text_of(error.get("additionalDetails"))
-        # What the broken attempt left comes again, under a new item id.
+        # The text of the broken attempt comes again, under a new item id.
         retry = Notice("retry", f"{message} ({more})" if more else message, "warning", lane)
         return (MessageEnd(lane=lane, status="superseded"), retry)
 
@@ -364,7 +364,7 @@ class CodexServer:
         return asked
 
     def _resolved(self, params: dict[str, Any]) -> Sequence[Update]:
-        """A request is settled; by us, or because its turn was interrupted."""
+        """Withdraw the questions of a settled request; we answered it, or its turn was interrupted."""
         request = params.get("requestId")
         settled = [name for name, question in self._questions.items() if question.request == request]
         return [Answer(name, "withdrawn", lane=self._questions.pop(name).lane) for name in settled]
