@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from penstock.adapter import Adapter, Command, Request, refuse
+from penstock.adapter import Adapter, Command, Request, unsupported
 from penstock.errors import UnknownAgent
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def command(name: str, route: str, request: Request) -> Command:
     chosen = facts.routes[route]
     if request.profile is not None and not facts.profiles:
         having = ", ".join(f"{agent}/NAME" for agent, other in AGENTS.items() if other.profiles)
-        raise refuse(name, f"take the profile {request.profile!r}", can=f"only these have profiles: {having}")
+        raise unsupported(name, f"take the profile {request.profile!r}", can=f"only these have profiles: {having}")
     _check_support(name, chosen, request)
     starts = load(chosen.starter) if chosen.starter else load(chosen.reader).command
     made: Command = starts(request)
@@ -132,7 +132,7 @@ def _check_support(name: str, route: RouteFacts, request: Request) -> None:
     }
     for feature, (wanted, what) in asked.items():
         if wanted and feature in route.cannot:
-            raise refuse(name, what, can=route.cannot[feature])
+            raise unsupported(name, what, can=route.cannot[feature])
 
 
 def acp_quirks(called: str) -> AcpQuirks:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.agents._json import text_of, text_or
-from penstock.agents.acp.calls import Call
+from penstock.agents.acp.calls import AcpCall
 from penstock.core.questions import ASK_OF
 from penstock.events import Option, OptionKind
 from penstock.updates import Question
@@ -29,7 +29,7 @@ class PendingPermission(msgspec.Struct, frozen=True):
 
     id: Any
     options: list[dict[str, Any]]
-    call: Call
+    call: AcpCall
 
     def of_kind(self, *kinds: str) -> dict[str, Any] | None:
         """Return the first option of the first of these kinds that is present."""
@@ -62,7 +62,7 @@ class PendingPermission(msgspec.Struct, frozen=True):
             blocking=True,
             call_id=call.id or None,
             tool_kind=call.tool_kind,
-            title=call.telling or None,
+            title=call.input_title or None,
             lane=call.lane,
         )
 

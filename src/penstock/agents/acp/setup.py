@@ -24,7 +24,7 @@ class Choice(NamedTuple):
     name: str
 
 
-class Setting(NamedTuple):
+class SessionSetting(NamedTuple):
     """Setting of a session, with the request that changes it."""
 
     current: str
@@ -59,7 +59,7 @@ def session_request(
     return "the agent cannot go on with a session; it can only begin new ones"
 
 
-def model_setting(answer: dict[str, Any]) -> Setting | None:
+def model_setting(answer: dict[str, Any]) -> SessionSetting | None:
     """Return the setting of a session's model, from the answer that opened it; None if the agent has none."""
     models = as_dict(answer.get("models"))
     if models:
@@ -67,22 +67,22 @@ def model_setting(answer: dict[str, Any]) -> Setting | None:
             Choice(text_of(model.get("modelId")), text_of(model.get("name")))
             for model in _objects(models.get("availableModels"))
         ]
-        return Setting(text_or(models.get("currentModelId"), ""), choices, "session/set_model", "modelId", {})
+        return SessionSetting(text_or(models.get("currentModelId"), ""), choices, "session/set_model", "modelId", {})
     return _option(answer, "model")
 
 
-def mode_setting(answer: dict[str, Any]) -> Setting | None:
+def mode_setting(answer: dict[str, Any]) -> SessionSetting | None:
     """Return the setting of a session's permission mode; None if the agent has none."""
     modes = as_dict(answer.get("modes"))
     if modes:
         choices = [
             Choice(text_of(mode.get("id")), text_of(mode.get("name"))) for mode in _objects(modes.get("availableModes"))
         ]
-        return Setting(text_or(modes.get("currentModeId"), ""), choices, "session/set_mode", "modeId", {})
+        return SessionSetting(text_or(modes.get("currentModeId"), ""), choices, "session/set_mode", "modeId", {})
     return _option(answer, "mode")
 
 
-def model_value(setting: Setting, model: str) -> str:
+def model_value(setting: SessionSetting, model: str) -> str:
     """Return the value for the model that a person named: an id, a name, or the end of one id (`provider/model`).
 
     A model that the agent does not list is passed on as it is: lists are not complete.
@@ -94,7 +94,7 @@ def model_value(setting: Setting, model: str) -> str:
     return ends[0] if len(ends) == 1 else model
 
 
-def mode_value(setting: Setting, allow: Allow) -> str | None:
+def mode_value(setting: SessionSetting, allow: Allow) -> str | None:
     """Return the mode that allows as much; None if there is none, or nothing is to be changed."""
     ids = {_SIGNS.sub("", re.split(r"[#/]", choice.id)[-1].lower()): choice.id for choice in setting.choices}
     wanted = {"default": (), "edits": _EDITS, "all": _ALL}[allow]
@@ -104,12 +104,12 @@ def mode_value(setting: Setting, allow: Allow) -> str | None:
     return found
 
 
-def _option(answer: dict[str, Any], category: str) -> Setting | None:
+def _option(answer: dict[str, Any], category: str) -> SessionSetting | None:
     for option in _objects(answer.get("configOptions")):
         if category in (option.get("category"), option.get("id")) and option.get("type", "select") == "select":
             choices = [Choice(text_of(value.get("value")), text_of(value.get("name"))) for value in _values(option)]
             fixed = {"configId": text_of(option.get("id"))}
-            return Setting(
+            return SessionSetting(
                 text_or(option.get("currentValue"), ""), choices, "session/set_config_option", "value", fixed
             )
     return None

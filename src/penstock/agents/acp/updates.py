@@ -12,9 +12,9 @@ from typing import Any
 
 from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_float, plan_items, text_of, text_or
-from penstock.agents.acp.calls import Call, Calls, meta_of
+from penstock.agents.acp.calls import AcpCall, AcpCalls, meta_of
 from penstock.agents.acp.end import model_of_usage, usage_of
-from penstock.agents.acp.helpers import Helpers
+from penstock.agents.acp.sub_agents import SubAgents
 from penstock.agents.registry import acp_quirks
 from penstock.events import Kind, NoticeCode
 from penstock.updates import (
@@ -47,7 +47,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LEVELLED_REMARK = re.compile(r"(Error|Warning|Info): \S")
 
 
-class Happenings:
+class SessionUpdates:
     """Reader of the updates of one session."""
 
     def __init__(self) -> None:
@@ -55,13 +55,13 @@ class Happenings:
         """The agent's own text of an error, until other text follows."""
         self.cost: float | None = None
         """Cost of the session, in US dollars."""
-        self._calls = Calls()
-        self._helpers = Helpers(self._calls)
+        self._calls = AcpCalls()
+        self._sub_agents = SubAgents(self._calls)
         self._messages: dict[str | None, str | None] = {}  # the open message of each lane
         self._acted: set[str | None] = set()  # lanes that made calls: their next text begins a round
         self._counted: set[str | None] = set()  # lanes with a model call that is over: their next text begins a message
 
-    def speaks(self, agent: str) -> None:
+    def identify(self, agent: str) -> None:
         """Select the quirks of the agent's ACP by the agent's own name for itself."""
         self._calls.quirks = acp_quirks(agent)
 
@@ -78,19 +78,19 @@ class Happenings:
         if kind in _SILENT:
             return ()
         if kind in ("tool_call", "tool_call_update"):
-            lane = self._helpers.of_call(update)
+            lane = self._sub_agents.of_call(update)
             return self._worked([*self._calls.begin(lane), *self._calls.patch(update, lane)])
         if kind == "user_message_chunk":
-            return self._new_round(self._helpers.marked(update))
+            return self._new_round(self._sub_agents.marked(update))
         if kind in ("plan", "plan_update"):
             return self._planned(update)
         if kind == "usage_update":
             return self._used(update)
-        lane = self._helpers.marked(update)
+        lane = self._sub_agents.marked(update)
         return (Unknown(f"session/update/{kind}", text_of(update.get("content")) or None, lane),)
 
     def _planned(self, update: dict[str, Any]) -> Sequence[Update]:
-        lane = self._helpers.of_words(update)
+        lane = self._sub_agents.of_text(update)
         if lane in self._messages:
             self._acted.add(lane)  # the tool that changes the plan is not reported as a call
         plan = as_dict(update.get("plan")) or update
@@ -103,7 +103,7 @@ class Happenings:
         counts = self.quirks.counts
         if counts == "after" and None in self._messages:
             self._acted.add(None)  # a call that was rejected leaves no other trace
-        elif counts == "before" and (lane := self._helpers.of_words(update)) in self._messages:
+        elif counts == "before" and (lane := self._sub_agents.of_text(update)) in self._messages:
             self._counted.add(lane)  # the agent may ask the model again by itself, with no call between
         model = meta_of(update, "_claude/model")
         return (RunStart(model=model),) if model else ()
@@ -115,7 +115,7 @@ class Happenings:
             return self._call_over(update)
         message = text_or(update.get("messageId"), "") or None
         goes_on = message is not None and self._messages.get(None) == message and "_meta" not in update
-        lane = None if goes_on else self._helpers.of_words(update)
+        lane = None if goes_on else self._sub_agents.of_text(update)
         if kind == "text" and (remark := self._remark(text, message)) is not None:
             return remark
         found = Text(kind, "delta", text, None, message, lane)
@@ -135,7 +135,7 @@ class Happenings:
         usage = usage_of(update)
         if usage is None:
             return ()
-        lane = self._helpers.marked(update)
+        lane = self._sub_agents.marked(update)
         if lane in self._messages:
             self._counted.add(lane)
         return (ModelUsage(usage, model_of_usage(update), lane=lane, whole=True),)
@@ -190,18 +190,18 @@ class Happenings:
                 self._end_message(update.call_id)  # that of a sub-agent, which is over with its call
                 self._acted.discard(update.call_id)
 
-    def ask(self, patch: dict[str, Any]) -> tuple[Call, Sequence[Update]]:
+    def ask(self, patch: dict[str, Any]) -> tuple[AcpCall, Sequence[Update]]:
         """Return the call that a permission is asked for, and emit it."""
-        lane = self._helpers.of_call(patch)
+        lane = self._sub_agents.of_call(patch)
         begun = self._calls.begin(lane)
-        call, told = self._calls.ask(patch, lane)
-        told = (*begun, *told)
-        self._note(told)
-        return call, told
+        call, updates = self._calls.ask(patch, lane)
+        updates = (*begun, *updates)
+        self._note(updates)
+        return call, updates
 
-    def refuse(self, call: Call) -> None:
+    def reject(self, call: AcpCall) -> None:
         """Note that a person rejected the call."""
-        self._calls.refuse(call)
+        self._calls.reject(call)
 
     def settle(self) -> list[Update]:
         """Return the updates that are left when the turn is over."""

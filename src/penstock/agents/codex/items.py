@@ -281,7 +281,7 @@ _FIELDS = {
     "message": "message",
 }
 
-TOLD: dict[str, Callable[[Fields], Sequence[Update]]] = {
+COMPLETED_ITEMS: dict[str, Callable[[Fields], Sequence[Update]]] = {
     "contextCompaction": lambda raw: (Notice("compaction", "the context was compacted"),),
     "hookPrompt": lambda raw: (Notice("hook", text_of(raw.get("fragments"))),),
     "imageView": lambda raw: (Notice("media", text_of(raw.get("path"))),),
@@ -302,7 +302,7 @@ def _server_status(params: Fields) -> Sequence[Update]:
     return (Notice("error", f"{text_of(params.get('name'))}: {error}", "warning"),) if error else ()
 
 
-NOTED: dict[str, Callable[[Fields], Sequence[Update]]] = {
+NOTICES: dict[str, Callable[[Fields], Sequence[Update]]] = {
     "warning": lambda params: (Notice("error", text_of(params.get("message")), "warning"),),
     "guardianWarning": lambda params: (Notice("permission", text_of(params.get("message")), "warning"),),
     "configWarning": lambda params: (Notice("status", text_of(params.get("summary"))),),
@@ -328,12 +328,6 @@ SILENT = frozenset(
     }
 )  # fmt: skip
 """Notifications that do not concern the work, or repeat others."""
-
-
-def _in_lane(updates: Sequence[Update], lane: str | None) -> Sequence[Update]:
-    if lane is None:
-        return updates
-    return [msgspec.structs.replace(update, lane=lane) if hasattr(update, "lane") else update for update in updates]
 
 
 def snaked(name: str) -> str:

@@ -15,7 +15,17 @@ import msgspec
 from penstock._version import __version__
 from penstock.adapter import Command, Request, as_json_text, encoded
 from penstock.agents._json import as_dict, as_int, as_list, inner_message, plan_items, text_of, text_or
-from penstock.agents.codex.items import NOTED, SILENT, TOLD, failure, in_lane, item_of, read_item, snaked, usage_of
+from penstock.agents.codex.items import (
+    COMPLETED_ITEMS,
+    NOTICES,
+    SILENT,
+    failure,
+    in_lane,
+    item_of,
+    read_item,
+    snaked,
+    usage_of,
+)
 from penstock.agents.codex.messages import Phases, Writing
 from penstock.agents.codex.questions import PendingQuestion, questions_of, result_of
 from penstock.core.decoding import well_formed_values
@@ -63,7 +73,7 @@ class CodexServer:
         self.over = False
         self._request = request
         self._prompt = as_json_text(request.prompt) if request is not None else ""
-        self._out: list[bytes] = []
+        self._lines: list[bytes] = []
         self._asked: dict[int, str] = {}  # our requests without an answer so far
         self._ids = 0
         self._thread: str | None = None
@@ -79,7 +89,7 @@ class CodexServer:
         self._used: Usage | None = None
         self._questions: dict[str, PendingQuestion] = {}
         self._meanings: dict[int | str, list[tuple[PendingQuestion, Any]]] = {}
-        self._ask("initialize", clientInfo={"name": "penstock", "title": "Penstock", "version": __version__})
+        self._send_request("initialize", clientInfo={"name": "penstock", "title": "Penstock", "version": __version__})
 
     @staticmethod
     def command(request: Request) -> Command:
@@ -95,17 +105,17 @@ class CodexServer:
 
     def take(self) -> bytes:
         """Return the lines to write now, and forget them."""
-        words, self._out = b"".join(self._out), []
-        return words
+        lines, self._lines = b"".join(self._lines), []
+        return lines
 
-    def _say(self, **message: Any) -> None:
+    def _send(self, **message: Any) -> None:
         if self._request is not None:
-            self._out.append(msgspec.json.encode(well_formed_values(message)) + b"\n")
+            self._lines.append(msgspec.json.encode(well_formed_values(message)) + b"\n")
 
-    def _ask(self, method: str, **params: Any) -> None:
+    def _send_request(self, method: str, **params: Any) -> None:
         if self._request is not None:
             self._asked[self._ids] = method
-            self._say(method=method, id=self._ids, params=params)
+            self._send(method=method, id=self._ids, params=params)
             self._ids += 1
 
     def _begin(self, request: Request) -> None:
@@ -115,10 +125,10 @@ class CodexServer:
         if request.model is not None:
             params["model"] = request.model
         if request.session_id is None:
-            self._ask("thread/start", **params)
+            self._send_request("thread/start", **params)
         else:  # without the history: it would come in one line
             method = "thread/fork" if request.fork else "thread/resume"
-            self._ask(method, threadId=request.session_id, excludeTurns=True, **params)
+            self._send_request(method, threadId=request.session_id, excludeTurns=True, **params)
 
     def answer(self, answer: Answer) -> Sequence[Update]:
         """Answer a question by the id of an option, or in words if it accepts them; else reject it.
@@ -133,7 +143,7 @@ class CodexServer:
         meanings = self._meanings.setdefault(request, [])
         meanings.append((question, question.result(answer)))
         if not any(other.request == request for other in self._questions.values()):
-            self._say(id=request, result=result_of(self._meanings.pop(request)))
+            self._send(id=request, result=result_of(self._meanings.pop(request)))
         return (msgspec.structs.replace(answer, lane=question.lane),)
 
     def cancel(self) -> bool:
@@ -148,7 +158,7 @@ class CodexServer:
     def _interrupt(self) -> None:
         turn = self._turns.get(self._thread or "")
         if turn is not None and "turn/interrupt" not in self._asked.values():
-            self._ask("turn/interrupt", threadId=self._thread, turnId=turn)
+            self._send_request("turn/interrupt", threadId=self._thread, turnId=turn)
 
     # --- messages of codex -----------------------------------------------------------------------------
 
@@ -163,7 +173,7 @@ class CodexServer:
             handler = _NOTIFICATIONS.get(method)
             if handler is not None:
                 return handler(self, params)
-            noted = NOTED.get(method)
+            noted = NOTICES.get(method)
             if noted is not None:
                 return in_lane(noted(params), self._lanes.get(text_of(params.get("threadId"))))
             return () if method in SILENT else (Unknown(method, _text_in(params)),)
@@ -182,7 +192,7 @@ class CodexServer:
             return () if method == "turn/interrupt" else (Notice("error", reason, "warning"),)
         result = as_dict(event.get("result"))
         if method == "initialize" and self._request is not None:
-            self._say(method="initialized")
+            self._send(method="initialized")
             self._begin(self._request)
         elif "thread" in result:
             return self._thread_known(as_dict(result["thread"]), result, begin=method is not None)
@@ -197,7 +207,9 @@ class CodexServer:
         if id != self._thread:
             return ()
         if begin and self._request is not None:
-            self._ask("turn/start", threadId=id, input=[{"type": "text", "text": self._prompt, "text_elements": []}])
+            self._send_request(
+                "turn/start", threadId=id, input=[{"type": "text", "text": self._prompt, "text_elements": []}]
+            )
         known = {**thread, **{key: value for key, value in result.items() if value is not None}}
         model, cwd, version = (text_or(known.get(key), "") or None for key in ("model", "cwd", "cliVersion"))
         return (RunStart(id or None, model, cwd, version),)
@@ -271,7 +283,7 @@ class CodexServer:
             self._changes[item.id] = raw.get("changes")
         elif kind == "collabAgentToolCall" and item.tool == "spawn_agent" and item.id is not None:
             self._spawning[item.id] = None
-        if kind in TOLD:
+        if kind in COMPLETED_ITEMS:
             return ()
         return in_lane(read_item(item, "item.started"), lane)
 
@@ -289,9 +301,9 @@ class CodexServer:
             for receiver in as_list(item.receiver_thread_ids):
                 if isinstance(receiver, str):
                     self._lanes.setdefault(receiver, id)
-        told = TOLD.get(kind)
-        if told is not None:
-            return in_lane(told(raw), lane)
+        reader = COMPLETED_ITEMS.get(kind)
+        if reader is not None:
+            return in_lane(reader(raw), lane)
         return (*in_lane(read_item(item, "item.completed"), lane), *more)
 
     def _delta(self, kind: Kind, params: dict[str, Any], part: str | None = None) -> Sequence[Update]:
@@ -322,12 +334,12 @@ class CodexServer:
         return (Plan(plan_items(params.get("plan")), lane), *self._writing.mark(thread, lane))
 
     def _usage_updated(self, params: dict[str, Any]) -> Sequence[Update]:
-        thread, told = self._thread_of(params) or "", as_dict(params.get("tokenUsage"))
-        known, total = self._totals.get(thread), told.get("total")
+        thread, report = self._thread_of(params) or "", as_dict(params.get("tokenUsage"))
+        known, total = self._totals.get(thread), report.get("total")
         self._totals[thread] = total
         if params.get("turnId") != self._turns.get(thread) or total == known:
             return ()  # an earlier turn's, repeated, or nothing new
-        usage = usage_of({snaked(key): value for key, value in as_dict(told.get("last")).items()})
+        usage = usage_of({snaked(key): value for key, value in as_dict(report.get("last")).items()})
         lane = self._lane_of(thread)
         if usage is None:
             return ()
@@ -352,7 +364,7 @@ class CodexServer:
         known = isinstance(id, int | str)
         questions = questions_of(id, method, params, self._changes.get(text_of(params.get("itemId")))) if known else []
         if not questions:
-            self._say(error={"code": NO_SUCH_METHOD, "message": f"{method} is not known here"}, id=id)
+            self._send(error={"code": NO_SUCH_METHOD, "message": f"{method} is not known here"}, id=id)
             return (Unknown(method, _text_in(params)),)
         lane = self._lane_of(self._thread_of(params))
         asked: list[Update] = []

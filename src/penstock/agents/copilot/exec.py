@@ -255,10 +255,10 @@ class Copilot:
             yield ToolCall(text_of(request.get("toolCallId")), name, value, lane=lane)
 
     def _thought(self, data: dict[str, Any], lane: str | None) -> Update:
-        place, (told, owner) = text_of(data.get("reasoningId")), self._thinking.get(lane, _STREAMED)
-        if told and owner in ("", place):
-            self._thinking[lane] = (told, place)
-            place = told
+        place, (first_place, owner) = text_of(data.get("reasoningId")), self._thinking.get(lane, _STREAMED)
+        if first_place and owner in ("", place):
+            self._thinking[lane] = (first_place, place)
+            place = first_place
         return Text("thinking", "final", text_of(data.get("content")), place or None, lane=lane)
 
 

@@ -243,7 +243,7 @@ def _returned(call_id: str, name: str, result: dict[str, Any]) -> ToolReturn:
     outcome = next(dicts, "")
     inner = result[outcome] if outcome else result
     failed = bool(outcome) and outcome not in GOOD
-    text = _told(inner)
+    text = _result_text(inner)
     if failed and outcome != "error" and outcome != "failure":
         text = f"{outcome}: {text}" if text else outcome
     return ToolReturn(
@@ -255,7 +255,7 @@ def _returned(call_id: str, name: str, result: dict[str, Any]) -> ToolReturn:
     )
 
 
-def _told(result: dict[str, Any]) -> str:
+def _result_text(result: dict[str, Any]) -> str:
     """Return the text of a result: its output, its content, its reason, else all of it as JSON."""
     streams = [text_or(result.get(key), "") for key in ("stdout", "stderr")]
     if any(streams) or "exitCode" in result:
@@ -318,11 +318,11 @@ def _again(event: Connection | Retry) -> Sequence[Update]:
     number = f", attempt {event.attempt}" if event.attempt is not None else ""
     if isinstance(event, Connection):
         return (Notice("retry", f"connection: {event.subtype or 'changed'}{number}"),)
-    told = Notice("retry", f"retry: {event.subtype or 'started'}{number}", "warning")
+    notice = Notice("retry", f"retry: {event.subtype or 'started'}{number}", "warning")
     if event.is_resume is False:
         # The model is asked anew: it repeats the text that it had begun.
-        return (MessageEnd(status="superseded"), told)
-    return (told,)
+        return (MessageEnd(status="superseded"), notice)
+    return (notice,)
 
 
 def _usage(usage: dict[str, Any] | None) -> Usage | None:

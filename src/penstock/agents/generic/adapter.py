@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from penstock.agents._json import compact, text_of
-from penstock.agents.generic.calls import Calls
+from penstock.agents.generic.calls import CallReader
 from penstock.agents.generic.classifier import NO_MORE, StreamEventClassifier, StreamEventType, words
 from penstock.agents.generic.fields import (
     ENDS,
@@ -77,7 +77,7 @@ class Generic:
         self._classifier = StreamEventClassifier(events)
         self._who: dict[str, str] = {}
         self._decisions: dict[str, StreamEventType] = {}
-        self._calls = Calls()
+        self._calls = CallReader()
         self._repeats = Repeats()
         self._prose: Prose | None = Prose()  # until something was read as text
         self._worked = False  # tools were called: a result's text may join that of several rounds
@@ -119,8 +119,8 @@ class Generic:
         texts, self._prose = self._prose.texts(), None
         if not texts:
             return ()
-        told = "no field of a known name had text: what looks like prose is shown as it stands"
-        return (Notice("decision", told), Text("text", "final", "".join(texts)), MessageEnd())
+        reason = "no field of a known name had text: what looks like prose is shown as it stands"
+        return (Notice("decision", reason), Text("text", "final", "".join(texts)), MessageEnd())
 
     # --- the agent -------------------------------------------------------------------------------------
 
@@ -150,9 +150,9 @@ class Generic:
             return True
         if not role and said & {"warning", "warn", "log", "info", "notice", "debug", "status"}:
             level: Level = "warning" if said & {"warning", "warn"} else "info"
-            told = [Notice("status", found.text, level) for found in texts_in(name, layers)]
-            updates += told
-            return bool(told)
+            notices = [Notice("status", found.text, level) for found in texts_in(name, layers)]
+            updates += notices
+            return bool(notices)
         return False
 
     # --- text ------------------------------------------------------------------------------------------
@@ -239,8 +239,8 @@ class Generic:
         self._decisions[name] = verdict
         if len(self._decisions) > MAX_DECISIONS:
             del self._decisions[next(iter(self._decisions))]
-        told = f"{name or 'an event without a name'} is read as {verdict.value}: {self._classifier.reason}"
-        updates.append(Notice("decision", told))
+        text = f"{name or 'an event without a name'} is read as {verdict.value}: {self._classifier.reason}"
+        updates.append(Notice("decision", text))
 
     # --- ends ------------------------------------------------------------------------------------------
 

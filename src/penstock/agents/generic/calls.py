@@ -31,7 +31,7 @@ MAX_OPEN = 256
 """Number of calls without a result that are remembered, to find the one that an event without an id belongs to."""
 
 
-class Calls:
+class CallReader:
     """Reader of the tools in an event."""
 
     def __init__(self) -> None:

@@ -225,12 +225,12 @@ def _type(kind: str | StreamEventType) -> StreamEventType:
 
 def _by_name(name: str, content: str | None) -> tuple[StreamEventType, str] | None:
     said = words(name)
-    for kind, telling in (
+    for kind, vocabulary in (
         (StreamEventType.DELTA, _DELTA),
         (StreamEventType.SNAPSHOT, _SNAPSHOT),
         (StreamEventType.COMPLETE, _COMPLETE),
     ):
-        if found := said & telling:
+        if found := said & vocabulary:
             if kind is not StreamEventType.COMPLETE and content is None:
                 return StreamEventType.CONTROL, f"its name says {min(found)!r}, but it has no content"
             return kind, f"its name says {min(found)!r}"

@@ -152,13 +152,13 @@ def texts_in(name: str, layers: Sequence[Layer]) -> list[Found]:
     all_found = [_own(layer, bool(said & THOUGHT)) for layer in layers]
     pieces = next((found for found in all_found if any(each.piece for each in found)), None)
     found = pieces or next((found for found in all_found if found), None)
-    if found is None and (not said or said & _TELLING):
+    if found is None and (not said or said & _TEXT_NAMES):
         data = next((text for layer in layers if (text := first(layer.body, ("data", "payload", "body")))), "")
         found = [Found("thinking" if said & THOUGHT else "text", data, False, "data")] if data[:1] not in "{[" else []
     return found or []
 
 
-_TELLING = frozenset({*TEXT_KEYS, "assistant", "agent"}) | PIECES | THOUGHT
+_TEXT_NAMES = frozenset({*TEXT_KEYS, "assistant", "agent"}) | PIECES | THOUGHT
 """Words in the names of events whose bare data is text."""
 
 

@@ -59,17 +59,17 @@ class Prose:
             if texts and len(texts[-1]) >= MIN_PREFIX_CHARS and text.startswith(texts[-1]):
                 texts.pop()  # all so far, longer each time
             texts.append(text)
-        told: dict[str, list[str]] = {}
+        prose: dict[str, list[str]] = {}
         for path, texts in by_path.items():
             joined = "".join(texts)
-            if _PROSE.search(joined) and joined.strip() not in ("".join(other).strip() for other in told.values()):
-                told[path] = texts
-        pieces = {path for path, texts in told.items() if _are_pieces(texts)}
+            if _PROSE.search(joined) and joined.strip() not in ("".join(other).strip() for other in prose.values()):
+                prose[path] = texts
+        pieces = {path for path, texts in prose.items() if _are_pieces(texts)}
         out: list[str] = []
         last = ""
         for path, text in self._found:
-            if told.get(path, [])[:1] == [text]:
-                del told[path][0]
+            if prose.get(path, [])[:1] == [text]:
+                del prose[path][0]
                 if out and not (path == last and path in pieces):
                     out.append("\n")
                 out.append(text)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.adapter import Command, Request, as_json_text, refuse
+from penstock.adapter import Command, Request, as_json_text, unsupported
 from penstock.agents._json import text_of, text_or
 from penstock.events import Kind
 from penstock.updates import (
@@ -173,7 +173,9 @@ class Ollama:
             UsageError: no model is named, or a conversation is to be resumed, which the server does not keep.
         """
         if request.model is None:
-            raise refuse("ollama", "choose a model", can="name one with --model; `ollama list` shows what is there")
+            raise unsupported(
+                "ollama", "choose a model", can="name one with --model; `ollama list` shows what is there"
+            )
         prompt = as_json_text(request.prompt)
         chat = {"model": request.model, "messages": [{"role": "user", "content": prompt}], "stream": True}
         argv = (sys.executable, "-P", "-m", "penstock.run.http_bridge", "post", "--host-from", "OLLAMA_HOST", CHAT_URL)

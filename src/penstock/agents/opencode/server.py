@@ -133,11 +133,11 @@ class OpenCodeServer:
         line = as_dict(event)
         if "status" in line and "event" not in line:
             return self._answered(line)
-        told = as_dict(line.get("event"))
-        kind = text_or(told.get("type"), "")
+        reported = as_dict(line.get("event"))
+        kind = text_or(reported.get("type"), "")
         handler = self._handlers.get(kind)
         if handler is not None:
-            return handler(as_dict(told.get("properties")))
+            return handler(as_dict(reported.get("properties")))
         return () if kind.partition(".")[0] in SILENT else (Unknown(wire_type=kind or None),)
 
     # --- our requests ----------------------------------------------------------------------------------

@@ -9,19 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.agents._json import as_dict
-from penstock.agents.acp.calls import Call, Calls, meta_of, titled_name
+from penstock.agents.acp.calls import AcpCall, AcpCalls, meta_of, titled_name
 
-MAX_HELPERS = 256
+MAX_SUB_AGENTS = 256
 """Number of sub-agents whose starting calls are remembered by the sub-agent's own id."""
 
 _NAMES = frozenset({"agent", "delegate_to_agent", "invoke_agent", "spawn_agent", "subagent", "task"})
 _KINDS = ("subagent_type", "agent_type", "agent_name")
 
 
-class Helpers:
+class SubAgents:
     """Finder of an update's lane: None for the top agent, else the call that started the sub-agent."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: AcpCalls) -> None:
         self._calls = calls
         self._callers: dict[str, str] = {}  # by the sub-agent's own id, the call that started it
         self._named: str | None = None  # the lane that a mark named last
@@ -37,9 +37,9 @@ class Helpers:
             self._named = lane
         return lane or None
 
-    def of_words(self, update: dict[str, Any]) -> str | None:
+    def of_text(self, update: dict[str, Any]) -> str | None:
         """Return the lane of text, or of a plan."""
-        return self.marked(update) or (self._at_work() if self._calls.some else None)
+        return self.marked(update) or (self._at_work() if self._calls.any_open else None)
 
     def of_call(self, patch: dict[str, Any]) -> str | None:
         """Return the lane of a call: that in which it was announced."""
@@ -65,17 +65,17 @@ class Helpers:
         free = [id for id in self._running() if id not in self._callers.values()]
         if not free:
             return agent
-        if len(self._callers) >= MAX_HELPERS:
+        if len(self._callers) >= MAX_SUB_AGENTS:
             del self._callers[next(iter(self._callers))]
         self._callers[agent] = free[0]
         return free[0]
 
     def _running(self) -> list[str]:
         early = self._calls.quirks.marks_no_calls
-        return [call.id for call in self._calls.open() if (call.told or early) and _starts_helper(call)]
+        return [call.id for call in self._calls.open() if (call.emitted or early) and _starts_sub_agent(call)]
 
 
-def _starts_helper(call: Call) -> bool:
+def _starts_sub_agent(call: AcpCall) -> bool:
     """Return whether a call starts a sub-agent, by the tool's name or by its input."""
     given = as_dict(call.fields.get("rawInput"))
     return call.name.lower() in _NAMES or any(isinstance(given.get(key), str) for key in _KINDS)
