@@ -151,7 +151,7 @@ def test_a_session_is_gone_on_with_as_the_agent_can(can: dict[str, Any], fork: b
     [
         ({}, False, "it can only begin new ones"),
         ({}, True, "it can only begin new sessions"),
-        ({"loadSession": True}, True, "it can go on with a session, or begin one"),
+        ({"loadSession": True}, True, "it can resume a session, or begin one"),
     ],
 )
 def test_what_the_agent_cannot_do_is_an_error_that_says_what_it_can(

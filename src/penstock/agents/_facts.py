@@ -131,7 +131,7 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
         return next(iter(self.routes.values()))
 
 
-NO_FORK: Mapping[Feature, str] = {"fork": "it can go on with the session: leave the fork away"}
+NO_FORK: Mapping[Feature, str] = {"fork": "it can resume the session: leave out the fork"}
 """`RouteFacts.cannot` of a route that can resume and not fork."""
 
 

@@ -103,11 +103,11 @@ def explain(obj_or_text: object) -> str | None:
 
 
 PRETTY_JSON = (
-    "This is JSON over several lines and no event stream, which is one JSON object a line: "
+    "This is JSON over several lines and not an event stream, which is one JSON object a line: "
     "ask the agent for its streaming format (`--output-format stream-json` with most)."
 )
 JSON_RPC = (
-    "This is JSON-RPC, one direction of a dialogue (ACP, for one) and no event stream: use the agent's "
+    "This is JSON-RPC, one direction of a dialogue (ACP, for one) and not an event stream: use the agent's "
     "own streaming output; `penstock --help` lists how each agent is asked for it."
 )
 SSE = (

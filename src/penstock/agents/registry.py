@@ -80,7 +80,7 @@ def make(name: str) -> Adapter:
     except Exception as error:
         raise UnknownAgent(name, names(), f"its entry point cannot be loaded: {error}") from error
     if not isinstance(made, Adapter):
-        raise UnknownAgent(name, names(), "its entry point is no adapter: name, traits, wire or read is missing")
+        raise UnknownAgent(name, names(), "its entry point is not an adapter: name, traits, wire or read is missing")
     return made
 
 
@@ -125,8 +125,8 @@ def command(name: str, route: str, request: Request) -> Command:
 
 def _check_support(name: str, route: RouteFacts, request: Request) -> None:
     asked: dict[Feature, tuple[bool, str]] = {
-        "fork": (request.fork, "branch a session"),
-        "resume": (request.session_id is not None, "go on with a session"),
+        "fork": (request.fork, "fork a session"),
+        "resume": (request.session_id is not None, "resume a session"),
         "edits": (request.allow == "edits", "be allowed edits alone"),
         "args": (bool(request.args), "take arguments of its own"),
     }

@@ -228,7 +228,7 @@ class Acp:
     def _initialized(self, result: dict[str, Any]) -> Iterator[Update]:
         version = result.get("protocolVersion")
         if version != PROTOCOL_VERSION:
-            yield self._stopped(f"the agent speaks version {version!r} of ACP; Penstock speaks {PROTOCOL_VERSION}")
+            yield self._stopped(f"the agent uses version {version!r} of ACP; Penstock supports {PROTOCOL_VERSION}")
             return
         self._capabilities = as_dict(result.get("agentCapabilities"))
         who = as_dict(result.get("agentInfo"))

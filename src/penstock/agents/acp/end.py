@@ -10,7 +10,7 @@ from penstock.updates import Notice, Result, RunStart, Update, Usage
 
 _CUT = {
     "max_turn_requests": "the turn reached its limit of model calls (max_turn_requests)",
-    "refusal": "the agent refused to go on (refusal)",
+    "refusal": "the agent refused to continue (refusal)",
 }
 
 
@@ -40,7 +40,7 @@ def ended(
     reason = _CUT.get(stop, error)
     cancelled = stop == "cancelled" and may_be_cancelled
     if stop == "cancelled" and not cancelled:
-        reason = reason or "the agent says that it was cancelled, and nobody did it"
+        reason = reason or "the agent reported a cancel, but nobody cancelled"
     yield Result(
         is_error=reason is not None and not cancelled,
         reason=None if cancelled else reason,

@@ -15,6 +15,6 @@ SIGNS = (
 
 FACTS = AgentFacts(
     routes={"acp": RouteFacts("acp.dialogue:Acp", "", signs=SIGNS)},
-    install="any program that speaks ACP on its stdio",
+    install="any program with ACP on its stdio",
     no_command="name one: acp:'PROGRAM --acp'",
 )

@@ -52,11 +52,11 @@ def session_request(
     if fork:
         if can.get("fork") is not None:
             return "session/fork", known
-        able = "it can go on with a session, or begin one" if resume or load else "it can only begin new sessions"
+        able = "it can resume a session, or begin one" if resume or load else "it can only begin new sessions"
         return f"the agent cannot fork a session; {able}"
     if resume or load:
         return "session/resume" if resume else "session/load", known
-    return "the agent cannot go on with a session; it can only begin new ones"
+    return "the agent cannot resume a session; it can only begin new ones"
 
 
 def model_setting(answer: dict[str, Any]) -> SessionSetting | None:

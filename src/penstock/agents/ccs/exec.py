@@ -32,6 +32,7 @@ class Ccs(ClaudeCode):
             return started(request, "ccs")
         if not _PROFILE.fullmatch(request.profile) or request.profile in CCS_COMMANDS:
             raise UsageError(
-                f"{request.profile[:128]!r} is no profile of ccs", expected="the name that 'ccs api create' was given"
+                f"{request.profile[:128]!r} is not a profile of ccs",
+                expected="the name that 'ccs api create' was given",
             )
         return started(request, "ccs", request.profile)

@@ -31,7 +31,7 @@ FACTS = AgentFacts(
     outer_variables=CLAUDE_OUTER,
     other_output=OtherOutput(
         sign=Sign(types=("result",), equals={"subtype": ("success",)}, has=("session_id",)),
-        help="This is the output of `--output-format json`, one JSON value at the end and no event stream: use "
+        help="This is the output of `--output-format json`, one JSON value at the end and not an event stream: use "
         "`--output-format stream-json --verbose` (claude; add `--include-partial-messages` for live text).",
     ),
     acp=AcpQuirks(called="claude", marks_sub_agents=True),

@@ -39,7 +39,7 @@ FACTS = AgentFacts(
     variables=(*OPENAI, "CODEX_", "AZURE_OPENAI_"),
     other_output=OtherOutput(
         beginning="OpenAI Codex v",
-        help="This is the plain text of `codex exec` and no event stream: use `codex exec --json`.",
+        help="This is the plain text of `codex exec` and not an event stream: use `codex exec --json`.",
     ),
     acp=AcpQuirks(called="codex", marks_sub_agents=True, counts="after"),
 )

@@ -188,7 +188,7 @@ class CodexServer:
             reason = inner_message(text_of(as_dict(error).get("message")) or text_of(error))
             if self._turns.get(self._thread or "") is None and not self.over:
                 self.over = True  # there is no turn, and there will be none
-                return (Result(is_error=True, reason=reason or "codex refused to begin"),)
+                return (Result(is_error=True, reason=reason or "codex did not begin"),)
             return () if method == "turn/interrupt" else (Notice("error", reason, "warning"),)
         result = as_dict(event.get("result"))
         if method == "initialize" and self._request is not None:

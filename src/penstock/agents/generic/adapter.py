@@ -119,7 +119,7 @@ class Generic:
         texts, self._prose = self._prose.texts(), None
         if not texts:
             return ()
-        reason = "no field of a known name had text: what looks like prose is shown as it stands"
+        reason = "no field of a known name had text: what looks like prose is shown as it is"
         return (Notice("decision", reason), Text("text", "final", "".join(texts)), MessageEnd())
 
     # --- the agent -------------------------------------------------------------------------------------

@@ -171,12 +171,12 @@ class StreamEventClassifier:
     def _judge(self, name: str, content: str | None, track: _Track) -> tuple[StreamEventType, str]:
         override = self._overrides.get(name)
         if override is not None:
-            return override, f"the configuration says so of {name!r}"
+            return override, f"the configuration says so for {name!r}"
         named = _by_name(name, content)
         if named is not None:
             return named
         if content is None:
-            return StreamEventType.UNKNOWN, "it has neither content nor a telling name"
+            return StreamEventType.UNKNOWN, "it has no content, and its name has no known word"
         if not content:
             return StreamEventType.CONTROL, "its content is empty"
         return self._by_content(name, content, track) or self._by_counts(name, content, track)
@@ -185,7 +185,7 @@ class StreamEventClassifier:
         if track.size >= MIN_PREFIX_CHARS and len(content) >= track.size and content.startswith(track.head):
             if len(content) > track.size:
                 track.grown += 1
-                return StreamEventType.SNAPSHOT, "it begins with the content before it and goes on"
+                return StreamEventType.SNAPSHOT, "it begins with the content before it and continues"
             if track.grown:
                 return StreamEventType.SNAPSHOT, "it is the growing content before it again"
         if words(name) & _UPDATE:
@@ -205,7 +205,7 @@ class StreamEventClassifier:
         if run >= MIN_RUN and len(content) <= SHORT_CHARS:
             return StreamEventType.DELTA, f"{run} short contents of the same name came right before it"
         if track.accumulating and run and len(content) <= SHORT_CHARS:
-            return StreamEventType.DELTA, "it goes on what was begun"
+            return StreamEventType.DELTA, "it continues what was begun"
         if len(content) <= SHORT_CHARS and _cut_off(content):
             return StreamEventType.DELTA, "it is short and ends in the middle of a sentence"
         return StreamEventType.COMPLETE, NO_MORE
@@ -219,7 +219,7 @@ def _type(kind: str | StreamEventType) -> StreamEventType:
     except (ValueError, AttributeError):
         known = ", ".join(each.value for each in StreamEventType)
         raise NoSuchType(
-            f"{shown(kind)} is no type of event; there are: {known}", way_out="correct overrides"
+            f"{shown(kind)} is not a type of event; there are: {known}", way_out="correct overrides"
         ) from None
 
 

@@ -22,7 +22,7 @@ FACTS = AgentFacts(
             "opencode",
             live=False,
             cannot={
-                "edits": "as it comes it changes files and runs commands, unless its configuration forbids it;"
+                "edits": "by default it changes files and runs commands, unless its configuration forbids it;"
                 " 'all' allows whatever that asks about"
             },
             signs=EXEC_SIGNS,

@@ -24,7 +24,7 @@ _ASKS: dict[str, tuple[Ask, ToolKind]] = {
 _OTHERS: dict[str, AnsweredBy] = {"once": "person", "always": "allow"}
 """Author of a reply that was not ours: another client's user, or a rule that another question created."""
 
-REFUSED = "This was not allowed. Go on without it, or say what is needed."
+REJECTED = "This was not allowed. Go on without it, or say what is needed."
 """Message to the model for a rejection without words, which would end the turn."""
 
 Fields = dict[str, Any]
@@ -64,7 +64,7 @@ class Questions:
         if answer.option in ("once", "always"):
             body = {"reply": answer.option}
         else:
-            body = {"reply": "reject", "message": answer.text or REFUSED}
+            body = {"reply": "reject", "message": answer.text or REJECTED}
         return f"/permission/{id}/reply", body
 
     def permission(self, said: Fields, lane: str | None) -> tuple[Sequence[Update], bool]:

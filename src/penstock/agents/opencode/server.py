@@ -174,7 +174,7 @@ class OpenCodeServer:
         id = text_or(session.get("id"), "")
         if not id:
             self.over = True
-            return (Result(is_error=True, reason="the server told no session"),)
+            return (Result(is_error=True, reason="the server returned no session"),)
         self._enter(id)
         if self._request is not None:
             model, prompt = _model(self._request.model), as_json_text(self._request.prompt)
@@ -378,6 +378,6 @@ def _model(name: str | None) -> dict[str, str] | None:
     provider, slash, model = name.partition("/")
     if not (provider and slash and model):
         raise UsageError(
-            f"{name!r} does not tell the provider", expected="PROVIDER/MODEL", way_out="`opencode models` lists them"
+            f"{name!r} names no provider", expected="PROVIDER/MODEL", way_out="`opencode models` lists them"
         )
     return {"providerID": provider, "modelID": model}

@@ -339,7 +339,7 @@ def _retry(event: RetryStarted) -> Iterator[Update]:
 
 def _retry_ended(event: RetryEnded) -> Iterator[Update]:
     if not event.success:
-        yield Failure(event.finalError or "the retries are used up")
+        yield Failure(event.finalError or "no retries are left")
 
 
 def _compaction(event: CompactionStarted) -> Iterator[Update]:
@@ -352,7 +352,7 @@ def _compaction_ended(event: CompactionEnded) -> Iterator[Update]:
     if event.errorMessage:
         yield Notice("compaction", f"the conversation could not be compacted: {event.errorMessage}", "warning")
     elif event.aborted:
-        yield Notice("compaction", "compaction given up")
+        yield Notice("compaction", "compaction aborted")
     else:
         yield Notice("compaction", "conversation compacted" if event.result else "nothing was compacted")
 
