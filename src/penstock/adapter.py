@@ -163,7 +163,7 @@ def as_json_text(prompt: str) -> str:
     return encoded(prompt).decode("utf-8", "replace")
 
 
-def refuse(agent: str, what: str, *, can: str) -> UsageError:
+def unsupported(agent: str, what: str, *, can: str) -> UsageError:
     """The error for what an agent cannot do. `what` completes "cannot"; `can` says what it can do instead."""
     return UsageError(f"{agent} cannot {what}", way_out=can)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock import events as ev
 from penstock import updates as up
 from penstock.adapter import Adapter, Dialogue, Request
-from penstock.agents.acp.dialogue import Acp, Asked
+from penstock.agents.acp.dialogue import Acp, ClientRequest
 from penstock.events import BlockEnded, Event, PlanChanged, RunEnded, ToolCalled, ToolReturned, UsageReported
 from penstock.stream import Stream
 from penstock.testing.verify import verify
@@ -100,7 +100,7 @@ class Talk:
     def begin(self, agent: str = "peer", session: Any = None, **capabilities: Any) -> list[Any]:
         """Answer until the session is open; what it says then."""
         self.said()
-        [opened] = self.hear(opening(agent, Asked.INITIALIZE, **capabilities)[0])
+        [opened] = self.hear(opening(agent, ClientRequest.INITIALIZE, **capabilities)[0])
         return self.hear(answered(opened["id"], {"sessionId": SESSION, **(session or {})}))
 
 
@@ -142,7 +142,7 @@ def test_a_session_is_gone_on_with_as_the_agent_can(can: dict[str, Any], fork: b
     """Resuming is better than loading, which repeats the history."""
     talk = Talk(session_id="old", fork=fork)
     talk.said()
-    [opened] = talk.hear(opening(first=Asked.INITIALIZE, **can)[0])
+    [opened] = talk.hear(opening(first=ClientRequest.INITIALIZE, **can)[0])
     assert (opened["method"], opened["params"]["sessionId"]) == (method, "old")
 
 
@@ -151,7 +151,7 @@ def test_a_session_is_gone_on_with_as_the_agent_can(can: dict[str, Any], fork: b
     [
         ({}, False, "it can only begin new ones"),
         ({}, True, "it can only begin new sessions"),
-        ({"loadSession": True}, True, "it can go on with a session, or begin one"),
+        ({"loadSession": True}, True, "it can resume a session, or begin one"),
     ],
 )
 def test_what_the_agent_cannot_do_is_an_error_that_says_what_it_can(
@@ -160,7 +160,7 @@ def test_what_the_agent_cannot_do_is_an_error_that_says_what_it_can(
     """And the dialogue is over before anything ran."""
     talk = Talk(session_id="old", fork=fork)
     talk.said()
-    assert talk.hear(opening(first=Asked.INITIALIZE, **can)[0]) == []
+    assert talk.hear(opening(first=ClientRequest.INITIALIZE, **can)[0]) == []
     [result] = talk.updates
     assert isinstance(result, up.Result)
     assert result.is_error
@@ -172,7 +172,8 @@ def test_a_resume_that_is_announced_and_missing_becomes_a_load() -> None:
     """Qwen 0.15 announces it and does not know the method."""
     talk = Talk(session_id="old")
     talk.said()
-    [resume] = talk.hear(opening(first=Asked.INITIALIZE, loadSession=True, sessionCapabilities={"resume": {}})[0])
+    able = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
+    [resume] = talk.hear(opening(first=ClientRequest.INITIALIZE, **able)[0])
     [load] = talk.hear(failed(resume["id"], "Method not found", -32601))
     assert load["method"] == "session/load"
     assert not talk.acp.over
@@ -182,7 +183,7 @@ def test_history_that_goes_on_after_the_load_is_waited_for() -> None:
     """The prompt is sent when the agent answers a made-up request with nothing said since the one before."""
     talk = Talk(session_id=SESSION)
     talk.said()
-    [load] = talk.hear(opening(first=Asked.INITIALIZE, loadSession=True)[0])
+    [load] = talk.hear(opening(first=ClientRequest.INITIALIZE, loadSession=True)[0])
     [sync] = talk.hear(chunk("old 1"), answered(load["id"], None))
     [again] = talk.hear(chunk("old 2"), failed(sync["id"], "unknown", -32601))
     [third] = talk.hear(chunk("old 3"), failed(again["id"], "unknown", -32601))
@@ -195,14 +196,14 @@ def test_history_that_goes_on_after_the_load_is_waited_for() -> None:
 def test_a_record_of_such_a_session_reads_alike() -> None:
     """The ids of Penstock's own requests tell a later reader what was history."""
     lines = [
-        opening(first=Asked.INITIALIZE, loadSession=True)[0],
+        opening(first=ClientRequest.INITIALIZE, loadSession=True)[0],
         chunk("old 1"),
-        answered(Asked.LOAD, {}),
+        answered(ClientRequest.LOAD, {}),
         chunk("old 2"),
-        failed(Asked.SYNC + 1, "unknown", -32601),
-        failed(Asked.SYNC + 2, "unknown", -32601),
+        failed(ClientRequest.SYNC + 1, "unknown", -32601),
+        failed(ClientRequest.SYNC + 2, "unknown", -32601),
         chunk("new"),
-        answered(Asked.PROMPT, {"stopReason": "end_turn"}),
+        answered(ClientRequest.PROMPT, {"stopReason": "end_turn"}),
     ]
     stream = Stream("acp")
     events = stream.feed(b"".join(json.dumps(line).encode() + b"\n" for line in lines)) + stream.close()
@@ -606,7 +607,7 @@ def test_an_agent_that_wants_a_login_says_how() -> None:
     talk = Talk()
     talk.said()
     able = {"protocolVersion": 1, "agentCapabilities": {}, "authMethods": [{"id": "k", "name": "Use a key"}]}
-    [new] = talk.hear(answered(Asked.INITIALIZE, able))
+    [new] = talk.hear(answered(ClientRequest.INITIALIZE, able))
     talk.hear(failed(new["id"], "Authentication required", -32000))
     result = talk.updates[-1]
     assert isinstance(result, up.Result)
@@ -617,7 +618,7 @@ def test_another_version_of_the_protocol_is_refused() -> None:
     """Before anything is asked."""
     talk = Talk()
     talk.said()
-    assert talk.hear(answered(Asked.INITIALIZE, {"protocolVersion": 2, "agentCapabilities": {}})) == []
+    assert talk.hear(answered(ClientRequest.INITIALIZE, {"protocolVersion": 2, "agentCapabilities": {}})) == []
     assert talk.acp.over
     assert "version 2" in (talk.updates[-1].reason or "")  # type: ignore[union-attr]
 
@@ -714,9 +715,9 @@ LINES = st.one_of(
     JSON,
     st.builds(lambda kind, fields: update(kind, **fields), KINDS, st.dictionaries(KEYS, JSON, max_size=4)),
     st.builds(lambda id, options, call: asking(id, options) | {"x": call}, JSON, JSON, JSON),
-    st.builds(lambda id, result: {"id": id, "result": result}, st.sampled_from([*Asked, 1101, "x"]) | JSON, JSON),
-    st.builds(lambda id, error: {"id": id, "error": error}, st.sampled_from([*Asked, 1101]) | JSON, JSON),
-    st.sampled_from([*opening(first=Asked.INITIALIZE), chunk("x"), answered(1007, {"stopReason": "end_turn"})]),
+    st.builds(lambda id, it: {"id": id, "result": it}, st.sampled_from([*ClientRequest, 1101, "x"]) | JSON, JSON),
+    st.builds(lambda id, error: {"id": id, "error": error}, st.sampled_from([*ClientRequest, 1101]) | JSON, JSON),
+    st.sampled_from([*opening(first=ClientRequest.INITIALIZE), chunk("x"), answered(1007, {"stopReason": "end_turn"})]),
 )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from penstock import updates as up
 from penstock.adapter import Request
-from penstock.agents.acp.dialogue import Acp, Asked
+from penstock.agents.acp.dialogue import Acp, ClientRequest
 from penstock.events import BlockEnded, BlockStarted, Event, MessageStarted, RunEnded, ToolCalled
 from penstock.stream import Stream
 from penstock.testing import feeds, verify
@@ -222,7 +222,7 @@ def test_another_agent_with_a_sub_agent() -> None:
 def test_a_sub_agent_that_was_refused_says_nothing() -> None:
     """Some agents tell no result of a call that a person refused: the text behind it is the agent's own."""
     dialogue = Acp(Request(prompt="do it", cwd="/srv"))
-    for line in opening("copilot", Asked.INITIALIZE):
+    for line in opening("copilot", ClientRequest.INITIALIZE):
         dialogue.read(line)
     wanted = {"toolCallId": "a", "title": "Help out", "rawInput": {**ASKED, "agent_type": "explore"}}
     option = {"optionId": "no", "name": "No", "kind": "reject_once"}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import updates as up
 from penstock.adapter import Allow, Dialogue, Request, Startable
+from penstock.agents import registry
 from penstock.agents.codex.server import NO_SUCH_METHOD, CodexServer
 from penstock.core.questions import allowed, ordered, resolve
 from penstock.errors import UsageError
@@ -129,7 +130,7 @@ def test_it_is_what_the_runner_expects() -> None:
 def test_what_codex_has_not_is_refused_before_it_starts() -> None:
     """A profile, and a prompt that no encoding has."""
     with pytest.raises(UsageError, match="profile"):
-        CodexServer.command(Request(prompt="x", profile="glm"))
+        registry.command("codex", "server", Request(prompt="x", profile="glm"))
     for make in (CodexServer.command, CodexServer):
         with pytest.raises(UsageError, match="half a character"):
             make(Request(prompt="\ud83d"))

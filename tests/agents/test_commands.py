@@ -138,16 +138,16 @@ NO_EDITS = {
 @pytest.mark.parametrize(
     ("name", "asked", "what", "can"),
     [
-        *((name, {"session_id": ID, "fork": True}, "cannot branch a session", "can") for name in NO_FORK),
+        *((name, {"session_id": ID, "fork": True}, "cannot fork a session", "can") for name in NO_FORK),
         *((name, {"allow": "edits"}, "cannot be allowed edits alone", can) for name, can in NO_EDITS.items()),
-        ("cline", {"session_id": ID}, "cannot go on with a session", "its route 'acp' can"),
-        ("cline", {"session_id": ID, "fork": True}, "cannot branch a session", "the route 'acp' can go on with one"),
+        ("cline", {"session_id": ID}, "cannot resume a session", "its route 'acp' can"),
+        ("cline", {"session_id": ID, "fork": True}, "cannot fork a session", "the route 'acp' can go on with one"),
         *(
             (name, {"profile": "glm"}, "cannot take the profile 'glm'", "only these have profiles: ccs/NAME")
             for name in [*(name for name in EXEC if name != "ccs"), *(f"{name}/acp" for name in ACP)]
         ),
         *(
-            ("ccs", {"profile": profile}, "is no profile of ccs", "")
+            ("ccs", {"profile": profile}, "is not a profile of ccs", "")
             for profile in ("", "-p", "--target", "update", "a b", "a/b", "g\nlm", "x" * 129)
         ),
     ],

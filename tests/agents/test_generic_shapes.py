@@ -152,7 +152,7 @@ def test_text_that_no_rule_finds_is_shown_before_a_bare_end() -> None:
         )
         assert (end(events).outcome, end(events).reply) == ("ok", "It is done:\nTwo files.")
         told = [each.text for each in events if isinstance(each, ev.Notice) and each.code == "decision"]
-        assert told == ["no field of a known name had text: what looks like prose is shown as it stands"]
+        assert told == ["no field of a known name had text: what looks like prose is shown as it is"]
 
 
 def test_what_is_no_prose_is_no_reply() -> None:

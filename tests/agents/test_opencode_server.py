@@ -150,7 +150,7 @@ def test_a_fork_waits_for_its_session() -> None:
         ({"id": 1, "status": 401, "body": None}, "the server answered with status 401"),
         ({"id": 2, "status": 500, "body": "Oh no"}, "Oh no"),
         ({"id": 2, "status": 0, "body": None, "error": "timed out"}, "timed out"),
-        ({"id": 1, "status": 200, "body": {}}, "the server told no session"),
+        ({"id": 1, "status": 200, "body": {}}, "the server returned no session"),
     ],
 )
 def test_a_request_that_fails_ends_the_run(line: dict[str, Any], reason: str) -> None:

@@ -305,7 +305,7 @@ def test_a_whole_message_that_says_more() -> None:
         ("compaction_start", {"reason": "threshold"}, "compacting the conversation (threshold)"),
         ("compaction_end", {"result": {"summary": "s", "tokensBefore": 9}}, "conversation compacted"),
         ("compaction_end", {"aborted": False, "willRetry": False}, "nothing was compacted"),
-        ("compaction_end", {"aborted": True}, "compaction given up"),
+        ("compaction_end", {"aborted": True}, "compaction aborted"),
         ("compaction_end", {"errorMessage": "too long"}, "the conversation could not be compacted: too long"),
     ],
 )

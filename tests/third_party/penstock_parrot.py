@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.adapter import Command, Request, encoded, refuse
+from penstock.adapter import Command, Request, encoded, unsupported
 from penstock.updates import (
     MessageEnd,
     MessageStart,
@@ -81,7 +81,7 @@ class Parrot:
     def command(request: Request) -> Command:
         """`parrot --json`, with the prompt through stdin."""
         if request.fork:
-            raise refuse("parrot", "fork a conversation", can="it can go on with one: --session")
+            raise unsupported("parrot", "fork a conversation", can="it can go on with one: --session")
         session = () if request.session_id is None else (f"--session={request.session_id}",)
         return Command(argv=("parrot", "--json", *session, *request.args), stdin=encoded(request.prompt))
 

@@ -118,7 +118,7 @@ def test_overrides_are_above_all() -> None:
     assert classifier.classify("text_delta", "x") is COMPLETE
     assert "configuration" in classifier.reason
     assert classifier.classify("blob", "x") is CONTROL
-    with pytest.raises(ValueError, match="'piece' is no type of event; there are: complete, delta"):
+    with pytest.raises(ValueError, match="'piece' is not a type of event; there are: complete, delta"):
         StreamEventClassifier({"a": "piece"})
 
 
@@ -129,7 +129,7 @@ def test_every_verdict_has_a_reason() -> None:
     assert classifier.reason == "its name says 'delta'"
     classifier.classify("update", "Hello", "k")
     classifier.classify("update", "Hello you", "k")
-    assert classifier.reason == "it begins with the content before it and goes on"
+    assert classifier.reason == "it begins with the content before it and continues"
 
 
 def test_memory_is_bounded() -> None:

@@ -130,7 +130,7 @@ def _use(made: object) -> None:
         ("Stream", "agent", None, 'agent is None; expected the name of an agent, "auto", or an adapter'),
         ("feed", "data", "{}", "data is '{}'; expected bytes, as of a file that is opened with \"rb\""),
         ("TextSink", "mode", "auto", "mode is 'auto'; expected one of full, basic, none"),
-        ("StreamEventClassifier", "overrides", {"a": "noise"}, "'noise' is no type of event; there are: complete,"),
+        ("StreamEventClassifier", "overrides", {"a": "noise"}, "'noise' is not a type of event; there are: complete,"),
     ],
 )
 def test_what_the_sentence_is(call: str, option: str, value: Any, said: str) -> None:

@@ -1,4 +1,5 @@
-"""The agents, a folder each: what is true of an agent, how it is started, and what its lines mean.
+"""Agents, one folder each: facts about the agent, its command line, and the meaning of its lines.
 
-Agents do no input or output and never import each other; what two of them share is a module with a leading underscore.
+Agents do no input or output and never import each other; code that several of them share is in modules with a leading
+underscore.
 """

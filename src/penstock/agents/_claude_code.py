@@ -1,4 +1,4 @@
-"""What Claude Code and the programs that start it have in common: its messages and its command line."""
+"""Parts common to Claude Code and the programs that start it: its messages and its command line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from penstock.updates import MessageEnd, Update
 
 
 class ClaudeCode(ClaudeLike):
-    """A message ends with its stop reason.
+    """Dialect in which a message ends with its stop reason.
 
-    A `message_stop` without one was made up by the CLI where the server began the message again, or gives
-    blocks of it up.
+    The CLI makes up a `message_stop` without one if the server began the message again, or to abandon blocks of it.
     """
 
     def _message_delta(self, api: MessageDelta, lane: str | None) -> Iterator[Update]:
@@ -29,11 +28,11 @@ class ClaudeCode(ClaudeLike):
 
 
 def started(request: Request, *program: str) -> Command:
-    """`PROGRAM --print` with the flags of the stream, and the prompt through stdin."""
+    """Return the command `PROGRAM --print` with the flags of the stream, and the prompt through stdin."""
     return piped(
         request,
         *program,
-        # Not `-p`: a program around claude may have that option itself. The format needs `--verbose`.
+        # Not `-p`: a program that wraps claude may have that option itself. The format needs `--verbose`.
         "--print",
         "--output-format=stream-json",
         "--verbose",

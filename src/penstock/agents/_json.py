@@ -1,7 +1,7 @@
-"""Tolerant readings of wire values, shared by the adapters.
+"""Tolerant readers of wire values, shared by the adapters.
 
-A wire promises little: a field that is text today is a list of blocks tomorrow, or null. These helpers take
-any value that JSON can hold, never raise, and lose no text.
+A wire promises little: a field that is text today is a list of blocks tomorrow, or null. These helpers accept any value
+that JSON can hold, never raise, and lose no text.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from penstock.core.tool_titles import compact as compact
 from penstock.events import PlanItem
 
 MAX_DEPTH = 8
-"""Levels of nesting that `text_of` looks through; what lies deeper is shown as JSON. No wire nests text that
-deep, and recursion without a bound could be driven into Python's own limit."""
+"""Levels of nesting that `text_of` looks through; anything deeper becomes JSON. No wire nests text that deep, and
+without a bound an input could push the recursion into Python's own limit."""
 
 _TEXT_KEYS = ("text", "content", "message", "output", "thinking", "summary", "title", "detail", "error")
 _MEDIA_TYPES = frozenset({"image", "image_url", "audio", "video", "document", "file", "resource", "input_image"})
@@ -28,10 +28,10 @@ PlanStatus = Literal["pending", "in_progress", "completed"]
 
 
 def text_of(value: Any, sep: str = "\n") -> str:
-    """The text of a value: a string, a list of content blocks (joined by `sep`), one block, or None (`""`).
+    """Return the text of a value: a string, a list of content blocks (joined by `sep`), one block, or None (`""`).
 
-    An image, a document or a sound is named in brackets, as `[image image/png]`. A number, and an object without
-    any text, is given as JSON.
+    An image, a document or a sound becomes its label, as `[image image/png]`. A number, and an object without any text,
+    becomes JSON.
     """
     return value if type(value) is str else _text_of(value, sep, MAX_DEPTH)
 
@@ -63,7 +63,7 @@ def _text_of_block(block: dict[str, Any], sep: str, depth: int) -> str:
 
 
 def media_label(block: dict[str, Any]) -> str:
-    """What stands in text for a picture, document or sound: `[image image/png]`."""
+    """Return the label of a picture, document or sound in text: `[image image/png]`."""
     kind = text_or(block.get("type"), "media")
     source = block.get("source")
     for place in (block, source if isinstance(source, dict) else {}):
@@ -74,12 +74,12 @@ def media_label(block: dict[str, Any]) -> str:
 
 
 def text_or(value: Any, default: str) -> str:
-    """`value` where it is a string that is not empty, else `default`."""
+    """Return `value` if it is a string that is not empty, else `default`."""
     return value if isinstance(value, str) and value else default
 
 
 def as_int(value: Any) -> int | None:
-    """A whole number, or None. A fraction is cut off; booleans and texts are no numbers."""
+    """Return a whole number, or None. A fraction is cut off; booleans and texts do not count as numbers."""
     if type(value) is int:
         return value
     if isinstance(value, float):
@@ -91,7 +91,7 @@ def as_int(value: Any) -> int | None:
 
 
 def as_float(value: Any) -> float | None:
-    """A finite number, or None. Booleans and texts are no numbers."""
+    """Return a finite number, or None. Booleans and texts do not count as numbers."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -102,20 +102,20 @@ def as_float(value: Any) -> float | None:
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """`value` where it is an object, else an empty one."""
+    """Return `value` if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """`value` where it is a list, else an empty one."""
+    """Return `value` if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def plan_items(value: Any) -> list[PlanItem]:
-    """A todo list or plan, from a list of texts or of objects with a text and a status (or `completed`).
+    """Return the items of a plan: a list of texts, or of objects with a text and a status (or `completed`).
 
-    An item that was cancelled counts as completed: nothing is left to do. An unknown status is pending. Items
-    without text are left out.
+    An item that was cancelled counts as completed: nothing is left to do. An unknown status is pending. Items without
+    text are left out.
     """
     items = []
     for entry in as_list(value):
@@ -134,7 +134,7 @@ def _plan_status(fields: dict[str, Any]) -> PlanStatus:
 
 
 def inner_message(text: str) -> str:
-    """The message inside an error text that is itself JSON, else the text as it is."""
+    """Return the message inside an error text that is itself JSON, else the text as it is."""
     stripped = text.strip()
     if not stripped.startswith("{"):
         return text

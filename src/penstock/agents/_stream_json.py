@@ -1,4 +1,4 @@
-"""The wire that Claude Code, its proxies and Qwen Code share: `stream-json`."""
+"""`stream-json`, the wire of Claude Code, its proxies and Qwen Code."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ class InputDelta(msgspec.Struct, tag="input_json_delta", gc=False):
 
 
 class SignatureDelta(msgspec.Struct, tag="signature_delta", gc=False):
-    """A proof of thinking, which says nothing to readers."""
+    """Proof of thinking, of no use to readers."""
 
 
 class CitationsDelta(msgspec.Struct, tag="citations_delta", gc=False):
-    """Where a text comes from; the text says so itself."""
+    """Source of a text; the text names it too."""
 
 
 class ApiMessage(msgspec.Struct):
-    """A model message, whole or as it begins. `content` of a user's message may be a text."""
+    """Model message, whole or as it begins. `content` of a user's message may be a text."""
 
     id: str | None = None
     model: str | None = None
@@ -71,52 +71,52 @@ class ApiMessage(msgspec.Struct):
 
 
 class Abandoned(msgspec.Struct):
-    """Blocks that the CLI took back."""
+    """Blocks that the CLI withdrew."""
 
     from_block_index: int = 0
 
 
 class BlockDelta(msgspec.Struct, tag="content_block_delta", gc=False):
-    """The new part of a block."""
+    """New part of a block."""
 
     index: int | None = None
     delta: TextDelta | ThinkingDelta | InputDelta | SignatureDelta | CitationsDelta | None = None
 
 
 class BlockBegin(msgspec.Struct, tag="content_block_start"):
-    """A block begins."""
+    """Start of a block."""
 
     index: int | None = None
     content_block: Any = None
 
 
 class BlockStop(msgspec.Struct, tag="content_block_stop"):
-    """A block is over, or given up."""
+    """End of a block, or withdrawal."""
 
     index: int | None = None
 
 
 class MessageBegin(msgspec.Struct, tag="message_start"):
-    """A message begins."""
+    """Start of a message."""
 
     message: ApiMessage | None = None
 
 
 class Stopped(msgspec.Struct):
-    """Why a message ended."""
+    """Reason for the end of a message."""
 
     stop_reason: str | None = None
 
 
 class MessageDelta(msgspec.Struct, tag="message_delta"):
-    """Figures of a message, and why it ended."""
+    """Figures of a message, and the reason for its end."""
 
     delta: Stopped | None = None
     usage: Any = None
 
 
 class MessageStop(msgspec.Struct, tag="message_stop"):
-    """A message is over, or begins again, or was given up in part."""
+    """End of a message, or its restart, or the withdrawal of a part."""
 
     abandoned_blocks: Abandoned | None = None
 
@@ -129,7 +129,7 @@ class StreamEvent(msgspec.Struct, tag="stream_event", gc=False):
 
 
 class Assistant(msgspec.Struct, tag="assistant"):
-    """Blocks of a model message, whole."""
+    """Whole blocks of a model message."""
 
     message: ApiMessage | None = None
     parent_tool_use_id: str | None = None
@@ -144,7 +144,7 @@ class User(msgspec.Struct, tag="user"):
 
 
 class System(msgspec.Struct, tag="system"):
-    """What the CLI says of itself; the fields that any of its many subtypes has."""
+    """Report of the CLI on itself, with the fields of all its many subtypes."""
 
     subtype: str = ""
     session_id: str | None = None
@@ -176,7 +176,7 @@ class System(msgspec.Struct, tag="system"):
 
 
 class ResultLine(msgspec.Struct, tag="result"):
-    """The end of an answer."""
+    """End of an answer."""
 
     subtype: str = ""
     is_error: bool = False
@@ -250,20 +250,20 @@ PLAN_TOOLS = frozenset({"TodoWrite", "todo_write"})
 
 
 class ClaudeLike:
-    """What the dialects have in common. They differ in how a message ends and in what names it."""
+    """Base of the dialects. They differ in how a message ends and in what identifies it."""
 
     name: ClassVar[str]
     wire: ClassVar[Any] = Wire
     traits: ClassVar[Traits] = Traits(block_ends=True, finals=True)
     cached_inside: ClassVar[bool] = False
-    """Whether the input figure holds the cached tokens, as OpenAI's does, or they stand beside it."""
+    """Whether the figure of the input includes the cached tokens, as OpenAI's does, or excludes them."""
 
     def read(self, event: Any) -> Sequence[Update]:
         if type(event) is StreamEvent:
             api = event.event
             if type(api) is BlockDelta:
                 delta = api.delta
-                if type(delta) is TextDelta:  # nearly all lines are this one
+                if type(delta) is TextDelta:  # fast path: nearly all lines
                     return (Text("text", "delta", delta.text, api.index, None, event.parent_tool_use_id),)
                 return _delta(delta, api.index, event.parent_tool_use_id)
             return tuple(self._api(api, event.parent_tool_use_id))
@@ -295,7 +295,7 @@ class ClaudeLike:
         yield MessageEnd(lane=lane)
 
     def _key(self, message: ApiMessage) -> str | None:
-        """What names the message of a whole line."""
+        """Return the id by which a whole line names its message, if the dialect has any."""
         return message.id
 
     def _assistant(self, event: Assistant) -> Iterator[Update]:
@@ -382,7 +382,7 @@ class ClaudeLike:
         text = event.result if isinstance(event.result, str) else None
         failed = event.is_error or event.subtype.startswith("error")
         if not (failed or text or event.num_turns) and text_or(as_dict(event.origin).get("kind"), "human") != "human":
-            yield Notice("result", "work of an earlier run has ended")  # told before the turn begins, and no answer
+            yield Notice("result", "work of an earlier run has ended")  # precedes the turn; not an answer
             return
         reason = text_of(event.errors) or text_of(event.error) or text or event.subtype.replace("_", " ") or "error"
         if not text and event.structured_output is not None:
@@ -400,7 +400,7 @@ class ClaudeLike:
         )
 
     def _figures(self, usage: Any, output: bool = True) -> Usage | None:
-        """The wire's usage as ours. `output` is false where the wire's figure is a placeholder."""
+        """Convert the wire's usage. `output` is false if the wire's figure is a placeholder."""
         data = as_dict(usage)
         whole, cached = as_int(data.get("input_tokens")), as_int(data.get("cache_read_input_tokens"))
         written = as_int(data.get("cache_creation_input_tokens"))
@@ -416,7 +416,7 @@ class ClaudeLike:
     }
 
     def __init_subclass__(cls) -> None:
-        # A dialect may read results its own way.
+        # A dialect may read results in its own way.
         cls._readers = {**ClaudeLike._readers, ResultLine: cls._result}
 
 
@@ -443,7 +443,7 @@ def _block(api: BlockBegin, lane: str | None) -> Iterator[Update]:
         yield BlockStart("tool_input", api.index, None, lane, call_id, text_or(block.get("name"), "tool"))
     elif kind.endswith("_tool_result"):
         yield _server_result(block, lane)
-    # The rest is told by the whole line that follows.
+    # The whole line that follows has the content of other kinds.
 
 
 def _tool_result(block: dict[str, Any], lane: str | None) -> ToolReturn:
@@ -454,7 +454,7 @@ def _tool_result(block: dict[str, Any], lane: str | None) -> ToolReturn:
 
 
 def _server_result(block: dict[str, Any], lane: str | None) -> ToolReturn:
-    """The result of a tool that ran at the provider's: a list of hits, or an error."""
+    """Return the result of a tool that ran at the provider: a list of hits, or an error."""
     content = block.get("content")
     failed = block.get("is_error") is True or text_or(as_dict(content).get("type"), "").endswith("_error")
     if failed and isinstance(content, dict):
@@ -467,7 +467,7 @@ def _server_result(block: dict[str, Any], lane: str | None) -> ToolReturn:
 
 
 def _other(event: Any) -> Iterator[Update]:
-    """Lines of other types, given as plain data."""
+    """Read a line of another type, which is plain data."""
     data = as_dict(event)
     kind = text_or(data.get("type"), "")
     if kind == "rate_limit_event":
@@ -510,7 +510,7 @@ def _system_text(event: System) -> str:
 
 
 def _permission(id: str, request: dict[str, Any]) -> Question:
-    """A tool that needs a permission; who started the CLI by itself has to answer, on the CLI's stdin."""
+    """Return the question for a tool that needs a permission; who started the CLI answers it, on the CLI's stdin."""
     name, given = text_or(request.get("tool_name"), "tool"), request.get("input")
     kind = tool_titles.tool_kind(name)
     return Question(

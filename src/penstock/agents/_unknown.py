@@ -1,4 +1,4 @@
-"""What an adapter makes of a kind of event that it does not know."""
+"""Updates for kinds of events that an adapter does not know."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.updates import Notice, Unknown
 
 
 def unknown(kind: str, body: Any, lane: str | None = None) -> Notice | Unknown:
-    """An event of this kind, with this body: an error where its name says so and it has a message, else unknown."""
+    """Return an error if the kind's name says so and the body has a message, else an unknown event."""
     fields = as_dict(body)
     if kind.rpartition("/")[2] == "error":
         reason = inner_message(text_of(fields.get("error")) or text_of(fields.get("message")))

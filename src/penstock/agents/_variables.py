@@ -24,4 +24,4 @@ ANY_PROVIDER = (
     *("ANTHROPIC_", "AZURE_", "CEREBRAS_", "DEEPSEEK_", "FIREWORKS_", "GEMINI_", "GOOGLE_", "GROQ_", "MISTRAL_"),
     *("MOONSHOT_", "OLLAMA_", "OPENAI_", "OPENROUTER_", "TOGETHER_", "XAI_", "ZAI_"),
 )
-"""For agents that speak to whatever provider they find a key of."""
+"""Variables of agents that use any provider for which they find a key."""

@@ -1,7 +1,7 @@
-"""The agent that printed a line, and the format of an input that is no stream of events.
+"""Detection of the agent that printed a line, and of inputs that are not streams of events.
 
-`detect` looks at one whole line and answers only where its fields leave no doubt; for the others it returns
-None, and the next line is asked. The rules are the signs in each agent's facts.
+`detect` looks at one whole line and returns a name only if its fields are unambiguous; otherwise it returns None, and
+the caller tries the next line. The rules are the signs in each agent's facts.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from penstock.agents._facts import OtherOutput, Sign
 from penstock.agents.registry import AGENTS
 
 MAX_SCANNED_CHARS = 200_000
-"""The length of text that `explain` looks at. Known formats show themselves at once."""
+"""Characters of text that `explain` looks at. The beginning is enough to recognise a known format."""
 
 ANY_DOTTED = "*.*"
-"""The type of a sign that fits every type with a dot that no other sign names."""
+"""Type of a sign that fits every type with a dot that no other sign names."""
 
 Fields = dict[str, Any]
 
 
 def detect(obj: object) -> str | None:
-    """The name of the agent whose event this decoded line is; None if it could be another's."""
+    """Return the name of the agent that printed this decoded line; None if it could be another's."""
     if not isinstance(obj, dict):
         return None
     kind = obj.get("type")
@@ -39,7 +39,7 @@ def detect(obj: object) -> str | None:
 
 @cache
 def _signs() -> dict[str, list[tuple[str, Sign]]]:
-    """The signs of all agents by the type of line; "" for lines without a type."""
+    """Return the signs of all agents by the type of line; "" for lines without a type."""
     signs: dict[str, list[tuple[str, Sign]]] = {}
     for agent, facts in AGENTS.items():
         for route, chosen in facts.routes.items():
@@ -55,7 +55,7 @@ _ABSENT = object()
 
 
 def _at(obj: Fields, path: str) -> Any:
-    """The value at a path; `_ABSENT` if there is none."""
+    """Return the value at a path; `_ABSENT` if there is none."""
     value: Any = obj
     for key in path.split("."):
         if not isinstance(value, dict) or (key and key not in value):
@@ -80,18 +80,18 @@ def _fits(sign: Sign, obj: Fields) -> bool:
 
 
 def _among(value: object, values: tuple[object, ...]) -> bool:
-    """Whether it is one of the values; unlike in Python, 1 is not True."""
+    """Return whether a value is one of several; unlike in Python, 1 is not True."""
     return any(type(value) is type(other) and value == other for other in values)
 
 
 def explain(obj_or_text: object) -> str | None:
-    """One line that names the right flag, if the input is a known format that is no event stream.
+    """Return one line that names the right flag, if the input is a known format but not an event stream.
 
     Args:
         obj_or_text: a decoded line, or text: the beginning of the input, or all of it.
 
     Returns:
-        None if it may well be an event stream, or is nothing known.
+        None if the input may well be an event stream, or is of no known format.
     """
     if isinstance(obj_or_text, bytes):
         obj_or_text = obj_or_text.decode("utf-8", "replace")
@@ -103,11 +103,11 @@ def explain(obj_or_text: object) -> str | None:
 
 
 PRETTY_JSON = (
-    "This is JSON over several lines and no event stream, which is one JSON object a line: "
+    "This is JSON over several lines and not an event stream, which is one JSON object a line: "
     "ask the agent for its streaming format (`--output-format stream-json` with most)."
 )
 JSON_RPC = (
-    "This is JSON-RPC, one direction of a dialogue (ACP, for one) and no event stream: use the agent's "
+    "This is JSON-RPC, one direction of a dialogue (ACP, for one) and not an event stream: use the agent's "
     "own streaming output; `penstock --help` lists how each agent is asked for it."
 )
 SSE = (
@@ -117,12 +117,12 @@ SSE = (
 
 
 def stream_flags() -> dict[str, str]:
-    """The command of each agent that prints its stream of events."""
+    """Return the command of each agent that prints its stream of events."""
     return {name: facts.stream for name, facts in AGENTS.items() if facts.stream}
 
 
 def plain_text() -> str:
-    """What to say of an input that is plain text."""
+    """Return the message for an input that is plain text."""
     agent, flags = next(iter(stream_flags().items()))
     return (
         f'this is plain text, not a stream of events: let Penstock start the agent (penstock run {agent} "…"), '
@@ -140,7 +140,7 @@ def _explain_list(values: list[Any]) -> str | None:
 
 
 def _explain_event(obj: Fields) -> str | None:
-    """The flag that the agent of an event needs, if the event came in a list."""
+    """Return the flag that the agent of an event needs, if the event came in a list."""
     agent = detect(obj)
     other = AGENTS[agent].other_output if agent is not None and agent in AGENTS else None
     return other.help if other is not None else None
@@ -186,7 +186,7 @@ def _explain_text(text: str) -> str | None:
 
 
 def _explain_part(text: str, line: str) -> str | None:
-    """As `explain`, of JSON that is cut off, or over many lines whose first is an opening bracket or little more."""
+    """Do as `explain` for JSON that is cut off, or whose first line is little more than an opening bracket."""
     for other in _others():
         if other.sign is not None and not other.sign.types and all(f'"{name}"' in text for name in other.sign.has):
             return other.help
@@ -196,8 +196,8 @@ def _explain_part(text: str, line: str) -> str | None:
 
 
 def _first_object(line: str) -> Fields:
-    """The first object of a list that is cut off; {} if that is not whole either."""
-    from json import JSONDecoder  # only a mistake needs it
+    """Return the first object of a list that is cut off; {} if that is not whole either."""
+    from json import JSONDecoder  # slow to import, and only a user's mistake needs it
 
     try:
         first, _ = JSONDecoder().raw_decode(line, 1)

@@ -1,7 +1,7 @@
-"""The agents by name. The facts of one, and what reads it, are imported when they are first asked for.
+"""The agents by name. The facts of an agent, and its reader, are imported at their first use.
 
-A third party's agent comes in by an entry point of the group `penstock.agents`, whose name is the agent's
-and whose object is the adapter class.
+A third party's agent is an entry point of the group `penstock.agents`, whose name is the agent's and whose object is
+the adapter class.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from penstock.adapter import Adapter, Command, Request, refuse
+from penstock.adapter import Adapter, Command, Request, unsupported
 from penstock.errors import UnknownAgent
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ ENTRY_POINTS = "penstock.agents"
 
 
 class _Facts(Mapping[str, "AgentFacts"]):
-    """The facts of each built-in agent, from `facts.py` in the folder of its name. Names alone import nothing."""
+    """Facts of each built-in agent, from `facts.py` in the folder of its name. Names alone import nothing."""
 
     def __init__(self, *names: str) -> None:
         self._loaded: dict[str, AgentFacts | None] = dict.fromkeys(names)
@@ -58,16 +58,17 @@ AGENTS: Mapping[str, AgentFacts] = _Facts(
     "acp",
     "generic",
 )
-"""The agents. A name may go on after a slash: `codex/server` is a route to be read, `AGENT/NAME` a profile of it."""
+"""Built-in agents. A slash may follow a name: `codex/server` is a route to read, `AGENT/NAME` a profile of the
+agent."""
 
 
 def names() -> list[str]:
-    """All agents that can be made, the built-in ones first."""
+    """Return all agents that can be made, the built-in ones first."""
     return [*AGENTS, *sorted(set(_third_party()) - set(AGENTS))]
 
 
 def make(name: str) -> Adapter:
-    """A fresh adapter that reads one stream of the agent `name`: of its `exec` route, or of the one after the slash.
+    """Return a new adapter for one stream of the agent `name`: its `exec` route, or the one after the slash.
 
     Raises:
         UnknownAgent: there is no such agent, or its entry point cannot be loaded.
@@ -79,12 +80,12 @@ def make(name: str) -> Adapter:
     except Exception as error:
         raise UnknownAgent(name, names(), f"its entry point cannot be loaded: {error}") from error
     if not isinstance(made, Adapter):
-        raise UnknownAgent(name, names(), "its entry point is no adapter: name, traits, wire or read is missing")
+        raise UnknownAgent(name, names(), "its entry point is not an adapter: name, traits, wire or read is missing")
     return made
 
 
 def reader(name: str) -> Callable[..., Any]:
-    """The adapter class of an agent; see `make`.
+    """Return the adapter class of an agent; see `make`.
 
     Raises:
         UnknownAgent: there is no such agent, or its entry point cannot be loaded.
@@ -106,16 +107,16 @@ def reader(name: str) -> Callable[..., Any]:
 
 
 def command(name: str, route: str, request: Request) -> Command:
-    """The command line by which a built-in agent is started on one of its routes.
+    """Return the command line that starts a built-in agent on one of its routes.
 
     Raises:
-        UsageError: the agent does not support what is asked.
+        UsageError: the agent does not support the request.
     """
     facts = AGENTS[name]
     chosen = facts.routes[route]
     if request.profile is not None and not facts.profiles:
         having = ", ".join(f"{agent}/NAME" for agent, other in AGENTS.items() if other.profiles)
-        raise refuse(name, f"take the profile {request.profile!r}", can=f"only these have profiles: {having}")
+        raise unsupported(name, f"take the profile {request.profile!r}", can=f"only these have profiles: {having}")
     _check_support(name, chosen, request)
     starts = load(chosen.starter) if chosen.starter else load(chosen.reader).command
     made: Command = starts(request)
@@ -124,18 +125,18 @@ def command(name: str, route: str, request: Request) -> Command:
 
 def _check_support(name: str, route: RouteFacts, request: Request) -> None:
     asked: dict[Feature, tuple[bool, str]] = {
-        "fork": (request.fork, "branch a session"),
-        "resume": (request.session_id is not None, "go on with a session"),
+        "fork": (request.fork, "fork a session"),
+        "resume": (request.session_id is not None, "resume a session"),
         "edits": (request.allow == "edits", "be allowed edits alone"),
         "args": (bool(request.args), "take arguments of its own"),
     }
     for feature, (wanted, what) in asked.items():
         if wanted and feature in route.cannot:
-            raise refuse(name, what, can=route.cannot[feature])
+            raise unsupported(name, what, can=route.cannot[feature])
 
 
 def acp_quirks(called: str) -> AcpQuirks:
-    """How the ACP of an agent differs from the protocol, by the name that the agent gives itself."""
+    """Return how the ACP of an agent differs from the protocol, by the agent's own name for itself."""
     from penstock.agents._facts import AcpQuirks
 
     known = (facts.acp for facts in AGENTS.values())
@@ -144,12 +145,12 @@ def acp_quirks(called: str) -> AcpQuirks:
 
 
 def load(place: str) -> Any:
-    """What stands at `module:name` in `penstock.agents`."""
+    """Return the object at `module:name` in `penstock.agents`."""
     module, _, name = place.partition(":")
     return getattr(import_module(f"penstock.agents.{module}"), name)
 
 
 def _third_party() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # slow to import: only when asked
+    from importlib.metadata import entry_points  # slow to import, and rarely needed
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}

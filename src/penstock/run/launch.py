@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.adapter import Command, Request, Startable, as_argument, checked, encoded, refuse
+from penstock.adapter import Command, Request, Startable, as_argument, checked, encoded, unsupported
 from penstock.agents import registry
 from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
 
@@ -179,7 +179,7 @@ def _third_party(name: str, own: AgentConfig, request: Request, route: str | Non
     """An agent that came in by an entry point."""
     cls: Any = registry.reader(name)
     if not isinstance(cls, Startable):
-        raise refuse(name, "be started: its adapter has no command", can=f"pipe it: … | penstock --agent {name}")
+        raise unsupported(name, "be started: its adapter has no command", can=f"pipe it: … | penstock --agent {name}")
     if route not in (None, "exec"):
         raise UsageError(f"{name} has no route {route!r}", expected="exec")
     return name, "exec", registry.make(name), cls.command(request)
@@ -211,11 +211,11 @@ def filled(name: str, own: AgentConfig, request: Request) -> Command:
         if value is None:  # a word with a place that nothing is asked for is left out
             words = [word for word in words if place not in word]
         elif not any(place in word for word in words):
-            raise refuse(name, f"take a {place[1:-1].replace('_', ' ')}", can=f"put {place} into its command")
+            raise unsupported(name, f"take a {place[1:-1].replace('_', ' ')}", can=f"put {place} into its command")
         else:
             words = [word.replace(place, value) for word in words]
     if request.fork:
-        raise refuse(name, "fork a conversation", can="it can go on with one")
+        raise unsupported(name, "fork a conversation", can="it can go on with one")
     at = next((number for number, word in enumerate(words) if "{prompt}" in word), None)
     if at is None and own.prompt != "argument":
         return Command(argv=(*words, *request.args), stdin=encoded(request.prompt))
@@ -223,7 +223,7 @@ def filled(name: str, own: AgentConfig, request: Request) -> Command:
     if at is None:
         return Command(argv=(*words, *request.args, "--", prompt))
     if words[at].startswith("{prompt}") and prompt.startswith("-") and "--" not in words[:at]:
-        raise refuse(name, "take a prompt that begins with '-'", can="put '--' before {prompt} in its command")
+        raise unsupported(name, "take a prompt that begins with '-'", can="put '--' before {prompt} in its command")
     return Command(argv=(*words[:at], *request.args, words[at].replace("{prompt}", prompt), *words[at + 1 :]))
 
 

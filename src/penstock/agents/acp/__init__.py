@@ -1,1 +1,1 @@
-"""Any agent that speaks the Agent Client Protocol."""
+"""Any agent with the Agent Client Protocol."""

@@ -1,8 +1,8 @@
-"""The tool calls of the Agent Client Protocol: patches of one object, put together until there is something to tell.
+"""Tool calls of the Agent Client Protocol: patches of one object, merged until the call is complete enough to emit.
 
 `tool_call` and `tool_call_update` name the fields that changed; `content` and `rawInput` are snapshots, and the first
-patch heard of a call may be any of them. A call is told when its input is known to be whole: when it leaves `pending`,
-when it is asked about, or when its output comes.
+patch of a call may be any of them. A call is emitted when its input is certainly whole: when it leaves `pending`, when
+a permission is asked for it, or when its output comes.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from penstock.events import ToolKind
 from penstock.updates import Text, ToolCall, ToolReturn, Update
 
 MAX_CALLS = 1024
-"""Calls that are put together at once, and ended ones that are remembered. More than that never tell their end."""
+"""Number of open calls, and of ended ones that are remembered. The end of a call beyond it is never emitted."""
 
 NO_QUIRKS = AcpQuirks(called="")
-"""Those of an agent that is not known."""
+"""Quirks of an unknown agent."""
 
 _ENDED = frozenset({"completed", "failed", "cancelled", "canceled"})
 _KINDS: dict[str, ToolKind] = {
@@ -47,80 +47,80 @@ _EXIT_WORDS = re.compile(
 )
 
 
-class Call:
-    """One call, as far as it is known."""
+class AcpCall:
+    """One call, with the fields that its patches gave so far."""
 
-    __slots__ = ("fields", "id", "lane", "name", "told")
+    __slots__ = ("emitted", "fields", "id", "lane", "name")
 
     def __init__(self, call_id: str, lane: str | None) -> None:
         self.id = call_id
         self.lane = lane
         self.fields: dict[str, Any] = {}
         self.name = ""
-        self.told = False
+        self.emitted = False
 
     @property
     def title(self) -> str:
-        """What the agent calls it for people; "" where it said nothing."""
+        """The agent's title of the call, for people; "" if it gave none."""
         return text_of(self.fields.get("title"))
 
     @property
     def kind(self) -> str:
-        """ACP's kind of the tool; "" where it said none."""
+        """ACP's kind of the tool; "" if the agent gave none."""
         return text_or(self.fields.get("kind"), "")
 
     @property
     def tool_kind(self) -> ToolKind:
-        """What kind of tool it is, guessed from its name where the agent said nothing."""
+        """Kind of the tool, guessed from its name if the agent gave none."""
         return _KINDS.get(self.kind) or tool_titles.tool_kind(self.name)
 
     @property
-    def telling(self) -> str:
-        """The telling line of its input; "" where the input has none of the words that tell."""
-        return _telling(self.name, self.fields.get("rawInput"))
+    def input_title(self) -> str:
+        """One-line title of the input; "" if the input has no key that describes the call."""
+        return _input_title(self.name, self.fields.get("rawInput"))
 
     def as_update(self) -> ToolCall:
-        """The call, as it is told."""
+        """Return the update that emits the call."""
         kind, given = self.kind, self.fields.get("rawInput")
         name = self.name or (kind if kind not in ("", "other") else "tool")
         shown = self.title.removeprefix(f"{name}: ")
-        title = None if self.telling or not shown else tool_titles.title(name, shown)
+        title = None if self.input_title or not shown else tool_titles.title(name, shown)
         return ToolCall(self.id, name, given, title, _KINDS.get(kind), lane=self.lane)
 
 
-class Calls:
-    """The calls of one session."""
+class AcpCalls:
+    """Calls of one session."""
 
     def __init__(self) -> None:
         self.quirks = NO_QUIRKS
-        self._open: dict[str, Call] = {}
+        self._open: dict[str, AcpCall] = {}
         self._ended: dict[str, None] = {}
-        self._refused: list[Call] = []
+        self._rejected: list[AcpCall] = []
 
     @property
-    def some(self) -> bool:
+    def any_open(self) -> bool:
         """Whether a call is open."""
         return bool(self._open)
 
-    def open(self) -> list[Call]:
-        """The calls that have not ended, the oldest first, without those that a person refused."""
-        return [call for call in self._open.values() if call not in self._refused]
+    def open(self) -> list[AcpCall]:
+        """Return the calls that have not ended, the oldest first, without those that a person rejected."""
+        return [call for call in self._open.values() if call not in self._rejected]
 
-    def find(self, patch: dict[str, Any]) -> Call | None:
-        """The open call that a patch is for."""
+    def find(self, patch: dict[str, Any]) -> AcpCall | None:
+        """Return the open call that a patch is for."""
         return self._open.get(text_of(patch.get("toolCallId")))
 
     def begin(self, call_id: str | None) -> list[Update]:
-        """What is told of a call that was only announced, once it shows that it runs."""
+        """Emit a call that was only announced, once there is a sign that it runs."""
         call = self._open.get(call_id or "")
-        return self._tell(call) if call is not None else []
+        return self._emit(call) if call is not None else []
 
     def waiting(self, lane: str | None) -> bool:
-        """Whether a call of this lane was told and has not returned."""
-        return any(call.told and call.lane == lane for call in self._open.values())
+        """Return whether a call of this lane was emitted and has not returned."""
+        return any(call.emitted and call.lane == lane for call in self._open.values())
 
     def patch(self, patch: dict[str, Any], lane: str | None) -> Sequence[Update]:
-        """What a `tool_call` or `tool_call_update` tells."""
+        """Apply a `tool_call` or `tool_call_update`."""
         call_id = text_of(patch.get("toolCallId"))
         if call_id in self._ended:
             return ()
@@ -129,40 +129,40 @@ class Calls:
         status = patch.get("status")
         ended = isinstance(status, str) and status in _ENDED
         runs = ended or status == "in_progress" or _is_output(patch) or (announced and self.quirks.announces_running)
-        told = self._tell(call) if runs else []
+        emitted = self._emit(call) if runs else []
         if ended:
             self._end(call)
-            return (*told, _returned(call, status == "failed"))
+            return (*emitted, _returned(call, status == "failed"))
         if runs and not announced and call.kind == "execute" and (output := _content(call)):
-            told.append(Text("tool_output", "snapshot", output, lane=call.lane, call_id=call.id))
-        return told
+            emitted.append(Text("tool_output", "snapshot", output, lane=call.lane, call_id=call.id))
+        return emitted
 
-    def ask(self, patch: dict[str, Any], lane: str | None) -> tuple[Call, Sequence[Update]]:
-        """The call that a permission is asked for, and what is told of it: its input is whole now."""
+    def ask(self, patch: dict[str, Any], lane: str | None) -> tuple[AcpCall, Sequence[Update]]:
+        """Return the call that a permission is asked for, and emit it: its input is whole now."""
         call_id = text_of(patch.get("toolCallId"))
         known = self._open.get(call_id)
         had = as_dict(known.fields.get("rawInput")) if known is not None else {}
         if had and not _grew(had, patch.get("rawInput")):
-            patch = {**patch, "rawInput": None}  # the input in the words of a dialogue, and not as the tool has it
+            patch = {**patch, "rawInput": None}  # phrased for a dialogue, not as the tool gets it
         call = self._patched(call_id, patch, lane, announced=False)
-        return call, self._tell(call) if call.id not in self._ended else ()
+        return call, self._emit(call) if call.id not in self._ended else ()
 
-    def refuse(self, call: Call) -> None:
-        """A person refused the call. Some agents say nothing more of it."""
-        self._refused.append(call)
+    def reject(self, call: AcpCall) -> None:
+        """Note that a person rejected the call. Some agents send nothing more about it."""
+        self._rejected.append(call)
 
     def settle(self) -> list[Update]:
-        """The results of the refused calls, where the agent went on without telling them."""
-        refused, self._refused = self._refused, []
-        open_ones = [call for call in refused if call.id in self._open]
+        """Return the results of the rejected calls that the agent did not report before it went on."""
+        rejected, self._rejected = self._rejected, []
+        open_ones = [call for call in rejected if call.id in self._open]
         for call in open_ones:
             self._end(call)
         return [ToolReturn(call.id, "refused", True, lane=call.lane) for call in open_ones]
 
-    def _patched(self, call_id: str, patch: dict[str, Any], lane: str | None, announced: bool) -> Call:
+    def _patched(self, call_id: str, patch: dict[str, Any], lane: str | None, announced: bool) -> AcpCall:
         call = self._open.get(call_id)
         if call is None:
-            call = Call(call_id, lane)
+            call = AcpCall(call_id, lane)
             if call_id not in self._ended:
                 _bounded(self._open)[call_id] = call
         for key in _PATCHED:
@@ -171,11 +171,11 @@ class Calls:
         call.name = call.name or self._name(call, patch, announced)
         return call
 
-    def _name(self, call: Call, patch: dict[str, Any], announced: bool) -> str:
-        """The tool's own name, where the agent tells it; the protocol itself has none."""
-        told = text_of(patch.get("name")) or meta_of(patch, "toolName")
-        if told:
-            return told
+    def _name(self, call: AcpCall, patch: dict[str, Any], announced: bool) -> str:
+        """Return the tool's own name, if the agent reports it; the protocol itself has none."""
+        name = text_of(patch.get("name")) or meta_of(patch, "toolName")
+        if name:
+            return name
         match self.quirks.tool_name:
             case "id":
                 found = _NAMED_ID.match(call.id)
@@ -186,41 +186,44 @@ class Calls:
                 return call.title if _WORD.fullmatch(call.title) else ""
         return ""
 
-    def _tell(self, call: Call) -> list[Update]:
-        if call.told:
+    def _emit(self, call: AcpCall) -> list[Update]:
+        if call.emitted:
             return []
-        call.told = True
+        call.emitted = True
         return [call.as_update()]
 
-    def _end(self, call: Call) -> None:
+    def _end(self, call: AcpCall) -> None:
         self._open.pop(call.id, None)
         _bounded(self._ended)[call.id] = None
 
 
 def titled_name(fields: dict[str, Any]) -> str:
-    """The tool's name at the beginning of a call's title (`spawn_agent: …`), where some agents have it."""
+    """Return the tool's name at the beginning of a call's title (`spawn_agent: …`), for agents that put it there."""
     found = _NAMED_TITLE.match(text_of(fields.get("title")))
     return found[1] if found else ""
 
 
-def question_of(call: Call, patch: dict[str, Any]) -> str:
-    """What a person needs to know to allow a call, from the request for it as well: the title, and what it works on."""
-    title, telling = call.title, _telling(call.name, patch.get("rawInput")) or call.telling
+def question_of(call: AcpCall, patch: dict[str, Any]) -> str:
+    """Return what a person needs to know to allow a call: the title, and the object of the call.
+
+    The request for the permission may name the object too.
+    """
+    title, input_title = call.title, _input_title(call.name, patch.get("rawInput")) or call.input_title
     places = [text_of(as_dict(place).get("path")) for place in as_list(patch.get("locations"))]
-    about = telling or ", ".join(place for place in places if place)
+    about = input_title or ", ".join(place for place in places if place)
     if not title or title == about:
         return about or call.name or "the agent asks for a permission"
     return title if not about or about in title else f"{title}: {about}"
 
 
-def _telling(name: str, given: Any) -> str:
+def _input_title(name: str, given: Any) -> str:
     if not isinstance(given, dict) or not any(key in tool_titles.STRONG for key in given):
         return ""
     return tool_titles.title(name, given)
 
 
 def meta_of(update: dict[str, Any], *keys: str) -> str:
-    """A text in `_meta`, there or in one of its objects, which is where agents put what the protocol lacks."""
+    """Return a text in `_meta` or in one of its objects; agents put there what the protocol lacks."""
     meta = as_dict(update.get("_meta"))
     for layer in (meta, *(value for value in meta.values() if isinstance(value, dict))):
         for key in keys:
@@ -240,12 +243,12 @@ def _bounded(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_output(patch: dict[str, Any]) -> bool:
-    """Whether a patch brings content and nothing else: the tool runs, whatever its status says."""
+    """Return whether a patch has content and nothing else: the tool then runs, whatever its status is."""
     return bool(patch.get("content")) and not any(patch.get(key) for key in ("rawInput", "title", "status", "kind"))
 
 
-def _content(call: Call) -> str:
-    """The texts of its content, without the fences that they are shown in."""
+def _content(call: AcpCall) -> str:
+    """Return the texts of the call's content, without the code fences around them."""
     texts = []
     for part in as_list(call.fields.get("content")):
         if as_dict(part).get("type") == "content":
@@ -258,7 +261,7 @@ def _unfenced(text: str) -> str:
     return found[2] if found and f"\n{found[1]}" not in found[2] else text
 
 
-def _returned(call: Call, failed: bool) -> ToolReturn:
+def _returned(call: AcpCall, failed: bool) -> ToolReturn:
     raw = call.fields.get("rawOutput")
     text = _raw_text(raw) or _content(call) or "\n".join(_diffs(call))
     return ToolReturn(call.id, text, failed, _exit_code(raw, text), lane=call.lane)
@@ -283,8 +286,8 @@ def _exit_code(raw: Any, text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _diffs(call: Call) -> list[str]:
-    """The changed files, each with the lines that it gained and lost."""
+def _diffs(call: AcpCall) -> list[str]:
+    """Return the changed files, each with the number of lines that it gained and lost."""
     found = []
     for part in as_list(call.fields.get("content")):
         if as_dict(part).get("type") == "diff":

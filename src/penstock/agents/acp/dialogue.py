@@ -1,7 +1,7 @@
-"""acp: any agent that speaks the Agent Client Protocol, version 1, on its stdin and stdout.
+"""acp: any agent with the Agent Client Protocol, version 1, on its stdin and stdout.
 
-JSON-RPC 2.0, one message a line. Chunks of text are all there is: no snapshot, no final, and from most agents no
-message id. The answer to `session/prompt` is the end. See `docs/agents/acp.md`.
+JSON-RPC 2.0, one message a line. Text comes in chunks only: no snapshot, no final, and from most agents no message id.
+The answer to `session/prompt` is the end. See `docs/agents/acp.md`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,15 @@ from penstock.agents._json import as_dict, as_list, text_of, text_or
 from penstock.agents.acp.calls import question_of
 from penstock.agents.acp.end import ended, reason_of
 from penstock.agents.acp.permissions import PendingPermission, option_id
-from penstock.agents.acp.setup import Setting, mode_setting, mode_value, model_setting, model_value, session_request
-from penstock.agents.acp.updates import Happenings
+from penstock.agents.acp.setup import (
+    SessionSetting,
+    mode_setting,
+    mode_value,
+    model_setting,
+    model_value,
+    session_request,
+)
+from penstock.agents.acp.updates import SessionUpdates
 from penstock.core.decoding import well_formed
 from penstock.updates import (
     Answer,
@@ -36,12 +43,12 @@ PROTOCOL_VERSION = 1
 METHOD_NOT_FOUND, INVALID_PARAMS, AUTH_REQUIRED = -32601, -32602, -32000
 
 _PRIVATE = ("_", "$/", "craft/")
-"""How the methods begin that are between any agent and its own clients."""
+"""Beginnings of the methods that any agent uses only with its own clients."""
 _EDITS = frozenset({"edit", "delete", "move"})
 
 
-class Asked(IntEnum):
-    """The ids of Penstock's own requests: they tell also a later reader of a record what an answer answers."""
+class ClientRequest(IntEnum):
+    """Ids of Penstock's own requests; they also show a later reader of a recording which request an answer is for."""
 
     INITIALIZE = 1000
     NEW = 1001
@@ -52,19 +59,19 @@ class Asked(IntEnum):
     MODE = 1006
     PROMPT = 1007
     SYNC = 1100
-    """And all above it."""
+    """The first of the ids for requests to synchronize; all above it are such too."""
 
 
 _OPENED = {
-    "session/new": Asked.NEW,
-    "session/resume": Asked.RESUME,
-    "session/load": Asked.LOAD,
-    "session/fork": Asked.FORK,
+    "session/new": ClientRequest.NEW,
+    "session/resume": ClientRequest.RESUME,
+    "session/load": ClientRequest.LOAD,
+    "session/fork": ClientRequest.FORK,
 }
 
 
 class Acp:
-    """Speaks with an agent over ACP, or, made without a request, reads what an agent said."""
+    """Dialogue with an agent over ACP or, without a request, reader of a recorded one."""
 
     name: ClassVar[str] = "acp"
     traits: ClassVar[Traits] = Traits()
@@ -73,41 +80,41 @@ class Acp:
     def __init__(self, request: Request | None = None) -> None:
         self.over = False
         self._request = request
-        self._out: list[bytes] = []
-        self._told_first = False
+        self._lines: list[bytes] = []
+        self._initialized_sent = False
         self._session_id: str | None = None
-        self._ours = request is not None  # the ids of answers are those of `Asked`
+        self._ours = request is not None  # the ids of answers are those of `ClientRequest`
         self._capabilities: dict[str, Any] = {}
         self._logins: list[str] = []
         self._answers = 0
-        self._history = True  # what is said now was said before the prompt
-        self._heard = False  # some of it since the last request to synchronize
+        self._history = True  # the agent still repeats text from before the prompt
+        self._history_seen = False  # some of it since the last request to synchronize
         self._syncs = 0
-        self._steps: deque[tuple[Asked, str, dict[str, Any]]] = deque()
+        self._steps: deque[tuple[ClientRequest, str, dict[str, Any]]] = deque()
         self._allow_edits = request is not None and request.allow == "edits"
         self._prompted = False
         self._cancelling = False
-        self._refused = False  # something that it asked for, which ends the turn of some
+        self._rejected = False  # a permission, which ends the turn of some agents
         self._questions: dict[str, PendingPermission] = {}
-        self._given_up: list[str] = []  # questions, by the cancel
-        self._happenings = Happenings()
+        self._withdrawn: list[str] = []  # questions that the cancel withdrew
+        self._updates = SessionUpdates()
         self._version: str | None = None
         self._model: str | None = None
-        self._cost_counts = True  # it is that of this run, and not of all that the session did before
+        self._cost_counts = True  # it is the cost of this run, without earlier ones of the session
 
-    # --- what is said to the agent -----------------------------------------------------------------
+    # --- messages to the agent -------------------------------------------------------------------------
 
     def take(self) -> bytes:
-        """The lines to write now."""
-        if not self._told_first and self._request is not None:
-            self._told_first = True
+        """Return the lines to write now, and forget them."""
+        if not self._initialized_sent and self._request is not None:
+            self._initialized_sent = True
             who = {"name": "penstock", "title": "Penstock", "version": "1"}
-            self._ask(
-                Asked.INITIALIZE,
+            self._send_request(
+                ClientRequest.INITIALIZE,
                 "initialize",
                 {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": {}, "clientInfo": who},
             )
-        out, self._out = b"".join(self._out), []
+        out, self._lines = b"".join(self._lines), []
         return out
 
     def answer(self, answer: Answer) -> Sequence[Update]:
@@ -120,38 +127,38 @@ class Acp:
         option = question.option(answer.option)
         outcome = {"outcome": "cancelled"} if option is None else _selected(option)
         if option is None or text_of(option.get("kind")).startswith("reject"):
-            self._refused = True
-            self._happenings.refuse(question.call)
-        self._say({"id": question.id, "result": {"outcome": outcome}})
+            self._rejected = True
+            self._updates.reject(question.call)
+        self._send({"id": question.id, "result": {"outcome": outcome}})
         chosen = option_id(option) if option is not None else None
         return (Answer(answer.id, answer.by, chosen, lane=question.call.lane),)
 
     def cancel(self) -> bool:
-        """Ask the agent to stop; False where no prompt is at work."""
+        """Ask the agent to stop; False if no prompt is running."""
         if not self._prompted or self.over:
             return False
         self._cancelling = True
-        self._say({"method": "session/cancel", "params": {"sessionId": self._session_id}})
+        self._send({"method": "session/cancel", "params": {"sessionId": self._session_id}})
         for id, question in self._questions.items():
-            self._say({"id": question.id, "result": {"outcome": {"outcome": "cancelled"}}})
-            self._given_up.append(id)
+            self._send({"id": question.id, "result": {"outcome": {"outcome": "cancelled"}}})
+            self._withdrawn.append(id)
         self._questions.clear()
         return True
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         if self._request is not None:
-            self._out.append(msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n")
+            self._lines.append(msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n")
 
-    def _ask(self, asked: int, method: str, params: dict[str, Any]) -> None:
-        self._say({"id": int(asked), "method": method, "params": params})
+    def _send_request(self, asked: int, method: str, params: dict[str, Any]) -> None:
+        self._send({"id": int(asked), "method": method, "params": params})
 
-    # --- what the agent says -----------------------------------------------------------------------
+    # --- messages of the agent -------------------------------------------------------------------------
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one line means."""
-        given_up = [Answer(id, "withdrawn") for id in self._given_up]
-        self._given_up.clear()
-        updates: list[Update] = [*given_up]
+        """Translate one line into updates."""
+        withdrawn = [Answer(id, "withdrawn") for id in self._withdrawn]
+        self._withdrawn.clear()
+        updates: list[Update] = [*withdrawn]
         for message in event if isinstance(event, list) else [event]:
             updates += self._read(message)
         return updates
@@ -170,64 +177,62 @@ class Acp:
         if method == "session/update":
             return self._updated(params)
         if "id" not in message:
-            return (
-                () if method.startswith((*_PRIVATE, *self._happenings.quirks.private_methods)) else (Unknown(method),)
-            )
+            return () if method.startswith((*_PRIVATE, *self._updates.quirks.private_methods)) else (Unknown(method),)
         if method == "session/request_permission":
             return self._questioned(message["id"], params)
-        self._refuse(message["id"], METHOD_NOT_FOUND, f"this client has no method {method[:200]!r}")
+        self._reject(message["id"], METHOD_NOT_FOUND, f"this client has no method {method[:200]!r}")
         return ()
 
-    def _refuse(self, id: Any, code: int, why: str) -> None:
-        self._say({"id": id, "error": {"code": code, "message": well_formed(why)}})
+    def _reject(self, id: Any, code: int, why: str) -> None:
+        self._send({"id": id, "error": {"code": code, "message": well_formed(why)}})
 
-    # --- answers -----------------------------------------------------------------------------------
+    # --- answers ---------------------------------------------------------------------------------------
 
     def _answered(self, message: dict[str, Any]) -> Iterator[Update]:
         self._answers += 1
         result, error = as_dict(message.get("result")), message.get("error")
         if "agentCapabilities" in result and self._answers == 1:
-            self._ours = self._ours or message.get("id") == Asked.INITIALIZE
-        asked = self._what(message.get("id"), result, error)
-        if error is not None and asked is not Asked.SYNC:
+            self._ours = self._ours or message.get("id") == ClientRequest.INITIALIZE
+        asked = self._request_of(message.get("id"), result, error)
+        if error is not None and asked is not ClientRequest.SYNC:
             yield from self._failed(asked, error)
-        elif asked is Asked.INITIALIZE:
+        elif asked is ClientRequest.INITIALIZE:
             yield from self._initialized(result)
         elif asked is not None and asked in _OPENED.values():
             yield from self._opened(asked, result)
-        elif asked is Asked.SYNC:
+        elif asked is ClientRequest.SYNC:
             yield from self._synchronized()
-        elif asked is Asked.PROMPT:
+        elif asked is ClientRequest.PROMPT:
             self.over = True
-            cost = self._happenings.cost if self._cost_counts else None
-            yield from self._happenings.settle()
-            wanted = self._request is None or self._cancelling or self._refused
-            yield from ended(result, self._session_id, self._happenings.error, cost, may_be_cancelled=wanted)
-        elif asked is Asked.MODEL:
+            cost = self._updates.cost if self._cost_counts else None
+            yield from self._updates.settle()
+            wanted = self._request is None or self._cancelling or self._rejected
+            yield from ended(result, self._session_id, self._updates.error, cost, may_be_cancelled=wanted)
+        elif asked is ClientRequest.MODEL:
             yield RunStart(model=self._model)
             self._step()
-        elif asked is Asked.MODE:
+        elif asked is ClientRequest.MODE:
             self._step()
 
-    def _what(self, id: Any, result: dict[str, Any], error: Any) -> Asked | None:
-        """Which request an answer answers: by its id, and in what another client recorded, by its shape."""
+    def _request_of(self, id: Any, result: dict[str, Any], error: Any) -> ClientRequest | None:
+        """Return the request that an answer is for: by its id, or by its shape if another client recorded it."""
         if self._ours:
-            known = type(id) is int and (id in Asked.__members__.values() or id > Asked.SYNC)
-            return Asked(min(id, Asked.SYNC)) if known else None
+            known = type(id) is int and (id in ClientRequest.__members__.values() or id > ClientRequest.SYNC)
+            return ClientRequest(min(id, ClientRequest.SYNC)) if known else None
         if "protocolVersion" in result:
-            return Asked.INITIALIZE
+            return ClientRequest.INITIALIZE
         if "stopReason" in result:
-            return Asked.PROMPT
-        return Asked.NEW if self._history and (error is not None or self._answers > 1) else None
+            return ClientRequest.PROMPT
+        return ClientRequest.NEW if self._history and (error is not None or self._answers > 1) else None
 
     def _initialized(self, result: dict[str, Any]) -> Iterator[Update]:
         version = result.get("protocolVersion")
         if version != PROTOCOL_VERSION:
-            yield self._stopped(f"the agent speaks version {version!r} of ACP; Penstock speaks {PROTOCOL_VERSION}")
+            yield self._stopped(f"the agent uses version {version!r} of ACP; Penstock supports {PROTOCOL_VERSION}")
             return
         self._capabilities = as_dict(result.get("agentCapabilities"))
         who = as_dict(result.get("agentInfo"))
-        self._happenings.speaks(text_of(who.get("name")))
+        self._updates.identify(text_of(who.get("name")))
         self._logins = [text_of(as_dict(way).get("name")) for way in as_list(result.get("authMethods"))]
         self._version = text_of(who.get("version")) or None
         if self._request is not None:
@@ -240,47 +245,49 @@ class Acp:
 
     def _open(self, method: str, params: dict[str, Any]) -> None:
         if self._request is not None:
-            self._ask(_OPENED[method], method, {**params, "cwd": self._request.cwd or ".", "mcpServers": []})
+            self._send_request(_OPENED[method], method, {**params, "cwd": self._request.cwd or ".", "mcpServers": []})
 
-    def _opened(self, asked: Asked, result: dict[str, Any]) -> Iterator[Update]:
+    def _opened(self, asked: ClientRequest, result: dict[str, Any]) -> Iterator[Update]:
         known = self._request.session_id if self._request is not None else None
         self._session_id = text_or(result.get("sessionId"), known or self._session_id or "") or None
         model = model_setting(result)
         name = model.current if model is not None and model.current != "default" else ""
         yield RunStart(session_id=self._session_id, model=name or None, version=self._version)
-        self._cost_counts = asked not in (Asked.LOAD, Asked.RESUME)
+        self._cost_counts = asked not in (ClientRequest.LOAD, ClientRequest.RESUME)
         if self._request is not None:
             yield from self._plan_steps(self._request, model, mode_setting(result))
-        if asked is Asked.LOAD:
-            self._heard = True
+        if asked is ClientRequest.LOAD:
+            self._history_seen = True
             self._synchronize()
             return
         self._history = False
         self._step()
 
-    def _plan_steps(self, request: Request, model: Setting | None, mode: Setting | None) -> Iterator[Update]:
+    def _plan_steps(
+        self, request: Request, model: SessionSetting | None, mode: SessionSetting | None
+    ) -> Iterator[Update]:
         if request.model is not None and model is None:
             yield Notice("model", f"the agent has no way to choose a model: {request.model} is not used", "warning")
         elif request.model is not None and model is not None:
             value = model_value(model, request.model)
             self._model = value
             if value != model.current:
-                self._steps.append((Asked.MODEL, *model.request(value)))
+                self._steps.append((ClientRequest.MODEL, *model.request(value)))
         wanted = mode_value(mode, request.allow) if mode is not None else None
         if mode is not None and wanted not in (None, mode.current):
-            self._steps.append((Asked.MODE, *mode.request(wanted)))
+            self._steps.append((ClientRequest.MODE, *mode.request(wanted)))
 
     def _synchronize(self) -> None:
-        """Ask for something that no agent knows: what it says before it answers is history.
+        """Send a request that no agent has: all updates before its answer are history.
 
-        Some agents go on with the history of a session after they said that it is loaded.
+        Some agents continue to send the history of a session after they reported it as loaded.
         """
         self._syncs += 1
-        self._heard = False
-        self._ask(Asked.SYNC + self._syncs, "_penstock/sync", {})
+        self._history_seen = False
+        self._send_request(ClientRequest.SYNC + self._syncs, "_penstock/sync", {})
 
     def _synchronized(self) -> Iterator[Update]:
-        if self._heard or self._syncs < 2:
+        if self._history_seen or self._syncs < 2:
             self._synchronize()
             return
         self._history = False
@@ -292,19 +299,21 @@ class Acp:
             return
         if self._steps:
             asked, method, params = self._steps.popleft()
-            self._ask(asked, method, {"sessionId": self._session_id, **params})
+            self._send_request(asked, method, {"sessionId": self._session_id, **params})
             return
         self._prompted = True
         prompt = [{"type": "text", "text": well_formed(self._request.prompt)}]
-        self._ask(Asked.PROMPT, "session/prompt", {"sessionId": self._session_id, "prompt": prompt})
+        self._send_request(ClientRequest.PROMPT, "session/prompt", {"sessionId": self._session_id, "prompt": prompt})
 
-    def _failed(self, asked: Asked | None, error: Any) -> Iterator[Update]:
+    def _failed(self, asked: ClientRequest | None, error: Any) -> Iterator[Update]:
         reason, code = reason_of(error), as_dict(error).get("code")
-        if asked is Asked.RESUME and code == METHOD_NOT_FOUND and self._capabilities.get("loadSession") is True:
+        if asked is ClientRequest.RESUME and code == METHOD_NOT_FOUND and self._capabilities.get("loadSession") is True:
             self._open("session/load", {"sessionId": self._request.session_id if self._request is not None else None})
-        elif asked is Asked.MODEL or asked is Asked.MODE:
-            what = "model" if asked is Asked.MODEL else "permission mode"
-            yield Notice("model" if asked is Asked.MODEL else "permission", f"no other {what}: {reason}", "warning")
+        elif asked is ClientRequest.MODEL or asked is ClientRequest.MODE:
+            what = "model" if asked is ClientRequest.MODEL else "permission mode"
+            yield Notice(
+                "model" if asked is ClientRequest.MODEL else "permission", f"no other {what}: {reason}", "warning"
+            )
             self._step()
         elif asked is None:  # another client's request: perhaps the prompt
             yield Failure(reason)
@@ -318,37 +327,37 @@ class Acp:
         self.over = True
         return Result(is_error=not cancelled, reason=reason, session_id=self._session_id, cancelled=cancelled)
 
-    # --- permissions -------------------------------------------------------------------------------
+    # --- permissions -----------------------------------------------------------------------------------
 
     def _questioned(self, id: Any, params: dict[str, Any]) -> Sequence[Update]:
         options = [option for option in as_list(params.get("options")) if isinstance(option, dict)]
         if not options:
-            self._refuse(id, INVALID_PARAMS, "a permission request needs options")
+            self._reject(id, INVALID_PARAMS, "a permission request needs options")
             return ()
         patch = as_dict(params.get("toolCall"))
-        call, told = self._happenings.ask(patch)
+        call, updates = self._updates.ask(patch)
         question, asked = PendingPermission(id, options, call), question_of(call, patch)
         if self._cancelling:
-            self._say({"id": id, "result": {"outcome": {"outcome": "cancelled"}}})
-            return told
+            self._send({"id": id, "result": {"outcome": {"outcome": "cancelled"}}})
+            return updates
         allow = question.of_kind("allow_once", "allow_always")
         if self._allow_edits and call.kind in _EDITS and allow is not None:
-            self._say({"id": id, "result": {"outcome": _selected(allow)}})
-            return (*told, Notice("permission", f"allowed: {asked}", lane=call.lane))
+            self._send({"id": id, "result": {"outcome": _selected(allow)}})
+            return (*updates, Notice("permission", f"allowed: {asked}", lane=call.lane))
         self._questions[str(id)] = question
-        return (*told, question.as_update(str(id), asked))
+        return (*updates, question.as_update(str(id), asked))
 
     def _updated(self, params: dict[str, Any]) -> Sequence[Update]:
         session_id = text_or(params.get("sessionId"), "") or None
         new = self._session_id is None and session_id is not None
-        self._session_id = self._session_id or session_id  # one that was loaded is not named by the answer
+        self._session_id = self._session_id or session_id  # the answer to `session/load` does not name the session
         if session_id not in (None, self._session_id):
             return ()  # a sub-agent's own session
         if self._history:
-            self._heard = True
+            self._history_seen = True
             return ()
-        happened = self._happenings.read(as_dict(params.get("update")))
-        return (RunStart(session_id=session_id), *happened) if new else happened
+        updates = self._updates.read(as_dict(params.get("update")))
+        return (RunStart(session_id=session_id), *updates) if new else updates
 
 
 def _selected(option: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How an ACP turn ends: the answer to its prompt, the figures in it, and the reasons of errors."""
+"""End of an ACP turn: the answer to its prompt, the figures in it, and the reasons of errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.updates import Notice, Result, RunStart, Update, Usage
 
 _CUT = {
     "max_turn_requests": "the turn reached its limit of model calls (max_turn_requests)",
-    "refusal": "the agent refused to go on (refusal)",
+    "refusal": "the agent refused to continue (refusal)",
 }
 
 
@@ -22,15 +22,15 @@ def ended(
     *,
     may_be_cancelled: bool = True,
 ) -> Iterator[Update]:
-    """What the answer to `session/prompt` means.
+    """Translate the answer to `session/prompt`.
 
     Args:
         result: the answer.
         session_id: of the session that was prompted.
-        error: the agent's own words of an error, where they were the last that it said: `end_turn` is no success then.
+        error: the agent's own text of an error, if it was the last text: `end_turn` is not a success then.
         cost: of the session so far, in US dollars.
-        may_be_cancelled: somebody cancelled it or refused it something. Some agents at times report a cancel
-            in the middle of a long reply, though nobody did.
+        may_be_cancelled: somebody cancelled the turn or rejected a permission. Some agents at times report a cancel
+            in the middle of a long reply, though nobody cancelled.
     """
     stop = text_or(result.get("stopReason"), "")
     if model := model_of_usage(result):
@@ -40,7 +40,7 @@ def ended(
     reason = _CUT.get(stop, error)
     cancelled = stop == "cancelled" and may_be_cancelled
     if stop == "cancelled" and not cancelled:
-        reason = reason or "the agent says that it was cancelled, and nobody did it"
+        reason = reason or "the agent reported a cancel, but nobody cancelled"
     yield Result(
         is_error=reason is not None and not cancelled,
         reason=None if cancelled else reason,
@@ -53,9 +53,10 @@ def ended(
 
 
 def usage_of(holder: dict[str, Any]) -> Usage | None:
-    """The figures in an answer or in `_meta`; None where there are none.
+    """Return the figures in an answer or in `_meta`; None if there are none.
 
-    Some agents count what was cached and thought within input and output, some beside them: the total tells.
+    Some agents include cached and reasoning tokens in input and output, some count them separately: the total shows
+    which.
     """
     meta = as_dict(holder.get("_meta"))
     figures = as_dict(holder.get("usage")) or as_dict(meta.get("usage"))
@@ -80,14 +81,14 @@ def _quota(counts: dict[str, Any]) -> Usage | None:
 
 
 def model_of_usage(holder: dict[str, Any]) -> str | None:
-    """The model that figures are of, where they tell one."""
+    """Return the model that the figures are of, if they name one."""
     used = as_list(as_dict(as_dict(holder.get("_meta")).get("quota")).get("model_usage"))
     names = [text_of(as_dict(each).get("model")) for each in used]
     return names[0] or None if len(names) == 1 else None
 
 
 def reason_of(error: Any) -> str:
-    """What a JSON-RPC error says, with what stands in its `data`."""
+    """Return the message of a JSON-RPC error, with the details of its `data`."""
     fields = as_dict(error)
     message = inner_message(text_of(fields.get("message"))) or "the agent reported an error and gave no message"
     data = fields.get("data")

@@ -1,4 +1,4 @@
-"""Facts about the Agent Client Protocol, by which any program that speaks it can be run."""
+"""Facts about the Agent Client Protocol, by which Penstock runs any program that supports it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ SIGNS = (
 
 FACTS = AgentFacts(
     routes={"acp": RouteFacts("acp.dialogue:Acp", "", signs=SIGNS)},
-    install="any program that speaks ACP on its stdio",
+    install="any program with ACP on its stdio",
     no_command="name one: acp:'PROGRAM --acp'",
 )

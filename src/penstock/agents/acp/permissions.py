@@ -1,4 +1,4 @@
-"""The permissions that an ACP agent asks for, as questions for a person."""
+"""Permissions that an ACP agent asks for, as questions for a person."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.agents._json import text_of, text_or
-from penstock.agents.acp.calls import Call
+from penstock.agents.acp.calls import AcpCall
 from penstock.core.questions import ASK_OF
 from penstock.events import Option, OptionKind
 from penstock.updates import Question
@@ -18,31 +18,31 @@ _KINDS: dict[str, OptionKind] = {
     "reject_once": "reject_once",
     "reject_always": "reject_always",
 }
-"""ACP's kinds of permission options. What is none of them is a choice."""
+"""ACP's kinds of permission options. Any other kind is a choice."""
 
 _OUTSIDE = "external_directory"
-"""The title of a call that asks for the permission to leave the directory, as some agents write it."""
+"""Title of a call that asks for the permission to leave the directory, as some agents write it."""
 
 
 class PendingPermission(msgspec.Struct, frozen=True):
-    """A permission that the agent waits for: the id of its request, the options, and the call."""
+    """Permission that the agent waits for: the id of its request, the options, and the call."""
 
     id: Any
     options: list[dict[str, Any]]
-    call: Call
+    call: AcpCall
 
     def of_kind(self, *kinds: str) -> dict[str, Any] | None:
-        """Find the first option of the first of these kinds that there is."""
+        """Return the first option of the first of these kinds that is present."""
         found = ([option for option in self.options if option.get("kind") == kind] for kind in kinds)
         return next((options[0] for options in found if options), None)
 
     def option(self, id: str | None) -> dict[str, Any] | None:
-        """Find the option with this id; without one, the option that rejects. None if there is none."""
+        """Return the option with this id; without one, the option that rejects. None if there is none."""
         found = next((option for option in self.options if id is not None and option_id(option) == id), None)
         return found or self.of_kind("reject_once", "reject_always")
 
     def as_update(self, name: str, text: str) -> Question:
-        """Make the question for a person."""
+        """Return the question for a person."""
         options = [
             Option(
                 option_id(option),
@@ -62,11 +62,11 @@ class PendingPermission(msgspec.Struct, frozen=True):
             blocking=True,
             call_id=call.id or None,
             tool_kind=call.tool_kind,
-            title=call.telling or None,
+            title=call.input_title or None,
             lane=call.lane,
         )
 
 
 def option_id(option: dict[str, Any]) -> str:
-    """Get the id of an option, or its name if it has none."""
+    """Return the id of an option, or its name if it has no id."""
     return text_of(option.get("optionId")) or text_of(option.get("name"))

@@ -1,6 +1,6 @@
-"""What is asked of an ACP agent before the prompt: which session, which model, which permission mode.
+"""Requests to an ACP agent before the prompt: the session, its model, its permission mode.
 
-Pure functions of what the agent announced. Each gives the method and parameters of one request.
+Pure functions of what the agent announced. Each returns the method and parameters of one request.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ _SIGNS = re.compile(r"[^a-z0-9]")
 
 
 class Choice(NamedTuple):
-    """One value that a session can be set to."""
+    """One possible value of a setting."""
 
     id: str
     name: str
 
 
-class Setting(NamedTuple):
-    """Something that a session can be set to, with the request that sets it."""
+class SessionSetting(NamedTuple):
+    """Setting of a session, with the request that changes it."""
 
     current: str
     choices: list[Choice]
     method: str
     key: str
-    """The parameter that takes the value."""
+    """The parameter for the value."""
     fixed: dict[str, str]
-    """The parameters beside it."""
+    """The other parameters."""
 
     def request(self, value: str) -> tuple[str, dict[str, str]]:
-        """The method and the parameters, without the session id, that set it."""
+        """Return the method and the parameters, without the session id, that set `value`."""
         return self.method, {**self.fixed, self.key: value}
 
 
 def session_request(
     capabilities: dict[str, Any], session_id: str | None, fork: bool
 ) -> tuple[str, dict[str, str]] | str:
-    """The method and parameters, without those of every session, that open the session; or why it can't be opened."""
+    """Return the method and own parameters of the request that opens the session, or why it cannot be opened."""
     can = as_dict(capabilities.get("sessionCapabilities"))
     resume, load = can.get("resume") is not None, capabilities.get("loadSession") is True
     if session_id is None:
@@ -52,38 +52,38 @@ def session_request(
     if fork:
         if can.get("fork") is not None:
             return "session/fork", known
-        able = "it can go on with a session, or begin one" if resume or load else "it can only begin new sessions"
+        able = "it can resume a session, or begin one" if resume or load else "it can only begin new sessions"
         return f"the agent cannot fork a session; {able}"
     if resume or load:
         return "session/resume" if resume else "session/load", known
-    return "the agent cannot go on with a session; it can only begin new ones"
+    return "the agent cannot resume a session; it can only begin new ones"
 
 
-def model_setting(answer: dict[str, Any]) -> Setting | None:
-    """How the model of a session is set, from the answer that opened it; None where the agent has no way."""
+def model_setting(answer: dict[str, Any]) -> SessionSetting | None:
+    """Return the setting of a session's model, from the answer that opened it; None if the agent has none."""
     models = as_dict(answer.get("models"))
     if models:
         choices = [
             Choice(text_of(model.get("modelId")), text_of(model.get("name")))
             for model in _objects(models.get("availableModels"))
         ]
-        return Setting(text_or(models.get("currentModelId"), ""), choices, "session/set_model", "modelId", {})
+        return SessionSetting(text_or(models.get("currentModelId"), ""), choices, "session/set_model", "modelId", {})
     return _option(answer, "model")
 
 
-def mode_setting(answer: dict[str, Any]) -> Setting | None:
-    """How the permission mode of a session is set; None where the agent has none."""
+def mode_setting(answer: dict[str, Any]) -> SessionSetting | None:
+    """Return the setting of a session's permission mode; None if the agent has none."""
     modes = as_dict(answer.get("modes"))
     if modes:
         choices = [
             Choice(text_of(mode.get("id")), text_of(mode.get("name"))) for mode in _objects(modes.get("availableModes"))
         ]
-        return Setting(text_or(modes.get("currentModeId"), ""), choices, "session/set_mode", "modeId", {})
+        return SessionSetting(text_or(modes.get("currentModeId"), ""), choices, "session/set_mode", "modeId", {})
     return _option(answer, "mode")
 
 
-def model_value(setting: Setting, model: str) -> str:
-    """The value for the model that a person named: an id, a name, or the end of one id (`provider/model`).
+def model_value(setting: SessionSetting, model: str) -> str:
+    """Return the value for the model that a person named: an id, a name, or the end of one id (`provider/model`).
 
     A model that the agent does not list is passed on as it is: lists are not complete.
     """
@@ -94,8 +94,8 @@ def model_value(setting: Setting, model: str) -> str:
     return ends[0] if len(ends) == 1 else model
 
 
-def mode_value(setting: Setting, allow: Allow) -> str | None:
-    """The mode that allows so much; None where there is none, or nothing is to be changed."""
+def mode_value(setting: SessionSetting, allow: Allow) -> str | None:
+    """Return the mode that allows as much; None if there is none, or nothing is to be changed."""
     ids = {_SIGNS.sub("", re.split(r"[#/]", choice.id)[-1].lower()): choice.id for choice in setting.choices}
     wanted = {"default": (), "edits": _EDITS, "all": _ALL}[allow]
     found = next((ids[word] for word in wanted if word in ids), None)
@@ -104,19 +104,19 @@ def mode_value(setting: Setting, allow: Allow) -> str | None:
     return found
 
 
-def _option(answer: dict[str, Any], category: str) -> Setting | None:
+def _option(answer: dict[str, Any], category: str) -> SessionSetting | None:
     for option in _objects(answer.get("configOptions")):
         if category in (option.get("category"), option.get("id")) and option.get("type", "select") == "select":
             choices = [Choice(text_of(value.get("value")), text_of(value.get("name"))) for value in _values(option)]
             fixed = {"configId": text_of(option.get("id"))}
-            return Setting(
+            return SessionSetting(
                 text_or(option.get("currentValue"), ""), choices, "session/set_config_option", "value", fixed
             )
     return None
 
 
 def _values(option: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The values of an option, which may stand in groups."""
+    """Yield the values of an option, which may be in groups."""
     for value in _objects(option.get("options")):
         yield from _objects(value["options"]) if isinstance(value.get("options"), list) else [value]
 

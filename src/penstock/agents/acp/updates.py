@@ -1,7 +1,7 @@
-"""What happens in an ACP session: `session/update`, read with what little must be remembered of it.
+"""Reader of `session/update`, with the little state that it needs.
 
-Most agents give their chunks no message id. Then two model calls are told apart by what comes between them: tool calls,
-a plan, the figures of a call.
+Most agents give their chunks no message id. Then the updates between them separate two model calls: tool calls, a plan,
+the figures of a call.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_float, plan_items, text_of, text_or
-from penstock.agents.acp.calls import Call, Calls, meta_of
+from penstock.agents.acp.calls import AcpCall, AcpCalls, meta_of
 from penstock.agents.acp.end import model_of_usage, usage_of
-from penstock.agents.acp.helpers import Helpers
+from penstock.agents.acp.sub_agents import SubAgents
 from penstock.agents.registry import acp_quirks
 from penstock.events import Kind, NoticeCode
 from penstock.updates import (
@@ -47,52 +47,52 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LEVELLED_REMARK = re.compile(r"(Error|Warning|Info): \S")
 
 
-class Happenings:
-    """Reads the updates of one session."""
+class SessionUpdates:
+    """Reader of the updates of one session."""
 
     def __init__(self) -> None:
         self.error: str | None = None
-        """The agent's own words of an error, while nothing was said after them."""
+        """The agent's own text of an error, until other text follows."""
         self.cost: float | None = None
-        """What the session has cost, in US dollars."""
-        self._calls = Calls()
-        self._helpers = Helpers(self._calls)
+        """Cost of the session, in US dollars."""
+        self._calls = AcpCalls()
+        self._sub_agents = SubAgents(self._calls)
         self._messages: dict[str | None, str | None] = {}  # the open message of each lane
-        self._acted: set[str | None] = set()  # lanes whose next words are another round: they made calls
-        self._counted: set[str | None] = set()  # lanes whose next words are another message: a model call is over
+        self._acted: set[str | None] = set()  # lanes that made calls: their next text begins a round
+        self._counted: set[str | None] = set()  # lanes with a model call that is over: their next text begins a message
 
-    def speaks(self, agent: str) -> None:
-        """Note the agent's own name for itself: the quirks of its ACP are known by it."""
+    def identify(self, agent: str) -> None:
+        """Select the quirks of the agent's ACP by the agent's own name for itself."""
         self._calls.quirks = acp_quirks(agent)
 
     @property
     def quirks(self) -> AcpQuirks:
-        """How the agent's ACP differs from the protocol."""
+        """Differences between the agent's ACP and the protocol."""
         return self._calls.quirks
 
     def read(self, update: dict[str, Any]) -> Sequence[Update]:
-        """The updates that the `update` of a `session/update` means."""
+        """Translate the `update` of a `session/update`."""
         kind = text_or(update.get("sessionUpdate"), "")
         if kind in _CHUNKS:
             return self._chunk(update, _CHUNKS[kind])
         if kind in _SILENT:
             return ()
         if kind in ("tool_call", "tool_call_update"):
-            lane = self._helpers.of_call(update)
+            lane = self._sub_agents.of_call(update)
             return self._worked([*self._calls.begin(lane), *self._calls.patch(update, lane)])
         if kind == "user_message_chunk":
-            return self._new_round(self._helpers.marked(update))
+            return self._new_round(self._sub_agents.marked(update))
         if kind in ("plan", "plan_update"):
             return self._planned(update)
         if kind == "usage_update":
             return self._used(update)
-        lane = self._helpers.marked(update)
+        lane = self._sub_agents.marked(update)
         return (Unknown(f"session/update/{kind}", text_of(update.get("content")) or None, lane),)
 
     def _planned(self, update: dict[str, Any]) -> Sequence[Update]:
-        lane = self._helpers.of_words(update)
+        lane = self._sub_agents.of_text(update)
         if lane in self._messages:
-            self._acted.add(lane)  # the tool that changes the plan is told as no call
+            self._acted.add(lane)  # the tool that changes the plan is not reported as a call
         plan = as_dict(update.get("plan")) or update
         items = plan_items(plan.get("entries") or plan.get("items"))
         return (Plan(items, lane),) if items else ()
@@ -102,8 +102,8 @@ class Happenings:
         self.cost = as_float(cost.get("amount")) if cost.get("currency") == "USD" else self.cost
         counts = self.quirks.counts
         if counts == "after" and None in self._messages:
-            self._acted.add(None)  # a call that was refused leaves no other trace
-        elif counts == "before" and (lane := self._helpers.of_words(update)) in self._messages:
+            self._acted.add(None)  # a call that was rejected leaves no other trace
+        elif counts == "before" and (lane := self._sub_agents.of_text(update)) in self._messages:
             self._counted.add(lane)  # the agent may ask the model again by itself, with no call between
         model = meta_of(update, "_claude/model")
         return (RunStart(model=model),) if model else ()
@@ -115,7 +115,7 @@ class Happenings:
             return self._call_over(update)
         message = text_or(update.get("messageId"), "") or None
         goes_on = message is not None and self._messages.get(None) == message and "_meta" not in update
-        lane = None if goes_on else self._helpers.of_words(update)
+        lane = None if goes_on else self._sub_agents.of_text(update)
         if kind == "text" and (remark := self._remark(text, message)) is not None:
             return remark
         found = Text(kind, "delta", text, None, message, lane)
@@ -131,17 +131,17 @@ class Happenings:
         return (*self._calls.settle(), *begun, *ends, MessageStart(message, lane), found)
 
     def _call_over(self, update: dict[str, Any]) -> Sequence[Update]:
-        """An empty chunk. With figures, which some agents send so, it ends a model call."""
+        """Translate an empty chunk. With figures, which some agents send so, it ends a model call."""
         usage = usage_of(update)
         if usage is None:
             return ()
-        lane = self._helpers.marked(update)
+        lane = self._sub_agents.marked(update)
         if lane in self._messages:
             self._counted.add(lane)
         return (ModelUsage(usage, model_of_usage(update), lane=lane, whole=True),)
 
     def _remark(self, text: str, message: str | None) -> Sequence[Update] | None:
-        """The agent's own words among the model's, where their shape leaves no doubt; None where they are text."""
+        """Return the agent's own text among the model's, if its shape is unambiguous; None if it is the model's."""
         quirks = self.quirks
         if quirks.status_remark and re.fullmatch(quirks.status_remark, text):
             return (Notice("status", text),)
@@ -158,7 +158,7 @@ class Happenings:
         return (Notice("error", text, "error"), Failure(text))
 
     def _new_round(self, lane: str | None) -> Sequence[Update]:
-        """What is said from now on answers something new."""
+        """Begin a new round: the text that follows answers something new."""
         self._acted.discard(lane)
         return (*self._end_message(lane), TurnMark(lane))
 
@@ -170,7 +170,7 @@ class Happenings:
         return (MessageEnd(lane=lane),)
 
     def _worked(self, updates: Sequence[Update]) -> Sequence[Update]:
-        """After the last of the calls that it made, a message is over; but not by a call that returns late."""
+        """End a message after the last of its calls has returned, but not by a call that returns late."""
         self._note(updates)
         for update in updates:
             if isinstance(update, ToolReturn):
@@ -180,7 +180,7 @@ class Happenings:
         return updates
 
     def _note(self, updates: Sequence[Update]) -> None:
-        """Remember which lanes made calls: what they say next is another message."""
+        """Remember the lanes that made calls: their next text is another message."""
         for update in updates:
             if isinstance(update, ToolCall):
                 self._acted.add(update.lane)
@@ -190,19 +190,19 @@ class Happenings:
                 self._end_message(update.call_id)  # that of a sub-agent, which is over with its call
                 self._acted.discard(update.call_id)
 
-    def ask(self, patch: dict[str, Any]) -> tuple[Call, Sequence[Update]]:
-        """The call that a permission is asked for, and what is told of it."""
-        lane = self._helpers.of_call(patch)
+    def ask(self, patch: dict[str, Any]) -> tuple[AcpCall, Sequence[Update]]:
+        """Return the call that a permission is asked for, and emit it."""
+        lane = self._sub_agents.of_call(patch)
         begun = self._calls.begin(lane)
-        call, told = self._calls.ask(patch, lane)
-        told = (*begun, *told)
-        self._note(told)
-        return call, told
+        call, updates = self._calls.ask(patch, lane)
+        updates = (*begun, *updates)
+        self._note(updates)
+        return call, updates
 
-    def refuse(self, call: Call) -> None:
-        """A person refused the call."""
-        self._calls.refuse(call)
+    def reject(self, call: AcpCall) -> None:
+        """Note that a person rejected the call."""
+        self._calls.reject(call)
 
     def settle(self) -> list[Update]:
-        """What is left to tell when the turn is over."""
+        """Return the updates that are left when the turn is over."""
         return self._calls.settle()

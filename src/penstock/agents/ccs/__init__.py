@@ -1,1 +1,1 @@
-"""ccs: Claude Code before another model's server."""
+"""ccs: Claude Code in front of another model's server."""

@@ -1,4 +1,4 @@
-"""ccs: `ccs PROFILE -p … --output-format stream-json --verbose`, Claude Code before another model's server."""
+"""ccs: `ccs PROFILE -p … --output-format stream-json --verbose`, Claude Code in front of another model's server."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ CCS_COMMANDS = frozenset(
     {"api", "auth", "browser", "cleanup", "cliproxy", "config", "docker", "doctor", "env", "help", "migrate"}
     | {"persist", "proxy", "setup", "sync", "tokens", "update", "version"}
 )
-"""First arguments that ccs does not take for profiles but acts upon (7.79.1)."""
+"""First arguments that ccs (7.79.1) treats as its own commands and not as profiles."""
 
 _PROFILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 class Ccs(ClaudeCode):
-    """The same wire through a proxy whose server may send snapshots for deltas."""
+    """The same wire through a proxy whose server may send snapshots instead of deltas."""
 
     name: ClassVar[str] = "ccs"
     traits: ClassVar[Traits] = Traits(block_ends=True, finals=True, armed=True)
 
     @staticmethod
     def command(request: Request) -> Command:
-        """`ccs PROFILE --print`, with claude's flags; without a profile, that of ccs's default account."""
+        """Return the command `ccs PROFILE --print` with claude's flags; no profile: ccs's default account."""
         if request.profile is None:
             return started(request, "ccs")
         if not _PROFILE.fullmatch(request.profile) or request.profile in CCS_COMMANDS:
             raise UsageError(
-                f"{request.profile[:128]!r} is no profile of ccs", expected="the name that 'ccs api create' was given"
+                f"{request.profile[:128]!r} is not a profile of ccs",
+                expected="the name that 'ccs api create' was given",
             )
         return started(request, "ccs", request.profile)

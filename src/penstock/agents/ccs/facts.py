@@ -1,4 +1,4 @@
-"""Facts about ccs. It prints the wire of the program that it starts, so only its user can name it."""
+"""Facts about ccs. It prints the wire of the program that it starts, so no line identifies it; the user names it."""
 
 from __future__ import annotations
 

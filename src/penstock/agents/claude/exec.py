@@ -10,17 +10,17 @@ from penstock.agents._variables import CLAUDE_OUTER
 
 
 class Claude(ClaudeCode):
-    """Reads Claude Code's stream."""
+    """Adapter of Claude Code's stream."""
 
     name: ClassVar[str] = "claude"
 
     @staticmethod
     def command(request: Request) -> Command:
-        """`claude --print`, with the prompt through stdin."""
+        """Return the command `claude --print`, with the prompt through stdin."""
         return started(request, "claude")
 
 
 def acp(request: Request) -> Command:
-    """`claude-agent-acp`, which takes no flags: the dialogue sets session and permissions."""
+    """Return the command `claude-agent-acp`, which has no flags: the dialogue sets session and permissions."""
     env = {} if request.model is None else {"ANTHROPIC_MODEL": request.model}
     return Command(argv=("claude-agent-acp", *request.args), env=env, unset=CLAUDE_OUTER)

@@ -9,7 +9,7 @@ from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS, CLAUDE_OUTER
 SIGNS = (
     Sign(types=("system",), has=("claude_code_version",)),
     Sign(types=("system",), has=("uuid", "session_id", "mcp_servers", "permissionMode")),
-    # Hooks and states come before the init. Others of this wire keep such things in `data`.
+    # Hooks and states come before the init. Other agents of this wire keep such fields in `data`.
     Sign(types=("system",), has=("uuid", "session_id"), lacks=("data",), differs={"subtype": ("init",)}),
     # A stream that begins in its middle.
     Sign(types=("assistant", "stream_event"), has=("uuid", "session_id"), begins={"message.id": "msg_"}),
@@ -31,7 +31,7 @@ FACTS = AgentFacts(
     outer_variables=CLAUDE_OUTER,
     other_output=OtherOutput(
         sign=Sign(types=("result",), equals={"subtype": ("success",)}, has=("session_id",)),
-        help="This is the output of `--output-format json`, one JSON value at the end and no event stream: use "
+        help="This is the output of `--output-format json`, one JSON value at the end and not an event stream: use "
         "`--output-format stream-json --verbose` (claude; add `--include-partial-messages` for live text).",
     ),
     acp=AcpQuirks(called="claude", marks_sub_agents=True),

@@ -34,7 +34,8 @@ from penstock.updates import (
 )
 
 MAX_SUB_AGENTS = 256
-"""Sub-agents and their calls that are kept apart at once. More than that are ends that were never told."""
+"""Number of sub-agents, and of their calls, that are distinguished at once. Beyond it their ends were never
+reported."""
 
 _SPAWN_TOOLS = frozenset({"spawn_agent"})
 _BLANK = re.compile(r"\s")
@@ -42,7 +43,7 @@ _EXIT_CODE = re.compile(r"exited with code (-?\d{1,10})")
 
 
 class Inner(msgspec.Struct, rename="camel"):
-    """`event` of an `agent_event`: the fields of all kinds together, told apart by `type`."""
+    """`event` of an `agent_event`: the fields of all kinds together, distinguished by `type`."""
 
     type: str | None = None
     content_type: str | None = None
@@ -69,13 +70,13 @@ class Inner(msgspec.Struct, rename="camel"):
 
 
 class AgentEvent(msgspec.Struct, tag_field="type", tag="agent_event"):
-    """Everything that an agent does. Which agent, the line does not say."""
+    """Any action of an agent. The line does not name the agent."""
 
     event: Inner = msgspec.field(default_factory=Inner)
 
 
 class HookEvent(msgspec.Struct, tag_field="type", tag="hook_event", rename="camel"):
-    """A hook ran; the only lines that name an agent."""
+    """Run of a hook; the only lines that name an agent."""
 
     hook_event_name: str | None = None
     agent_id: str | None = None
@@ -83,14 +84,14 @@ class HookEvent(msgspec.Struct, tag_field="type", tag="hook_event", rename="came
 
 
 class RunBegin(msgspec.Struct, tag_field="type", tag="run_start", rename="camel"):
-    """Who runs; only with `--verbose`."""
+    """Session and model; only with `--verbose`."""
 
     session_id: str | None = None
     model_id: str | None = None
 
 
 class RunResult(msgspec.Struct, tag_field="type", tag="run_result", rename="camel"):
-    """The end. `text` is the answer, or the error message where `finish_reason` is `error`."""
+    """End of the run. `text` is the answer, or the error message if `finish_reason` is `error`."""
 
     finish_reason: str | None = None
     text: Any = None
@@ -101,13 +102,13 @@ class RunResult(msgspec.Struct, tag_field="type", tag="run_result", rename="came
 
 
 class AbortRequested(msgspec.Struct, tag_field="type", tag="run_abort_requested"):
-    """A signal asked for the end."""
+    """Request by a signal to end the run."""
 
     reason: Any = None
 
 
 class Aborted(msgspec.Struct, tag_field="type", tag="run_aborted"):
-    """The run was stopped; comes after the `run_result`."""
+    """Stop of the run; comes after the `run_result`."""
 
     reason: Any = None
     message: Any = None
@@ -120,13 +121,13 @@ class TeamEvent(msgspec.Struct, tag_field="type", tag="team_event"):
 
 
 class TeamRestored(msgspec.Struct, tag_field="type", tag="team_restored", rename="camel"):
-    """A team of an earlier run is there again."""
+    """Return of a team from an earlier run."""
 
     team_name: Any = None
 
 
 class Cline:
-    """Reads `cline --json`."""
+    """Adapter of `cline --json`."""
 
     name: ClassVar[str] = "cline"
     traits: ClassVar[Traits] = Traits(block_ends=True)
@@ -136,20 +137,20 @@ class Cline:
 
     @staticmethod
     def command(request: Request) -> Command:
-        """`cline --json -- PROMPT`: with this format stdin is read only after a prompt that is an argument."""
+        """Return `cline --json -- PROMPT`: with this format stdin is read only after a prompt that is an argument."""
         prompt = request.prompt
         if not _BLANK.search(prompt):
-            prompt += "\n"  # a single word is taken for a command, behind `--` too; cline strips the line feed
+            prompt += "\n"  # cline reads a single word as a command, after `--` too; it strips the line feed
         allow = granted(request, everything=("--auto-approve=true",))
         model = option("--model", request.model)
         return Command(argv=("cline", "--json", *model, *allow, *request.args, "--", as_argument("cline", prompt)))
 
     def __init__(self) -> None:
-        self._spawns: list[str] = []  # calls that asked for a sub-agent which has not started yet
-        self._lanes: dict[str, str] = {}  # sub-agents at work, the latest last, and the calls that started them
+        self._spawns: list[str] = []  # calls for a sub-agent which has not started yet
+        self._lanes: dict[str, str] = {}  # running sub-agents, the latest last, and the calls that started them
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one wire event means."""
+        """Translate one wire event into updates."""
         if isinstance(event, AgentEvent):
             return self._read_agent_event(event.event)
         if isinstance(event, HookEvent):
@@ -190,7 +191,7 @@ class Cline:
             del self._spawns[:-MAX_SUB_AGENTS]
 
     def _spawn_ended(self, call_id: str) -> None:
-        # Also for a sub-agent that never told its end.
+        # Also for a sub-agent that never reported its end.
         self._spawns = [spawn for spawn in self._spawns if spawn != call_id]
         self._lanes = {agent: lane for agent, lane in self._lanes.items() if lane != call_id}
 
@@ -224,7 +225,7 @@ class Cline:
             case "error":
                 return self._read_error(event, lane)
             case "done":
-                return ()  # all of it comes again in `run_result`
+                return ()  # `run_result` repeats all of it
         return (Unknown(f"agent_event/{event.type}", text_of(event.text) or text_of(event.message) or None, lane),)
 
     def _read_error(self, event: Inner, lane: str | None) -> Sequence[Update]:
@@ -238,10 +239,10 @@ class Cline:
 
 
 def acp(request: Request) -> Command:
-    """`cline --acp`; the dialogue tells it the session.
+    """Return `cline --acp`; the dialogue sets the session.
 
-    `--model` is not read here. The variable is, but a model that cline does not list for its provider is passed over
-    without a word: only the answer to `session/new` tells which one it is.
+    cline ignores `--model` here. It reads the variable, but silently ignores a model that it does not list for its
+    provider: only the answer to `session/new` names the model in use.
     """
     env = {} if request.model is None else {"CLINE_MODEL": request.model}
     allow = ("--auto-approve=true",) if request.allow == "all" else ()
@@ -377,7 +378,7 @@ def _read_run_result(event: RunResult) -> Sequence[Update]:
         duration_ms=as_int(event.duration_ms),
         cancelled=finish == "aborted",
     )
-    # A run that failed leaves its iteration open, and the model is named only now.
+    # A run that failed leaves its iteration open, and only this line names the model.
     end = MessageEnd(status="cut" if result.is_error else None)
     model = text_of(as_dict(event.model).get("id"))
     return (end, RunStart(model=model), result) if model else (end, result)

@@ -11,7 +11,7 @@ SIGNS = (
     Sign(types=("run_start", "run_aborted"), has=("ts",)),
     Sign(types=("run_result",), has=("ts", "finishReason")),
 )
-_NO_FORK = "each run begins a session of its own, and the route 'acp' can go on with one"
+_NO_FORK = "each run begins a session of its own, and the route 'acp' can resume one"
 
 FACTS = AgentFacts(
     routes={
@@ -21,7 +21,7 @@ FACTS = AgentFacts(
             cannot={
                 "fork": _NO_FORK,
                 "resume": "its route 'acp' can",
-                "edits": "as it comes it allows itself everything; its route 'acp' asks",
+                "edits": "by default it allows itself everything; its route 'acp' asks",
             },
             signs=SIGNS,
         ),

@@ -1,1 +1,1 @@
-"""codex: its plain command, and its app server. Both read the same items, in two spellings."""
+"""codex: its plain command, and its app server. Both have the same items, in two spellings."""

@@ -1,7 +1,7 @@
 """codex: `codex exec --json`.
 
-Text comes in whole items and nothing is printed while the model writes. Each `agent_message` and each
-`reasoning` item is a message of its own; see `docs/agents/codex.md`.
+Text comes in whole items and nothing is printed while the model writes. Each `agent_message` and each `reasoning` item
+is a message of its own; see `docs/agents/codex.md`.
 """
 
 from __future__ import annotations
@@ -23,53 +23,53 @@ from penstock.updates import MessageEnd, Notice, Result, RunStart, Traits, Updat
 
 
 class ThreadStarted(msgspec.Struct, tag_field="type", tag="thread.started"):
-    """The first line: the id of the conversation."""
+    """First line: the id of the conversation."""
 
     thread_id: str | None = None
 
 
 class TurnStarted(msgspec.Struct, tag_field="type", tag="turn.started"):
-    """The prompt was taken."""
+    """Acceptance of the prompt."""
 
 
 class ItemStarted(msgspec.Struct, tag_field="type", tag="item.started"):
-    """An item is under way."""
+    """Start of an item."""
 
     item: Item = msgspec.field(default_factory=Item)
 
 
 class ItemUpdated(msgspec.Struct, tag_field="type", tag="item.updated"):
-    """An item changed; the item is whole."""
+    """Change of an item, with the whole item."""
 
     item: Item = msgspec.field(default_factory=Item)
 
 
 class ItemCompleted(msgspec.Struct, tag_field="type", tag="item.completed"):
-    """An item is finished, well or not."""
+    """End of an item, well or not."""
 
     item: Item = msgspec.field(default_factory=Item)
 
 
 class TurnCompleted(msgspec.Struct, tag_field="type", tag="turn.completed"):
-    """The regular end; `usage` sums over the turn's model calls."""
+    """Regular end; `usage` sums over the turn's model calls."""
 
     usage: Any = None
 
 
 class TurnFailed(msgspec.Struct, tag_field="type", tag="turn.failed"):
-    """The end after an error."""
+    """End after an error."""
 
     error: Any = None
 
 
 class StreamError(msgspec.Struct, tag_field="type", tag="error"):
-    """An error that is not the end: retries are told this way too."""
+    """Error that is not the end; retries are reported this way too."""
 
     message: Any = None
 
 
 class Codex:
-    """Reads `codex exec --json`."""
+    """Adapter of `codex exec --json`."""
 
     name: ClassVar[str] = "codex"
     traits: ClassVar[Traits] = Traits()
@@ -86,7 +86,7 @@ class Codex:
 
     @staticmethod
     def command(request: Request) -> Command:
-        """`codex exec … -`: the prompt is read from stdin. What it may do is its sandbox, read-only as it comes."""
+        """Return `codex exec … -`, with the prompt through stdin. The sandbox is read-only by default."""
         session: tuple[str, ...] = ()
         if request.session_id is not None:
             session = ("fork" if request.fork else "resume", request.session_id)
@@ -103,7 +103,7 @@ class Codex:
                 everything=("--dangerously-bypass-approvals-and-sandbox",),
             ),
             *request.args,
-            *session,  # behind the flags: `resume` and `fork` do not take all of them
+            *session,  # after the flags: `resume` and `fork` do not accept all of them
             "-",
         )
 
@@ -111,7 +111,7 @@ class Codex:
         self._phases = Phases()
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one wire event means."""
+        """Translate one wire event into updates."""
         if isinstance(event, ItemCompleted):
             return (*read_item(event.item, "item.completed"), *self._phases.end(event.item))
         if isinstance(event, ItemStarted):
@@ -133,7 +133,7 @@ class Codex:
 
 
 def acp(request: Request) -> Command:
-    """`codex-acp`, whose flags are codex's settings; the dialogue tells it the session."""
+    """Return the command `codex-acp`, whose flags are codex's settings; the dialogue sets the session."""
     settings = {"model": request.model} if request.model is not None else {}
     match request.allow:
         case "edits":
@@ -145,12 +145,12 @@ def acp(request: Request) -> Command:
 
 
 def _quoted(value: str) -> str:
-    """A string as TOML has it; JSON has it so too."""
+    """Return a string as TOML writes it; JSON writes it so too."""
     return msgspec.json.encode(value).decode()
 
 
 def _read_error(message: str) -> Sequence[Update]:
     if message.startswith("Reconnecting"):
-        # What the broken attempt left comes again, under a new item id.
+        # The text of the broken attempt comes again, under a new item id.
         return (MessageEnd(status="superseded"), Notice("retry", message, "warning"))
     return (Notice("error", inner_message(message), "error"),)

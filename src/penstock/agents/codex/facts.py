@@ -15,7 +15,7 @@ EXEC_SIGNS = (
     Sign(types=("turn.failed",), has=("error",)),
     Sign(types=("item.started", "item.updated", "item.completed"), has=("item",)),
 )
-# One side of a dialogue: JSON-RPC without the field that says its version.
+# One side of a dialogue: JSON-RPC without the field for its version.
 SERVER_SIGNS = (
     Sign(begins={"method": "item/"}, has=("params.threadId", "params.turnId"), lacks=("jsonrpc",)),
     Sign(begins={"method": ""}, has=("params.thread",), lacks=("jsonrpc",)),
@@ -39,7 +39,7 @@ FACTS = AgentFacts(
     variables=(*OPENAI, "CODEX_", "AZURE_OPENAI_"),
     other_output=OtherOutput(
         beginning="OpenAI Codex v",
-        help="This is the plain text of `codex exec` and no event stream: use `codex exec --json`.",
+        help="This is the plain text of `codex exec` and not an event stream: use `codex exec --json`.",
     ),
     acp=AcpQuirks(called="codex", marks_sub_agents=True, counts="after"),
 )

@@ -1,7 +1,7 @@
-"""What the two streams of codex have in common: its items, and what each of them means.
+"""Items, the part that the two streams of codex share, and their meaning.
 
-`codex exec --json` and `codex app-server` tell the same items, the one in snake_case and the other in camelCase.
-What is read is the first form; `item_of` makes it of the second.
+`codex exec --json` and `codex app-server` report the same items, the one in snake_case and the other in camelCase. The
+readers expect the first form; `item_of` converts the second to it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from penstock.updates import (
 )
 
 MAX_UNWRAP_CHARS = 20_000
-"""Commands longer than this keep their shell wrapper in the title: taking words apart costs time per character,
-and a title shows only the beginning."""
+"""Characters of a command, above which its title keeps the shell wrapper: splitting into words costs time per
+character, and a title shows only the beginning."""
 
 Fields = dict[str, Any]
 
@@ -38,13 +38,13 @@ _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish", "pwsh", "powers
 _SHELL_FLAGS = frozenset({"-c", "-lc", "-ic", "-Command", "/c", "/C"})
 _FAILED = frozenset({"failed", "declined", "interrupted"})
 _CUT_OFF = "max_output_tokens"
-"""What stands in the words of codex for an answer that reached the limit of tokens; it says so by an error alone."""
+"""Part of codex's error text for an answer that reached the limit of tokens; codex reports it only by an error."""
 
 
 class Item(msgspec.Struct):
-    """`item` of the three item events: the fields of all kinds together, told apart by `type`."""
+    """`item` of the three item events: the fields of all kinds together, distinguished by `type`."""
 
-    # Twice in the object for a web search; the second one, the server's own id, is taken.
+    # Twice in the object for a web search; the second one, the server's own id, is used.
     id: str | None = None
     type: str | None = None
     text: Any = None
@@ -70,7 +70,7 @@ class Item(msgspec.Struct):
 
 
 def read_item(item: Item, event: str) -> Sequence[Update]:
-    """The updates of an item; `event` is `item.started`, `item.updated` or `item.completed`."""
+    """Translate an item; `event` is `item.started`, `item.updated` or `item.completed`."""
     reader = _ITEMS.get(item.type or "")
     if reader is None:
         return (Unknown(wire_type=f"{event}/{item.type}", text=text_of(item.text) or text_of(item.message) or None),)
@@ -78,7 +78,7 @@ def read_item(item: Item, event: str) -> Sequence[Update]:
 
 
 def failure(reason: str) -> Result:
-    """The end of a turn that failed."""
+    """Return the end of a turn that failed."""
     if _CUT_OFF in reason:
         return Result(is_error=True, stop_reason=_CUT_OFF)
     return Result(is_error=True, reason=reason or "the turn failed")
@@ -168,7 +168,7 @@ def _web_search(item: Item, done: bool) -> Sequence[Update]:
 
 
 def _todo_list(item: Item, done: bool) -> Sequence[Update]:
-    # The tool that changes the plan leaves no other trace: what is said from now on answers its result.
+    # The tool that changes the plan leaves no other trace: the text that follows answers its result.
     return (Plan(plan_items(item.items if item.items is not None else item.plan)), TurnMark())
 
 
@@ -196,7 +196,7 @@ def _call_id(item: Item) -> str:
 
 
 def unwrapped(command: str) -> str:
-    """What a shell is told to do, without the shell: `/bin/bash -lc 'ls | wc'` gives `ls | wc`."""
+    """Return a shell's command without the shell: `/bin/bash -lc 'ls | wc'` gives `ls | wc`."""
     program = command.partition(" ")[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
     if program not in _SHELLS or len(command) > MAX_UNWRAP_CHARS:
         return command
@@ -208,7 +208,7 @@ def unwrapped(command: str) -> str:
 
 
 def usage_of(value: Any) -> Usage | None:
-    """The figures of an object in snake_case, None where it is none."""
+    """Return the figures of an object in snake_case, None if it is not an object."""
     if not isinstance(value, dict):
         return None
     return Usage(
@@ -220,11 +220,11 @@ def usage_of(value: Any) -> Usage | None:
     )
 
 
-# --- the form of `codex app-server` ------------------------------------------------------------------
+# --- the form of `codex app-server` --------------------------------------------------------------------
 
 
 def item_of(raw: dict[str, Any]) -> Item:
-    """An item as `codex exec` would tell it."""
+    """Return an item in the form of `codex exec`."""
     kind = text_or(raw.get("type"), "") or None
     values = {field: raw.get(name) for field, name in _FIELDS.items()}
     item = Item(**values, id=text_or(raw.get("id"), "") or None, type=_KINDS.get(kind or "", kind))
@@ -260,7 +260,7 @@ _KINDS = {
     "collabAgentToolCall": "collab_tool_call",
     "webSearch": "web_search",
 }
-"""What the kinds of items are called by `codex exec`; others have the same name, or none."""
+"""Names of the kinds of items in `codex exec`; others have the same name, or none."""
 
 _FIELDS = {
     "text": "text",
@@ -281,7 +281,7 @@ _FIELDS = {
     "message": "message",
 }
 
-TOLD: dict[str, Callable[[Fields], Sequence[Update]]] = {
+COMPLETED_ITEMS: dict[str, Callable[[Fields], Sequence[Update]]] = {
     "contextCompaction": lambda raw: (Notice("compaction", "the context was compacted"),),
     "hookPrompt": lambda raw: (Notice("hook", text_of(raw.get("fragments"))),),
     "imageView": lambda raw: (Notice("media", text_of(raw.get("path"))),),
@@ -294,7 +294,7 @@ TOLD: dict[str, Callable[[Fields], Sequence[Update]]] = {
     "sleep": lambda raw: (Notice("status", f"slept {text_of(raw.get('durationMs'))} ms"),),
     "functionCallOutput": lambda raw: (Notice("status", f"{text_of(raw.get('name'))}: {text_of(raw.get('output'))}"),),
 }
-"""Items that are told once they are completed, and that `codex exec` does not print."""
+"""Items that are emitted once they are completed, and that `codex exec` does not print."""
 
 
 def _server_status(params: Fields) -> Sequence[Update]:
@@ -302,7 +302,7 @@ def _server_status(params: Fields) -> Sequence[Update]:
     return (Notice("error", f"{text_of(params.get('name'))}: {error}", "warning"),) if error else ()
 
 
-NOTED: dict[str, Callable[[Fields], Sequence[Update]]] = {
+NOTICES: dict[str, Callable[[Fields], Sequence[Update]]] = {
     "warning": lambda params: (Notice("error", text_of(params.get("message")), "warning"),),
     "guardianWarning": lambda params: (Notice("permission", text_of(params.get("message")), "warning"),),
     "configWarning": lambda params: (Notice("status", text_of(params.get("summary"))),),
@@ -311,7 +311,7 @@ NOTED: dict[str, Callable[[Fields], Sequence[Update]]] = {
         Notice("model", f"the model is now {text_of(params.get('toModel'))}", "warning"),
     ),
 }
-"""Notifications that are told as they are."""
+"""Notifications that become notices as they are."""
 
 SILENT = frozenset(
     {
@@ -327,22 +327,16 @@ SILENT = frozenset(
         "turn/moderationMetadata",
     }
 )  # fmt: skip
-"""Notifications that say nothing of the work, or what other ones say too."""
-
-
-def _in_lane(updates: Sequence[Update], lane: str | None) -> Sequence[Update]:
-    if lane is None:
-        return updates
-    return [msgspec.structs.replace(update, lane=lane) if hasattr(update, "lane") else update for update in updates]
+"""Notifications that do not concern the work, or repeat others."""
 
 
 def snaked(name: str) -> str:
-    """`inProgress` as `in_progress`."""
+    """Return `inProgress` as `in_progress`."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
 def in_lane(updates: Sequence[Update], lane: str | None) -> Sequence[Update]:
-    """Updates as those of a lane; None is the top one."""
+    """Return updates as those of a lane; None is the top one."""
     if lane is None:
         return updates
     return [msgspec.structs.replace(update, lane=lane) if hasattr(update, "lane") else update for update in updates]

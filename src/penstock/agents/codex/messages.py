@@ -1,4 +1,4 @@
-"""codex: the messages of a stream, as far as they must be remembered while they are written."""
+"""Messages of a codex stream, with the state that is needed while they are written."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _PHASES: dict[str, MessagePhase] = {"commentary": "commentary", "final_answer": 
 
 
 class Phases:
-    """What codex says that its messages are: commentary, or the answer. Older versions say nothing of it.
+    """Phases of messages as codex reports them: commentary, or the answer. Older versions do not report them.
 
-    It may be said when an item begins, before there is any text, or when it is completed. Of each thread the item
-    that began last is remembered.
+    A phase may come when an item begins, before there is any text, or when it is completed. For each thread only the
+    item that began last is remembered.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Phases:
             self._begun[thread] = (item.id, phase)
 
     def read(self, id: str | None, thread: str = "", lane: str | None = None) -> Sequence[Update]:
-        """The phase of a message that has its first text now."""
+        """Return the phase of a message that has its first text now."""
         begun, phase = self._begun.get(thread, (None, None))
         if phase is None or begun != id:
             return ()
@@ -35,14 +35,14 @@ class Phases:
         return (Phase(phase, id, lane),)
 
     def end(self, item: Item, thread: str = "", lane: str | None = None) -> Sequence[Update]:
-        """The phase of a completed item, the word at its end before that at its beginning."""
+        """Return the phase of a completed item; a phase at its end replaces that at its beginning."""
         begun = self.read(item.id, thread, lane)
         phase = _phase_of(item)
         return begun if phase is None else (Phase(phase, item.id, lane),)
 
 
 class Writing:
-    """Which item each thread is writing, and whether its round is over behind that item."""
+    """Item that each thread is writing, and whether its round ends after that item."""
 
     def __init__(self) -> None:
         self._items: dict[str | None, str] = {}
@@ -52,16 +52,16 @@ class Writing:
         return thread in self._items
 
     def begin(self, thread: str | None, id: str) -> None:
-        """The thread writes this item."""
+        """Note that the thread writes this item."""
         self._items[thread] = id
 
     def drop(self, thread: str | None) -> str | None:
-        """The thread writes no more: the item that will not be completed, if there is one."""
+        """Note that the thread writes no more; return the item that will not be completed, if there is one."""
         self._marked.discard(thread)
         return self._items.pop(thread, None)
 
     def end(self, thread: str | None, id: str | None, lane: str | None) -> Sequence[Update]:
-        """An item is completed."""
+        """Note that an item is completed."""
         if self._items.get(thread) != id:
             return ()
         marked = thread in self._marked
@@ -69,7 +69,7 @@ class Writing:
         return (TurnMark(lane),) if marked else ()
 
     def mark(self, thread: str | None, lane: str | None) -> Sequence[Update]:
-        """A round is over: at once, or once the item that is being written is completed."""
+        """Mark the end of a round: at once, or after the item that is being written."""
         if thread in self._items:
             self._marked.add(thread)
             return ()
@@ -77,5 +77,5 @@ class Writing:
 
 
 def _phase_of(item: Item) -> MessagePhase | None:
-    """None where nothing is said, or a word that is not known here."""
+    """Return None if the item has no phase, or an unknown one."""
     return _PHASES.get(item.phase) if isinstance(item.phase, str) and item.type == "agent_message" else None

@@ -1,4 +1,4 @@
-"""What `codex app-server` asks of its client, as questions for a person, and what is answered to them."""
+"""Requests of `codex app-server` to its client, as questions for a person, and the answers to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.events import Ask, Option, ToolKind
 from penstock.updates import Answer, Question
 
 MAX_SHOWN_CHARS = 4000
-"""What is shown of a change that is asked about."""
+"""Characters shown of a change that needs an approval."""
 
 RequestId = int | str
 
@@ -26,20 +26,20 @@ class PendingQuestion(msgspec.Struct, kw_only=True):
     ask: Ask
     options: list[Option]
     results: dict[str, Any]
-    """What each option's id is in codex's words: a result, or the list of answers to `key`."""
+    """Meaning of each option's id for codex: a result, or the list of answers to `key`."""
     rejected: Any
-    """The same for an answer that is none of them."""
+    """The same for an answer that is none of the options."""
     free: Callable[[str], Any] | None = None
-    """What words of one's own mean; None: there is no way to send them."""
+    """Meaning of an answer in free text; None: there is no way to send one."""
     key: str | None = None
-    """The question's own id where a request holds several."""
+    """The question's own id if a request holds several."""
     call_id: str | None = None
     tool_kind: ToolKind | None = None
     title: str | None = None
     lane: str | None = None
 
     def as_update(self, name: str) -> Question:
-        """Make the question for a person, under this id."""
+        """Return the question for a person, under this id."""
         return Question(
             name,
             self.text,
@@ -54,16 +54,16 @@ class PendingQuestion(msgspec.Struct, kw_only=True):
         )
 
     def result(self, answer: Answer) -> Any:
-        """Translate an answer into codex's words."""
+        """Return codex's form of an answer."""
         if answer.option in self.results:
             return self.results[answer.option]
         return self.free(answer.text) if self.free is not None and answer.text is not None else self.rejected
 
 
 def questions_of(request: RequestId, method: str, params: dict[str, Any], changes: Any) -> list[PendingQuestion]:
-    """Read the questions of a request, none where it is of a kind that nobody can answer.
+    """Read the questions of a request, none if it is of a kind that nobody can answer.
 
-    `changes` are those of the file change that the request is about, which it does not tell itself.
+    `changes` are those of the file change that the request is about; the request itself lacks them.
     """
     reader = _REQUESTS.get(method)
     return reader(request, params, changes) if reader is not None else []
@@ -72,7 +72,7 @@ def questions_of(request: RequestId, method: str, params: dict[str, Any], change
 def _approval(
     request: RequestId, params: dict[str, Any], text: str, ask: Ask, title: str, rules: dict[str, Any]
 ) -> list[PendingQuestion]:
-    """Make the question for an approval. `rules`: what may be allowed for ever, in words, and the decision for it."""
+    """Return the question for an approval. `rules`: what may always be allowed, in words, and the decision for it."""
     always = [
         Option(f"rule-{number}", f"Always allow {words}", "allow_always") for number, words in enumerate(rules, 1)
     ]
@@ -157,7 +157,7 @@ def _elicitation(request: RequestId, params: dict[str, Any], changes: Any) -> li
     wanted = as_dict(as_dict(params.get("requestedSchema")).get("properties"))
 
     def filled(text: str) -> Any:
-        """The form, given as a JSON object; a form with one field also as that field's text."""
+        """Return the form, given as a JSON object; a form with one field also as that field's text."""
         try:
             content = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -217,7 +217,7 @@ def _lines(*parts: str) -> str:
 
 
 def result_of(questions: Sequence[tuple[PendingQuestion, Any]]) -> Any:
-    """What a request is answered, once all of its questions are."""
+    """Return the answer to a request whose questions are all answered."""
     first, meaning = questions[0]
     if first.key is None:
         return meaning

@@ -1,8 +1,8 @@
-"""codex: `codex app-server`, which tells everything as it happens and takes answers.
+"""codex: `codex app-server`, which reports everything at once and accepts answers.
 
-JSON-RPC without its version field, one object a line. The items are those of `codex exec --json`, in camelCase
-(`_codex_items` reads both), and what they say is equal; here text comes in deltas before. Each side counts the ids of
-its own requests. What is told of another thread than ours is a sub-agent's; see `docs/agents/codex.md`.
+JSON-RPC without its version field, one object a line. The items are those of `codex exec --json`, in camelCase (`items`
+reads both), with equal content; here deltas of their text come first. Each side counts the ids of its own requests.
+Notifications of another thread than ours are a sub-agent's; see `docs/agents/codex.md`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ import msgspec
 from penstock._version import __version__
 from penstock.adapter import Command, Request, as_json_text, encoded
 from penstock.agents._json import as_dict, as_int, as_list, inner_message, plan_items, text_of, text_or
-from penstock.agents.codex.items import NOTED, SILENT, TOLD, failure, in_lane, item_of, read_item, snaked, usage_of
+from penstock.agents.codex.items import (
+    COMPLETED_ITEMS,
+    NOTICES,
+    SILENT,
+    failure,
+    in_lane,
+    item_of,
+    read_item,
+    snaked,
+    usage_of,
+)
 from penstock.agents.codex.messages import Phases, Writing
 from penstock.agents.codex.questions import PendingQuestion, questions_of, result_of
 from penstock.core.decoding import well_formed_values
@@ -37,7 +47,7 @@ from penstock.updates import (
 )
 
 NO_SUCH_METHOD = -32601
-"""JSON-RPC's answer to a request that is not known. Without an answer the turn would wait for ever."""
+"""JSON-RPC's error code for an unknown method. Without an answer the turn would wait for ever."""
 
 _ALLOWED: dict[str, dict[str, str]] = {
     "default": {},  # the user's settings; codex's own are a read-only sandbox, and to ask for more
@@ -48,7 +58,7 @@ _WRITTEN = frozenset({"agentMessage", "reasoning", "plan"})
 
 
 class CodexServer:
-    """Speaks with `codex app-server`, and reads what was recorded of it."""
+    """Dialogue with `codex app-server`, and reader of a recorded one."""
 
     name: ClassVar[str] = "codex"
     traits: ClassVar[Traits] = Traits(block_ends=True)
@@ -63,65 +73,65 @@ class CodexServer:
         self.over = False
         self._request = request
         self._prompt = as_json_text(request.prompt) if request is not None else ""
-        self._out: list[bytes] = []
-        self._asked: dict[int, str] = {}  # what we asked and was not answered yet
+        self._lines: list[bytes] = []
+        self._asked: dict[int, str] = {}  # our requests without an answer so far
         self._ids = 0
         self._thread: str | None = None
         self._turns: dict[str, str] = {}  # the turn of each thread
         self._cancelling = False
         self._lanes: dict[str, str] = {}  # of the threads of sub-agents
-        self._spawning: dict[str, None] = {}  # calls whose sub-agent is not known yet
+        self._spawning: dict[str, None] = {}  # calls whose sub-agent is still unknown
         self._writing = Writing()
         self._phases = Phases()
-        self._parts: dict[str, tuple[str, int]] = {}  # which part of each reasoning is written, of which list
-        self._changes: dict[str, Any] = {}  # what file changes are about to do
-        self._totals: dict[str, Any] = {}  # the figures of each thread as they were last told
+        self._parts: dict[str, tuple[str, int]] = {}  # the part of each reasoning that is written, and its list
+        self._changes: dict[str, Any] = {}  # contents of pending file changes
+        self._totals: dict[str, Any] = {}  # the last figures of each thread
         self._used: Usage | None = None
         self._questions: dict[str, PendingQuestion] = {}
         self._meanings: dict[int | str, list[tuple[PendingQuestion, Any]]] = {}
-        self._ask("initialize", clientInfo={"name": "penstock", "title": "Penstock", "version": __version__})
+        self._send_request("initialize", clientInfo={"name": "penstock", "title": "Penstock", "version": __version__})
 
     @staticmethod
     def command(request: Request) -> Command:
-        """`codex app-server`; the prompt and what may be done are told in the dialogue.
+        """Return `codex app-server`; the dialogue sends the prompt and the permissions.
 
         Raises:
-            UsageError: a profile, which codex has none of, or a prompt that cannot be encoded.
+            UsageError: the request has a profile, which codex does not support, or a prompt that cannot be encoded.
         """
         encoded(request.prompt)
         return Command(argv=("codex", "app-server", *request.args))
 
-    # --- what we say -------------------------------------------------------------------------------
+    # --- messages to codex -----------------------------------------------------------------------------
 
     def take(self) -> bytes:
-        """The lines to write now."""
-        words, self._out = b"".join(self._out), []
-        return words
+        """Return the lines to write now, and forget them."""
+        lines, self._lines = b"".join(self._lines), []
+        return lines
 
-    def _say(self, **message: Any) -> None:
+    def _send(self, **message: Any) -> None:
         if self._request is not None:
-            self._out.append(msgspec.json.encode(well_formed_values(message)) + b"\n")
+            self._lines.append(msgspec.json.encode(well_formed_values(message)) + b"\n")
 
-    def _ask(self, method: str, **params: Any) -> None:
+    def _send_request(self, method: str, **params: Any) -> None:
         if self._request is not None:
             self._asked[self._ids] = method
-            self._say(method=method, id=self._ids, params=params)
+            self._send(method=method, id=self._ids, params=params)
             self._ids += 1
 
     def _begin(self, request: Request) -> None:
         """Ask for our thread."""
-        # The server runs where the work is done. It is told so: a conversation would go on where it was.
+        # The server runs in the work's directory and is given it too: a resumed conversation would use its old one.
         params = {"cwd": ".", **_ALLOWED[request.allow]}
         if request.model is not None:
             params["model"] = request.model
         if request.session_id is None:
-            self._ask("thread/start", **params)
-        else:  # the history is not asked for: it would come in one line
+            self._send_request("thread/start", **params)
+        else:  # without the history: it would come in one line
             method = "thread/fork" if request.fork else "thread/resume"
-            self._ask(method, threadId=request.session_id, excludeTurns=True, **params)
+            self._send_request(method, threadId=request.session_id, excludeTurns=True, **params)
 
     def answer(self, answer: Answer) -> Sequence[Update]:
-        """Answer a question by the id of one of its options, or in words where it takes them; else it is rejected.
+        """Answer a question by the id of an option, or in words if it accepts them; else reject it.
 
         Raises:
             KeyError: no such question is waiting.
@@ -133,11 +143,11 @@ class CodexServer:
         meanings = self._meanings.setdefault(request, [])
         meanings.append((question, question.result(answer)))
         if not any(other.request == request for other in self._questions.values()):
-            self._say(id=request, result=result_of(self._meanings.pop(request)))
+            self._send(id=request, result=result_of(self._meanings.pop(request)))
         return (msgspec.structs.replace(answer, lane=question.lane),)
 
     def cancel(self) -> bool:
-        """Interrupt the turn. What waits for an answer is given up with it."""
+        """Interrupt the turn. Its waiting questions are withdrawn with it."""
         if self.over or self._thread is None or self._request is None:
             return False
         if not self._cancelling:
@@ -148,12 +158,12 @@ class CodexServer:
     def _interrupt(self) -> None:
         turn = self._turns.get(self._thread or "")
         if turn is not None and "turn/interrupt" not in self._asked.values():
-            self._ask("turn/interrupt", threadId=self._thread, turnId=turn)
+            self._send_request("turn/interrupt", threadId=self._thread, turnId=turn)
 
-    # --- what we hear ------------------------------------------------------------------------------
+    # --- messages of codex -----------------------------------------------------------------------------
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one line means."""
+        """Translate one line into updates."""
         if not isinstance(event, dict):
             return (Unknown(),)
         method, id, params = event.get("method"), event.get("id"), as_dict(event.get("params"))
@@ -163,7 +173,7 @@ class CodexServer:
             handler = _NOTIFICATIONS.get(method)
             if handler is not None:
                 return handler(self, params)
-            noted = NOTED.get(method)
+            noted = NOTICES.get(method)
             if noted is not None:
                 return in_lane(noted(params), self._lanes.get(text_of(params.get("threadId"))))
             return () if method in SILENT else (Unknown(method, _text_in(params)),)
@@ -178,11 +188,11 @@ class CodexServer:
             reason = inner_message(text_of(as_dict(error).get("message")) or text_of(error))
             if self._turns.get(self._thread or "") is None and not self.over:
                 self.over = True  # there is no turn, and there will be none
-                return (Result(is_error=True, reason=reason or "codex refused to begin"),)
+                return (Result(is_error=True, reason=reason or "codex did not begin"),)
             return () if method == "turn/interrupt" else (Notice("error", reason, "warning"),)
         result = as_dict(event.get("result"))
         if method == "initialize" and self._request is not None:
-            self._say(method="initialized")
+            self._send(method="initialized")
             self._begin(self._request)
         elif "thread" in result:
             return self._thread_known(as_dict(result["thread"]), result, begin=method is not None)
@@ -197,7 +207,9 @@ class CodexServer:
         if id != self._thread:
             return ()
         if begin and self._request is not None:
-            self._ask("turn/start", threadId=id, input=[{"type": "text", "text": self._prompt, "text_elements": []}])
+            self._send_request(
+                "turn/start", threadId=id, input=[{"type": "text", "text": self._prompt, "text_elements": []}]
+            )
         known = {**thread, **{key: value for key, value in result.items() if value is not None}}
         model, cwd, version = (text_or(known.get(key), "") or None for key in ("model", "cwd", "cliVersion"))
         return (RunStart(id or None, model, cwd, version),)
@@ -233,11 +245,11 @@ class CodexServer:
             duration_ms=as_int(turn.get("durationMs")),
             cancelled=status == "interrupted",
         )
-        # Sub-agents of a turn that was interrupted are not waited for.
+        # The run does not wait for sub-agents of a turn that was interrupted.
         return (ended, *((Work(None, on=False),) if result.cancelled else ()), result)
 
     def _thread_of(self, params: dict[str, Any]) -> str | None:
-        """The thread that is spoken of. Where none is known, because the beginning is missing, it is ours."""
+        """Return the thread of a notification. If none is known, because the beginning is missing, it is ours."""
         thread = params.get("threadId")
         if not isinstance(thread, str):
             return self._thread
@@ -246,22 +258,22 @@ class CodexServer:
         return thread
 
     def _lane_of(self, thread: str | None) -> str | None:
-        """The lane of a thread that says something: the call that spawned it."""
+        """Return the lane of a thread: the call that spawned it."""
         if thread is None or thread == self._thread:
             return None
-        if thread not in self._lanes:  # it speaks before the call that spawned it has named it
+        if thread not in self._lanes:  # its first item precedes the result of the call that spawned it
             call = next(iter(self._spawning), None)
             self._spawning.pop(call or "", None)
             self._lanes[thread] = call or thread
         return self._lanes[thread]
 
-    # --- items -------------------------------------------------------------------------------------
+    # --- items -----------------------------------------------------------------------------------------
 
     def _item_started(self, params: dict[str, Any]) -> Sequence[Update]:
         thread, raw = self._thread_of(params), as_dict(params.get("item"))
         lane, kind, item = self._lane_of(thread), text_or(raw.get("type"), ""), item_of(raw)
         if kind == "userMessage":
-            # Words of the user's in the middle of a message: it was dropped for them.
+            # The user's text in the middle of a message: codex dropped the message for it.
             writing = self._writing.drop(thread)
             return (MessageEnd(writing, lane, "superseded"),) if writing is not None else ()
         if kind in _WRITTEN and item.id is not None:
@@ -271,7 +283,7 @@ class CodexServer:
             self._changes[item.id] = raw.get("changes")
         elif kind == "collabAgentToolCall" and item.tool == "spawn_agent" and item.id is not None:
             self._spawning[item.id] = None
-        if kind in TOLD:
+        if kind in COMPLETED_ITEMS:
             return ()
         return in_lane(read_item(item, "item.started"), lane)
 
@@ -289,9 +301,9 @@ class CodexServer:
             for receiver in as_list(item.receiver_thread_ids):
                 if isinstance(receiver, str):
                     self._lanes.setdefault(receiver, id)
-        told = TOLD.get(kind)
-        if told is not None:
-            return in_lane(told(raw), lane)
+        reader = COMPLETED_ITEMS.get(kind)
+        if reader is not None:
+            return in_lane(reader(raw), lane)
         return (*in_lane(read_item(item, "item.completed"), lane), *more)
 
     def _delta(self, kind: Kind, params: dict[str, Any], part: str | None = None) -> Sequence[Update]:
@@ -300,7 +312,7 @@ class CodexServer:
         if part is not None:
             known, last = self._parts.get(item or "", (part, 0))
             if known != part and part == "contentIndex":
-                return ()  # of a reasoning that is summarised only the summary is shown
+                return ()  # if a reasoning is summarised, only the summary is shown
             index = as_int(params.get(part)) or 0
             self._parts[item or ""] = (part, index)
             text = "\n" + text if index > last else text  # as `codex exec` joins them
@@ -315,25 +327,25 @@ class CodexServer:
         call_id = text_or(params.get("itemId"), "") or None
         return (Text("tool_output", "delta", text_of(params.get("delta")), lane=lane, call_id=call_id),)
 
-    # --- all the rest ------------------------------------------------------------------------------
+    # --- the rest --------------------------------------------------------------------------------------
 
     def _plan_updated(self, params: dict[str, Any]) -> Sequence[Update]:
         lane = self._lane_of(thread := self._thread_of(params))
         return (Plan(plan_items(params.get("plan")), lane), *self._writing.mark(thread, lane))
 
     def _usage_updated(self, params: dict[str, Any]) -> Sequence[Update]:
-        thread, told = self._thread_of(params) or "", as_dict(params.get("tokenUsage"))
-        known, total = self._totals.get(thread), told.get("total")
+        thread, report = self._thread_of(params) or "", as_dict(params.get("tokenUsage"))
+        known, total = self._totals.get(thread), report.get("total")
         self._totals[thread] = total
         if params.get("turnId") != self._turns.get(thread) or total == known:
-            return ()  # a replay of an earlier turn's, or nothing new
-        usage = usage_of({snaked(key): value for key, value in as_dict(told.get("last")).items()})
+            return ()  # an earlier turn's, repeated, or nothing new
+        usage = usage_of({snaked(key): value for key, value in as_dict(report.get("last")).items()})
         lane = self._lane_of(thread)
         if usage is None:
             return ()
         if lane is None:
             self._used = usage if self._used is None else self._used + usage
-        # One model call is over. Nothing of its message can be given up any more, and another one answers something.
+        # One model call is over. Nothing of its message can be withdrawn any more, and the next one answers something.
         ended = () if thread in self._writing else (MessageEnd(lane=lane),)
         return (*ended, ModelUsage(usage, lane=lane, whole=True), *self._writing.mark(thread, lane))
 
@@ -344,7 +356,7 @@ class CodexServer:
             return (Notice("error", inner_message(message), "error", lane),)
         self._writing.drop(thread)
         more = text_of(error.get("additionalDetails"))
-        # What the broken attempt left comes again, under a new item id.
+        # The text of the broken attempt comes again, under a new item id.
         retry = Notice("retry", f"{message} ({more})" if more else message, "warning", lane)
         return (MessageEnd(lane=lane, status="superseded"), retry)
 
@@ -352,7 +364,7 @@ class CodexServer:
         known = isinstance(id, int | str)
         questions = questions_of(id, method, params, self._changes.get(text_of(params.get("itemId")))) if known else []
         if not questions:
-            self._say(error={"code": NO_SUCH_METHOD, "message": f"{method} is not known here"}, id=id)
+            self._send(error={"code": NO_SUCH_METHOD, "message": f"{method} is not known here"}, id=id)
             return (Unknown(method, _text_in(params)),)
         lane = self._lane_of(self._thread_of(params))
         asked: list[Update] = []
@@ -364,7 +376,7 @@ class CodexServer:
         return asked
 
     def _resolved(self, params: dict[str, Any]) -> Sequence[Update]:
-        """A request is settled; by us, or because its turn was interrupted."""
+        """Withdraw the questions of a settled request; we answered it, or its turn was interrupted."""
         request = params.get("requestId")
         settled = [name for name, question in self._questions.items() if question.request == request]
         return [Answer(name, "withdrawn", lane=self._questions.pop(name).lane) for name in settled]

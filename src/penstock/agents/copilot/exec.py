@@ -1,7 +1,7 @@
 """Copilot: `copilot -p … --output-format json`.
 
-A model call (`model.call_start`) is a message; called again in the same turn, it is begun again. Deltas get
-lost under load: the whole `assistant.message` is the truth. An attempt that failed never gets one.
+A model call (`model.call_start`) is a message; a second call in the same turn begins it again. Deltas get lost under
+load: the whole `assistant.message` is the truth. An attempt that failed never gets one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from penstock.updates import (
 
 
 class Piece(msgspec.Struct):
-    """The new part of something."""
+    """New part of a message, of thinking or of a call."""
 
     messageId: str | None = None
     reasoningId: str | None = None
@@ -96,7 +96,7 @@ _SILENT = frozenset(
 )
 _STREAMED = ("", "")
 _SILENT_PREFIXES = ("assistant.fusion_", "mcp.", "external_tool.")
-# Lines that say something in words: their code and level, and where the words are.
+# Lines that become notices: their code and level. `_WORDS` names the fields with their text.
 _NOTICES: dict[str, tuple[NoticeCode, Level]] = {
     "session.warning": ("status", "warning"),
     "session.truncation": ("compaction", "info"),
@@ -119,7 +119,10 @@ _WORDS = (
 
 
 class Copilot:
-    """Remembers which call started which sub-agent, and the ids of what each is writing and thinking."""
+    """Adapter of Copilot's stream.
+
+    It remembers the call that started each sub-agent, and the ids of the text and thinking in progress.
+    """
 
     name: ClassVar[str] = "copilot"
     traits: ClassVar[Traits] = Traits(block_ends=True)
@@ -127,7 +130,7 @@ class Copilot:
 
     @staticmethod
     def command(request: Request) -> Command:
-        """`copilot --output-format=json`, with the prompt through stdin, where it needs no flag."""
+        """Return `copilot --output-format=json`, with the prompt through stdin, which needs no flag."""
         session = option("--resume", request.session_id)
         return piped(request, "copilot", "--output-format=json", *_options(request), *session, *request.args)
 
@@ -137,7 +140,7 @@ class Copilot:
         self._thinking: dict[str | None, tuple[str, str]] = {}  # the place that thinking has, and its id
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one wire event means."""
+        """Translate one wire event into updates."""
         kind = type(event)
         if kind is dict:
             return tuple(self._line(event))
@@ -171,7 +174,7 @@ class Copilot:
             self._started_by[agent_id] = text_of(data["toolCallId"])
         lane = self._lane(agent_id, text_or(data.get("parentToolCallId"), ""))
         if kind == "result":
-            # After an abort it is a second end, but the only line that tells the session.
+            # After an abort it is a second end, but the only line with the session.
             yield RunStart(session_id=text_of(event.get("sessionId")) or None)
             yield _result(event)
         elif kind in _SILENT or kind.startswith(_SILENT_PREFIXES):
@@ -212,11 +215,11 @@ class Copilot:
             yield unknown(kind, data, lane)
 
     def _attempt(self, kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]:
-        """Where a model call begins, and what becomes of it."""
+        """Read the start and the end of a model call."""
         writing = self._writing.get(lane)
         if kind == "assistant.message_start":
             self._writing[lane] = text_of(data.get("messageId"))
-            if writing is not None and writing != self._writing[lane]:  # and what it wrote was never said whole
+            if writing is not None and writing != self._writing[lane]:  # and its text never came whole
                 yield MessageEnd(lane=lane, status="superseded")
                 yield MessageStart(lane=lane)
             return
@@ -252,10 +255,10 @@ class Copilot:
             yield ToolCall(text_of(request.get("toolCallId")), name, value, lane=lane)
 
     def _thought(self, data: dict[str, Any], lane: str | None) -> Update:
-        place, (told, owner) = text_of(data.get("reasoningId")), self._thinking.get(lane, _STREAMED)
-        if told and owner in ("", place):
-            self._thinking[lane] = (told, place)
-            place = told
+        place, (first_place, owner) = text_of(data.get("reasoningId")), self._thinking.get(lane, _STREAMED)
+        if first_place and owner in ("", place):
+            self._thinking[lane] = (first_place, place)
+            place = first_place
         return Text("thinking", "final", text_of(data.get("content")), place or None, lane=lane)
 
 
@@ -268,13 +271,13 @@ _ATTEMPTS = frozenset(
 
 
 def acp(request: Request) -> Command:
-    """`copilot --acp`; the dialogue tells it the session."""
+    """Return `copilot --acp`; the dialogue sets the session."""
     return Command(argv=("copilot", "--acp", *_options(request), *request.args))
 
 
 def _options(request: Request) -> tuple[str, ...]:
     allow = granted(request, edits=("--allow-tool=write",), everything=("--allow-all",))
-    # Without the flag a run may begin with the download of another version than was found installed.
+    # Without the flag a run may begin with the download of another version than the installed one.
     return ("--no-auto-update", *option("--model", request.model), *allow)
 
 
@@ -318,7 +321,7 @@ def _question(data: dict[str, Any], lane: str | None) -> Question:
 
 
 def _answer(data: dict[str, Any], lane: str | None) -> Answer:
-    """Read who answered, and what. copilot names the decision on a permission; other answers are a person's."""
+    """Return who answered, and the answer. copilot names the decision on a permission; other answers are a person's."""
     kind = text_of(as_dict(data.get("result")).get("kind"))
     words = text_of(data.get("answer") or kind or data.get("action")) or None
     by: AnsweredBy = "person"
@@ -328,7 +331,7 @@ def _answer(data: dict[str, Any], lane: str | None) -> Answer:
 
 
 _ASKS: dict[str, Ask] = {"shell": "command", "write": "edit", "path": "outside", "url": "network"}
-"""What copilot's kinds of permission requests are about. The others are each for a tool."""
+"""Subjects of copilot's kinds of permission requests. The others are each for a tool."""
 
 
 def _result(event: dict[str, Any]) -> Result:

@@ -1,12 +1,12 @@
 """Cursor: `agent -p --output-format stream-json [--stream-partial-output]`.
 
-Written from Cursor's own page on the output format and from captures that others published; never
-recorded by this project, so unproven (`docs/agents/cursor.md` names the sources).
+Written from Cursor's own page on the output format and from captures that others published; never recorded by this
+project, so unproven (`docs/agents/cursor.md` names the sources).
 
-The text of a *segment*, all of it between two tool calls, comes whole in an `assistant` line (a recap),
-and with the flag in pieces before that. Both are `assistant` lines; only their fields tell them apart: a
-piece has `timestamp_ms` and no `model_call_id`, a recap before a tool call has `model_call_id`, the last
-one has neither. Comparing texts would be wrong: a piece may well repeat the text before it.
+The text of a *segment*, all of it between two tool calls, comes whole in an `assistant` line (a recap), and with the
+flag in pieces before that. Both are `assistant` lines; only their fields distinguish them: a piece has `timestamp_ms`
+and no `model_call_id`, a recap before a tool call has `model_call_id`, the last one has neither. Comparing texts would
+be wrong: a piece may well repeat the text before it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from penstock.updates import (
 from penstock.updates import ToolCall as Called
 
 SUFFIX = "ToolCall"
-"""A call is the one member of `tool_call` whose name ends so: `readToolCall`, `shellToolCall`, …"""
+"""End of the name of a call, which is the one such member of `tool_call`: `readToolCall`, `shellToolCall`, …"""
 
 GOOD = frozenset({"success", "complete", "registered", "startSuccess", "backgrounded"})
-"""Outcomes of a call that are no error; each is the one member of its `result`."""
+"""Outcomes of a call that are not errors; each is the one member of its `result`."""
 
 
 class Message(msgspec.Struct):
@@ -63,13 +63,13 @@ class System(msgspec.Struct, tag="system"):
 
 
 class User(msgspec.Struct, tag="user"):
-    """The prompt, echoed."""
+    """Echo of the prompt."""
 
     message: Message | None = None
 
 
 class Assistant(msgspec.Struct, tag="assistant"):
-    """A piece of text, or a recap of its segment."""
+    """Piece of text, or recap of its segment."""
 
     message: Message | None = None
     timestamp_ms: float | None = None
@@ -92,7 +92,7 @@ class ToolCall(msgspec.Struct, tag="tool_call"):
 
 
 class Interaction(msgspec.Struct, tag="interaction_query"):
-    """The agent asks for an approval, and answers itself: nobody can be asked here."""
+    """Request of the agent for an approval, which it answers itself: no user can answer here."""
 
     subtype: str = ""
     query_type: str = ""
@@ -107,7 +107,7 @@ class Connection(msgspec.Struct, tag="connection"):
 
 
 class Retry(msgspec.Struct, tag="retry"):
-    """`starting` and `resuming`: the request is sent again, or taken up where it was cut."""
+    """`starting` and `resuming`: the request is sent again, or resumed at the break."""
 
     subtype: str = ""
     attempt: int | None = None
@@ -115,7 +115,7 @@ class Retry(msgspec.Struct, tag="retry"):
 
 
 class Ended(msgspec.Struct, tag="result"):
-    """The end. `result` joins the text of all segments with nothing between."""
+    """End of the run. `result` joins the text of all segments without separator."""
 
     subtype: str = ""
     is_error: bool = False
@@ -126,16 +126,16 @@ class Ended(msgspec.Struct, tag="result"):
 
 
 class Cursor:
-    """Reads what Cursor's command line prints."""
+    """Adapter of the stream of Cursor's command line."""
 
     name: ClassVar[str] = "cursor"
-    # A recap ends its segment's text, also when thoughts came between its pieces.
+    # A recap ends its segment's text, also if thoughts came between its pieces.
     traits: ClassVar[Traits] = Traits(block_ends=True)
     wire: ClassVar[Any] = System | User | Assistant | Thinking | ToolCall | Interaction | Connection | Retry | Ended
 
     @staticmethod
     def command(request: Request) -> Command:
-        """`cursor-agent --print`, with the prompt through stdin."""
+        """Return `cursor-agent --print`, with the prompt through stdin."""
         return piped(
             request,
             "cursor-agent",
@@ -152,7 +152,7 @@ class Cursor:
         self._joined = False  # `result.result` is a sum of lines that were read, not a text of its own
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one line means."""
+        """Translate one line into updates."""
         match event:
             case Assistant():
                 return self._assistant(event)
@@ -178,7 +178,7 @@ class Cursor:
             return ()
         self._joined = True
         piece = event.timestamp_ms is not None and not event.model_call_id
-        # A piece names a place, its kind, so that the session finds its block at once; a recap finds it by kind.
+        # A piece has its kind as its place, so that the normalizer finds its block at once; a recap is found by kind.
         return (Text("text", "delta", text, "text") if piece else Text("text", "final", text),)
 
     def _result(self, event: Ended) -> Sequence[Update]:
@@ -195,7 +195,7 @@ class Cursor:
         )
         if failed:
             return (result,)
-        # A version without recaps leaves its last text open; a version without pieces told it here alone.
+        # A version without recaps leaves its last text open; a version without pieces has the text only here.
         last = Text("text", "final", text) if text else BlockEnd("text", kind="text")
         return (last, result)
 
@@ -220,7 +220,7 @@ def _tool(event: ToolCall) -> Sequence[Update]:
 
 
 def _call(call: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
-    """Name, arguments and result of a call."""
+    """Return the name, arguments and result of a call."""
     function = call.get("function")
     if isinstance(function, dict):
         return (
@@ -243,7 +243,7 @@ def _returned(call_id: str, name: str, result: dict[str, Any]) -> ToolReturn:
     outcome = next(dicts, "")
     inner = result[outcome] if outcome else result
     failed = bool(outcome) and outcome not in GOOD
-    text = _told(inner)
+    text = _result_text(inner)
     if failed and outcome != "error" and outcome != "failure":
         text = f"{outcome}: {text}" if text else outcome
     return ToolReturn(
@@ -255,8 +255,8 @@ def _returned(call_id: str, name: str, result: dict[str, Any]) -> ToolReturn:
     )
 
 
-def _told(result: dict[str, Any]) -> str:
-    """What a result says: its output, its content, its reason, else all of it as JSON."""
+def _result_text(result: dict[str, Any]) -> str:
+    """Return the text of a result: its output, its content, its reason, else all of it as JSON."""
     streams = [text_or(result.get(key), "") for key in ("stdout", "stderr")]
     if any(streams) or "exitCode" in result:
         return "".join(streams)
@@ -268,7 +268,7 @@ def _told(result: dict[str, Any]) -> str:
 
 
 def _plan(given: Any, result: dict[str, Any]) -> Plan | None:
-    """The whole list of a call that wrote todos; one that only merges some into it tells it in its result."""
+    """Return the whole list of a call that wrote todos; if the call merges some into the list, its result has it."""
     todos = as_dict(result.get("success")).get("todos")
     if not isinstance(todos, list) and not as_dict(given).get("merge"):
         todos = as_dict(given).get("todos")
@@ -278,7 +278,7 @@ def _plan(given: Any, result: dict[str, Any]) -> Plan | None:
 
 
 def _todo(todo: dict[str, Any]) -> dict[str, Any]:
-    """A todo with its status in the common words: Cursor writes TODO_STATUS_IN_PROGRESS, too."""
+    """Normalize the status of a todo: Cursor writes TODO_STATUS_IN_PROGRESS, too."""
     return {**todo, "status": text_or(todo.get("status"), "").lower().removeprefix("todo_status_")}
 
 
@@ -302,7 +302,7 @@ def _interaction(event: Interaction) -> Sequence[Update]:
 
 
 def _rejection(value: Any, depth: int = 4) -> tuple[bool, str]:
-    """Whether `rejected` stands somewhere in an answer, and its reason."""
+    """Return whether an answer contains `rejected` at any level, and its reason."""
     if not isinstance(value, dict) or not depth:
         return False, ""
     if "rejected" in value:
@@ -318,11 +318,11 @@ def _again(event: Connection | Retry) -> Sequence[Update]:
     number = f", attempt {event.attempt}" if event.attempt is not None else ""
     if isinstance(event, Connection):
         return (Notice("retry", f"connection: {event.subtype or 'changed'}{number}"),)
-    told = Notice("retry", f"retry: {event.subtype or 'started'}{number}", "warning")
+    notice = Notice("retry", f"retry: {event.subtype or 'started'}{number}", "warning")
     if event.is_resume is False:
-        # The model is asked anew: what it had begun to say is said again.
-        return (MessageEnd(status="superseded"), told)
-    return (told,)
+        # The model is asked anew: it repeats the text that it had begun.
+        return (MessageEnd(status="superseded"), notice)
+    return (notice,)
 
 
 def _usage(usage: dict[str, Any] | None) -> Usage | None:
@@ -331,7 +331,7 @@ def _usage(usage: dict[str, Any] | None) -> Usage | None:
     fresh, out, cached, written = (
         as_int(usage.get(key)) for key in ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
     )
-    # Cursor counts what came from the cache beside its input, not inside it.
+    # Cursor's input figure excludes the tokens from the cache.
     total = None if fresh is None else fresh + (cached or 0) + (written or 0)
     return Usage(input_tokens=total, output_tokens=out, cached_tokens=cached, cache_write_tokens=written)
 
@@ -344,7 +344,7 @@ def _unknown(event: Any) -> Update:
 
 
 def _text(value: Any, depth: int = 4) -> str:
-    """The text of a string, of a part, or of a list of parts; parts of MCP results nest it once more."""
+    """Return the text of a string, of a part, or of a list of parts; parts of MCP results nest it once more."""
     if isinstance(value, str):
         return value
     if not depth:

@@ -1,7 +1,7 @@
 """gemini: `gemini -p … --output-format stream-json`.
 
-Text comes only as deltas without message ids; a message is known to be over by what stands between it and the
-next. See `docs/agents/gemini.md`.
+Text comes only as deltas without message ids; the lines between two messages show that the first is over. See
+`docs/agents/gemini.md`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from penstock.updates import (
 
 
 class Init(msgspec.Struct, tag_field="type", tag="init"):
-    """The first line."""
+    """First line of the stream."""
 
     session_id: str | None = None
     model: str | None = None
 
 
 class Message(msgspec.Struct, tag_field="type", tag="message"):
-    """A delta of the model's text (`role` assistant), or the echoed prompt (`role` user)."""
+    """Delta of the model's text (`role` assistant), or the echoed prompt (`role` user)."""
 
     role: str | None = None
     content: Any = None
@@ -47,7 +47,7 @@ class Message(msgspec.Struct, tag_field="type", tag="message"):
 
 
 class ToolUse(msgspec.Struct, tag_field="type", tag="tool_use"):
-    """A call with its whole input."""
+    """Tool call with its whole input."""
 
     tool_name: str | None = None
     tool_id: str | None = None
@@ -55,7 +55,7 @@ class ToolUse(msgspec.Struct, tag_field="type", tag="tool_use"):
 
 
 class ToolResult(msgspec.Struct, tag_field="type", tag="tool_result"):
-    """The result of a call. `output` is absent where it is no text."""
+    """Result of a call. `output` is absent if it is not a text."""
 
     tool_id: str | None = None
     status: str | None = None
@@ -64,14 +64,14 @@ class ToolResult(msgspec.Struct, tag_field="type", tag="tool_result"):
 
 
 class ErrorLine(msgspec.Struct, tag_field="type", tag="error"):
-    """A note on trouble, not the end."""
+    """Report of a problem that is not the end."""
 
     severity: str | None = None
     message: Any = None
 
 
 class Outcome(msgspec.Struct, tag_field="type", tag="result"):
-    """The end; `status` is `success` or `error`, and `error` may be absent even then."""
+    """End of the stream; `status` is `success` or `error`, and `error` may be absent even then."""
 
     status: str | None = None
     error: Any = None
@@ -79,7 +79,7 @@ class Outcome(msgspec.Struct, tag_field="type", tag="result"):
 
 
 class Gemini:
-    """Reads `gemini --output-format stream-json`."""
+    """Adapter of `gemini --output-format stream-json`."""
 
     name: ClassVar[str] = "gemini"
     traits: ClassVar[Traits] = Traits()
@@ -87,12 +87,12 @@ class Gemini:
 
     @staticmethod
     def command(request: Request) -> Command:
-        """`gemini --output-format=stream-json`, with the prompt through stdin, where it needs no flag."""
+        """Return `gemini --output-format=stream-json` with the prompt through stdin, which needs no flag."""
         session = option("--resume", request.session_id)
         return piped(request, "gemini", "--output-format=stream-json", *_options(request), *session, *request.args)
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one wire event means."""
+        """Translate one wire event into updates."""
         if isinstance(event, Message):
             return _read_message(event)
         if isinstance(event, ToolUse):
@@ -100,7 +100,7 @@ class Gemini:
         if isinstance(event, ToolResult):
             failed = event.status == "error" or bool(event.error)
             text = (text_of(event.error) if failed else "") or text_of(event.output)
-            # No id tells messages apart: whatever call this answers, the model speaks anew after it.
+            # No id separates messages: whichever call this result answers, the model's next text is a new message.
             return (ToolReturn(event.tool_id or "call", text, failed), TurnMark())
         if isinstance(event, ErrorLine):
             level: Level = "warning" if event.severity == "warning" else "error"
@@ -113,7 +113,7 @@ class Gemini:
 
 
 def acp(request: Request) -> Command:
-    """`gemini --acp`; the dialogue tells it the session."""
+    """Return the command `gemini --acp`; the dialogue sets the session."""
     return Command(argv=("gemini", "--acp", *_options(request), *request.args))
 
 
@@ -130,7 +130,7 @@ def _read_message(event: Message) -> Sequence[Update]:
         return ()
     if event.role not in ("assistant", "model", None):
         return (Notice("status", text),)
-    # Only an explicit false says that the message is whole: a delta taken for a whole would throw text away.
+    # Only an explicit false marks a whole message: a delta that is read as a whole would discard text.
     return (Text("text", "final" if event.delta is False else "delta", text, "text"),)
 
 
@@ -161,7 +161,7 @@ def _read_result(event: Outcome) -> Result:
 
 
 def _api_message(text: str) -> str:
-    """The server's own words out of `[API Error: {…}]`."""
+    """Return the server's own words from `[API Error: {…}]`."""
     prefix = "[API Error: "
     if not (text.startswith(prefix) and text.endswith("]")):
         return inner_message(text)

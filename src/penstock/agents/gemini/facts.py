@@ -26,7 +26,7 @@ FACTS = AgentFacts(
     switches=GOOGLE_CLOUD,
     other_output=OtherOutput(
         sign=Sign(has=("response", "stats")),
-        help="This is the output of `--output-format json`, one JSON object at the end and no event stream: "
+        help="This is the output of `--output-format json`, one JSON object at the end and not an event stream: "
         "use `--output-format stream-json` (gemini).",
     ),
     acp=AcpQuirks(called="gemini", marks_sub_agents=True, tool_name="id", status_remark=r"\[MODE_UPDATE\] \S+"),

@@ -1,1 +1,1 @@
-"""Any stream of JSON events that is of no known agent."""
+"""Any stream of JSON events that no known agent prints."""

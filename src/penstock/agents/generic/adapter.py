@@ -1,8 +1,8 @@
-"""Agents that were never seen: any JSON object, read by the names that such formats have in common.
+"""Adapter of unknown agents: it reads any JSON object by the names that such formats have in common.
 
-`fields` finds text and roles in the usual places, `tool_fields` tools; `classifier` decides whether a text is a
-piece, a snapshot or complete. Such a reader can be wrong, but it loses no text: if nothing was read as text, whatever
-looks like prose is shown (`prose`). `docs/agents/generic.md` has the rules.
+`fields` finds text and roles in the usual places, `tool_fields` tools; `classifier` decides whether a text is a piece,
+a snapshot or complete. Such a reader can be wrong, but it loses no text: if nothing was read as text, it shows whatever
+looks like prose (`prose`). `docs/agents/generic.md` has the rules.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from penstock.agents._json import compact, text_of
-from penstock.agents.generic.calls import Calls
+from penstock.agents.generic.calls import CallReader
 from penstock.agents.generic.classifier import NO_MORE, StreamEventClassifier, StreamEventType, words
 from penstock.agents.generic.fields import (
     ENDS,
@@ -55,14 +55,14 @@ from penstock.updates import (
 )
 
 MAX_DECISIONS = 64
-"""Event names whose last verdict is remembered, so that a verdict is told once and when it changes."""
+"""Event names whose last verdict is remembered, so that a verdict is reported only once and when it changes."""
 
 
 class Generic:
-    """Reads JSON lines of an unknown make.
+    """Adapter of JSON lines in an unknown format.
 
     Args:
-        events: event name to "delta", "snapshot", "complete", "control" or "unknown", over all guessing.
+        events: event name to "delta", "snapshot", "complete", "control" or "unknown"; it overrides all guesses.
 
     Raises:
         ValueError: `events` names no such type.
@@ -77,13 +77,13 @@ class Generic:
         self._classifier = StreamEventClassifier(events)
         self._who: dict[str, str] = {}
         self._decisions: dict[str, StreamEventType] = {}
-        self._calls = Calls()
+        self._calls = CallReader()
         self._repeats = Repeats()
         self._prose: Prose | None = Prose()  # until something was read as text
         self._worked = False  # tools were called: a result's text may join that of several rounds
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one line means."""
+        """Translate one line into updates."""
         if not isinstance(event, dict):
             return (Unknown(wire_type=type(event).__name__),)
         layers = layers_of(event)
@@ -113,19 +113,19 @@ class Generic:
         return updates
 
     def finish(self) -> Sequence[Update]:
-        """What was not read as text and looks like it, where nothing was read as text in the whole stream."""
+        """Return unread fields that look like text, if nothing was read as text in the whole stream."""
         if self._prose is None:
             return ()
         texts, self._prose = self._prose.texts(), None
         if not texts:
             return ()
-        told = "no field of a known name had text: what looks like prose is shown as it stands"
-        return (Notice("decision", told), Text("text", "final", "".join(texts)), MessageEnd())
+        reason = "no field of a known name had text: what looks like prose is shown as it is"
+        return (Notice("decision", reason), Text("text", "final", "".join(texts)), MessageEnd())
 
-    # --- who ---------------------------------------------------------------------------------------
+    # --- the agent -------------------------------------------------------------------------------------
 
     def _introduce(self, layers: Sequence[Layer], updates: list[Update]) -> None:
-        """Who the agent is, where a line says it anew."""
+        """Report the agent's session, model and directory, if a line changes them."""
         said: dict[str, str] = {}
         for field, keys in WHO.items():
             value = next((found for layer in layers if (found := first(layer.body, keys))), "")
@@ -134,10 +134,10 @@ class Generic:
         if said:
             updates.append(RunStart(session_id=said.get("session_id"), model=said.get("model"), cwd=said.get("cwd")))
 
-    # --- trouble -----------------------------------------------------------------------------------
+    # --- errors ----------------------------------------------------------------------------------------
 
     def _trouble(self, name: str, role: str, layers: Sequence[Layer], updates: list[Update]) -> bool:
-        """Errors and remarks of the agent. True where the event is one."""
+        """Report errors and remarks of the agent. Return True if the event is one."""
         if ends_run(name, layers):
             return False
         said = words(name)
@@ -150,12 +150,12 @@ class Generic:
             return True
         if not role and said & {"warning", "warn", "log", "info", "notice", "debug", "status"}:
             level: Level = "warning" if said & {"warning", "warn"} else "info"
-            told = [Notice("status", found.text, level) for found in texts_in(name, layers)]
-            updates += told
-            return bool(told)
+            notices = [Notice("status", found.text, level) for found in texts_in(name, layers)]
+            updates += notices
+            return bool(notices)
         return False
 
-    # --- text --------------------------------------------------------------------------------------
+    # --- text ------------------------------------------------------------------------------------------
 
     def _start(self, name: str, layers: Sequence[Layer], updates: list[Update]) -> None:
         said = words(name)
@@ -165,7 +165,7 @@ class Generic:
     def _content(
         self, name: str, role: str, layers: Sequence[Layer], texts: list[Found], updates: list[Update]
     ) -> None:
-        """Text and thoughts."""
+        """Report text and thoughts."""
         found = self._news(name, layers, texts)
         flagged = name + flag_of(layers)
         message = message_id_of(layers)
@@ -190,7 +190,7 @@ class Generic:
     def _beside_the_last(
         self, verdict: StreamEventType, found: Found, name: str, updates: list[Update]
     ) -> StreamEventType:
-        """The verdict, put right by what is being said: a text that only seems whole must not replace another."""
+        """Correct a verdict by the block that is open: a text that only seems whole must not replace another."""
         if not found.piece and self._repeats.is_whole(found, name):
             return StreamEventType.COMPLETE
         if verdict is not StreamEventType.COMPLETE or self._classifier.reason != NO_MORE:
@@ -203,18 +203,18 @@ class Generic:
         return verdict
 
     def _news(self, name: str, layers: Sequence[Layer], found: list[Found]) -> list[Found]:
-        """Those of the texts that say something new."""
+        """Return those of the texts that are new."""
         if not ends_run(name, layers):
             return [each for each in found if not self._repeats.is_again(each, name)]
         error = next((layer.body["error"] for layer in layers if layer.body.get("error")), None)
         if verdict_of(name, layers)[0] != "ok" and is_reason(found, error):
-            return []  # why it failed; `_end` gives it
+            return []  # the reason for the failure; `_end` reports it
         if self._repeats.any_text and not self._goes_on():
-            return [each for each in found if each.piece]  # `_end` gives the whole to the result
+            return [each for each in found if each.piece]  # `_end` puts the whole text into the result
         return found
 
     def _goes_on(self) -> bool:
-        """Whether a result's text can only be that of the block that is still being written."""
+        """Return whether a result's text can only be that of the block that is still open."""
         return self._classifier.is_accumulating("text:None") and not self._worked
 
     def _judge(
@@ -225,7 +225,7 @@ class Generic:
         found: Found | None = None,
         place: Place = None,
     ) -> StreamEventType:
-        """The classifier's verdict. What the configuration names is asked for by that name."""
+        """Return the classifier's verdict. Events that the configuration names are classified by that name."""
         outer = next((first(layer.body, NAME_KEYS) for layer in layers), "")
         asked = next((each for each in (name, outer) if each in self._overrides), flagged)
         if found is None:
@@ -233,19 +233,19 @@ class Generic:
         return self._classifier.classify(asked, found.text, f"{found.kind}:{place}")
 
     def _explain(self, name: str, verdict: StreamEventType, updates: list[Update]) -> None:
-        """Say why, where a name is first judged or judged otherwise than before."""
+        """Report the reason of a verdict, if it is the first for a name or differs from the last."""
         if self._decisions.get(name) is verdict:
             return
         self._decisions[name] = verdict
         if len(self._decisions) > MAX_DECISIONS:
             del self._decisions[next(iter(self._decisions))]
-        told = f"{name or 'an event without a name'} is read as {verdict.value}: {self._classifier.reason}"
-        updates.append(Notice("decision", told))
+        text = f"{name or 'an event without a name'} is read as {verdict.value}: {self._classifier.reason}"
+        updates.append(Notice("decision", text))
 
-    # --- ends --------------------------------------------------------------------------------------
+    # --- ends ------------------------------------------------------------------------------------------
 
     def _end(self, name: str, layers: Sequence[Layer], updates: list[Update]) -> None:
-        """The end of a message or of the run, and what was used."""
+        """Report the end of a message or of the run, and the usage."""
         usage = next((usage for layer in layers if (usage := usage_of(layer.body)) is not None), None)
         if ends_run(name, layers):
             result = result_of(name, layers, usage)
@@ -269,7 +269,7 @@ class Generic:
 
 
 _WHY = ("errorText", "error_text", "error_message", "errorMessage", "reason", "detail", "description")
-"""Where an error event without an `error` and without text says what went wrong."""
+"""Fields with the reason, in an error event without an `error` and without text."""
 
 _MODES: dict[StreamEventType, Mode] = {
     StreamEventType.DELTA: "delta",

@@ -1,4 +1,4 @@
-"""Calls and their results in a stream of an unknown make: which call an event is about."""
+"""Calls and their results in a stream of unknown format: the call that an event belongs to."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from penstock.agents.generic.tool_fields import (
 from penstock.updates import BlockStart, Text, ToolCall, ToolReturn, Update
 
 MAX_OPEN = 256
-"""Calls without a result that are remembered, to find the one that an event without an id is about."""
+"""Number of calls without a result that are remembered, to find the one that an event without an id belongs to."""
 
 
-class Calls:
-    """Reads what an event says of tools."""
+class CallReader:
+    """Reader of the tools in an event."""
 
     def __init__(self) -> None:
-        self._inputs: dict[Any, str] = {}  # where a call's input is streamed: index, item or call id, to call id
+        self._inputs: dict[Any, str] = {}  # place of a streamed input (index, item or call id) to call id
         self._open: dict[str, tuple[str, Any]] = {}  # calls without a result: id to name and input
         self._count = 0
         self._last = ""
 
     def settle(self) -> None:
-        """The message is over, and with it the inputs that were streamed in it."""
+        """Forget the inputs that were streamed in the message that is over."""
         self._inputs.clear()
 
     def read(self, name: str, role: str, layers: Sequence[Layer], updates: list[Update]) -> bool:
-        """Calls and results. True where the event is about nothing else."""
+        """Read calls and results. Return True if the event contains nothing else."""
         said = words(name)
         if (piece := input_piece(said, layers)) is not None:
             self._more_input(layers, *piece, updates)
@@ -72,7 +72,7 @@ class Calls:
         place: int | None,
         updates: list[Update],
     ) -> bool:
-        """An event about tools that is neither call nor result: it names the call, or has some of its output."""
+        """Read an event about tools that is neither call nor result: it names the call, or has some of its output."""
         named = [body for body in bodies if is_named(said, body)]
         if named:
             self._call(said, named[0], place, updates)
@@ -119,7 +119,7 @@ class Calls:
             del self._open[next(iter(self._open))]
 
     def _unnamed(self, name: str, value: Any) -> str:
-        """The id of a call that has none: of the open one that it says again, else a new one, counted."""
+        """Return the id for a call that has none: that of the open call that it repeats, else a new one, counted."""
         for call_id, (other, given) in self._open.items():
             if other == name and (value is None or value == given):
                 return call_id

@@ -1,9 +1,9 @@
-"""What kind of event a line is, when nobody knows its format.
+"""Classifier of the events of an unknown format.
 
-Three witnesses, heard in this order: what a user said (`overrides`), the event's name, its content beside
-what came before under the same key. Where they say nothing, counts decide: of lines, never of time, so
-that a recording is always judged alike. Nothing is ever dropped here; a wrong verdict costs a line break
-or a marked revision, never text.
+It uses three sources, in this order: the user's configuration (`overrides`), the event's name, and its content compared
+with the earlier content under the same key. If they give no answer, counts decide: of lines, never of time, so that a
+recording always gets the same verdicts. Nothing is ever dropped here; a wrong verdict costs a line break or a marked
+revision, never text.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from penstock.config.rules import STRING, Rules, check, instance_of, optional
 from penstock.errors import UsageError, shown
 
 MAX_KEYS = 256
-"""Streams of content that are followed at once; the one that was silent longest is forgotten."""
+"""Number of streams of content that are followed at once; the one that was silent longest is forgotten."""
 
 MAX_HISTORY = 512
-"""Lines that the counts look back over."""
+"""Number of lines that the counts look back over."""
 
 MAX_HEAD_CHARS = 4096
-"""How much of the last content is kept to see whether the next one begins with it."""
+"""Characters of the last content that are kept to check whether the next one begins with it."""
 
 MIN_PREFIX_CHARS = 4
-"""A shorter beginning in common ("a", "an") is chance."""
+"""Characters of a common beginning that counts as one; a shorter one ("a", "an") is chance."""
 
 MIN_RUN = 4
-"""So many short contents under one name, one after the other, are a stream of pieces."""
+"""Number of consecutive short contents under one name that make a stream of pieces."""
 
 SHORT_CHARS = 48
-"""Models' tokens, and the chunks that agents make of them, are shorter than this; messages rarely are."""
+"""Characters of a short content. Models' tokens, and the chunks that agents make of them, are shorter than this;
+messages rarely are."""
 
 NO_MORE = "nothing says that more of it follows"
-"""The reason for COMPLETE where neither a name nor the content speaks for anything: the weakest of all."""
+"""Reason for COMPLETE if neither a name nor the content gives any other: the weakest of all."""
 
 
 class StreamEventType(enum.Enum):
-    """What an event's content is."""
+    """Relation of an event's content to the text of the stream."""
 
     COMPLETE = "complete"
     """Whole: a message, a result, or the end of what was streamed."""
@@ -51,7 +52,7 @@ class StreamEventType(enum.Enum):
     CONTROL = "control"
     """About the stream, not content."""
     UNKNOWN = "unknown"
-    """None of the witnesses says anything."""
+    """No source gives an answer."""
 
 
 _DELTA = frozenset({
@@ -76,7 +77,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 @lru_cache(maxsize=1024)
 def words(name: str) -> frozenset[str]:
-    """The words of an event's name, lower case: `contentBlock_delta` has content, block and delta."""
+    """Return the words of an event's name, in lower case: `contentBlock_delta` has content, block and delta."""
     return frozenset(word.lower() for word in _WORD.findall(name))
 
 
@@ -93,7 +94,7 @@ CLASSIFIER_RULES: Rules = {
 
 
 class _Track:
-    """What came under one key."""
+    """Contents that came under one key."""
 
     __slots__ = ("accumulating", "grown", "head", "size")
 
@@ -105,14 +106,14 @@ class _Track:
 
 
 class StreamEventClassifier:
-    """Judges one stream's events, one by one, in their order.
+    """Classifier of one stream's events, one by one, in their order.
 
     Args:
-        overrides: event name to the name or value of a `StreamEventType` ("delta", "COMPLETE"), over all
-            other witnesses.
+        overrides: event name to the name or value of a `StreamEventType` ("delta", "COMPLETE"); they override all
+            other sources.
 
     Raises:
-        UsageError: an override names no such type (it is a ValueError as well), or is of no use otherwise.
+        UsageError: an override names no such type (it is a ValueError too), or is otherwise invalid.
     """
 
     def __init__(self, overrides: Mapping[str, str | StreamEventType] | None = None) -> None:
@@ -121,18 +122,18 @@ class StreamEventClassifier:
         self._tracks: OrderedDict[str, _Track] = OrderedDict()
         self._history: deque[tuple[str, bool]] = deque(maxlen=MAX_HISTORY)
         self.reason = ""
-        """Why the last event was judged as it was, in a few words."""
+        """Reason of the last verdict, in a few words."""
 
     def classify(self, event_type: str, content: str | None = None, key: str = "") -> StreamEventType:
-        """The kind of one event.
+        """Return the type of one event.
 
         Args:
             event_type: its name as the wire has it, "" if it has none.
             content: its text, if it has some.
-            key: tells streams of content apart (a block's id); the same one for all where none is known.
+            key: distinguishes streams of content (a block's id); the same one for all if none is known.
 
         Raises:
-            UsageError: one of them is no string.
+            UsageError: one of them is not a string.
         """
         if type(event_type) is not str or type(key) is not str or (content is not None and type(content) is not str):
             check({"event_type": event_type, "content": content, "key": key}, CLASSIFIER_RULES)
@@ -149,12 +150,12 @@ class StreamEventClassifier:
         return kind
 
     def is_accumulating(self, key: str = "") -> bool:
-        """Whether content under `key` was begun and is not complete."""
+        """Return whether content under `key` was begun and is not complete."""
         track = self._tracks.get(key)
         return track is not None and track.accumulating
 
     def settle(self) -> None:
-        """All that was begun is complete: the wire said so of the message, not of its content."""
+        """Complete everything that was begun: the wire ended the message, not its content."""
         self._tracks.clear()
 
     def _track(self, key: str) -> _Track:
@@ -170,12 +171,12 @@ class StreamEventClassifier:
     def _judge(self, name: str, content: str | None, track: _Track) -> tuple[StreamEventType, str]:
         override = self._overrides.get(name)
         if override is not None:
-            return override, f"the configuration says so of {name!r}"
+            return override, f"the configuration says so for {name!r}"
         named = _by_name(name, content)
         if named is not None:
             return named
         if content is None:
-            return StreamEventType.UNKNOWN, "it has neither content nor a telling name"
+            return StreamEventType.UNKNOWN, "it has no content, and its name has no known word"
         if not content:
             return StreamEventType.CONTROL, "its content is empty"
         return self._by_content(name, content, track) or self._by_counts(name, content, track)
@@ -184,7 +185,7 @@ class StreamEventClassifier:
         if track.size >= MIN_PREFIX_CHARS and len(content) >= track.size and content.startswith(track.head):
             if len(content) > track.size:
                 track.grown += 1
-                return StreamEventType.SNAPSHOT, "it begins with the content before it and goes on"
+                return StreamEventType.SNAPSHOT, "it begins with the content before it and continues"
             if track.grown:
                 return StreamEventType.SNAPSHOT, "it is the growing content before it again"
         if words(name) & _UPDATE:
@@ -204,7 +205,7 @@ class StreamEventClassifier:
         if run >= MIN_RUN and len(content) <= SHORT_CHARS:
             return StreamEventType.DELTA, f"{run} short contents of the same name came right before it"
         if track.accumulating and run and len(content) <= SHORT_CHARS:
-            return StreamEventType.DELTA, "it goes on what was begun"
+            return StreamEventType.DELTA, "it continues what was begun"
         if len(content) <= SHORT_CHARS and _cut_off(content):
             return StreamEventType.DELTA, "it is short and ends in the middle of a sentence"
         return StreamEventType.COMPLETE, NO_MORE
@@ -218,18 +219,18 @@ def _type(kind: str | StreamEventType) -> StreamEventType:
     except (ValueError, AttributeError):
         known = ", ".join(each.value for each in StreamEventType)
         raise NoSuchType(
-            f"{shown(kind)} is no type of event; there are: {known}", way_out="correct overrides"
+            f"{shown(kind)} is not a type of event; there are: {known}", way_out="correct overrides"
         ) from None
 
 
 def _by_name(name: str, content: str | None) -> tuple[StreamEventType, str] | None:
     said = words(name)
-    for kind, telling in (
+    for kind, vocabulary in (
         (StreamEventType.DELTA, _DELTA),
         (StreamEventType.SNAPSHOT, _SNAPSHOT),
         (StreamEventType.COMPLETE, _COMPLETE),
     ):
-        if found := said & telling:
+        if found := said & vocabulary:
             if kind is not StreamEventType.COMPLETE and content is None:
                 return StreamEventType.CONTROL, f"its name says {min(found)!r}, but it has no content"
             return kind, f"its name says {min(found)!r}"
@@ -239,12 +240,12 @@ def _by_name(name: str, content: str | None) -> tuple[StreamEventType, str] | No
 
 
 def _cut_off(content: str) -> bool:
-    """Whether a text ends where no message would."""
+    """Return whether a text ends or begins as no message would."""
     return content[-1] == " " or content[-1].isalnum() or content[-1] in ",;-–(/'\"" or content[0] == " "
 
 
 def _unclosed(content: str) -> bool:
-    """Whether a text begins as JSON and its brackets do not all close. Looks at its first characters only."""
+    """Return whether a text begins as JSON and its brackets do not all close. Only its first characters count."""
     if content[0] not in "{[":
         return False
     depth, quoted, escaped = 0, False, False

@@ -1,8 +1,8 @@
-"""The names that JSON formats of agents have in common, and how to read an event by them.
+"""Names that JSON formats of agents have in common, and functions that read an event by them.
 
-An event is taken as its *layers*: itself and the objects in it, the outermost first. A field is read by the words of
-its name (`textDelta` and `text_delta` have the words text and delta), not by a list of all names. These are plain
-functions of one event; what must be remembered between events is `penstock.agents.generic.adapter`.
+An event is read as its *layers*: itself and the objects in it, the outermost first. A field is recognised by the words
+of its name (`textDelta` and `text_delta` have the words text and delta), not by a list of all names. These are plain
+functions of one event; the state between events is in `penstock.agents.generic.adapter`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from penstock.events import Kind
 from penstock.updates import Place, Result, Usage
 
 MAX_LAYERS = 16
-"""So many objects of one event are opened, and content is looked through so deep."""
+"""Number of objects of one event that are opened, and the depth to which content is searched."""
 
 NAME_KEYS = ("type", "event", "kind", "event_type", "eventType", "method", "sessionUpdate", "object", "op")
 TEXT_KEYS = (
     "text", "content", "message", "response", "answer", "completion", "reply", "output", "result", "value", "parts",
 )  # fmt: skip
-"""What text is called: the words of fields, the most telling first."""
+"""Words of the names of fields with text, the clearest first."""
 STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 WHO = {
     "session_id": (
@@ -57,7 +57,7 @@ CLOSED = frozenset({
     "input", "inputs", "arguments", "args", "parameters", "request", "context", "schema", "capabilities", "prompt",
     "user", "timing", "cost", "logprobs",
 })  # fmt: skip
-"""Objects that hold no words of the model: they are not opened."""
+"""Objects without text of the model: they are not opened."""
 FAILED = frozenset({
     "error", "errored", "fatal", "exception", "fail", "failed", "failure", "incomplete", "timeout", "timed",
 })  # fmt: skip
@@ -71,14 +71,14 @@ RUNS = frozenset({
 
 
 class Layer(NamedTuple):
-    """One object of an event. `piece`: it stands where only pieces stand."""
+    """One object of an event. `piece`: it is in a field that holds only pieces."""
 
     body: dict[str, Any]
     piece: bool = False
 
 
 class Found(NamedTuple):
-    """One text. `piece`: it stands where only pieces stand. `key`: the field."""
+    """One text. `piece`: it is in a field that holds only pieces. `key`: the field."""
 
     kind: Kind
     text: str
@@ -87,9 +87,9 @@ class Found(NamedTuple):
 
 
 def layers_of(event: dict[str, Any]) -> list[Layer]:
-    """An event and the objects in it, the outermost first."""
+    """Return an event and the objects in it, the outermost first."""
     layers = [Layer(event)]
-    for layer in layers:  # grows while it is read
+    for layer in layers:  # grows during the loop
         if len(layers) >= MAX_LAYERS:
             break
         layers += _opened(layer)
@@ -107,16 +107,16 @@ def _opened(layer: Layer) -> Iterator[Layer]:
         if not isinstance(value, dict) or said & CLOSED:
             continue
         if len(body) == 1 and key not in _ENVELOPES and _rank(key) == NO_TEXT:
-            value = {"event": key, **value}  # the name of the event is the one key that it has
+            value = {"event": key, **value}  # the event's one key is its name
         yield Layer(value, layer.piece or bool(said & PIECES))
 
 
 _ENVELOPES = frozenset({"data", "event", "payload", "params", "body", "message", "delta", "msg", "result", "response"})
-"""Fields of which each format that has them has but one: they name no event."""
+"""Fields of which each format that has them has only one: they do not name an event."""
 
 
 def name_of(layers: Sequence[Layer]) -> str:
-    """The names of an event and of the objects in it."""
+    """Return the names of an event and of the objects in it."""
     return "/".join(dict.fromkeys(name for layer in layers for name in _names(layer.body)))
 
 
@@ -130,13 +130,13 @@ def _names(body: dict[str, Any]) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def _says_type(key: str) -> bool:
-    """Whether a field names a kind of event: `subtype`, `step_type`, `messageType`, but not a type of media."""
+    """Return whether a field names a kind of event: `subtype`, `step_type`, `messageType`, but not a type of media."""
     said = words(key)
     return key in ("subtype", "say") or ("type" in said and len(said) > 1 and not said & {"content", "mime", "media"})
 
 
 def role_of(name: str, layers: Sequence[Layer]) -> str:
-    """Who speaks, lower case: told by a field, or by the event's name."""
+    """Return the author's role, in lower case: from a field, or from the event's name."""
     for layer in layers:
         role = first(layer.body, ("role", "author", "sender")).lower()
         source = first(layer.body, ("source", "from", "speaker")).lower()
@@ -147,28 +147,28 @@ def role_of(name: str, layers: Sequence[Layer]) -> str:
 
 
 def texts_in(name: str, layers: Sequence[Layer]) -> list[Found]:
-    """The text of an event: of the pieces in it if there are some, else of the outermost layer that has any."""
+    """Return the text of an event: of its pieces if it has some, else of the outermost layer that has any."""
     said = words(name)
     all_found = [_own(layer, bool(said & THOUGHT)) for layer in layers]
     pieces = next((found for found in all_found if any(each.piece for each in found)), None)
     found = pieces or next((found for found in all_found if found), None)
-    if found is None and (not said or said & _TELLING):
+    if found is None and (not said or said & _TEXT_NAMES):
         data = next((text for layer in layers if (text := first(layer.body, ("data", "payload", "body")))), "")
         found = [Found("thinking" if said & THOUGHT else "text", data, False, "data")] if data[:1] not in "{[" else []
     return found or []
 
 
-_TELLING = frozenset({*TEXT_KEYS, "assistant", "agent"}) | PIECES | THOUGHT
-"""Words of the names of events whose bare data is text."""
+_TEXT_NAMES = frozenset({*TEXT_KEYS, "assistant", "agent"}) | PIECES | THOUGHT
+"""Words in the names of events whose bare data is text."""
 
 
 NO_TEXT = 99
-"""The rank of a field that does not say that it holds text."""
+"""Rank of a field whose name does not indicate text."""
 
 
 @lru_cache(maxsize=1024)
 def _rank(key: str) -> int:
-    """How much the name of a field says that it holds text: its place in `TEXT_KEYS`, -1 for a piece, or `NO_TEXT`."""
+    """Return how clearly a field's name indicates text: its place in `TEXT_KEYS`, -1 for a piece, or `NO_TEXT`."""
     said = words(key)
     core = said - MODIFIERS
     if not core or not core <= _TEXTUAL:
@@ -183,13 +183,13 @@ _TEXTUAL = frozenset(TEXT_KEYS) | PIECES
 
 @lru_cache(maxsize=1024)
 def _thinks(key: str) -> bool:
-    """Whether the name of a field says that it holds thoughts."""
+    """Return whether the name of a field indicates thoughts."""
     said = words(key)
     return bool(said & THOUGHT) and said <= THOUGHT | _TEXTUAL | MODIFIERS | {"summary"}
 
 
 def _own(layer: Layer, thought: bool) -> list[Found]:
-    """The thoughts and the text that stand in one layer."""
+    """Return the thoughts and the text of one layer."""
     body = layer.body
     thoughts = [key for key in body if _thinks(key)]
     kind: Kind = "thinking" if thought or any(body[key] is True for key in thoughts) else "text"
@@ -201,7 +201,7 @@ def _own(layer: Layer, thought: bool) -> list[Found]:
             break
     for key in sorted((key for key in body if _rank(key) < NO_TEXT), key=_rank):
         if key == "result" and words(str(body[key])) & (WELL | FAILED | CANCELLED) and " " not in str(body[key]):
-            continue  # how it went, not what was said
+            continue  # the outcome, not the text
         piece = layer.piece or _rank(key) < 0
         parts = list(_parts(body[key], kind, MAX_LAYERS))
         if parts and not (isinstance(body[key], dict) and words(key) & PIECES):
@@ -210,7 +210,7 @@ def _own(layer: Layer, thought: bool) -> list[Found]:
 
 
 def _parts(value: Any, kind: Kind, depth: int) -> Iterator[tuple[Kind, str]]:
-    """The texts in a string, in a list of content blocks, or in one block."""
+    """Yield the texts in a string, in a list of content blocks, or in one block."""
     if isinstance(value, str):
         if value:
             yield kind, value
@@ -235,7 +235,7 @@ TOOL_WORDS = frozenset({"tool", "tools", "function", "toolcall", "tooluse"})
 
 
 def ends_run(name: str, layers: Sequence[Layer]) -> bool:
-    """Whether an event is the end of the run: a result, or `done: true`; not that of a message or a block."""
+    """Return whether an event is the end of the run, not of a message or a block: a result, or `done: true`."""
     top = layers[0].body
     if top.get("done") is True:
         return True
@@ -246,7 +246,7 @@ def ends_run(name: str, layers: Sequence[Layer]) -> bool:
 
 
 def result_of(name: str, layers: Sequence[Layer], usage: Usage | None) -> Result:
-    """What the end of a run says."""
+    """Return the result that the end of a run contains."""
     bodies = [layer.body for layer in layers]
     error = next((body["error"] for body in bodies if body.get("error")), None)
     verdict, status = verdict_of(name, layers)
@@ -271,12 +271,12 @@ _REASONS = frozenset({"text", "content", "message", "output", "result", "value"}
 
 
 def is_reason(found: Sequence[Found], error: Any) -> bool:
-    """Whether the text of a failed end is why it failed: it has no error, and is not called a response."""
+    """Return whether the text of a failed end is its reason: the end has no error, and the field is not a response."""
     return not error and all(words(each.key) <= _REASONS for each in found)
 
 
 def verdict_of(name: str, layers: Sequence[Layer]) -> tuple[str, str]:
-    """How a run ended, by the words of its status, `ok`, `error` or `cancelled`; and these words."""
+    """Return how a run ended, by the words of its status, `ok`, `error` or `cancelled`; and these words."""
     status = "".join(words_of[:1]) if (words_of := [*_statuses(layers)]) else ""
     said = words(" ".join(words_of)) | words(name)
     bodies = [layer.body for layer in layers]
@@ -305,7 +305,7 @@ def _duration(body: dict[str, Any]) -> int | None:
 
 
 def usage_of(body: dict[str, Any]) -> Usage | None:
-    """Figures of `usage`, `stats` or `tokens`. Whether the cached ones are inside the input nobody knows here."""
+    """Return the figures of `usage`, `stats` or `tokens`. Whether the input includes the cached ones is unknown."""
     keys = ("usage", "usageMetadata", "usage_metadata", "stats", "tokens")
     figures = next((as_dict(body[key]) for key in keys if body.get(key)), {})
     if not figures:
@@ -318,7 +318,7 @@ def usage_of(body: dict[str, Any]) -> Usage | None:
 
 
 def flag_of(layers: Sequence[Layer]) -> str:
-    """What fields say of an event's text, in the words of event names."""
+    """Return the flags of an event's text, in the words of event names."""
     for layer in layers:
         for key in ("delta", "partial", "is_partial", "isPartial", "streaming"):
             if layer.body.get(key) is True:
@@ -330,13 +330,13 @@ def flag_of(layers: Sequence[Layer]) -> str:
 
 
 def index_of(body: dict[str, Any]) -> int | None:
-    """The place of a content block or of a streamed call in its message."""
+    """Return the place of a content block or of a streamed call in its message."""
     value = body.get("index", body.get("contentBlockIndex"))
     return value if type(value) is int else None
 
 
 def place_of(name: str, layers: Sequence[Layer]) -> Place:
-    """Where a block stands in its message, if the event says so."""
+    """Return the place of a block in its message, if the event has it."""
     for layer in layers:
         given = first(layer.body, ("item_id", "itemId", "part_id", "partID", "partId", "block_id", "blockId"))
         if given:
@@ -347,7 +347,7 @@ def place_of(name: str, layers: Sequence[Layer]) -> Place:
 
 
 def message_id_of(layers: Sequence[Layer]) -> str | None:
-    """The id of the event's message, if it tells one."""
+    """Return the id of the event's message, if the event has it."""
     for layer in layers:
         given = first(layer.body, ("message_id", "messageId", "messageID"))
         given = given or first(as_dict(layer.body.get("message")), ("id",))
@@ -357,7 +357,7 @@ def message_id_of(layers: Sequence[Layer]) -> str | None:
 
 
 def first(body: dict[str, Any], keys: Sequence[str]) -> str:
-    """The first of these fields that is a string with something in it."""
+    """Return the first of these fields that is a string and not empty."""
     for key in keys:
         value = body.get(key)
         if value and isinstance(value, str):
@@ -366,7 +366,7 @@ def first(body: dict[str, Any], keys: Sequence[str]) -> str:
 
 
 def parsed(value: Any) -> Any:
-    """JSON text as data; what is no JSON text, as it is."""
+    """Return JSON text as data; any other value as it is."""
     if isinstance(value, str):
         try:
             return msgspec.json.decode(value)

@@ -1,7 +1,7 @@
-"""Text in a stream whose fields nobody knows: the last resort, where nothing was read as text.
+"""Text in a stream of unknown fields: the last resort if nothing was read as text.
 
-What looks like prose is kept by its *path*, the names that lead to it, since a single piece ("I") says nothing:
-all that came by one path, joined, does.
+Strings are kept by their *path*, the names that lead to them, since a single piece ("I") does not look like prose: all
+pieces of one path, joined, do.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from penstock.agents.generic.classifier import MIN_PREFIX_CHARS, words
 from penstock.agents.generic.fields import CLOSED, MODEL_ROLES, TOOL_WORDS
 
 MAX_KEPT_CHARS = 1024 * 1024
-"""How much unread text is kept. An agent whose text is nowhere in the usual places and longer than this deserves an
+"""Characters of unread text that are kept. An agent with more text than this, and none in the usual places, deserves an
 adapter."""
 MAX_PATHS = 64
-"""Paths that are told apart: formats have a few dozen fields."""
+"""Number of paths that are distinguished: formats have a few dozen fields."""
 MAX_DEPTH = 8
-"""How deep strings are looked for."""
+"""Levels of nesting that are searched for strings."""
 
 _NOT_TEXT = CLOSED | TOOL_WORDS | frozenset({
     "id", "ids", "uuid", "type", "kind", "event", "name", "role", "status", "state", "time", "timestamp", "date",
     "version", "cwd", "path", "file", "url", "uri", "model", "session", "subtype", "method", "level", "signature",
     "command", "stdout", "stderr", "description", "title", "tools",
 })  # fmt: skip
-"""Words of the names of fields that hold no prose of the model's, however it looks."""
+"""Words in the names of fields without prose of the model, whatever their content looks like."""
 
 _PROSE = re.compile(r"[^\W\d_]{2,}[,;:.!?]? +[^\W\d_]|[^\W\d_]{2,}[.!?…](\s|$)|[\u3040-\u9fff\uac00-\ud7af]{2}")
-"""Two words, a word that ends a sentence, or a script that does not part words."""
+"""Two words, a word that ends a sentence, or a script without spaces between words."""
 
 
 class Prose:
-    """Gathers the strings of events that were not read as text."""
+    """Collector of the strings of events that were not read as text."""
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str]] = []  # path and text, in order
@@ -43,7 +43,7 @@ class Prose:
         self._size = 0
 
     def add(self, event: dict[str, Any]) -> None:
-        """Keep what an event has."""
+        """Keep the strings of an event."""
         for path, text in _strings(event, "", MAX_DEPTH):
             if self._size + len(text) > MAX_KEPT_CHARS or (path not in self._paths and len(self._paths) >= MAX_PATHS):
                 continue
@@ -52,24 +52,24 @@ class Prose:
             self._found.append((path, text))
 
     def texts(self) -> list[str]:
-        """The texts of the paths that hold prose, in their order; whole ones each on lines of their own."""
+        """Return the texts of the paths that hold prose, in their order; whole ones each on lines of their own."""
         by_path: dict[str, list[str]] = {}
         for path, text in self._found:
             texts = by_path.setdefault(path, [])
             if texts and len(texts[-1]) >= MIN_PREFIX_CHARS and text.startswith(texts[-1]):
                 texts.pop()  # all so far, longer each time
             texts.append(text)
-        told: dict[str, list[str]] = {}
+        prose: dict[str, list[str]] = {}
         for path, texts in by_path.items():
             joined = "".join(texts)
-            if _PROSE.search(joined) and joined.strip() not in ("".join(other).strip() for other in told.values()):
-                told[path] = texts
-        pieces = {path for path, texts in told.items() if _are_pieces(texts)}
+            if _PROSE.search(joined) and joined.strip() not in ("".join(other).strip() for other in prose.values()):
+                prose[path] = texts
+        pieces = {path for path, texts in prose.items() if _are_pieces(texts)}
         out: list[str] = []
         last = ""
         for path, text in self._found:
-            if told.get(path, [])[:1] == [text]:
-                del told[path][0]
+            if prose.get(path, [])[:1] == [text]:
+                del prose[path][0]
                 if out and not (path == last and path in pieces):
                     out.append("\n")
                 out.append(text)
@@ -78,7 +78,7 @@ class Prose:
 
 
 def _are_pieces(texts: list[str]) -> bool:
-    """Whether texts of one path are pieces of one: most of them end, or the next begins, where no sentence does."""
+    """Return whether texts of one path are pieces of one: most end, or the next begins, within a sentence."""
     seams = [(before[-1:], after[:1]) for before, after in pairwise(texts)]
     inside = sum(end not in ".!?…:\n" or start.isspace() or start.islower() for end, start in seams)
     return inside * 2 > len(seams)

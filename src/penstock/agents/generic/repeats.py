@@ -1,4 +1,4 @@
-"""Texts that a stream of an unknown make says twice: in pieces and then whole, or whole under two names."""
+"""Texts that a stream of unknown format repeats: in pieces and then whole, or whole under two names."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from penstock.events import Kind
 from penstock.updates import Mode
 
 MAX_KEPT_CHARS = 256 * 1024
-"""A message's text is kept to this length. A longer one is not recognised when it comes again: text shown twice, at
-that length, is better than memory without a bound."""
+"""Characters of a message that are kept. A longer one is not recognised when it comes again: text shown twice, at that
+length, is better than memory without a bound."""
 
 
 class _Said:
@@ -22,12 +22,12 @@ class _Said:
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.size = 0
-        self.names: set[str] = set()  # the events that it came in: a few
+        self.names: set[str] = set()  # the names of the events that it came in: a few
         self.closed = False
 
     @property
     def text(self) -> str | None:
-        """What was said; None where it was too long to be kept."""
+        """The text so far; None if it was too long to be kept."""
         if self.size > MAX_KEPT_CHARS:
             return None
         if len(self.parts) > 1:
@@ -48,28 +48,28 @@ class _Said:
 
 
 class Repeats:
-    """What was said last, so that it is known when it comes again under another name."""
+    """The last texts, to recognise them when they come again under another name."""
 
     def __init__(self) -> None:
         self._said: dict[Kind, _Said] = {}
         self.any_text = False
-        """Text was read: a result's text says it again."""
+        """Text was read: a result's text repeats it."""
 
     def is_whole(self, found: Found, name: str) -> bool:
-        """Whether a text is all of what was said in pieces under another name."""
+        """Return whether a text is the whole of the pieces that came under another name."""
         said = self._said.get(found.kind)
         return said is not None and name not in said.names and said.equals(found.text)
 
     def is_again(self, found: Found, name: str) -> bool:
-        """Whether a text is the message before it, said again under another name."""
+        """Return whether a text is the message before it, repeated under another name."""
         said = self._said.get(found.kind)
         return said is not None and said.closed and not found.piece and self.is_whole(found, name)
 
     def relation(self, found: Found, name: str) -> Literal["new", "piece", "whole", "other"]:
-        """What a text that seems whole is to the one that is being said.
+        """Return the relation of a text that seems whole to the open one.
 
-        There is none, so it is `new`; it came under the same name, so it is a `piece` of it; it says it again, so it
-        is the `whole`; or it is an `other` one.
+        `new`: no text is open. `piece`: the open one came under the same name, so this is a piece of it. `whole`: this
+        text contains the open one. `other`: it is another text.
         """
         said = self._said.get(found.kind)
         if said is None or said.closed:
@@ -81,7 +81,7 @@ class Repeats:
         return "piece" if same else "other"
 
     def add(self, found: Found, name: str, mode: Mode) -> None:
-        """A text was put out."""
+        """Add a text that was emitted."""
         self.any_text = self.any_text or found.kind == "text"
         said = self._said.get(found.kind)
         if said is None or said.closed:
@@ -91,6 +91,6 @@ class Repeats:
         said.closed = mode == "final"
 
     def settle(self) -> None:
-        """What was being said is whole."""
+        """Close the open texts: they are whole."""
         for said in self._said.values():
             said.closed = True

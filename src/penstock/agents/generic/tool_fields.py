@@ -1,7 +1,7 @@
-"""How JSON formats of agents speak of tools: calls, their inputs, their results.
+"""Fields for tools in JSON formats of agents: calls, their inputs, their results.
 
-A call is spread over the layers of an event: the name in one, the input in another. `bodies_in` gives each layer with
-what the others say of the same call.
+A call is spread over the layers of an event: the name in one, the input in another. `bodies_in` adds to each layer the
+fields that the others have about the same call.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHARED = frozenset({*NAMES_OF_TOOLS, *IDS, *STATES, *STEPS})
 
 
 def bodies_in(layers: Sequence[Layer]) -> list[dict[str, Any]]:
-    """The layers, the innermost first, each with what the outer ones say of its call."""
+    """Return the layers, the innermost first, each with the fields of the outer ones about its call."""
     bodies: list[dict[str, Any]] = []
     shared: dict[str, Any] = {}
     for layer in layers:
@@ -44,7 +44,7 @@ def bodies_in(layers: Sequence[Layer]) -> list[dict[str, Any]]:
 
 
 def blocks_in(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The content blocks and calls that a layer lists: the name of their kind, and their fields."""
+    """Yield the content blocks and calls that a layer lists: the name of their kind, and their fields."""
     for key in ("content", "tool_calls", "toolCalls", "parts"):
         for block in as_list(body.get(key)):
             if isinstance(block, dict):
@@ -53,7 +53,7 @@ def blocks_in(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _unwrapped(block: dict[str, Any], name: str) -> tuple[str, dict[str, Any]]:
-    """A block with the fields of the object that holds its call or result: `function`, `functionCall`, `toolCall`."""
+    """Merge a block with the object that holds its call or result: `function`, `functionCall`, `toolCall`."""
     for key, value in block.items():
         if isinstance(value, dict) and (words(key) & TOOL_WORDS or (key == "value" and words(name) & TOOL_WORDS)):
             more = {other: field for other, field in block.items() if other not in (key, *STATES)}
@@ -62,7 +62,7 @@ def _unwrapped(block: dict[str, Any], name: str) -> tuple[str, dict[str, Any]]:
 
 
 def is_call(said: frozenset[str], body: dict[str, Any]) -> bool:
-    """Whether a body is a tool's call, told by the event's words and the body's fields."""
+    """Return whether a body is a tool's call, by the event's words and the body's fields."""
     if said & SHELLS and isinstance(body.get("command"), str | list):
         return True
     has_input = any(key in body for key in INPUTS)
@@ -72,7 +72,7 @@ def is_call(said: frozenset[str], body: dict[str, Any]) -> bool:
 
 
 def is_named(said: frozenset[str], body: dict[str, Any]) -> bool:
-    """Whether a body names a tool in an event about tools, which has no more to say of the call yet."""
+    """Return whether a body names a tool in an event about tools that has no input of the call yet."""
     return bool(said & TOOL_WORDS) and bool(first(body, NAMES_OF_TOOLS))
 
 
@@ -80,17 +80,17 @@ _RETURNS = re.compile(r"(?:tool|function|call).*?(?:(result|response|output|retu
 
 
 def is_return(name: str, body: dict[str, Any]) -> bool:
-    """Whether a body is a tool's result."""
+    """Return whether a body is a tool's result."""
     has_output = any(key in body for key in (*OUTPUTS, "error"))
     said, returns = words(name), _RETURNS.search(name.lower())
     if returns and said & TOOL_WORDS and not said & INPUT_WORDS:
-        # The end of a call without more is that of its input.
+        # The end of a call, without more, is the end of its input.
         return has_output or (returns[1] is not None and bool(first(body, IDS)))
     return has_output and bool(first(body, ("tool_call_id", "tool_use_id", "toolCallId", "call_id")))
 
 
 def is_over(said: frozenset[str], body: dict[str, Any]) -> bool:
-    """Whether a body that is a call says that it has been made."""
+    """Return whether a body that is a call is also its end."""
     if any(body.get(key) is not None for key in ("output", "result", "exit_code", "error")):
         return True
     # A `function_call` that is completed has been written, not made.
@@ -98,12 +98,12 @@ def is_over(said: frozenset[str], body: dict[str, Any]) -> bool:
 
 
 def states_of(body: dict[str, Any]) -> frozenset[str]:
-    """The words of the state of a call."""
+    """Return the words of the state of a call."""
     return words(" ".join(value for key in STATES if isinstance(value := body.get(key), str)))
 
 
 def input_of(body: dict[str, Any]) -> Any:
-    """The input of a call, None where it has none."""
+    """Return the input of a call, None if it has none."""
     given = next((body[key] for key in INPUTS if body.get(key) is not None), None)
     if given is None and isinstance(body.get("command"), str | list):
         return {"command": body["command"]}
@@ -111,7 +111,7 @@ def input_of(body: dict[str, Any]) -> Any:
 
 
 def input_piece(said: frozenset[str], layers: Sequence[Layer]) -> tuple[str, bool] | None:
-    """A piece of a call's input that stands alone, and whether it is the whole of it."""
+    """Return a separate piece of a call's input, and whether it is the whole input."""
     about = bool(said & TOOL_WORDS and said & INPUT_WORDS)
     for layer in layers:
         for key, value in layer.body.items():
@@ -126,7 +126,7 @@ def input_piece(said: frozenset[str], layers: Sequence[Layer]) -> tuple[str, boo
 
 
 def ids_of(body: dict[str, Any]) -> list[str]:
-    """What may be the id of a call, the likeliest first. A tool's name is none."""
+    """Return the possible ids of a call, the likeliest first. A tool's name is not an id."""
     named = [body.get(key) for key in NAMES_OF_TOOLS]
     ids = [value for key in (*IDS, "id") if (value := first(body, (key,))) and value not in named]
     steps = [body[key] for key in STEPS if type(body.get(key)) is int or first(body, (key,))]
@@ -134,17 +134,17 @@ def ids_of(body: dict[str, Any]) -> list[str]:
 
 
 def is_failed(body: dict[str, Any]) -> bool:
-    """Whether a result of a call is that of a failure."""
+    """Return whether a result of a call is a failure."""
     failed = bool(body.get("error")) or body.get("success") is False
     return failed or any(body.get(key) is True for key in ("is_error", "isError")) or bool(states_of(body) & FAILED)
 
 
 def exit_code_of(body: dict[str, Any]) -> Any:
-    """The exit status of a command."""
+    """Return the exit status of a command."""
     return next((body[key] for key in ("exit_code", "exitCode") if key in body), None)
 
 
 def output_of(body: dict[str, Any]) -> Any:
-    """What a call gave back."""
+    """Return the output of a call."""
     error = as_dict(body.get("error")) or body.get("error")
     return error or next((body[key] for key in OUTPUTS if body.get(key) is not None), None)

@@ -1,11 +1,10 @@
 """Ollama: the NDJSON of `POST /api/chat` and `POST /api/generate` with `stream: true`.
 
-One object a line, all of one shape; `done: true` ends a response. There is no agent behind it, so several
-responses may stand one after the other, as a caller's tool loop made them.
+One object a line, all of one shape; `done: true` ends a response. There is no agent behind it, so several responses may
+follow each other, as a caller's tool loop made them.
 
-Thoughts come in their own field, or as `<think>…</think>` at the very beginning of the content, which is
-how models write that the server does not parse. The tag is framing like a line end is, and may be split
-over chunks: `_Content` takes it out.
+Thoughts come in their own field, or as `<think>…</think>` at the very beginning of the content, if the server does not
+parse what the model writes. The tag is framing like a line end is, and may be split over chunks: `_Content` removes it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.adapter import Command, Request, as_json_text, refuse
+from penstock.adapter import Command, Request, as_json_text, unsupported
 from penstock.agents._json import text_of, text_or
 from penstock.events import Kind
 from penstock.updates import (
@@ -39,15 +38,15 @@ OPEN_TAG = "<think>"
 CLOSE_TAG = "</think>"
 
 MAX_LEAD_CHARS = 64
-"""White space before an opening tag is waited through for so long; more of it is text."""
+"""Characters of white space to hold back before an opening tag; more of it is text."""
 
 MAX_PENDING_CALLS = 1024
-"""Calls whose results may still come. A tool loop that never tells results would let them grow."""
+"""Number of calls whose results may still come. Without a bound a tool loop without results would let them grow."""
 
 NS_PER_MS = 1_000_000
 
 CHAT_URL = "http://127.0.0.1:11434/api/chat"
-"""Where Ollama listens by itself. The bridge goes where OLLAMA_HOST says, if it says anything."""
+"""Ollama's default address. The bridge uses OLLAMA_HOST instead, if it is set."""
 
 
 class Message(msgspec.Struct, gc=False):
@@ -80,9 +79,9 @@ class Chunk(msgspec.Struct, gc=False):
 
 
 class _Content:
-    """Where the content of one response is: before, in or behind its thoughts.
+    """Position in the content of one response: before, in or after its thoughts.
 
-    What is held is never more than an unfinished tag and the white space before it.
+    It never holds back more than an unfinished tag and the white space before it.
     """
 
     __slots__ = ("held", "where")
@@ -92,7 +91,7 @@ class _Content:
         self.held = ""
 
     def feed(self, text: str) -> list[tuple[Kind, str]]:
-        """The pieces that `text` completes, in order."""
+        """Return the pieces that `text` completes, in order."""
         if self.where == "text":
             return [("text", text)]
         text = self.held + text
@@ -105,7 +104,7 @@ class _Content:
         return pieces
 
     def flush(self) -> list[tuple[Kind, str]]:
-        """What was held, at the end of the response, which is ready for another one then."""
+        """Return the text held back, at the end of the response, and prepare for another response."""
         held, where = self.held, self.where
         self.held, self.where = "", "start"
         if not held:
@@ -113,12 +112,12 @@ class _Content:
         return [("thinking" if where == "thinking" else "text", held)]
 
     def _step(self, text: str, pieces: list[tuple[Kind, str]]) -> str:
-        """One step on: what is left of `text` for the next one."""
+        """Take one step; return the rest of `text` for the next one."""
         if self.where == "start":
             return self._start(text)
         if self.where == "thinking":
             return self._thinking(text, pieces)
-        # Behind either tag: models put line ends around them that belong to neither side.
+        # After either tag: models put line ends around them that belong to neither side.
         bare = text.lstrip()
         if bare:
             self.where = "thinking" if self.where == "opened" else "text"
@@ -148,13 +147,13 @@ class _Content:
 
 
 def _unfinished(text: str) -> int:
-    """Where the beginning of a closing tag stands at the end of `text`; its length if there is none."""
+    """Return the index of an unfinished closing tag at the end of `text`; its length if there is none."""
     at = text.rfind("<", max(0, len(text) - len(CLOSE_TAG) + 1))
     return at if at >= 0 and CLOSE_TAG.startswith(text[at:]) else len(text)
 
 
 class Ollama:
-    """Reads what an Ollama server streams."""
+    """Adapter of the stream of an Ollama server."""
 
     name: ClassVar[str] = "ollama"
     traits: ClassVar[Traits] = Traits()
@@ -168,24 +167,26 @@ class Ollama:
 
     @staticmethod
     def command(request: Request) -> Command:
-        """The bridge, which posts the prompt to the server. `allow` means nothing: there are no tools to be used.
+        """Return the bridge, which posts the prompt to the server. `allow` has no effect: there are no tools.
 
         Raises:
-            UsageError: no model is named, or a conversation is to be gone on with, which the server does not keep.
+            UsageError: no model is named, or a conversation is to be resumed, which the server does not keep.
         """
         if request.model is None:
-            raise refuse("ollama", "choose a model", can="name one with --model; `ollama list` shows what is there")
+            raise unsupported(
+                "ollama", "choose a model", can="name one with --model; `ollama list` shows what is there"
+            )
         prompt = as_json_text(request.prompt)
         chat = {"model": request.model, "messages": [{"role": "user", "content": prompt}], "stream": True}
         argv = (sys.executable, "-P", "-m", "penstock.run.http_bridge", "post", "--host-from", "OLLAMA_HOST", CHAT_URL)
         return Command(argv=argv, stdin=msgspec.json.encode(chat))
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one line means."""
+        """Translate one line into updates."""
         if not isinstance(event, Chunk):
             return (Unknown(wire_type=type(event).__name__),)
         message = event.message
-        # The common case, in few steps: one more piece of text and nothing else.
+        # Fast path of the common case: one more piece of text and nothing else.
         if message is not None and self._content.where == "text" and message.content and not event.done:
             alone = not (message.thinking or message.tool_calls or message.images or event.response or event.error)
             if alone and message.role == "assistant" and event.model == self._model:
@@ -210,7 +211,7 @@ class Ollama:
             updates.append(Unknown())
         return updates
 
-    # A kind of text has one open block at a time; naming its place lets the session find it at once.
+    # Each kind of text has one open block at a time; with its place named, the normalizer finds it at once.
 
     def _say(self, thinking: str, content: str, updates: list[Update]) -> None:
         if thinking:
@@ -274,7 +275,7 @@ class Ollama:
 
 
 def _arguments(value: Any) -> Any:
-    """Arguments are an object; some models' templates leave them as JSON text."""
+    """Return the arguments as an object; some models' templates leave them as JSON text."""
     if isinstance(value, str):
         try:
             return msgspec.json.decode(value)

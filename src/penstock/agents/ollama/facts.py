@@ -1,4 +1,4 @@
-"""Facts about Ollama, a server of models with no agent behind it."""
+"""Facts about Ollama, a server of models without an agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DONE = {"done": (True, False)}
 SIGNS = (
     Sign(equals=_DONE, begins={"model": ""}, has=("message",)),
     Sign(equals=_DONE, begins={"model": ""}, has=("response",)),
-    # How a server that failed ends: nothing else, with no type, prints this and no more.
+    # The end of a server that failed: nothing else prints a line with this field alone and no type.
     Sign(begins={"error": ""}, only=True),
 )
 

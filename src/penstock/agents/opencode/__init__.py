@@ -1,1 +1,1 @@
-"""opencode: its plain command, and its server. Both read the same parts of messages."""
+"""opencode: its plain command, and its server. Both have the same parts of messages."""

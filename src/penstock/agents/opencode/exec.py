@@ -26,18 +26,18 @@ from penstock.updates import Failure, MessageStart, Notice, RunStart, Traits, Tu
 
 
 class Line(msgspec.Struct, tag_field="type"):
-    """What every line has."""
+    """Fields of every line."""
 
     session_id: str | None = msgspec.field(default=None, name="sessionID")
     part: Part = msgspec.field(default_factory=Part)
 
 
 class StepStart(Line, tag="step_start"):
-    """A model call begins; again with the same message for each retry."""
+    """Start of a model call; again with the same message for each retry."""
 
 
 class TextLine(Line, tag="text"):
-    """A finished text."""
+    """Finished text."""
 
 
 class ReasoningLine(Line, tag="reasoning"):
@@ -45,21 +45,21 @@ class ReasoningLine(Line, tag="reasoning"):
 
 
 class ToolUse(Line, tag="tool_use"):
-    """A finished call: input and result in one."""
+    """Finished call: input and result in one."""
 
 
 class StepFinish(Line, tag="step_finish"):
-    """A model call is over."""
+    """End of a model call."""
 
 
 class ErrorLine(Line, tag="error"):
-    """An error. More may follow."""
+    """Error. More may follow."""
 
     error: Any = None
 
 
 class OpenCode:
-    """Reads `opencode run --format json`."""
+    """Adapter of `opencode run --format json`."""
 
     name: ClassVar[str] = "opencode"
     traits: ClassVar[Traits] = Traits()
@@ -67,7 +67,7 @@ class OpenCode:
 
     @staticmethod
     def command(request: Request) -> Command:
-        """`opencode run`, with the prompt through stdin. As an argument it would be quoted anew."""
+        """Return `opencode run`, with the prompt through stdin: opencode would quote an argument again."""
         return piped(
             request,
             "opencode",
@@ -82,7 +82,7 @@ class OpenCode:
         )
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one wire event means."""
+        """Translate one wire event into updates."""
         if isinstance(event, TextLine):
             return read_part("text", event.part)
         if isinstance(event, ReasoningLine):
@@ -93,7 +93,7 @@ class OpenCode:
             return (RunStart(session_id=event.session_id), MessageStart(event.part.message_id))
         if isinstance(event, StepFinish):
             answer = answer_of(event.part.reason)
-            # What follows is another model call: after tool results, or after a compaction.
+            # Another model call follows: after tool results, or after a compaction.
             return (*read_finish(event.part), *([answer] if answer is not None else []), TurnMark())
         if isinstance(event, ErrorLine):
             return _read_error(event)
@@ -103,7 +103,7 @@ class OpenCode:
 
 
 def acp(request: Request) -> Command:
-    """`opencode acp`, which takes neither model nor permissions at its start: the dialogue tells it all."""
+    """Return `opencode acp`, which has no flags for model and permissions: the dialogue sets everything."""
     return Command(argv=("opencode", "acp", *request.args))
 
 

@@ -11,7 +11,7 @@ EXEC_SIGNS = (
     Sign(types=_TYPES, begins={"sessionID": ""}, has=("part",)),
     Sign(types=_TYPES, begins={"sessionID": ""}, has=("error",)),
 )
-# What the bridge reports of the server. Its answers to requests could be any server's.
+# The bridge's reports of the server's events. Its answers to requests could be any server's.
 SERVER_SIGNS = (Sign(begins={"event.id": "evt_"}),)
 
 FACTS = AgentFacts(
@@ -22,7 +22,7 @@ FACTS = AgentFacts(
             "opencode",
             live=False,
             cannot={
-                "edits": "as it comes it changes files and runs commands, unless its configuration forbids it;"
+                "edits": "by default it changes files and runs commands, unless its configuration forbids it;"
                 " 'all' allows whatever that asks about"
             },
             signs=EXEC_SIGNS,

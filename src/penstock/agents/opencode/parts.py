@@ -1,4 +1,4 @@
-"""What both routes of opencode share: the parts of its messages, and what a finished one means."""
+"""Parts of opencode's messages, which both routes share, and the meaning of a finished one."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Part(msgspec.Struct):
 
 
 def read_part(kind: Kind, part: Part, lane: str | None = None) -> Sequence[Update]:
-    """What a finished text or thought means."""
+    """Translate a finished text or thought."""
     if kind == "text" and part.synthetic is True:
-        # The CLI's own words, said to the model in the user's role.
+        # The CLI's own words, sent to the model in the user's role.
         compaction = any("compact" in key for key in as_dict(part.metadata))
         notice = Notice("compaction" if compaction else "user", text_of(part.text), lane=lane)
         return (notice, TurnMark(lane))
@@ -53,7 +53,7 @@ def read_part(kind: Kind, part: Part, lane: str | None = None) -> Sequence[Updat
 
 
 def read_tool(part: Part, lane: str | None = None) -> Sequence[Update]:
-    """What a finished call means: its input, its result, and what that tells."""
+    """Translate a finished call: its input, its result, and its other content."""
     state = as_dict(part.state)
     call = read_call(part, lane)
     name = call.name
@@ -68,7 +68,7 @@ def read_tool(part: Part, lane: str | None = None) -> Sequence[Update]:
         if as_dict(file)
     ]
     if state.get("status") == "error" and "rejected permission" in text_of(state.get("error")):
-        # Unless the agent goes on and answers, the run stops here, with exit 0.
+        # Unless the agent goes on and answers, the run ends here, with exit 0.
         updates += [
             Notice("permission", f"{name} was not allowed", "warning", lane),
             Failure(text_of(state.get("error"))),
@@ -77,7 +77,7 @@ def read_tool(part: Part, lane: str | None = None) -> Sequence[Update]:
 
 
 def read_call(part: Part, lane: str | None = None) -> ToolCall:
-    """The call itself. opencode's own title comes with the result, too late for those who watch, and is not used."""
+    """Return the call itself. opencode's own title comes only with the result, too late, and is not used."""
     call_id = part.call_id or part.id or "call"
     return ToolCall(call_id, part.tool or "tool", as_dict(part.state).get("input"), message=part.message_id, lane=lane)
 
@@ -90,7 +90,7 @@ def _tool_return(call: ToolCall, state: dict[str, Any]) -> ToolReturn:
 
 
 def read_finish(part: Part, lane: str | None = None) -> list[Update]:
-    """What the end of a model call means, but for the answer that it may be the end of."""
+    """Translate the end of a model call, without the answer that may end with it."""
     usage = _usage(part)
     updates: list[Update] = [ModelUsage(usage, message=part.message_id, lane=lane, whole=True)] if usage else []
     updates.append(MessageEnd(part.message_id, lane, stop_reason=part.reason))
@@ -105,7 +105,7 @@ def read_finish(part: Part, lane: str | None = None) -> list[Update]:
 
 
 def answer_of(reason: str | None) -> Result | None:
-    """The answer that a model call which ended for this reason gives; None where the run goes on."""
+    """Return the answer for the reason that ended a model call; None if the run goes on."""
     if reason in (None, "tool-calls"):
         return None
     return Result(is_error=True, reason="the model call ended with an error") if reason == "error" else Result()
@@ -134,7 +134,7 @@ def _sum(*counts: int | None) -> int | None:
 
 
 def reason_of(value: Any) -> str:
-    """What an error of opencode's says."""
+    """Return the message of an error of opencode."""
     error = as_dict(value)
     return (
         text_of(as_dict(error.get("data")).get("message"))

@@ -1,4 +1,4 @@
-"""What opencode's server asks, and how it is answered: permissions, and the questions of the model."""
+"""Questions of opencode's server and their answers: permissions, and the questions of the model."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _ASKS: dict[str, tuple[Ask, ToolKind]] = {
     "websearch": ("network", "fetch"),
     "codesearch": ("network", "fetch"),
 }
-"""What opencode's permissions are about. The others are each for a tool."""
+"""Subjects of opencode's permissions. The others are each for a tool."""
 
 _OTHERS: dict[str, AnsweredBy] = {"once": "person", "always": "allow"}
-"""Who gave a reply that was not ours: another client's person, or what was always allowed with another question."""
+"""Author of a reply that was not ours: another client's user, or a rule that another question created."""
 
-REFUSED = "This was not allowed. Go on without it, or say what is needed."
-"""What the model is told: a refusal without a word ends the turn."""
+REJECTED = "This was not allowed. Go on without it, or say what is needed."
+"""Message to the model for a rejection without words, which would end the turn."""
 
 Fields = dict[str, Any]
 
 
 class Questions:
-    """The questions that wait for an answer. `edits`: those about changes to files are answered with yes at once."""
+    """Questions that wait for an answer. `edits`: allow changes to files at once."""
 
     def __init__(self, edits: bool) -> None:
         self._edits = edits
@@ -39,14 +39,14 @@ class Questions:
         self._answers: dict[str, Answer] = {}  # ours, until the server confirms them
 
     def forget(self) -> None:
-        """Nobody will answer any more."""
+        """Drop the questions that nobody will answer any more."""
         self._waiting.clear()
 
     def reply(self, answer: Answer) -> tuple[str, Fields]:
-        """Make the path and the body of the request that answers a question.
+        """Return the path and the body of the request that answers a question.
 
-        Words of one's own reject a permission, and the model is given them. Several questions that were asked at
-        once are answered by a line each.
+        Free text rejects a permission, and the model gets the text. Several questions that were asked at once are
+        answered by a line each.
 
         Raises:
             KeyError: no such question is waiting.
@@ -64,11 +64,11 @@ class Questions:
         if answer.option in ("once", "always"):
             body = {"reply": answer.option}
         else:
-            body = {"reply": "reject", "message": answer.text or REFUSED}
+            body = {"reply": "reject", "message": answer.text or REJECTED}
         return f"/permission/{id}/reply", body
 
     def permission(self, said: Fields, lane: str | None) -> tuple[Sequence[Update], bool]:
-        """What `permission.asked` means, and whether it is to be allowed at once."""
+        """Translate `permission.asked`; return also whether to allow it at once."""
         id, permission = text_or(said.get("id"), ""), text_or(said.get("permission"), "permission")
         about = as_dict(said.get("metadata"))
         patterns = ", ".join(text_of(pattern) for pattern in as_list(said.get("patterns")))
@@ -94,7 +94,7 @@ class Questions:
         return (asked,), granted
 
     def question(self, said: Fields, lane: str | None) -> Sequence[Update]:
-        """What `question.asked` means."""
+        """Translate `question.asked`."""
         id, questions = text_or(said.get("id"), ""), [as_dict(entry) for entry in as_list(said.get("questions"))]
         text = "\n".join(text_of(question.get("question")) for question in questions)
         if not id or not questions:
@@ -106,7 +106,7 @@ class Questions:
         return (Question(id, text, ask, options or None, blocking=True, free_text=True, lane=lane),)
 
     def settled(self, said: Fields, lane: str | None) -> Sequence[Update]:
-        """Read `permission.replied`, `question.replied` and `question.rejected`."""
+        """Translate `permission.replied`, `question.replied` and `question.rejected`."""
         id = text_or(said.get("requestID"), "")
         self._waiting.pop(id, None)
         if not id:

@@ -1,8 +1,8 @@
 """opencode through its server: `opencode serve`, its requests and its event stream.
 
-The bridge (`penstock.run.http_bridge`) starts the server and makes lines of both: `{"event": …}`, and
-`{"id", "status", "body"}` for each request of ours. All sessions of a server come in one stream; whatever is not of
-our session is of a sub-agent, named by its `task` call. See `docs/agents/opencode.md`.
+The bridge (`penstock.run.http_bridge`) starts the server and makes lines of both: `{"event": …}`, and `{"id", "status",
+"body"}` for each request of ours. All sessions of a server come in one stream; an event that is not of our session is
+of a sub-agent, named by its `task` call. See `docs/agents/opencode.md`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from penstock.updates import (
 )
 
 BEGIN, PROMPT = 1, 2
-"""The ids of the two requests that must succeed: the one that tells the session, and the prompt."""
+"""Ids of the two requests that must succeed: the one that returns the session, and the prompt."""
 
 KINDS: dict[str, Kind] = {"text": "text", "reasoning": "thinking"}
 SILENT_PARTS = frozenset({"agent", "compaction", "file", "patch", "retry", "snapshot", "subtask"})
@@ -54,13 +54,13 @@ SILENT = frozenset(
         "workspace", "worktree",
     }
 )  # fmt: skip
-"""The first words of all kinds of events that a server of version 1.18.33 lists. What is not read says nothing."""
+"""First words of all kinds of events that a server of version 1.18.33 lists. Those without a reader have no content."""
 
 Fields = dict[str, Any]
 
 
 class OpenCodeServer:
-    """Speaks with `opencode serve` through the bridge, or reads what was recorded of that."""
+    """Dialogue with `opencode serve` through the bridge, or reader of a recorded one."""
 
     name: ClassVar[str] = "opencode"
     traits: ClassVar[Traits] = Traits(block_ends=True)
@@ -73,7 +73,7 @@ class OpenCodeServer:
         self._requests = 0
         self._session: str | None = None
         self._lanes: dict[str, str | None] = {}  # sessions of this run, ours and those of its sub-agents
-        self._users: set[str] = set()  # messages that are no model's
+        self._users: set[str] = set()  # messages that are not a model's
         self._parts: dict[str, tuple[Kind, str | None]] = {}  # texts that are being written: kind, message
         self._given_up: set[str] = set()  # parts of attempts that were retried
         self._steps: dict[str | None, str | None] = {}  # by lane, the message whose model call goes on
@@ -101,19 +101,19 @@ class OpenCodeServer:
 
     @staticmethod
     def command(request: Request) -> Command:
-        """The bridge, which starts the server. Everything else is said to it."""
+        """Return the bridge, which starts the server. Everything else follows as requests."""
         _model(request.model)
         bridge = (sys.executable, "-P", "-m", "penstock.run.http_bridge", "serve", "/event", "--")
         server = ("opencode", "serve", "--port=0", "--hostname=127.0.0.1", *request.args)
         return Command(argv=(*bridge, *server), program=len(bridge))
 
     def take(self) -> bytes:
-        """The requests to make now, a line each."""
+        """Return the requests to make now, a line each, and forget them."""
         said, self._said = self._said, []
         return b"".join(said)
 
     def answer(self, answer: Answer) -> Sequence[Update]:
-        """Answer a question; that it is answered comes as an event. See `Questions.reply`."""
+        """Answer a question; the server confirms it by an event. See `Questions.reply`."""
         self._post(*self._questions.reply(answer))
         return ()
 
@@ -129,18 +129,18 @@ class OpenCodeServer:
         return True
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one line of the bridge means."""
+        """Translate one line of the bridge into updates."""
         line = as_dict(event)
         if "status" in line and "event" not in line:
             return self._answered(line)
-        told = as_dict(line.get("event"))
-        kind = text_or(told.get("type"), "")
+        reported = as_dict(line.get("event"))
+        kind = text_or(reported.get("type"), "")
         handler = self._handlers.get(kind)
         if handler is not None:
-            return handler(as_dict(told.get("properties")))
+            return handler(as_dict(reported.get("properties")))
         return () if kind.partition(".")[0] in SILENT else (Unknown(wire_type=kind or None),)
 
-    # --- our requests ------------------------------------------------------------------------------
+    # --- our requests ----------------------------------------------------------------------------------
 
     def _begin(self, request: Request) -> None:
         session = request.session_id
@@ -160,7 +160,7 @@ class OpenCodeServer:
         self._post(f"/session/{self._session}/abort", {})
 
     def _answered(self, line: Fields) -> Sequence[Update]:
-        """What the server said to a request."""
+        """Read the server's answer to a request."""
         status, body, number = as_int(line.get("status")) or 0, line.get("body"), as_int(line.get("id"))
         if 200 <= status < 300:
             return self._begun(as_dict(body)) if number == BEGIN else ()
@@ -174,7 +174,7 @@ class OpenCodeServer:
         id = text_or(session.get("id"), "")
         if not id:
             self.over = True
-            return (Result(is_error=True, reason="the server told no session"),)
+            return (Result(is_error=True, reason="the server returned no session"),)
         self._enter(id)
         if self._request is not None:
             model, prompt = _model(self._request.model), as_json_text(self._request.prompt)
@@ -187,10 +187,10 @@ class OpenCodeServer:
         self._session = session
         self._lanes[session] = None
 
-    # --- sessions ----------------------------------------------------------------------------------
+    # --- sessions --------------------------------------------------------------------------------------
 
     def _created(self, said: Fields) -> Sequence[Update]:
-        """A sub-agent's session is named by itself until its call tells that it is its own."""
+        """Note a sub-agent's session; its own id is its lane until its call names the session."""
         info = as_dict(said.get("info"))
         id = text_or(info.get("id"), "")
         if id and text_or(info.get("parentID"), "") in self._lanes:
@@ -198,12 +198,12 @@ class OpenCodeServer:
         return ()
 
     def _of(self, said: Fields, inner: str = "") -> str:
-        """The session that an event is of; "" where it is none of this run."""
+        """Return the session of an event; "" if it does not belong to this run."""
         session = text_or(said.get("sessionID"), "") or text_or(as_dict(said.get(inner)).get("sessionID"), "")
         return session if session in self._lanes else ""
 
     def _status(self, said: Fields) -> Sequence[Update]:
-        if self._session is None and (id := text_or(said.get("sessionID"), "")):  # a record of the events alone
+        if self._session is None and (id := text_or(said.get("sessionID"), "")):  # a recording of the events alone
             self._enter(id)
             return (RunStart(id), *self._status(said))
         session, status = self._of(said), as_dict(said.get("status"))
@@ -211,7 +211,7 @@ class OpenCodeServer:
             return ()
         kind, ours = status.get("type"), session == self._session
         if ours and kind in ("busy", "retry") and not self._busy:
-            # What came before is the history that a fork repeats, and the prompt.
+            # Earlier events are the history that a fork repeats, and the prompt.
             self._busy = True
             if self._cancelling:
                 self._abort()
@@ -223,7 +223,7 @@ class OpenCodeServer:
         return (Notice("retry", message, "warning", self._lanes[session]),)
 
     def _idle(self, said: Fields) -> Sequence[Update]:
-        """The end of a turn. What was being written then is finished after it, and it is said a second time."""
+        """Read the end of a turn. The text in progress is finished after it, and the event comes a second time."""
         if not self._busy or self._of(said) != self._session:
             return ()
         if self._replied:
@@ -256,7 +256,7 @@ class OpenCodeServer:
         # A prompt that never becomes a turn has no idle.
         return (notice, Failure(reason), *(() if self._busy or self._replied else self._reply()))
 
-    # --- messages ----------------------------------------------------------------------------------
+    # --- messages --------------------------------------------------------------------------------------
 
     def _message(self, said: Fields) -> Sequence[Update]:
         info = as_dict(said.get("info"))
@@ -283,7 +283,7 @@ class OpenCodeServer:
         return (Text(kind, "delta", text, part, message, self._lanes[session]),)
 
     def _is_shown(self, session: str, message: str | None, part: str | None) -> bool:
-        """Whether a part is of this turn, and no user's."""
+        """Return whether a part is of this turn, and not of the user."""
         if not session or (session == self._session and not self._busy):
             return False
         return message not in self._users and part not in self._given_up
@@ -355,7 +355,7 @@ class OpenCodeServer:
                 return (call, shown) if output else (call,)
         return ()
 
-    # --- questions ---------------------------------------------------------------------------------
+    # --- questions -------------------------------------------------------------------------------------
 
     def _permission(self, said: Fields) -> Sequence[Update]:
         updates, granted = self._questions.permission(said, self._lane(said))
@@ -368,7 +368,7 @@ class OpenCodeServer:
 
 
 def _model(name: str | None) -> dict[str, str] | None:
-    """A model as the server wants it.
+    """Return a model in the form that the server expects.
 
     Raises:
         UsageError: it has no provider.
@@ -378,6 +378,6 @@ def _model(name: str | None) -> dict[str, str] | None:
     provider, slash, model = name.partition("/")
     if not (provider and slash and model):
         raise UsageError(
-            f"{name!r} does not tell the provider", expected="PROVIDER/MODEL", way_out="`opencode models` lists them"
+            f"{name!r} names no provider", expected="PROVIDER/MODEL", way_out="`opencode models` lists them"
         )
     return {"providerID": provider, "modelID": model}

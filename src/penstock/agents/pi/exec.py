@@ -1,8 +1,7 @@
 """Pi: `pi --mode json`.
 
-Each update carries the new text and, twice, the whole message so far, which runs ahead of the text: only
-the new text is read. The whole message is repeated when it ends, when its turn ends and when the agent
-ends: only the first is read.
+Each update carries the new text and, twice, the whole message so far, which runs ahead of the text: only the new text
+is read. The whole message is repeated when it ends, when its turn ends and when the agent ends: only the first is read.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from penstock.updates import (
 
 
 class Call(msgspec.Struct):
-    """A tool call inside a message."""
+    """Tool call inside a message."""
 
     id: str = ""
     name: str = ""
@@ -45,7 +44,7 @@ class Call(msgspec.Struct):
 
 
 class MessageEvent(msgspec.Struct):
-    """What is new in a message. `partial`, the whole so far, is read for a call's name only."""
+    """New part of a message. `partial`, the whole so far, is read only for a call's name."""
 
     type: str = ""
     contentIndex: int | None = None
@@ -56,13 +55,13 @@ class MessageEvent(msgspec.Struct):
 
 
 class Partial(msgspec.Struct):
-    """The whole message so far, as it matters here."""
+    """The whole message so far, with the fields that are needed."""
 
     content: list[dict[str, Any]] = []
 
 
 class Message(msgspec.Struct):
-    """A message of any role."""
+    """Message of any role."""
 
     role: str = ""
     content: Any = None
@@ -76,32 +75,32 @@ class Message(msgspec.Struct):
 
 
 class SessionLine(msgspec.Struct, tag="session"):
-    """The first line."""
+    """First line."""
 
     id: str | None = None
     cwd: str | None = None
 
 
 class MessageUpdate(msgspec.Struct, tag="message_update"):
-    """A piece of the message that is being written."""
+    """Piece of the message that is being written."""
 
     assistantMessageEvent: MessageEvent | None = None
 
 
 class MessageStarted(msgspec.Struct, tag="message_start"):
-    """A message of any role begins."""
+    """Start of a message of any role."""
 
     message: Message | None = None
 
 
 class MessageEnded(msgspec.Struct, tag="message_end"):
-    """A message of any role is whole."""
+    """End of a message of any role, with the whole message."""
 
     message: Message | None = None
 
 
 class ToolStarted(msgspec.Struct, tag="tool_execution_start"):
-    """A tool runs."""
+    """Start of a tool."""
 
     toolCallId: str = ""
     toolName: str = ""
@@ -109,7 +108,7 @@ class ToolStarted(msgspec.Struct, tag="tool_execution_start"):
 
 
 class ToolEnded(msgspec.Struct, tag="tool_execution_end"):
-    """A tool has run."""
+    """End of a tool."""
 
     toolCallId: str = ""
     toolName: str = ""
@@ -118,13 +117,13 @@ class ToolEnded(msgspec.Struct, tag="tool_execution_end"):
 
 
 class AgentEnded(msgspec.Struct, tag="agent_end"):
-    """The agent stops, perhaps to try again."""
+    """Stop of the agent, perhaps to try again."""
 
     messages: list[Message] | None = None
 
 
 class RetryStarted(msgspec.Struct, tag="auto_retry_start"):
-    """The last message was given up."""
+    """Retry; the last message is dropped."""
 
     attempt: int | None = None
     maxAttempts: int | None = None
@@ -133,7 +132,7 @@ class RetryStarted(msgspec.Struct, tag="auto_retry_start"):
 
 
 class RetryEnded(msgspec.Struct, tag="auto_retry_end"):
-    """A retry went well, or there will be no other."""
+    """Success of a retry, or the last failure."""
 
     success: bool = True
     attempt: int | None = None
@@ -141,17 +140,17 @@ class RetryEnded(msgspec.Struct, tag="auto_retry_end"):
 
 
 class CompactionStarted(msgspec.Struct, tag="compaction_start"):
-    """The conversation is shortened."""
+    """Start of a compaction of the conversation."""
 
     reason: str = ""
 
 
 class AutoCompactionStarted(CompactionStarted, tag="auto_compaction_start"):
-    """Its name up to version 0.62."""
+    """Name of the event up to version 0.62."""
 
 
 class CompactionEnded(msgspec.Struct, tag="compaction_end"):
-    """The conversation was shortened. Without a `result` it was not."""
+    """End of a compaction. Without a `result` the conversation was not compacted."""
 
     result: Any = None
     errorMessage: str | None = None
@@ -160,7 +159,7 @@ class CompactionEnded(msgspec.Struct, tag="compaction_end"):
 
 
 class AutoCompactionEnded(CompactionEnded, tag="auto_compaction_end"):
-    """Its name up to version 0.62."""
+    """Name of the event up to version 0.62."""
 
 
 _SILENT = frozenset(
@@ -177,7 +176,7 @@ _SILENT = frozenset(
 
 
 class Pi:
-    """Blocks are told apart by their index in the message, and may end after later ones have begun."""
+    """Adapter of pi's stream. Blocks have an index in the message, and may end after later ones have begun."""
 
     name: ClassVar[str] = "pi"
     traits: ClassVar[Traits] = Traits(block_ends=True)
@@ -199,7 +198,7 @@ class Pi:
 
     @staticmethod
     def command(request: Request) -> Command:
-        """`pi --mode json`, with the prompt through stdin. pi does not know `--flag=value`."""
+        """Return `pi --mode json`, with the prompt through stdin. pi does not support `--flag=value`."""
         model = () if request.model is None else ("--model", request.model)
         session: tuple[str, ...] = ()
         if request.session_id is not None:
@@ -207,7 +206,7 @@ class Pi:
         return piped(request, "pi", "--mode", "json", *model, *session, *request.args)
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one wire event means."""
+        """Translate one wire event into updates."""
         if type(event) is MessageUpdate:
             return _piece(event.assistantMessageEvent)
         reader = _READERS.get(type(event))
@@ -241,11 +240,11 @@ def _piece(event: MessageEvent | None) -> Sequence[Update]:
 
 
 def _call_start(event: MessageEvent) -> BlockStart:
-    """The call's id and name stand in the whole message only."""
+    """Return the start of a call, whose id and name are in the whole message only."""
     index = event.contentIndex or 0
     try:
         block = msgspec.json.decode(event.partial, type=Partial).content[index]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IndexError):  # it was passed over, not checked
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IndexError):  # undecoded until now
         block = {}
     call_id, name = text_of(block.get("id")) or None, text_of(block.get("name")) or None
     return BlockStart("tool_input", index, call_id=call_id, name=name)
@@ -272,7 +271,7 @@ def _ended(event: MessageEnded) -> Iterator[Update]:
     elif message.role == "assistant":
         yield from _whole(message)
     elif message.role != "user" and (text := text_of(message.content)):
-        yield Notice("status", text)  # what an extension says: the roles `custom`, `bashExecution`, …
+        yield Notice("status", text)  # an extension's text: the roles `custom`, `bashExecution`, …
 
 
 def _whole(message: Message) -> Iterator[Update]:
@@ -299,7 +298,7 @@ def _whole(message: Message) -> Iterator[Update]:
         yield ModelUsage(usage, message.model)
     if message.stopReason == "error":
         yield Failure(message.errorMessage or "the model call failed")
-    # A message that failed stays open: whether it is given up or stands is known when a retry begins or none.
+    # A message that failed stays open: a retry drops it; without a retry it is kept.
     if not failed:
         yield MessageEnd(stop_reason=message.stopReason)
 
@@ -340,7 +339,7 @@ def _retry(event: RetryStarted) -> Iterator[Update]:
 
 def _retry_ended(event: RetryEnded) -> Iterator[Update]:
     if not event.success:
-        yield Failure(event.finalError or "the retries are used up")
+        yield Failure(event.finalError or "no retries are left")
 
 
 def _compaction(event: CompactionStarted) -> Iterator[Update]:
@@ -353,7 +352,7 @@ def _compaction_ended(event: CompactionEnded) -> Iterator[Update]:
     if event.errorMessage:
         yield Notice("compaction", f"the conversation could not be compacted: {event.errorMessage}", "warning")
     elif event.aborted:
-        yield Notice("compaction", "compaction given up")
+        yield Notice("compaction", "compaction aborted")
     else:
         yield Notice("compaction", "conversation compacted" if event.result else "nothing was compacted")
 

@@ -21,7 +21,7 @@ FACTS = AgentFacts(
             "pi",
             cannot={
                 "edits": "it has no permissions and does everything without asking;"
-                " the arguments '--tools read,edit,write' take the other tools away"
+                " the arguments '--tools read,edit,write' remove the other tools"
             },
             signs=SIGNS,
         )

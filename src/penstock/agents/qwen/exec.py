@@ -1,8 +1,8 @@
 """Qwen Code: `qwen -p … --output-format stream-json [--include-partial-messages]`.
 
-Claude Code's shapes with two differences. Each change of block kind makes a whole line under a new message
-id, so ids name nothing: a whole line belongs to the message that is open. And the model's text ends with
-`[API Error: …]` where a call failed, which older versions then report as a success.
+It has Claude Code's shapes with two differences. Each change of block kind makes a whole line under a new message id,
+so ids identify nothing: a whole line belongs to the message that is open. And the model's text ends with `[API Error:
+…]` if a call failed, which older versions then report as a success.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _API_ERROR = re.compile(r"\[API Error: .*\]\s*\Z", re.DOTALL)
 
 
 class Qwen(ClaudeLike):
-    """Messages end with `message_stop`; without partial messages, with the tool results."""
+    """Dialect in which messages end with `message_stop`; without partial messages, with the tool results."""
 
     name: ClassVar[str] = "qwen"
     cached_inside: ClassVar[bool] = True
 
     @staticmethod
     def command(request: Request) -> Command:
-        """`qwen --output-format=stream-json`, with the prompt through stdin, where it needs no flag."""
+        """Return the command `qwen --output-format=stream-json`, with the prompt through stdin, which needs no flag."""
         output = ("--output-format=stream-json", "--include-partial-messages")
         return piped(
             request, "qwen", *output, *_options(request), *option("--resume", request.session_id), *request.args
@@ -47,7 +47,7 @@ class Qwen(ClaudeLike):
 
 
 def acp(request: Request) -> Command:
-    """`qwen --acp`; the dialogue tells it the session."""
+    """Return the command `qwen --acp`; the dialogue sets the session."""
     return Command(argv=("qwen", "--acp", *_options(request), *request.args))
 
 

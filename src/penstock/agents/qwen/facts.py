@@ -23,7 +23,7 @@ FACTS = AgentFacts(
     variables=(*OPENAI, "QWEN_", "DASHSCOPE_"),
     acp=AcpQuirks(called="qwen", private_methods=("qwen/",)),
     other_output=OtherOutput(
-        help="This is the output of `--output-format json`, one JSON list at the end and no event stream: "
+        help="This is the output of `--output-format json`, one JSON list at the end and not an event stream: "
         "use `--output-format stream-json` (qwen).",
     ),
 )

@@ -1,7 +1,7 @@
-"""The sub-agents of an ACP session. The protocol has none, and few agents mark all that comes from one.
+"""Sub-agents of an ACP session. The protocol has none, and few agents mark everything that a sub-agent sends.
 
-A sub-agent is at work while the call that started it runs. Some agents mark its calls and not its text, some mark
-nothing. The top agent waits meanwhile, so what comes without a mark is the sub-agent's.
+A sub-agent is active while the call that started it runs. Some agents mark its calls and not its text, some mark
+nothing. The top agent waits meanwhile, so updates without a mark are the sub-agent's.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.agents._json import as_dict
-from penstock.agents.acp.calls import Call, Calls, meta_of, titled_name
+from penstock.agents.acp.calls import AcpCall, AcpCalls, meta_of, titled_name
 
-MAX_HELPERS = 256
-"""Sub-agents whose calls are remembered by the sub-agent's own id."""
+MAX_SUB_AGENTS = 256
+"""Number of sub-agents whose starting calls are remembered by the sub-agent's own id."""
 
 _NAMES = frozenset({"agent", "delegate_to_agent", "invoke_agent", "spawn_agent", "subagent", "task"})
 _KINDS = ("subagent_type", "agent_type", "agent_name")
 
 
-class Helpers:
-    """Finds the lane of an update: None for the top agent, else the call that started the sub-agent."""
+class SubAgents:
+    """Finder of an update's lane: None for the top agent, else the call that started the sub-agent."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: AcpCalls) -> None:
         self._calls = calls
         self._callers: dict[str, str] = {}  # by the sub-agent's own id, the call that started it
         self._named: str | None = None  # the lane that a mark named last
 
     def marked(self, update: dict[str, Any]) -> str | None:
-        """The lane that a mark names."""
+        """Return the lane that a mark names."""
         if "_meta" not in update:
             return None
         lane = meta_of(update, "parentToolUseId", "parentToolCallId")
@@ -37,12 +37,12 @@ class Helpers:
             self._named = lane
         return lane or None
 
-    def of_words(self, update: dict[str, Any]) -> str | None:
-        """The lane of text, or of a plan."""
-        return self.marked(update) or (self._at_work() if self._calls.some else None)
+    def of_text(self, update: dict[str, Any]) -> str | None:
+        """Return the lane of text, or of a plan."""
+        return self.marked(update) or (self._at_work() if self._calls.any_open else None)
 
     def of_call(self, patch: dict[str, Any]) -> str | None:
-        """The lane of a call: that in which it was announced."""
+        """Return the lane of a call: that in which it was announced."""
         lane = self.marked(patch)
         if lane is not None or not self._calls.quirks.marks_no_calls:
             return lane
@@ -51,31 +51,31 @@ class Helpers:
         return None if titled_name(patch).lower() in _NAMES else self._at_work()
 
     def _at_work(self) -> str | None:
-        """The sub-agent that says what has no mark: the one that was named last, else the one that began last."""
+        """Return the sub-agent that sends updates without a mark: the one named last, else the one started last."""
         if self._calls.quirks.marks_sub_agents:
             return None
         ids = self._running()
         return self._named if self._named in ids else (ids[-1] if ids else None)
 
     def _caller(self, agent: str) -> str:
-        """The call that started a sub-agent: the first of those whose sub-agent is not known yet."""
+        """Return the call that started a sub-agent: the first of those whose sub-agent is still unknown."""
         known = self._callers.get(agent)
         if known is not None:
             return known
         free = [id for id in self._running() if id not in self._callers.values()]
         if not free:
             return agent
-        if len(self._callers) >= MAX_HELPERS:
+        if len(self._callers) >= MAX_SUB_AGENTS:
             del self._callers[next(iter(self._callers))]
         self._callers[agent] = free[0]
         return free[0]
 
     def _running(self) -> list[str]:
         early = self._calls.quirks.marks_no_calls
-        return [call.id for call in self._calls.open() if (call.told or early) and _starts_helper(call)]
+        return [call.id for call in self._calls.open() if (call.emitted or early) and _starts_sub_agent(call)]
 
 
-def _starts_helper(call: Call) -> bool:
-    """Whether a call starts a sub-agent, by the tool's name or by what it is given."""
+def _starts_sub_agent(call: AcpCall) -> bool:
+    """Return whether a call starts a sub-agent, by the tool's name or by its input."""
     given = as_dict(call.fields.get("rawInput"))
     return call.name.lower() in _NAMES or any(isinstance(given.get(key), str) for key in _KINDS)
