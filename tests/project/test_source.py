@@ -25,7 +25,6 @@ MAX_LINES = 500
 
 LONGER = {
     "agents/_stream_json.py": "one wire of many small events that three agents share; halves would not be read apart",
-    "core/normalizer/normalizer.py": "one state machine over one state; parts of it would only pass that state around",
 }
 """Source files of more than `MAX_LINES` lines, and why."""
 
