@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.events import Event
+from penstock.events import Delta, Event, Kind
 
 
 class Emitter:
@@ -27,6 +27,10 @@ class Emitter:
     def emit(self, kind: Callable[..., Event], parent: str | None, /, **fields: Any) -> None:
         """Append an event of the lane `parent`."""
         self.events.append(kind(agent=self.agent, run=self.run, parent=parent, at=self.at, **fields))
+
+    def emit_delta(self, parent: str | None, block: int, kind: Kind, text: str) -> None:
+        """Append a delta, without the dictionary of fields: on some wires nearly all events pass here."""
+        self.events.append(Delta(block, kind, text, agent=self.agent, run=self.run, parent=parent, at=self.at))
 
     def drain(self) -> list[Event]:
         """Return the events since the last call."""

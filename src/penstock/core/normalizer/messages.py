@@ -270,7 +270,7 @@ class Messages:
                 return
             self.start_block(block)
         block.add(text)
-        self._emitter.emit(ev.Delta, block.parent, block=block.number, kind=block.kind, text=text)
+        self._emitter.emit_delta(block.parent, block.number, block.kind, text)
 
     def revise(self, block: Block, text: str) -> None:
         """Replace the text of a block."""
@@ -300,7 +300,7 @@ class Messages:
             call_id=block.call_id,
         )
         if block.size:
-            self._emitter.emit(ev.Delta, block.parent, block=block.number, kind=block.kind, text=block.text)
+            self._emitter.emit_delta(block.parent, block.number, block.kind, block.text)
 
     def _enter(self, block: Block, message: Message) -> None:
         """Make a message ready for the start of one of its blocks."""

@@ -35,8 +35,10 @@ class Block:
     """One block of text. `number` is 0 until it starts; its text is kept in parts."""
 
     __slots__ = (
+        "_counted",
         "_joined",
         "_size",
+        "_tail",
         "call_id",
         "ended",
         "final",
@@ -85,6 +87,8 @@ class Block:
         self.parts: list[str] = []  # the newest text that was emitted
         self._joined: list[str] = []  # the text before it
         self._size = 0  # characters of that, kept or not
+        self._tail = 0  # characters of the first `_counted` parts
+        self._counted = 0
         self.truncated = False
 
     @property
@@ -108,7 +112,7 @@ class Block:
     def compact(self) -> None:
         """Join the newest parts, and drop what is over the bound. A character is copied once by this."""
         text = "".join(self.parts)
-        self.parts.clear()
+        self._clear_parts()
         free = MAX_BLOCK_CHARS - self._size
         self._size += len(text)
         if len(text) > free:
@@ -121,7 +125,10 @@ class Block:
         """Characters that were emitted, kept or not."""
         if len(self.parts) > PARTS:
             self.compact()
-        return self._size + sum(map(len, self.parts))
+        if len(self.parts) > self._counted:  # each part is counted once, however often the size is asked for
+            self._tail += sum(map(len, self.parts[self._counted :]))
+            self._counted = len(self.parts)
+        return self._size + self._tail
 
     @property
     def text(self) -> str:
@@ -137,8 +144,12 @@ class Block:
         self._joined = []
         self._size = 0
         self.truncated = False
-        self.parts.clear()
+        self._clear_parts()
         self.parts.append(text)
+
+    def _clear_parts(self) -> None:
+        self.parts.clear()
+        self._tail = self._counted = 0
 
 
 class Message:

@@ -42,7 +42,7 @@ class Texts:
     def _block_of(self, lane: Lane, update: up.Text) -> Block | None:
         """Return the block that a text belongs to, new if there is none; None if the text is known already."""
         call_id = update.call_id if update.kind == "tool_input" else None
-        call = self._calls.find(call_id)
+        call = self._calls.find(call_id) if call_id is not None else None
         if call is not None:
             if call.called or call.returned or (call.block is not None and call.block.ended):
                 return None
