@@ -30,7 +30,7 @@ UNNAMED = "tool"
 """Name of a tool whose name never came."""
 
 
-class Call:
+class TrackedCall:
     """One tool call."""
 
     __slots__ = ("block", "call_id", "called", "lane", "name", "output", "returned")
@@ -53,18 +53,18 @@ class CallTracker:
         self._messages = messages
         self._outcome = outcome
         self._health = health
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, TrackedCall] = {}
         self._made_up = 0
 
-    def find(self, call_id: str | None) -> Call | None:
+    def find(self, call_id: str | None) -> TrackedCall | None:
         """Return a call that is known."""
         return self._calls.get(call_id) if call_id is not None else None
 
-    def track(self, call_id: str, name: str | None, lane: str | None) -> Call:
+    def track(self, call_id: str, name: str | None, lane: str | None) -> TrackedCall:
         """Return the call of this id, new if it is not known."""
         call = self._calls.get(call_id)
         if call is None:
-            call = self._calls[call_id] = Call(call_id, name, lane)
+            call = self._calls[call_id] = TrackedCall(call_id, name, lane)
         if call.name is None:
             call.name = name
         return call
@@ -106,7 +106,7 @@ class CallTracker:
         self._messages.end_block(block)
         self._emit_call(call, update, block.parent, block.message)
 
-    def _input_block(self, call: Call, update: up.ToolCall, lane: Lane) -> Block:
+    def _input_block(self, call: TrackedCall, update: up.ToolCall, lane: Lane) -> Block:
         """Return the block for the input of a call that has none, or none that anything was emitted of."""
         message = self._messages.find(lane, update)
         block = message.places.get(place_key(update.place, "tool_input"))  # streamed before it had an id
@@ -149,7 +149,7 @@ class CallTracker:
             value = block.text
         self._emit_call(call, up.ToolCall(call.call_id, call.name, value), block.parent, block.message)
 
-    def _emit_call(self, call: Call, update: up.ToolCall, parent: str | None, message: Message | None) -> None:
+    def _emit_call(self, call: TrackedCall, update: up.ToolCall, parent: str | None, message: Message | None) -> None:
         call.called = True
         call.lane = parent
         self._outcome.note_content()
@@ -201,7 +201,7 @@ class CallTracker:
     def _any_waits(self, lane: Lane) -> bool:
         return any(call.called and not call.returned and call.lane == lane.parent for call in self._calls.values())
 
-    def _emit_return(self, call: Call, update: up.ToolReturn, complete: bool) -> None:
+    def _emit_return(self, call: TrackedCall, update: up.ToolReturn, complete: bool) -> None:
         if call.output is not None:
             self._messages.end_block(call.output, complete)
             call.output = None

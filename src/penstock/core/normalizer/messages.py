@@ -22,7 +22,7 @@ from penstock.core.health import Health
 from penstock.core.normalizer.emitter import Emitter
 from penstock.core.normalizer.outcome import RunOutcome
 from penstock.core.normalizer.run_info import RunInfo
-from penstock.core.normalizer.snapshots import SnapshotGuess, is_frame_of
+from penstock.core.normalizer.snapshots import SnapshotGuess
 from penstock.core.normalizer.state import PARTS, Block, Lane, Message, PlaceKey, merged
 
 MAX_LANES = 256
@@ -114,7 +114,7 @@ class Messages:
             current is not None
             and self._traits.repair_snapshots
             and isinstance(update, up.Text)
-            and is_frame_of(current, update)
+            and current.has_frame(update)
         ):
             return current
         return self.open(lane, update.message)

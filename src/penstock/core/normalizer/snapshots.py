@@ -8,11 +8,7 @@ frame of a block early, again, or under another message id.
 from __future__ import annotations
 
 import zlib
-from typing import Any, Literal, NamedTuple
-
-from penstock.core.normalizer.state import Block, Message, PlaceKey
-from penstock.events import Kind
-from penstock.updates import Text
+from typing import Any, Literal, NamedTuple, Protocol
 
 MIN_PREFIX_CHARS = 8
 """Characters of emitted text from which on a delta that begins with all of it is a snapshot: "ha" and "haha" follow
@@ -66,6 +62,18 @@ def adds_defaults(sent: Any, final: Any) -> bool:
     return isinstance(sent, bool) == isinstance(final, bool) and bool(sent == final)  # True is 1, but not in JSON
 
 
+class SentText(Protocol):
+    """The part of a block that a guess reads."""
+
+    @property
+    def size(self) -> int:
+        """Characters that were emitted."""
+
+    @property
+    def text(self) -> str:
+        """The text that was emitted."""
+
+
 class SnapshotGuess:
     """The evidence of one block that its deltas are snapshots, and the full frame that came before its deltas."""
 
@@ -80,7 +88,7 @@ class SnapshotGuess:
         self._joined_size = 0
         self._echoed: int | None = None  # characters of the early full frame that its deltas have repeated
 
-    def classify(self, block: Block, delta: str) -> DeltaKind:
+    def classify(self, block: SentText, delta: str) -> DeltaKind:
         """Guess what a delta of the block is.
 
         The comparison is with the whole block from its first delta, never with the last delta only.
@@ -126,7 +134,7 @@ class SnapshotGuess:
         """Whether the full frame came before any delta, and no delta has followed yet."""
         return self._echoed == 0
 
-    def is_echo(self, block: Block, delta: str) -> bool:
+    def is_echo(self, block: SentText, delta: str) -> bool:
         """Return whether a delta for an ended block repeats the next part of its early full frame."""
         if self._echoed is None:
             return False
@@ -139,36 +147,3 @@ class SnapshotGuess:
 
 def _crc(text: str) -> int:
     return zlib.crc32(text.encode("utf-8", "surrogatepass"))
-
-
-def find_repeated(message: Message, update: Text) -> Block | None:
-    """Return the finished block that a full frame repeats."""
-    if len(update.text) < MIN_PREFIX_CHARS:
-        return None
-    for block in message.blocks:
-        if block.kind == update.kind and (block.text == update.text or block.is_joined_deltas(update.text)):
-            return block
-    return None
-
-
-def claim_early(message: Message, key: PlaceKey, kind: Kind) -> Block | None:
-    """Return the block whose full frame came before its first delta, and make `key` its place."""
-    for block in message.blocks:
-        if block.kind == kind and block.guess is not None and block.guess.is_early and key not in message.places:
-            message.places[key] = block
-            return block
-    return None
-
-
-def is_frame_of(message: Message, update: Text) -> bool:
-    """Return whether a text under another message id is the full frame of a block of this message."""
-    if update.mode != "final":
-        return False
-    block = message.unfinished(update.kind)
-    if block is None:
-        repeated = find_repeated(message, update)
-        # Where texts stream, a new text has deltas: without any, the equal text may be one of its own.
-        return repeated is not None and repeated.guess is not None and repeated.guess.has_deltas
-    return (block.size >= MIN_PREFIX_CHARS and update.text.startswith(block.text)) or block.is_joined_deltas(
-        update.text
-    )

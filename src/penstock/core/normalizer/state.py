@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from penstock.core.normalizer.snapshots import MIN_PREFIX_CHARS, SnapshotGuess
 from penstock.events import Kind
-from penstock.updates import MessagePhase, Place
+from penstock.updates import MessagePhase, Place, Text
 from penstock.updates import Usage as Figures
-
-if TYPE_CHECKING:
-    from penstock.core.normalizer.snapshots import SnapshotGuess
 
 MAX_BLOCK_CHARS = 16 * 1024 * 1024
 """Characters of one block that are kept for its recap. Its deltas flow on; the recap says `truncated`."""
@@ -201,6 +197,38 @@ class Message:
                 if block.size and (whole.startswith(block.text) or block.is_joined_deltas(whole)):
                     return block
         return found[0] if found else None
+
+    def find_repeated(self, kind: Kind, text: str) -> Block | None:
+        """Return the finished block that a full frame repeats, on a wire that repairs snapshots."""
+        if len(text) < MIN_PREFIX_CHARS:
+            return None
+        for block in self.blocks:
+            if block.kind == kind and (block.text == text or block.is_joined_deltas(text)):
+                return block
+        return None
+
+    def claim_early(self, key: PlaceKey, kind: Kind) -> Block | None:
+        """Return the block whose full frame came before its first delta, and make `key` its place."""
+        if key in self.places:
+            return None
+        for block in self.blocks:
+            if block.kind == kind and block.guess is not None and block.guess.is_early:
+                self.places[key] = block
+                return block
+        return None
+
+    def has_frame(self, update: Text) -> bool:
+        """Return whether a text under another message id is the full frame of one of its blocks."""
+        if update.mode != "final":
+            return False
+        block = self.unfinished(update.kind)
+        if block is None:
+            repeated = self.find_repeated(update.kind, update.text)
+            # Where texts stream, a new text has deltas: without any, an equal text may be one of its own.
+            return repeated is not None and repeated.guess is not None and repeated.guess.has_deltas
+        if block.is_joined_deltas(update.text):
+            return True
+        return block.size >= MIN_PREFIX_CHARS and update.text.startswith(block.text)
 
     @property
     def is_whole(self) -> bool:

@@ -7,7 +7,7 @@ from penstock.core.decoding import well_formed
 from penstock.core.health import Health
 from penstock.core.normalizer.calls import CallTracker
 from penstock.core.normalizer.messages import Messages
-from penstock.core.normalizer.snapshots import claim_early, find_repeated, repair
+from penstock.core.normalizer.snapshots import repair
 from penstock.core.normalizer.state import Block, Lane, Message, PlaceKey, place_key
 
 
@@ -68,11 +68,11 @@ class Texts:
         if update.mode == "final" and update.place is None:
             block = message.unfinished(update.kind, update.text)
             if block is None and self._traits.repair_snapshots:
-                block = find_repeated(message, update)
+                block = message.find_repeated(update.kind, update.text)
             return block
         block = message.places.get(key)
         if block is None and self._traits.repair_snapshots and update.mode == "delta":
-            block = claim_early(message, key, update.kind)
+            block = message.claim_early(key, update.kind)
         if block is not None and (block.kind != update.kind or (call_id and block.call_id not in (None, call_id))):
             return None
         return block
@@ -144,7 +144,7 @@ class Texts:
         elif old is not None:
             self._messages.end_block(old)
         message.restarting = False
-        if self._traits.repair_snapshots and claim_early(message, key, update.kind) is not None:
+        if self._traits.repair_snapshots and message.claim_early(key, update.kind) is not None:
             return
         block = self._messages.register(lane, message, key, update.kind, call.call_id if call is not None else None)
         if call is None:
