@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from penstock.classic import compute_append_only_suffix as compute_append_only_suffix
     from penstock.classic import parse_stream_line as parse_stream_line
     from penstock.core.health import Health as Health
-    from penstock.core.normalizer.normalizer import Exit as Exit
-    from penstock.core.normalizer.normalizer import Session as Session
+    from penstock.core.normalizer.normalizer import Normalizer as Normalizer
+    from penstock.core.normalizer.outcome import Exit as Exit
     from penstock.errors import AgentError as AgentError
     from penstock.errors import AgentFailed as AgentFailed
     from penstock.errors import AgentNotFound as AgentNotFound
@@ -67,15 +67,15 @@ _HOME = {
     "ContentType": "penstock.classic",
     "DeltaAccumulator": "penstock.classic",
     "DeltaRenderer": "penstock.classic",
-    "Exit": "penstock.core.normalizer.normalizer",
+    "Exit": "penstock.core.normalizer.outcome",
     "Health": "penstock.core.health",
     "HealthMonitor": "penstock.classic",
     "InBlock": "penstock.classic",
     "Limits": "penstock.run.lifecycle",
+    "Normalizer": "penstock.core.normalizer.normalizer",
     "NotInBlock": "penstock.classic",
     "PenstockError": "penstock.errors",
     "Run": "penstock.run.run",
-    "Session": "penstock.core.normalizer.normalizer",
     "Stream": "penstock.stream",
     "StreamChunk": "penstock.sinks.chunks",
     "StreamEventClassifier": "penstock.agents.generic.classifier",
@@ -115,10 +115,10 @@ __all__ = [
     "HealthMonitor",
     "InBlock",
     "Limits",
+    "Normalizer",
     "NotInBlock",
     "PenstockError",
     "Run",
-    "Session",
     "Stream",
     "StreamChunk",
     "StreamEventClassifier",

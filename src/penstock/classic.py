@@ -21,7 +21,7 @@ from penstock.agents.generic.classifier import StreamEventClassifier as StreamEv
 from penstock.agents.generic.classifier import StreamEventType as StreamEventType
 from penstock.core.decoding import Decoded, Decoder, excerpt, well_formed
 from penstock.core.health import Health
-from penstock.core.normalizer.normalizer import Session
+from penstock.core.normalizer.normalizer import Normalizer
 from penstock.core.normalizer.snapshots import repair
 from penstock.core.normalizer.state import PARTS, Block
 from penstock.errors import AgentError
@@ -84,7 +84,7 @@ ContentBlockState = NotInBlock | InBlock
 class StreamingSession:
     """One message after another, told by calls.
 
-    A delta must hold new text only. After each call `events` holds the session's events that it made,
+    A delta must hold new text only. After each call `events` holds the normalizer's events that it made,
     and no others: who wants the text reads it there, or gives them to a sink.
 
     Args:
@@ -94,7 +94,7 @@ class StreamingSession:
     """
 
     def __init__(self, agent: str = "agent", *, armed: bool = False) -> None:
-        self._session = Session(agent, up.Traits(block_ends=True, armed=armed))
+        self._normalizer = Normalizer(agent, up.Traits(block_ends=True, repair_snapshots=armed))
         self.events: list[ev.Event] = []
         """What the last call meant."""
         self.state = StreamingState.IDLE
@@ -105,7 +105,7 @@ class StreamingSession:
     @property
     def health(self) -> Health:
         """What was counted."""
-        return self._session.health
+        return self._normalizer.health
 
     def on_message_start(self) -> None:
         """A message begins: what an older one left open ends, and nothing counts as streamed."""
@@ -165,16 +165,16 @@ class StreamingSession:
         return any(isinstance(event, ev.BlockStarted) for event in self.events)
 
     def _apply(self, *updates: up.Update) -> None:
-        self.events = []
         for update in updates:
-            self._session.apply(update, self.events)
+            self._normalizer.apply(update)
+        self.events = self._normalizer.drain()
 
 
 _KINDS: tuple[ev.Kind, ...] = ("text", "thinking", "tool_input")
 
 
 def _place(kind: ev.Kind, index: int) -> str:
-    # The older design counts by kind and index; in the session one place holds one block.
+    # The older design counts by kind and index; in the normalizer one place holds one block.
     return f"{kind} {index}"
 
 
@@ -185,7 +185,7 @@ def compute_append_only_suffix(last_rendered: str, current: str) -> str:
     """What to append to `last_rendered` so that `current` stands there; "" where appending cannot do it.
 
     "" for two texts that are not empty and not equal is a discontinuity: the caller says so (ends the line,
-    begins a new one), as the session does with `block_revised`.
+    begins a new one), as the normalizer does with `block_revised`.
     """
     action, text = repair(last_rendered, current, final=False)
     return text if action == "suffix" else ""
@@ -276,7 +276,7 @@ class ContentType(enum.Enum):
 
 
 class _Content:
-    """One content: its text in the session's own kind of record, and what was said about it."""
+    """One content: its text in the normalizer's own kind of record, and what was said about it."""
 
     __slots__ = ("block", "partial", "source", "updated")
 

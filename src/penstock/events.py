@@ -1,6 +1,6 @@
 """The strict vocabulary: the events that Penstock promises to its readers.
 
-Only the normalizer (`penstock.core.normalizer.normalizer`) makes events. `docs/events.md` is the public format;
+Only the normalizer (`penstock.core.normalizer`) makes events. `docs/events.md` is the public format;
 `penstock.testing.verify` judges any list of events by the contract in `docs/contract.md`.
 
 On the wire an event is one JSON object with `type` first; fields that are absent are left out.

@@ -1,4 +1,4 @@
-"""The public core: bytes in, events out. No input or output of its own, no clock, no threads."""
+"""The public core: bytes in, events out. It has no I/O, no clock and no threads of its own."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ from penstock.core.decoding import (
 )
 from penstock.core.framing import Framer, Oversized, lines_of
 from penstock.core.health import Health
-from penstock.core.normalizer.normalizer import Exit, Session
+from penstock.core.normalizer.normalizer import Normalizer
+from penstock.core.normalizer.outcome import Exit
 from penstock.events import Event
 from penstock.updates import Failure, Text, Traits, Unknown, Update
 from penstock.updates import Notice as NoticeUpdate
 
 MAX_UNDECIDED_LINES = 64
-"""How many lines may pass before an agent that no line gave away is read as `generic`: from the first on that wanted
-to be an event. Lines of plain text before it, a banner or warnings, are shown at once."""
+"""Lines, from the first one on that looks like an event, before an agent that was not detected is read as `generic`.
+Lines of plain text before it, a banner or warnings, are emitted at once."""
 
 MAX_UNDECIDED_EVENTS = 4
-"""How many of them may be events: somebody waits for what they say."""
+"""Events among those lines: few, since somebody waits for their text."""
 
 MAX_BEGINNING_BYTES = 64 * 1024
-"""How much of the input is kept to tell what it is, where it is no stream of events: its format shows at once."""
+"""Bytes of the input that are kept to detect its format if it is not a stream of events: a format shows early."""
 
 PLAIN_TEXT = "this is plain text and no stream of events"
-"""Why a run failed whose output had no event."""
+"""Reason of a run whose output had no event."""
 
 BATCH_BYTES = 1024 * 1024
-"""The largest region that is decoded at once: its events are all in memory together."""
+"""Bytes of the largest region that is decoded at once, since its events are all in memory together."""
 
 STREAM_RULES: Rules = {
     "agent": instance_of((str, Adapter), 'the name of an agent, "auto", or an adapter'),
@@ -56,17 +57,17 @@ FEED_RULES: Rules = {
 
 
 class Stream:
-    """One run of one agent: framing, decoding, adapter and session.
+    """One run of one agent: framing, decoding, adapter and normalizer.
 
     Args:
-        agent: a name of `penstock.agents.registry`, `auto` to let the first lines tell, or an adapter of your own.
-        label: how its events name it; by default the agent's name.
-        run: a number for its events, where several runs share an output.
-        strict: let an error of the adapter out; else the event is told as unknown and counted.
+        agent: a name of `penstock.agents.registry`, `auto` to detect it from the first lines, or an adapter.
+        label: label of the agent in the events; by default the agent's name.
+        run: number of the run in the events, if several runs share an output.
+        strict: raise the errors of the adapter; else its event becomes `unknown` and is counted.
 
     Raises:
         UnknownAgent: there is no agent of this name.
-        UsageError: an argument is of no use.
+        UsageError: an argument is not valid.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Stream:
         self._run = run
         self._strict = strict
         self._framer = Framer()
-        self._session = Session(label or "generic", Traits(), run, self.health)
+        self._normalizer = Normalizer(label or "generic", Traits(), run, self.health)
         self._adapter: Adapter | None = None
         self._held: list[bytes | Oversized] = []  # lines that no agent was detected from yet
         self._undecided = 0  # events among them
@@ -86,8 +87,7 @@ class Stream:
         self._decoder = Decoder(Any)  # until the agent is known
         self.plain = False
         """The input was text, and none of it an event. Known at the end."""
-        self._ending = False  # what is read now is a last line that was not ended
-        self._closed = False
+        self._ending = False  # the line that is read now is the last one, which has no newline
         if agent != "auto":
             self._attach(registry.make(agent) if isinstance(agent, str) else agent)
 
@@ -106,74 +106,69 @@ class Stream:
         """
         if type(data) is not bytes or (at is not None and type(at) is not int):  # seldom: chunks may be very small
             check({"data": data, "at": at}, FEED_RULES)
-        out: list[Event] = []
-        if not self._closed:
-            self._session.at = at
+        if not self._normalizer.closed:
+            self._normalizer.stamp(at)
             self.health.bytes += len(data)
-            self._read(self._framer.feed(data), out)
-        return out
+            self._read(self._framer.feed(data))
+        return self._normalizer.drain()
 
-    def tell(self, updates: Iterable[Update], at: int | None = None) -> list[Event]:
-        """The events of updates that come from the shell: an answer that was given, a notice of its own."""
-        out: list[Event] = []
-        if not self._closed:
-            self._session.at = at if at is not None else self._session.at
-            for update in updates:
-                self._session.apply(update, out)
-        return out
+    def apply(self, updates: Iterable[Update], at: int | None = None) -> list[Event]:
+        """Return the events of updates that do not come from the agent: an answer that was given, a notice."""
+        if at is not None:
+            self._normalizer.stamp(at)
+        for update in updates:
+            self._normalizer.apply(update)
+        return self._normalizer.drain()
 
     @property
     def working(self) -> bool:
-        """Whether work is known to go on beside the run, so that more may follow an answer."""
-        return self._session.working
+        """Whether tasks are known to run in the background, so that more may follow an answer."""
+        return self._normalizer.working
 
     def close(self, exit: Exit | None = None, at: int | None = None) -> list[Event]:
-        """The events that the end brings, the last of them `run_ended`. A second call gives none.
+        """Return the events that the end brings, the last of them `run_ended`. A second call returns none.
 
-        `exit`: how the process ended, where the shell knows.
+        `exit`: how the process ended, if that is known.
 
         Raises:
             UsageError: `exit` or `at` is something else.
         """
         check({"exit": exit, "at": at}, FEED_RULES)
-        out: list[Event] = []
-        if not self._closed:
-            self._session.at = at if at is not None else self._session.at
+        if not self._normalizer.closed:
+            if at is not None:
+                self._normalizer.stamp(at)
             self._ending = True
-            self._read(self._framer.close(), out)
+            self._read(self._framer.close())
             self._ending = False
             if self._adapter is None:
-                self._decide("generic", out)
+                self._decide("generic")
             if isinstance(self._adapter, Finishing):
                 for update in self._adapter.finish():
-                    self._session.apply(update, out)
-            self._session.close(exit, out)
-            self._closed = True
-        return out
+                    self._normalizer.apply(update)
+            self._normalizer.close(exit)
+        return self._normalizer.drain()
 
     def _attach(self, adapter: Adapter) -> None:
         self._adapter = adapter
         self.label = self.label or adapter.name
         self._decoder = Decoder(adapter.wire)
-        at = self._session.at
-        self._session = Session(self.label, adapter.traits, self._run, self.health)
-        self._session.at = at
+        self._normalizer = Normalizer(self.label, adapter.traits, self._run, self.health, after=self._normalizer)
 
-    def _read(self, regions: Sequence[bytes | Oversized], out: list[Event]) -> None:
+    def _read(self, regions: Sequence[bytes | Oversized]) -> None:
         for index, region in enumerate(regions):
             if self._adapter is None:
-                self._detect([region, *regions[index + 1 :]], out)
+                self._detect([region, *regions[index + 1 :]])
                 return
             if isinstance(region, Oversized):
                 self.health.lines += 1
-                self._read_slowly(region, self.health.lines, out)
-            elif len(region) > BATCH_BYTES or not self._read_batch(region, out):
-                self._read_lines(region, out)
+                self._read_slowly(region, self.health.lines)
+            elif len(region) > BATCH_BYTES or not self._read_batch(region):
+                self._read_lines(region)
         if regions:
-            self._session.compact()
+            self._normalizer.compact()
 
-    def _read_batch(self, region: bytes, out: list[Event]) -> bool:
-        """Read a region at once; False, and nothing done, unless all its lines are plain events."""
+    def _read_batch(self, region: bytes) -> bool:
+        """Read a region at once; return False, and do nothing, unless all its lines are plain events."""
         assert self._adapter is not None
         try:
             events = self._decoder.fast_lines(region)
@@ -182,44 +177,40 @@ class Stream:
         count = region.count(b"\n")
         if len(events) != count:  # blank lines, or none at the end
             return False
-        read, session = self._adapter.read, self._session
+        read = self._adapter.read
         batch: list[Sequence[Update]] = []
         for event in events:
             try:
                 batch.append(read(event))
             except Exception as error:
                 batch.append(self._failed(event, error))
-        session.line = lambda: lines_of(region)[session.batch_index]
         self.health.lines += count
-        session.apply_batch(batch, out)
+        self._normalizer.apply_batch(batch, region)
         return True
 
-    def _read_lines(self, region: bytes, out: list[Event]) -> None:
+    def _read_lines(self, region: bytes) -> None:
         """Read a region line by line."""
         for line in lines_of(region):
             self.health.lines += 1
             try:
                 event = self._decoder.fast(line)
             except Exception:
-                self._read_slowly(line, self.health.lines, out)
+                self._read_slowly(line, self.health.lines)
                 continue
-            self._session.line = lambda line=line: line  # type: ignore[misc]
-            self._take(Decoded(event, lenient=False), out)
+            self._apply(Decoded(event, lenient=False), line)
 
-    def _read_slowly(self, line: bytes | Oversized, number: int, out: list[Event]) -> None:
-        session = self._session
-        raw = line.head if isinstance(line, Oversized) else line
-        session.line = lambda: raw
+    def _read_slowly(self, line: bytes | Oversized, number: int) -> None:
+        """Read a line that the typed decoder rejects. `number`: its number in the stream."""
         for found in self._decoder.slow(line):
             if isinstance(found, Noise):
-                session.noise(found.text, out)
+                self._normalizer.noise(found.text)
             elif isinstance(found, MalformedLine):
                 reason = "the stream ended in the middle of it" if self._ending else found.reason
-                session.malformed(number, reason, found.excerpt, out)
+                self._normalizer.malformed(number, reason, found.excerpt)
             else:
-                self._take(found, out)
+                self._apply(found, line.head if isinstance(line, Oversized) else line)
 
-    def _take(self, found: Decoded, out: list[Event]) -> None:
+    def _apply(self, found: Decoded, line: bytes) -> None:
         assert self._adapter is not None
         self.health.lenient_lines += found.lenient
         try:
@@ -227,12 +218,12 @@ class Stream:
         except Exception as error:
             updates = self._failed(found.event, error)
         if not updates:
-            self._session.control()
+            self._normalizer.control()
         for update in updates:
-            self._session.apply(_cleaned(update) if found.lenient else update, out)
+            self._normalizer.apply(_cleaned(update) if found.lenient else update, line)
 
     def _failed(self, event: Any, error: Exception) -> Sequence[Update]:
-        """What an event is told as that the adapter raised for. It is not read again: adapters may keep ids."""
+        """Return the update for an event that the adapter raised for. It is not read again: adapters may keep ids."""
         if self._strict:
             raise error
         self.health.adapter_errors += 1
@@ -240,7 +231,7 @@ class Stream:
 
     # --- which agent is it? ---
 
-    def _detect(self, regions: Sequence[bytes | Oversized], out: list[Event]) -> None:
+    def _detect(self, regions: Sequence[bytes | Oversized]) -> None:
         from penstock.agents.detection import detect  # not needed where the agent is named
 
         for index, region in enumerate(regions):
@@ -248,7 +239,7 @@ class Stream:
             for place, line in enumerate(lines):
                 found = self._decoder.slow(line)
                 if isinstance(line, bytes) and not self._held and _is_plain(found):
-                    self._tell_plain(line, out)
+                    self._emit_plain(line)
                     continue
                 self._held.append(line if isinstance(line, Oversized) else line + b"\n")
                 event = next((each.event for each in found if isinstance(each, Decoded)), None)
@@ -257,13 +248,13 @@ class Stream:
                 if name is None and (self._undecided > MAX_UNDECIDED_EVENTS or len(self._held) >= MAX_UNDECIDED_LINES):
                     name = "generic"
                 if name is not None:
-                    self._decide(name, out)
+                    self._decide(name)
                     rest = b"".join(line + b"\n" for line in lines[place + 1 :] if isinstance(line, bytes))
-                    self._read([*([rest] if rest else []), *regions[index + 1 :]], out)
+                    self._read([*([rest] if rest else []), *regions[index + 1 :]])
                     return
 
-    def _tell_plain(self, line: bytes, out: list[Event]) -> None:
-        """Show a line of plain text at once: somebody may be waiting for it."""
+    def _emit_plain(self, line: bytes) -> None:
+        """Emit a line of plain text at once: somebody may be waiting for it."""
         self.health.lines += 1
         if len(self._beginning) < MAX_BEGINNING_BYTES:
             self._beginning += line + b"\n"
@@ -271,10 +262,10 @@ class Stream:
         while text.strip():
             space = text.rfind(" ", 1, MAX_NOISE_CHARS) if len(text) > MAX_NOISE_CHARS else 0
             end = space if space > 0 else MAX_NOISE_CHARS
-            self._session.noise(text[:end], out)
+            self._normalizer.noise(text[:end])
             text = text[end:]
 
-    def _decide(self, name: str, out: list[Event]) -> None:
+    def _decide(self, name: str) -> None:
         held, self._held = self._held, []
         self._attach(registry.make(name))
         if name == "generic":
@@ -284,20 +275,20 @@ class Stream:
             self.plain = bool(self._beginning.strip()) and not held
             advice = explain(text)
             if advice is not None:
-                self._session.apply(NoticeUpdate("format", advice, "error"), out)
+                self._normalizer.apply(NoticeUpdate("format", advice, "error"))
             if advice is not None or self.plain:
-                self._session.apply(Failure(advice or PLAIN_TEXT), out)
+                self._normalizer.apply(Failure(advice or PLAIN_TEXT))
         self._beginning = b""
-        self._read(held, out)
+        self._read(held)
 
 
 def _is_plain(found: Sequence[Decoded | Noise | MalformedLine]) -> bool:
-    """Whether a line is blank, or text that does not even want to be an event."""
+    """Return whether a line is blank, or text that no event could be meant by."""
     return all(isinstance(each, Noise) for each in found)
 
 
 def _cleaned(update: Update) -> Update:
-    """No lone surrogates, but in the text of deltas: there halves are joined over updates."""
+    """Replace lone surrogates, except in the text of deltas, whose halves are joined over updates."""
     cleaned: Update = well_formed_values(update)
     if isinstance(update, Text) and isinstance(cleaned, Text):
         return msgspec.structs.replace(cleaned, text=half_formed(update.text))

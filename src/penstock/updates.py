@@ -1,7 +1,7 @@
 """The loose vocabulary: updates, by which an adapter describes the meaning of a wire event.
 
 An adapter translates and does nothing else. It may repeat itself, send snapshots for deltas, and leave out starts and
-ends: the normalizer (`penstock.core.normalizer.normalizer`) makes the strict `penstock.events` of its updates.
+ends: the normalizer (`penstock.core.normalizer`) makes the strict `penstock.events` of its updates.
 An adapter keeps no text and does not remember what was emitted; at most it maps ids.
 
 Identity. `lane` is None for the main agent, else the id of the call that started the sub-agent. `message`
@@ -36,8 +36,8 @@ class Traits(msgspec.Struct, frozen=True):
     finals: bool = False
     """Every block that the agent accepts is repeated in full (`final`). One that is followed by a new message without
     that is superseded."""
-    armed: bool = False
-    """A proxy may put snapshots into the delta stream; the one repair that guesses is armed (contract rule 4)."""
+    repair_snapshots: bool = False
+    """A proxy may put snapshots into the delta stream; the one repair that guesses is on (contract rule 4)."""
     regular_end: bool = False
     """The end of the stream is a regular end (outcome `ok`) even without a `Result`."""
 

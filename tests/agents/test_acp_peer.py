@@ -74,7 +74,7 @@ def drive(request: Request, on: Callable[[Acp, Event], Any] = lambda acp, event:
             found = stream.feed(next(lines))
             for event in found:
                 events.append(event)
-                events += stream.tell(on(acp, event) or ())
+                events += stream.apply(on(acp, event) or ())
     events += stream.close()
     assert verify(events) == []
     assert stream.health.unknown_kinds == {}

@@ -11,7 +11,7 @@ import pytest
 from penstock import events as ev
 from penstock import updates as up
 from penstock.agents.claude.exec import Claude
-from penstock.core.normalizer.normalizer import Exit
+from penstock.core.normalizer.outcome import Exit
 from penstock.stream import Stream
 from penstock.testing.verify import verify
 

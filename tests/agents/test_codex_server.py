@@ -83,7 +83,7 @@ class Played:
             found = stream.feed(line)
             for event in found:
                 if allow_all and isinstance(event, QuestionAsked):
-                    found = [*found, *stream.tell(self.dialogue.answer(allowed(event)))]
+                    found = [*found, *stream.apply(self.dialogue.answer(allowed(event)))]
             self.events += found
             self.said += spoken(self.dialogue)
         self.events += stream.close()

@@ -10,7 +10,7 @@ from adapter_harness import end, of
 from penstock import events as ev
 from penstock import updates as up
 from penstock.agents.copilot.exec import Copilot
-from penstock.core.normalizer.normalizer import Exit
+from penstock.core.normalizer.outcome import Exit
 
 read = partial(adapter_harness.read, Copilot)
 run = partial(adapter_harness.run, "copilot")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from penstock.agents import registry
-from penstock.core.normalizer.normalizer import Exit
+from penstock.core.normalizer.outcome import Exit
 from penstock.events import Event, RunEnded
 from penstock.stream import Stream
 from penstock.testing.verify import verify

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.core.normalizer.normalizer import Exit
+from penstock.core.normalizer.outcome import Exit
 from penstock.events import RunEnded, encode
 from penstock.stream import Stream
 from penstock.testing import verify

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from penstock import events as ev
 from penstock import updates as up
-from penstock.core.normalizer.normalizer import Exit, Session
+from penstock.core.normalizer.normalizer import Normalizer
+from penstock.core.normalizer.outcome import Exit
 from penstock.events import BlockEnded, BlockRevised, BlockStarted, Delta, Event, PlanItem, RunEnded, decode, encode
 from penstock.testing import verify
 
@@ -25,7 +26,7 @@ KINDS = st.sampled_from(["text", "text", "text", "thinking", "tool_input", "tool
 WORDS = ["", "a", "ab", "abc", "a\nb", "haha", "ha", "!", "The whole text ", "The whole text so far", "😀"]
 CLEAN = st.sampled_from(WORDS) | st.text(max_size=8)
 TEXTS = CLEAN | st.sampled_from(["\ud83d", "\ude00", "a\ud83d", "\ude00b"])
-"""Only text in pieces has halves of characters; the stream cleans all else before the session sees it."""
+"""Only text in pieces has halves of characters; the stream cleans all else before the normalizer sees it."""
 
 INPUTS = st.sampled_from([None, {}, {"command": "ls"}, {"command": "😀"}, [1], "x", 1.5, {"a": {"b": [None]}}])
 USAGES = st.builds(
@@ -137,7 +138,7 @@ TRAITS = {
     "block_ends": up.Traits(block_ends=True),
     "finals": up.Traits(block_ends=True, finals=True),
     "only_finals": up.Traits(finals=True),
-    "armed": up.Traits(block_ends=True, armed=True),
+    "repair_snapshots": up.Traits(block_ends=True, repair_snapshots=True),
     "regular_end": up.Traits(regular_end=True),
 }
 
@@ -145,17 +146,16 @@ FEW = settings(max_examples=120, deadline=None, suppress_health_check=[HealthChe
 
 
 def run(traits: up.Traits, updates: list[up.Update], exit: Exit | None = None) -> list[Event]:
-    """The events of a session that is given `updates` and closed, twice."""
-    session = Session("test", traits)
-    events: list[Event] = []
+    """The events of a normalizer that is given `updates` and closed, twice."""
+    normalizer = Normalizer("test", traits)
     for update in updates:
-        session.apply(update, events)
-    session.close(exit, events)
-    count = len(events)
-    session.close(exit, events)
+        normalizer.apply(update)
+    normalizer.close(exit)
+    events = normalizer.drain()
+    normalizer.close(exit)
     for update in updates[:3]:
-        session.apply(update, events)
-    assert len(events) == count, "something was said after the end"
+        normalizer.apply(update)
+    assert normalizer.drain() == [], "there are events after the end"
     return events
 
 
@@ -176,15 +176,16 @@ def test_the_judge_accepts_all(traits: up.Traits, updates: list[up.Update], exit
 @FEW
 def test_what_was_said_stands(traits: up.Traits, updates: list[up.Update], after: list[up.Update]) -> None:
     """Later updates change nothing in the events that were already given."""
-    session = Session("test", traits)
-    events: list[Event] = []
+    normalizer = Normalizer("test", traits)
     for update in updates:
-        session.apply(update, events)
+        normalizer.apply(update)
+    events = normalizer.drain()
     before = encode(events)
     for update in after:
-        session.apply(update, events)
-    session.close(None, events)
-    assert encode(events).startswith(before)
+        normalizer.apply(update)
+    normalizer.close()
+    assert encode(events) == before
+    assert encode(events + normalizer.drain()).startswith(before)
 
 
 def one_block(traits: up.Traits, updates: list[up.Update]) -> tuple[str, bool]:

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.normalizer.normalizer import Exit
+from penstock.core.normalizer.outcome import Exit
 from penstock.errors import UsageError
 from penstock.run import recording as journals
 from penstock.run.recording import MAX_STDERR_BYTES, Journal

@@ -21,7 +21,7 @@ from turn_judge import BASH, FEW, RANDOM, START, WORKING, check, one_by_one, run
 from penstock import updates as up
 from penstock.chat.reasoning_tags import strip_tags
 from penstock.chat.turn import Assistant, Completed, FinalMessageStart, Question, Streaming, Thinking, Turn, TurnEvent
-from penstock.core.normalizer.normalizer import Exit
+from penstock.core.normalizer.outcome import Exit
 from penstock.events import (
     BlockEnded,
     BlockRevised,

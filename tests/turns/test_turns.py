@@ -13,10 +13,10 @@ from turn_judge import BASH, FEW, RANDOM, START, WORKING, check, conflated, one_
 from penstock import updates as up
 from penstock.chat.reasoning_tags import strip_tags
 from penstock.chat.turn import ASKING, Assistant, Completed, Question, Streaming, Thinking, Turn
-from penstock.core.normalizer.normalizer import Exit, Session
+from penstock.core.normalizer.normalizer import Normalizer
+from penstock.core.normalizer.outcome import Exit
 from penstock.events import (
     Delta,
-    Event,
     Option,
     QuestionAnswered,
     QuestionAsked,
@@ -134,11 +134,10 @@ def test_attempts_that_were_given_up_leave_nothing() -> None:
 
 def test_an_attempt_that_was_read_at_once_was_said_too() -> None:
     """What was given up within one feed is shown and taken away, as it is piece by piece."""
-    session = Session("test", up.Traits(block_ends=True))
-    events: list[Event] = []
+    normalizer = Normalizer("test", up.Traits(block_ends=True))
     for update in (up.MessageStart("m1"), text("Firs"), up.MessageStart("m1")):
-        session.apply(update, events)
-    assert Turn().feed(events) == [WORKING, START, Assistant("Firs"), Assistant("", replace=True)]
+        normalizer.apply(update)
+    assert Turn().feed(normalizer.drain()) == [WORKING, START, Assistant("Firs"), Assistant("", replace=True)]
 
 
 def test_blocks_that_were_taken_back_leave_nothing() -> None:
@@ -222,13 +221,12 @@ QUESTION = Question("q1", "Which one?", "choice", OPTIONS)
 def test_a_question_at_the_end_of_the_run() -> None:
     """A run that ends with its question open has both: what became of it, and the question."""
     turn = Turn()
-    session = Session("test", up.Traits())
-    events: list[Event] = []
-    session.apply(up.Question("q1", "Which one?", "choice", OPTIONS), events)
-    turn.feed(events)
+    normalizer = Normalizer("test", up.Traits())
+    normalizer.apply(up.Question("q1", "Which one?", "choice", OPTIONS))
+    turn.feed(normalizer.drain())
     assert turn.asking
-    session.close(Exit(cancelled=True, why="stopped"), events)
-    assert turn.feed(events[1:]) == [Completed("Which one?", "cancelled", "stopped", QUESTION)]
+    normalizer.close(Exit(cancelled=True, why="stopped"))
+    assert turn.feed(normalizer.drain()) == [Completed("Which one?", "cancelled", "stopped", QUESTION)]
     assert not turn.asking
 
 
@@ -266,27 +264,24 @@ DONE = (up.MessageStart("m9"), text("Done."), up.MessageEnd(), up.Result())
 )
 def test_when_a_turn_is_complete(before: list[up.Update], early: bool) -> None:
     """With the agent's answer; with the end of the run where work is known to go on beside it."""
-    session = Session("test", up.Traits(block_ends=True))
-    events: list[Event] = []
+    normalizer = Normalizer("test", up.Traits(block_ends=True))
     for update in (*before, *DONE):
-        session.apply(update, events)
+        normalizer.apply(update)
     turn = Turn()
-    assert (Completed("Done.", "ok") in turn.feed(events)) == early
-    more: list[Event] = []
+    assert (Completed("Done.", "ok") in turn.feed(normalizer.drain())) == early
     for update in (up.MessageStart("m10"), text("Really."), up.MessageEnd(), up.Result()):
-        session.apply(update, more)
-    session.close(None, more)
-    out = turn.feed(more)
+        normalizer.apply(update)
+    normalizer.close()
+    out = turn.feed(normalizer.drain())
     assert out == [] if early else out[-1] == Completed("Really.", "ok")
 
 
 def test_a_record_that_was_cut_off() -> None:
     """A turn whose events stop is closed with what it said, once; held back text is not lost."""
-    session = Session("test", up.Traits())
-    events: list[Event] = []
-    session.apply(text("So far <thi"), events)
+    normalizer = Normalizer("test", up.Traits())
+    normalizer.apply(text("So far <thi"))
     turn = Turn()
-    turn.feed(events)
+    turn.feed(normalizer.drain())
     assert turn.close("the server was stopped") == [
         Assistant("So far <thi"),
         Completed("So far <thi", "cut_off", "the server was stopped"),
@@ -296,11 +291,10 @@ def test_a_record_that_was_cut_off() -> None:
 
 def test_growing_text_is_told_once_a_feed() -> None:
     """A long reply that is read at once is no thousand copies of itself."""
-    session = Session("test", up.Traits())
-    events: list[Event] = []
+    normalizer = Normalizer("test", up.Traits())
     for _ in range(1000):
-        session.apply(text("word "), events)
-    out = Turn().feed(events)
+        normalizer.apply(text("word "))
+    out = Turn().feed(normalizer.drain())
     assert [len(event.content) for event in out if isinstance(event, Assistant)] == [4999]
 
 

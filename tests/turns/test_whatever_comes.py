@@ -19,7 +19,7 @@ from turn_judge import FEW, RANDOM, check, conflated, one_by_one
 from penstock import updates as up
 from penstock.chat.reasoning_tags import strip_tags
 from penstock.chat.turn import Assistant, Completed, Streaming, Thinking, Turn, TurnEvent
-from penstock.core.normalizer.normalizer import Exit
+from penstock.core.normalizer.outcome import Exit
 from penstock.events import Event, NoticeCode, Option, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
 from penstock.stream import Stream
 from penstock.testing import feeds

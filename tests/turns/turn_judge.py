@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, settings
 from penstock import updates as up
 from penstock.chat import turn as turns
 from penstock.chat.turn import Assistant, Completed, FinalMessageStart, Streaming, Turn, TurnEvent
-from penstock.core.normalizer.normalizer import Exit, Session
+from penstock.core.normalizer.normalizer import Normalizer
+from penstock.core.normalizer.outcome import Exit
 from penstock.events import BlockEnded, BlockStarted, Event, MessageEnded
 
 
@@ -87,12 +88,11 @@ def said(events: list[Event]) -> list[str]:
 
 def run(*updates: up.Update, exit: Exit | None = None, traits: up.Traits | None = None) -> list[TurnEvent]:
     """The turn of a run of these updates; text has marks for its blocks' ends."""
-    session = Session("test", traits or up.Traits(block_ends=True))
-    events: list[Event] = []
+    normalizer = Normalizer("test", traits or up.Traits(block_ends=True))
     for update in updates:
-        session.apply(update, events)
-    session.close(exit, events)
-    out = one_by_one(events)
+        normalizer.apply(update)
+    normalizer.close(exit)
+    out = one_by_one(normalizer.drain())
     check(out)
     return out
 

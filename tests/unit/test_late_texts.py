@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock import updates as up
-from penstock.core.normalizer.normalizer import Session
+from penstock.core.normalizer.normalizer import Normalizer
 from penstock.events import BlockRevised, Delta, Event, MessageStarted, RunEnded
 from penstock.testing import verify
 
@@ -15,10 +15,11 @@ FINALS = up.Traits(block_ends=True, finals=True)
 
 def events_of(traits: up.Traits, *updates: up.Update) -> list[Event]:
     """The events of a run of these updates, which keep the grammar."""
-    session, events = Session("test", traits), list[Event]()
+    normalizer = Normalizer("test", traits)
     for update in updates:
-        session.apply(update, events)
-    session.close(None, events)
+        normalizer.apply(update)
+    normalizer.close()
+    events = normalizer.drain()
     assert verify(events) == []
     return events
 

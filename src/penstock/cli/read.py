@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.cli.sources import Chunk
     from penstock.config.settings import Config, Detail
     from penstock.core.health import Health
-    from penstock.core.normalizer.normalizer import Exit
+    from penstock.core.normalizer.outcome import Exit
 
 OK, FAILED, USAGE, CUT_OFF, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 124, 130
 """Exit statuses; `docs/exit-status.md` says when."""
@@ -324,7 +324,7 @@ def run(readings: list[Reading], feed: Iterator[Chunk], output: Output, replied:
 def _end_cleanly(readings: list[Reading], output: Output) -> None:
     import signal
 
-    from penstock.core.normalizer.normalizer import Exit
+    from penstock.core.normalizer.outcome import Exit
 
     # Who presses again wants out at once, also where the output is stuck.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

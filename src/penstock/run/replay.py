@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.agents import registry
 from penstock.config.rules import ABOVE_0, check
-from penstock.core.normalizer.normalizer import Exit
+from penstock.core.normalizer.outcome import Exit
 from penstock.errors import UsageError
 from penstock.run import recording
 

@@ -311,14 +311,14 @@ class Supervisor:
 
     def _answer(self, answer: Answer | None) -> None:
         if answer is not None:
-            self._emit(self.stream.tell(self._stdin.answer(answer), self._now()))
+            self._emit(self.stream.apply(self._stdin.answer(answer), self._now()))
             self._write_stdin()
 
     def _report_recording_problem(self) -> None:
         recording = self._recording
         if recording is not None and recording.problem is not None and not self._recording_problem_reported:
             self._recording_problem_reported = True
-            self._emit(self.stream.tell([Notice("error", recording.problem, "warning")], self._now()))
+            self._emit(self.stream.apply([Notice("error", recording.problem, "warning")], self._now()))
 
     # --- the end -----------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ class Ccs(ClaudeCode):
     """The same wire through a proxy whose server may send snapshots instead of deltas."""
 
     name: ClassVar[str] = "ccs"
-    traits: ClassVar[Traits] = Traits(block_ends=True, finals=True, armed=True)
+    traits: ClassVar[Traits] = Traits(block_ends=True, finals=True, repair_snapshots=True)
 
     @staticmethod
     def command(request: Request) -> Command:

@@ -1,28 +1,39 @@
-"""What a snapshot means for text that was already put out: pure functions, no state."""
+"""Snapshots: the comparison of a complete text with the text that was emitted, and the one repair that guesses.
+
+`repair` compares a snapshot that an adapter marks as such. `SnapshotGuess` is for wires with the trait
+`repair_snapshots` alone (contract rule 4): a proxy may put snapshots into the delta stream, or send the full
+frame of a block early, again, or under another message id.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+import zlib
+from typing import Any, Literal, NamedTuple, Protocol
 
 MIN_PREFIX_CHARS = 8
-"""How much text must stand before a delta that begins with all of it is taken for a snapshot (armed wires
-only): "ha" and "haha" follow each other by chance, eight equal characters at the very beginning do not."""
+"""Characters of emitted text from which on a delta that begins with all of it is a snapshot: "ha" and "haha" follow
+each other by chance, eight equal characters at the very beginning do not."""
 
 MIN_REPEAT_CHARS = 32
-"""How long a delta that equals the whole block so far must be to count as the full frame, sent again."""
+"""Characters from which on a delta that equals the whole block so far is its full frame, sent again. Above
+`MIN_PREFIX_CHARS`, since such a delta brings nothing new that would speak for a snapshot."""
+
+DeltaKind = Literal["delta", "snapshot", "whole"]
+"""New text; a snapshot of which only the end is new; or a text that replaces the block, because it proves that the
+deltas before it were snapshots too."""
 
 
 class Repair(NamedTuple):
-    """What to do: put out `text` as new (`suffix`), as the whole (`diverged`), or nothing (`nothing`)."""
+    """The difference that a snapshot makes: `text` is new (`suffix`), replaces all (`diverged`), or is empty."""
 
     action: Literal["nothing", "suffix", "diverged"]
     text: str = ""
 
 
 def repair(sent: str, received: str, final: bool) -> Repair:
-    """Compare the text that was put out with a snapshot of it.
+    """Compare the text that was emitted with a snapshot of it.
 
-    A snapshot that is not final may be older than what was put out; a final is the truth.
+    A snapshot that is not final may be older than the emitted text; a final is the truth.
     """
     if received == sent:
         return Repair("nothing")
@@ -34,9 +45,9 @@ def repair(sent: str, received: str, final: bool) -> Repair:
 
 
 def adds_defaults(sent: Any, final: Any) -> bool:
-    """Whether a final value is the one that was sent, apart from members that its objects gained.
+    """Return whether a final value is the one that was sent, apart from members that its objects gained.
 
-    What is gained must be `false`, `null`, `0`, or an empty string, list or object: an agent that checks a call's
+    A gained member must be `false`, `null`, `0`, or an empty string, list or object: an agent that checks a call's
     input against the tool's schema adds such values for the optional members that the model left out.
 
     Raises:
@@ -51,14 +62,88 @@ def adds_defaults(sent: Any, final: Any) -> bool:
     return isinstance(sent, bool) == isinstance(final, bool) and bool(sent == final)  # True is 1, but not in JSON
 
 
-def is_snapshot(sent: str, delta: str, known: bool) -> bool:
-    """Whether a would-be delta is a snapshot of the block: the one guess, for armed wires alone.
+class SentText(Protocol):
+    """The part of a block that a guess reads."""
 
-    `sent` is the whole block from its first delta, never the neighbour only. `known`: the block has
-    already shown itself to be made of snapshots.
-    """
-    if len(delta) < len(sent):
+    @property
+    def size(self) -> int:
+        """Characters that were emitted."""
+
+    @property
+    def text(self) -> str:
+        """The text that was emitted."""
+
+
+class SnapshotGuess:
+    """The evidence of one block that its deltas are snapshots, and the full frame that came before its deltas."""
+
+    __slots__ = ("_echoed", "_joined_crc", "_joined_size", "_last", "_snapshots", "repaired")
+
+    def __init__(self) -> None:
+        self.repaired = False
+        """A delta was found to be a snapshot, so the block's text is not its deltas, joined."""
+        self._snapshots = False
+        self._last: str | None = ""  # the last delta, while each so far began with the one before it
+        self._joined_crc = 0  # of the deltas as they came, which is the text that the agent itself joined
+        self._joined_size = 0
+        self._echoed: int | None = None  # characters of the early full frame that its deltas have repeated
+
+    def classify(self, block: SentText, delta: str) -> DeltaKind:
+        """Guess what a delta of the block is.
+
+        The comparison is with the whole block from its first delta, never with the last delta only.
+        """
+        self._joined_crc = zlib.crc32(delta.encode("utf-8", "surrogatepass"), self._joined_crc)
+        self._joined_size += len(delta)
+        if len(delta) >= block.size and self._is_snapshot(block.text, delta):
+            self._snapshots = self.repaired = True
+            return "snapshot"
+        before = self._last
+        if before is None or not delta:
+            return "delta"
+        if len(delta) <= len(before) or not delta.startswith(before):
+            self._last = None  # so these are deltas, and stay deltas
+            return "delta"
+        self._last = delta
+        if len(before) < MIN_PREFIX_CHARS:
+            return "delta"
+        self._snapshots = self.repaired = True
+        return "whole"
+
+    def _is_snapshot(self, sent: str, delta: str) -> bool:
+        if delta == sent:
+            return self._snapshots or len(sent) >= MIN_REPEAT_CHARS
+        return len(sent) >= MIN_PREFIX_CHARS and delta.startswith(sent)
+
+    def is_joined(self, text: str) -> bool:
+        """Return whether `text` is nothing but the deltas as they came, joined."""
+        return len(text) == self._joined_size and _crc(text) == self._joined_crc
+
+    @property
+    def has_deltas(self) -> bool:
+        """Whether any text came as a delta."""
+        return self._joined_size > 0
+
+    def note_final(self, emitted: int) -> None:
+        """Remember that the full frame came after so many characters of the block: deltas that follow repeat it."""
+        if self._echoed is None:
+            self._echoed = emitted
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the full frame came before any delta, and no delta has followed yet."""
+        return self._echoed == 0
+
+    def is_echo(self, block: SentText, delta: str) -> bool:
+        """Return whether a delta for an ended block repeats the next part of its early full frame."""
+        if self._echoed is None:
+            return False
+        if delta and block.text.startswith(delta, self._echoed):
+            self._echoed += len(delta)
+            return True
+        self._echoed = None
         return False
-    if delta == sent:
-        return known or len(sent) >= MIN_REPEAT_CHARS
-    return len(sent) >= MIN_PREFIX_CHARS and delta.startswith(sent)
+
+
+def _crc(text: str) -> int:
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))

@@ -1,20 +1,19 @@
-"""What the session remembers: blocks, messages, lanes, calls. All of it bounded."""
+"""Records of the normalizer: blocks, messages, lanes. All of them are bounded."""
 
 from __future__ import annotations
 
-import zlib
-
 import msgspec
 
-from penstock.events import Kind, MessageStatus
-from penstock.updates import MessagePhase, Place
+from penstock.core.normalizer.snapshots import MIN_PREFIX_CHARS, SnapshotGuess
+from penstock.events import Kind
+from penstock.updates import MessagePhase, Place, Text
 from penstock.updates import Usage as Figures
 
 MAX_BLOCK_CHARS = 16 * 1024 * 1024
-"""How much text of one block is kept for its recap. Its deltas flow on; the recap says `truncated`."""
+"""Characters of one block that are kept for its recap. Its deltas flow on; the recap says `truncated`."""
 
 MAX_REPLY_CHARS = 2 * MAX_BLOCK_CHARS
-"""How much text of one round is kept for the reply."""
+"""Characters of one round that are kept for the reply."""
 
 MAX_MESSAGES = 64
 """Ended messages of a lane that a late final can still be matched with."""
@@ -29,17 +28,19 @@ PlaceKey = int | str | tuple[str, str]
 
 
 class Block:
-    """One block. `number` is 0 until it starts; its text is kept in parts."""
+    """One block of text. `number` is 0 until it starts; its text is kept in parts."""
 
     __slots__ = (
+        "_counted",
         "_joined",
         "_size",
+        "_tail",
         "call_id",
-        "candidate",
-        "echo",
         "ended",
         "final",
+        "guess",
         "half",
+        "held",
         "kind",
         "message",
         "name",
@@ -48,11 +49,7 @@ class Block:
         "parent",
         "parts",
         "plain",
-        "raw_crc",
-        "raw_size",
-        "repaired",
         "repeats",
-        "snapshots",
         "superseded",
         "truncated",
         "whole",
@@ -65,67 +62,73 @@ class Block:
         parent: str | None,
         call_id: str | None = None,
         name: str | None = None,
+        guess: SnapshotGuess | None = None,
     ) -> None:
         self.kind: Kind = kind
-        self.message = message
+        self.message = message  # None for the output of a call
         self.parent = parent  # its lane
         self.call_id = call_id
         self.name = name
+        self.guess = guess  # None if a delta of this wire is always new text
         self.number = 0
-        self.open = False  # its start was told, its end was not
+        self.held = False  # output of a call that was not emitted yet
+        self.open = False  # its start was emitted, its end was not
         self.ended = False
-        self.whole = False  # the wire said that it is over
+        self.whole = False  # the wire marked its end
         self.final = False  # the wire repeated it whole
         self.plain = False  # nothing is held back and nothing guessed: a delta is new text as it is
         self.superseded = False
-        self.repeats = False  # the input of a call that was made already, said again
+        self.repeats = False  # the input of a call that was emitted already, sent again
         self.half = ""  # the first half of a surrogate pair, held back
-        self.parts: list[str] = []  # the newest text that was put out
+        self.parts: list[str] = []  # the newest text that was emitted
         self._joined: list[str] = []  # the text before it
         self._size = 0  # characters of that, kept or not
+        self._tail = 0  # characters of the first `_counted` parts
+        self._counted = 0
         self.truncated = False
-        # Only for armed wires:
-        self.candidate: str | None = ""  # the last delta, while each so far began with the one before it
-        self.snapshots = False  # its deltas were found to be snapshots
-        self.repaired = False
-        self.raw_crc = 0  # of the deltas as they came: what the agent itself joined
-        self.raw_size = 0
-        self.echo: int | None = None  # its final came before its deltas, of which so many characters followed
 
-    def count_raw(self, text: str) -> None:
-        """Remember a would-be delta as it came."""
-        self.raw_crc = zlib.crc32(text.encode("utf-8", "surrogatepass"), self.raw_crc)
-        self.raw_size += len(text)
+    @property
+    def waits(self) -> bool:
+        """Whether it cannot start yet: input before its tool's name, output before its call."""
+        return not self.name if self.kind == "tool_input" else self.held
 
-    def is_raw(self, text: str) -> bool:
-        """Whether `text` is nothing but the would-be deltas, joined."""
-        return len(text) == self.raw_size and zlib.crc32(text.encode("utf-8", "surrogatepass")) == self.raw_crc
+    @property
+    def repaired(self) -> bool:
+        """Whether one of its deltas was found to be a snapshot."""
+        return self.guess is not None and self.guess.repaired
+
+    def is_joined_deltas(self, text: str) -> bool:
+        """Return whether `text` is nothing but its deltas as they came, joined, on a wire where that is a question."""
+        return self.guess is not None and self.guess.is_joined(text)
 
     def add(self, text: str) -> None:
-        """Keep text that was put out."""
+        """Keep text that was emitted."""
         self.parts.append(text)
 
     def compact(self) -> None:
         """Join the newest parts, and drop what is over the bound. A character is copied once by this."""
         text = "".join(self.parts)
-        self.parts.clear()
-        room = MAX_BLOCK_CHARS - self._size
+        self._clear_parts()
+        free = MAX_BLOCK_CHARS - self._size
         self._size += len(text)
-        if len(text) > room:
+        if len(text) > free:
             self.truncated = True
-            text = text[: max(room, 0)]
+            text = text[: max(free, 0)]
         self._joined.append(text)
 
     @property
     def size(self) -> int:
-        """How many characters were put out, kept or not."""
+        """Characters that were emitted, kept or not."""
         if len(self.parts) > PARTS:
             self.compact()
-        return self._size + sum(map(len, self.parts))
+        if len(self.parts) > self._counted:  # each part is counted once, however often the size is asked for
+            self._tail += sum(map(len, self.parts[self._counted :]))
+            self._counted = len(self.parts)
+        return self._size + self._tail
 
     @property
     def text(self) -> str:
-        """The text that was put out, as far as it is kept."""
+        """The text that was emitted, as far as it is kept."""
         if self.parts:
             self.compact()
         if len(self._joined) > 1:
@@ -133,16 +136,20 @@ class Block:
         return self._joined[0] if self._joined else ""
 
     def set_text(self, text: str) -> None:
-        """Replace what was put out."""
+        """Replace the text that was emitted."""
         self._joined = []
         self._size = 0
         self.truncated = False
-        self.parts.clear()
+        self._clear_parts()
         self.parts.append(text)
+
+    def _clear_parts(self) -> None:
+        self.parts.clear()
+        self._tail = self._counted = 0
 
 
 class Message:
-    """One model message. `number` is 0 while it is only known by name."""
+    """One model message."""
 
     __slots__ = (
         "blocks",
@@ -153,7 +160,6 @@ class Message:
         "phase",
         "places",
         "restarting",
-        "status",
         "usage",
         "usage_model",
     )
@@ -161,18 +167,17 @@ class Message:
     def __init__(self, key: str | None, number: int, explicit: bool) -> None:
         self.key = key
         self.number = number
-        self.explicit = explicit  # the wire said that it begins, so it says where it ends
+        self.explicit = explicit  # the wire marked its begin, so it will mark its end
         self.ended = False
-        self.status: MessageStatus = "ok"
-        self.phase: MessagePhase | None = None  # what the agent itself says that its text is
-        self.restarting = False  # its start came again; what follows tells whether it begins anew
+        self.phase: MessagePhase | None = None  # what the agent itself calls its text
+        self.restarting = False  # its start came again; the next block shows whether it begins anew
         self.blocks: list[Block] = []
         self.places: dict[PlaceKey, Block] = {}
         self.usage: Figures | None = None
         self.usage_model: str | None = None
 
     def add(self, block: Block, place: PlaceKey) -> None:
-        """Take a new block in at `place`."""
+        """Keep a new block at `place`."""
         self.blocks.append(block)
         self.places[place] = block
         if len(self.blocks) > MAX_BLOCKS:
@@ -181,17 +186,54 @@ class Message:
             self.places = {at: old for at, old in self.places.items() if not old.ended or old in kept}
 
     def unfinished(self, kind: Kind, whole: str | None = None) -> Block | None:
-        """The oldest block of this kind that was not repeated whole.
+        """Return the oldest block of this kind that was not repeated whole.
 
-        Some never are (a blank one, one that was given up), so where `whole`, a text that repeats one of
-        several, goes on from what another one has, it is that one's.
+        Some never are (a blank one, a superseded one), so if `whole`, a text that repeats one of several, continues
+        the text of another one, that one is returned.
         """
         found = [block for block in self.blocks if block.kind == kind and not block.final]
         if whole and len(found) > 1:
             for block in found:
-                if block.size and (whole.startswith(block.text) or block.is_raw(whole)):
+                if block.size and (whole.startswith(block.text) or block.is_joined_deltas(whole)):
                     return block
         return found[0] if found else None
+
+    def find_repeated(self, kind: Kind, text: str) -> Block | None:
+        """Return the finished block that a full frame repeats, on a wire that repairs snapshots."""
+        if len(text) < MIN_PREFIX_CHARS:
+            return None
+        for block in self.blocks:
+            if block.kind == kind and (block.text == text or block.is_joined_deltas(text)):
+                return block
+        return None
+
+    def claim_early(self, key: PlaceKey, kind: Kind) -> Block | None:
+        """Return the block whose full frame came before its first delta, and make `key` its place."""
+        if key in self.places:
+            return None
+        for block in self.blocks:
+            if block.kind == kind and block.guess is not None and block.guess.is_early:
+                self.places[key] = block
+                return block
+        return None
+
+    def has_frame(self, update: Text) -> bool:
+        """Return whether a text under another message id is the full frame of one of its blocks."""
+        if update.mode != "final":
+            return False
+        block = self.unfinished(update.kind)
+        if block is None:
+            repeated = self.find_repeated(update.kind, update.text)
+            # Where texts stream, a new text has deltas: without any, an equal text may be one of its own.
+            return repeated is not None and repeated.guess is not None and repeated.guess.has_deltas
+        if block.is_joined_deltas(update.text):
+            return True
+        return block.size >= MIN_PREFIX_CHARS and update.text.startswith(block.text)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the wire marked the end of each block."""
+        return all(block.ended or block.whole for block in self.blocks)
 
     @property
     def text(self) -> str:
@@ -200,9 +242,7 @@ class Message:
 
     @property
     def reply(self) -> str:
-        """What it adds to the reply: its text, without what the agent gave up."""
-        if self.status == "superseded":
-            return ""
+        """Its part of the reply: its text, without superseded blocks."""
         return "".join(
             block.text for block in self.blocks if block.kind == "text" and block.number and not block.superseded
         )
@@ -213,6 +253,7 @@ class Lane:
 
     __slots__ = (
         "finals",
+        "has_content",
         "message",
         "messages",
         "parent",
@@ -221,7 +262,6 @@ class Lane:
         "round",
         "round_chars",
         "rounds",
-        "spoke",
     )
 
     def __init__(self, parent: str | None) -> None:
@@ -233,8 +273,13 @@ class Lane:
         self.finals: list[Message] = []  # of the last earlier round of this turn that has some: the agent's answer
         self.replied = False  # the answer of the turn was given; the next round begins another turn
         self.rounds = 0
-        self.spoke = False  # the open round has content
+        self.has_content = False  # a block of the open round started
         self.results_seen = False  # the next message opens a new round
+
+    @property
+    def open_message(self) -> Message | None:
+        """The current message, if it has not ended."""
+        return None if self.message is None or self.message.ended else self.message
 
     def remember(self, message: Message) -> None:
         """Make `message` the current one."""
@@ -245,30 +290,29 @@ class Lane:
             if len(self.messages) > MAX_MESSAGES:
                 del self.messages[next(iter(self.messages))]
         if self.results_seen and not self.continues(message):
-            self.new_round()
+            self._new_round()
         self.results_seen = False
         self.round.append(message)
 
     def continues(self, message: Message) -> bool:
-        """Whether it is a message of this round, opened again."""
+        """Return whether it is a message of this round, opened again."""
         return message.key is not None and any(message.key == other.key for other in self.round)
 
-    def new_round(self) -> None:
-        """What came so far belongs to rounds that are over."""
+    def _new_round(self) -> None:
         self.finals = [] if self.replied else _finals(self.round) or self.finals
         self.replied = False
         self.round = []
         self.round_chars = 0
-        self.spoke = False
+        self.has_content = False
 
-    def said(self) -> None:
-        """The open round has content: it counts."""
-        if not self.spoke:
-            self.spoke = True
+    def count_content(self) -> None:
+        """Count the open round, now that a block of it starts."""
+        if not self.has_content:
+            self.has_content = True
             self.rounds += 1
 
     def trim(self, message: Message) -> None:
-        """An ended message joins the round's text, which is bounded."""
+        """Add an ended message to the round's text, which is bounded."""
         self.round_chars += sum(block.size for block in message.blocks if block.kind == "text")
         while len(self.round) > 1 and (self.round_chars > MAX_REPLY_CHARS or len(self.round) > MAX_BLOCKS):
             gone = self.round.pop(0)
@@ -289,28 +333,13 @@ class Lane:
         return reply_of(self.answer)
 
 
-class Call:
-    """One tool call."""
-
-    __slots__ = ("block", "call_id", "called", "lane", "name", "output", "returned")
-
-    def __init__(self, call_id: str, name: str | None, lane: str | None) -> None:
-        self.call_id = call_id
-        self.name = name
-        self.lane = lane
-        self.called = False
-        self.returned = False
-        self.block: Block | None = None  # its input
-        self.output: Block | None = None
-
-
 def _finals(messages: list[Message]) -> list[Message]:
-    """Those that the agent calls its answer."""
+    """Return those that the agent calls its answer."""
     return [message for message in messages if message.phase == "final" and message.reply]
 
 
 def reply_of(messages: list[Message]) -> str:
-    """The text of a round: messages apart by a blank line, but not the parts of one."""
+    """Join the text of a round: a blank line between messages, but not between the parts of one."""
     parts: list[str] = []
     key = None
     for message in messages:
@@ -323,12 +352,12 @@ def reply_of(messages: list[Message]) -> str:
 
 
 def place_key(place: Place, kind: Kind) -> PlaceKey:
-    """Where a block stands in its message. Wires without places count by kind."""
+    """Return the key of a block in its message. Wires without places count by kind."""
     return ("kind", kind) if place is None else place
 
 
 def merged(old: Figures | None, new: Figures) -> Figures:
-    """Later figures replace earlier ones, each on its own."""
+    """Replace earlier figures with later ones, each on its own."""
     if old is None:
         return new
     given = {name: value for name, value in msgspec.structs.asdict(new).items() if value is not None}

@@ -1,0 +1,247 @@
+"""Tool calls: each is emitted once, after its input and before its output and its result.
+
+Input waits for the tool's name, output for its call. A call without an id gets one; a call or a result that the wire
+repeats is silent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from penstock import events as ev
+from penstock import updates as up
+from penstock.core import tool_titles
+from penstock.core.health import Health
+from penstock.core.normalizer.emitter import Emitter
+from penstock.core.normalizer.messages import Messages
+from penstock.core.normalizer.outcome import RunOutcome
+from penstock.core.normalizer.snapshots import adds_defaults, repair
+from penstock.core.normalizer.state import Block, Lane, Message, place_key
+
+MAX_CALLS = 4096
+"""Calls that are remembered after they returned, so that a repeated result is silent."""
+
+MADE_UP = "call-"
+"""Begin of the ids of calls that have none on the wire."""
+
+UNNAMED = "tool"
+"""Name of a tool whose name never came."""
+
+
+class TrackedCall:
+    """One tool call."""
+
+    __slots__ = ("block", "call_id", "called", "lane", "name", "output", "returned")
+
+    def __init__(self, call_id: str, name: str | None, lane: str | None) -> None:
+        self.call_id = call_id
+        self.name = name
+        self.lane = lane
+        self.called = False  # `tool_called` was emitted
+        self.returned = False  # `tool_returned` was emitted
+        self.block: Block | None = None  # its input
+        self.output: Block | None = None
+
+
+class CallTracker:
+    """The calls of a run, by id."""
+
+    def __init__(self, emitter: Emitter, messages: Messages, outcome: RunOutcome, health: Health) -> None:
+        self._emitter = emitter
+        self._messages = messages
+        self._outcome = outcome
+        self._health = health
+        self._calls: dict[str, TrackedCall] = {}
+        self._made_up = 0
+
+    def find(self, call_id: str | None) -> TrackedCall | None:
+        """Return a call that is known."""
+        return self._calls.get(call_id) if call_id is not None else None
+
+    def track(self, call_id: str, name: str | None, lane: str | None) -> TrackedCall:
+        """Return the call of this id, new if it is not known."""
+        call = self._calls.get(call_id)
+        if call is None:
+            call = self._calls[call_id] = TrackedCall(call_id, name, lane)
+        if call.name is None:
+            call.name = name
+        return call
+
+    def output_block(self, update: up.Text) -> Block | None:
+        """Return the block of a call's output; None once the call has returned, or if no call is named."""
+        if not update.call_id:
+            return None
+        call = self.track(update.call_id, None, update.lane)
+        if call.returned or (call.output is not None and call.output.ended):
+            return None
+        if call.output is None:
+            call.output = Block("tool_output", None, call.lane, call.call_id, call.name)
+            call.output.held = not call.called
+        return call.output
+
+    # --- the call ----------------------------------------------------------------------------------
+
+    def apply_call(self, update: up.ToolCall) -> None:
+        """Settle the input of a call with the complete one, and emit the call."""
+        call = self.track(update.call_id or self._new_id(), update.name, update.lane)
+        if call.called or call.returned:
+            self._health.suppressed_duplicates += 1
+            return
+        block = call.block
+        lane = self._messages.lane(call.lane if block is None else block.parent)
+        if block is not None and block.ended and block.number:
+            message = self._messages.reopen(lane, self._messages.find(lane, update))
+            self._settle_text(block, update.input)
+            self._emit_call(call, update, lane.parent, message)
+            return
+        if block is None or block.ended:
+            block = self._input_block(call, update, lane)
+        if not block.number:
+            block.name = call.name = update.name or UNNAMED
+            self._messages.start_block(block)
+        self._settle_text(block, update.input)
+        block.final = True
+        self._messages.end_block(block)
+        self._emit_call(call, update, block.parent, block.message)
+
+    def _input_block(self, call: TrackedCall, update: up.ToolCall, lane: Lane) -> Block:
+        """Return the block for the input of a call that has none, or none that anything was emitted of."""
+        message = self._messages.find(lane, update)
+        block = message.places.get(place_key(update.place, "tool_input"))  # streamed before it had an id
+        if block is None or block.ended or block.kind != "tool_input" or block.call_id is not None:
+            key = place_key(call.call_id, "tool_input")
+            block = self._messages.register(lane, message, key, "tool_input", call.call_id)
+        block.call_id = call.call_id
+        call.block = block
+        return block
+
+    def _settle_text(self, block: Block, value: Any) -> None:
+        """Compare streamed input with the complete one by value, since the same JSON can be spelled in many ways.
+
+        Defaults that the agent adds are no change: the block keeps what was streamed, the call has all of it.
+        """
+        sent = block.text
+        if block.truncated or (not sent and value in (None, {})):
+            return
+        if sent:
+            try:
+                if adds_defaults(msgspec.json.decode(sent), value):
+                    return
+            except (msgspec.DecodeError, RecursionError):
+                pass
+        whole = tool_titles.compact(value)
+        action, new = repair(sent, whole, True)
+        if action == "suffix" and not block.ended:
+            self._messages.put(block, new)
+        elif action != "nothing":
+            self._messages.revise(block, whole)
+
+    def input_ended(self, block: Block) -> None:
+        """Emit the call of an input that ended whole, unless the wire has repeated it."""
+        call = self.find(block.call_id)
+        if call is None or call.called or call.returned or not call.name:
+            return
+        try:
+            value = msgspec.json.decode(block.text or "{}")
+        except (msgspec.DecodeError, RecursionError):
+            value = block.text
+        self._emit_call(call, up.ToolCall(call.call_id, call.name, value), block.parent, block.message)
+
+    def _emit_call(self, call: TrackedCall, update: up.ToolCall, parent: str | None, message: Message | None) -> None:
+        call.called = True
+        call.lane = parent
+        self._outcome.note_content()
+        self._emitter.emit(
+            ev.ToolCalled,
+            parent,
+            call_id=call.call_id,
+            name=call.name or UNNAMED,
+            input=update.input,
+            title=update.title if update.title is not None else tool_titles.title(update.name, update.input),
+            tool_kind=update.tool_kind or tool_titles.tool_kind(update.name),
+            message=message.number if message is not None else None,
+        )
+        if call.output is not None:
+            self._release(call.output, parent)
+        if len(self._calls) > MAX_CALLS:
+            self._forget_one()
+
+    def _release(self, output: Block, parent: str | None) -> None:
+        """Emit the output that had to wait for its call."""
+        output.held = False
+        output.parent = parent
+        if output.size:
+            ended, output.ended = output.ended, False
+            self._messages.start_block(output)
+            if ended:
+                self._messages.end_block(output)
+
+    # --- the result --------------------------------------------------------------------------------
+
+    def apply_return(self, update: up.ToolReturn) -> None:
+        """Emit the result of a call. It ends the sub-agent that the call started, and the round once no call waits."""
+        call = self.track(update.call_id or self._oldest_made_up(), update.name, update.lane)
+        lane = self._messages.lane(call.lane)
+        if call.returned:
+            self._health.suppressed_duplicates += 1
+            return
+        block = call.block
+        if block is not None and not block.ended:
+            self._messages.end_block(block)
+            self.input_ended(block)
+            lane = self._messages.lane(call.lane)
+        self._emit_return(call, update, complete=True)
+        self._messages.end_lane(call.call_id)
+        lane.results_seen = True
+        if not self._any_waits(lane):
+            self._messages.end_implicit(lane)
+
+    def _any_waits(self, lane: Lane) -> bool:
+        return any(call.called and not call.returned and call.lane == lane.parent for call in self._calls.values())
+
+    def _emit_return(self, call: TrackedCall, update: up.ToolReturn, complete: bool) -> None:
+        if call.output is not None:
+            self._messages.end_block(call.output, complete)
+            call.output = None
+        call.returned = True
+        call.block = None
+        self._emitter.emit(
+            ev.ToolReturned,
+            call.lane,
+            call_id=call.call_id,
+            text=update.text,
+            is_error=update.is_error,
+            complete=complete,
+            name=call.name,
+            exit_code=update.exit_code,
+        )
+
+    def close(self) -> None:
+        """End the calls that got no result, and output that no call came for."""
+        for call in self._calls.values():
+            if call.called and not call.returned:
+                self._emit_return(call, up.ToolReturn(call.call_id), complete=False)
+            elif call.output is not None:
+                self._messages.end_block(call.output, complete=False)
+
+    # --- ids and memory ----------------------------------------------------------------------------
+
+    def _new_id(self) -> str:
+        self._made_up += 1
+        return f"{MADE_UP}{self._made_up}"
+
+    def _oldest_made_up(self) -> str:
+        """Return the id for a result without one: that of the oldest call with a made-up id and no result."""
+        waiting = (id for id, call in self._calls.items() if id.startswith(MADE_UP) and not call.returned)
+        return next(waiting, None) or self._new_id()
+
+    def _forget_one(self) -> None:
+        """Forget the oldest call that has returned; if none has, end the oldest one."""
+        call = next((call for call in self._calls.values() if call.returned), None)
+        if call is None:
+            call = next(iter(self._calls.values()))
+            if call.called:
+                self._emit_return(call, up.ToolReturn(call.call_id), complete=False)
+        del self._calls[call.call_id]
