@@ -12,7 +12,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 GROUPS := $(PIP) install 'pip>=25.1' && $(PIP)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page test test-wheel test-chat test-agents record check format bench picture lifecycle clean
+.PHONY: help demo docs page test test-wheel test-chat test-agents record check format bench picture lifecycle options clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -64,6 +64,9 @@ picture: $(VENV)/.run ## draw docs/terminal.svg from a real recording
 
 lifecycle: $(VENV)/.run ## write the table of a run's states into docs/processes.md
 	@$(BIN)/python docs/lifecycle.py
+
+options: $(VENV)/.run ## write the tables of a run's options into docs/cli.md and docs/python-api.md
+	@$(BIN)/python docs/options.py
 
 clean: ## remove the environments and all caches
 	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

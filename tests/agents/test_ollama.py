@@ -7,6 +7,7 @@ import pytest
 
 from penstock import updates as up
 from penstock.adapter import Request
+from penstock.agents import registry
 from penstock.agents.ollama.exec import MAX_LEAD_CHARS, Ollama
 from penstock.errors import UsageError
 from penstock.events import BlockEnded, MessageEnded, Replied, RunEnded, ToolCalled, ToolReturned
@@ -217,5 +218,5 @@ def test_the_prompt_is_posted_by_the_bridge() -> None:
 def test_what_cannot_be_asked_is_refused(asked: dict[str, Any], word: str) -> None:
     """Before anything runs, with what can be done instead."""
     with pytest.raises(UsageError) as refused:
-        Ollama.command(Request(**{"prompt": "hi", "model": "m", **asked}))
+        registry.command("ollama", "exec", Request(**{"prompt": "hi", "model": "m", **asked}))
     assert word in str(refused.value)

@@ -16,7 +16,8 @@ import pytest
 from penstock.adapter import Command
 from penstock.events import Delta, Event, Option, QuestionAnswered, QuestionAsked
 from penstock.run.launch import Launch
-from penstock.run.run import Options, Run
+from penstock.run.run import Run
+from penstock.run.spec import spec_of
 from penstock.updates import Answer, MessageStart, Question, Result, Text, Traits, Update
 
 OPTIONS = [Option("reject", "No", "reject_once"), Option("allow", "Yes", "allow_once")]
@@ -92,7 +93,7 @@ def talk(place: Any, short: Any) -> Any:
             cwd=None,
             mark=os.urandom(8).hex(),
         )
-        return Run(launch, Options(**{"limits": place.patient, **options}))  # type: ignore[typeddict-item]
+        return Run(launch, spec_of({"agent": "talk", "prompt": prompt, "limits": place.patient, **options}))
 
     return make
 

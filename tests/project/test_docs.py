@@ -18,8 +18,8 @@ import pytest
 
 from penstock import Stream, TextSink, events
 from penstock.agents import registry
-from penstock.cli.arguments import SINKS
 from penstock.cli.main import main
+from penstock.cli.options import SINKS
 from penstock.testing import feeds
 
 ROOT = Path(__file__).parents[2]
@@ -207,15 +207,28 @@ def test_the_sample_of_the_text_output(capfd: pytest.CaptureFixture[str], monkey
     assert f"```\n{capfd.readouterr().out}```\n" in (ROOT / "docs" / "text-output.md").read_text("utf-8")
 
 
-@pytest.fixture(scope="module")
-def picture() -> ModuleType:
-    """The script that draws the picture of the README."""
-    spec = importlib.util.spec_from_file_location("picture", ROOT / "docs" / "picture.py")
+def script(name: str) -> ModuleType:
+    """A script of the folder `docs`."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_tables_of_options() -> None:
+    """The tables of a run's options are what `make options` writes now."""
+    options = script("options")
+    for name, table in options.tables().items():
+        text = (ROOT / "docs" / name).read_text("utf-8")
+        assert options.page(text, table) == text
+
+
+@pytest.fixture(scope="module")
+def picture() -> ModuleType:
+    """The script that draws the picture of the README."""
+    return script("picture")
 
 
 def test_the_picture_is_of_today(picture: ModuleType) -> None:
@@ -244,7 +257,7 @@ def test_the_picture_reads_what_a_terminal_reads(picture: ModuleType) -> None:
     assert picture.attributes({2, 36}) != picture.attributes({36}) != picture.attributes(set())
 
 
-@pytest.mark.parametrize("command", ["read", "replay", "demo", "agents", "config", "serve"])
+@pytest.mark.parametrize("command", ["run", "read", "replay", "demo", "agents", "config", "serve"])
 def test_flags_are_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Every flag that a command's help names is in the page on the command line, or in that on configuration."""
     with pytest.raises(SystemExit):

@@ -157,9 +157,9 @@ def test_every_proven_agent_has_recordings(agent: str) -> None:
 
 NAMED_ELSEWHERE = {
     "claude": {"agents/_claude_code.py", "agents/_stream_json.py", "agents/qwen/", "agents/ccs/"}
-    | {"classic.py", "config/settings.py", "cli/main.py", "run/lifecycle.py", "run/supervisor.py"},
-    "ccs": {"chat/service/agents.py", "cli/main.py", "run/launch.py"},
-    "cursor": {"chat/web/", "cli/main.py", "run/replay.py"},
+    | {"classic.py", "config/settings.py", "run/lifecycle.py", "run/supervisor.py"},
+    "ccs": {"chat/service/agents.py", "run/launch.py"},
+    "cursor": {"chat/web/", "cli/console.py", "run/replay.py"},
     "ollama": {"chat/service/agents.py", "chat/service/ollama.py"},
     "acp": {""},
     "generic": {""},

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-from penstock.cli import arguments, main, serve
+from penstock.cli import demo, main, serve
+from penstock.cli.parser import Parser
 
 FILE, FOLDER = "recording.ndjson", "folder"
 ODD = [
@@ -49,12 +51,12 @@ class Captured(Exception):
 def parser_of(command: str, patch: pytest.MonkeyPatch) -> Any:
     """The parser that a command makes for its words."""
 
-    def parse(self: arguments.Parser, words: object) -> NoReturn:
+    def parse(self: Parser, words: object) -> NoReturn:
         raise Captured(self)
 
-    patch.setattr(arguments.Parser, "parse", parse)
+    patch.setattr(Parser, "parse", parse)
     try:
-        main._COMMANDS[command](["--x"])
+        import_module(main.COMMANDS[command]).command(["--x"])
     except Captured as captured:
         return captured.args[0]
     raise AssertionError(f"{command} parses nothing")
@@ -62,7 +64,7 @@ def parser_of(command: str, patch: pytest.MonkeyPatch) -> Any:
 
 def options() -> Iterator[Any]:
     """Each option of each command that takes a value."""
-    for command in main._COMMANDS:
+    for command in main.COMMANDS:
         with pytest.MonkeyPatch.context() as patch:
             parser = parser_of(command, patch)
         for action in parser._actions:
@@ -72,7 +74,7 @@ def options() -> Iterator[Any]:
 
 def test_every_command_is_there() -> None:
     """A new command comes into this table."""
-    assert set(BEFORE) == set(main._COMMANDS)
+    assert set(BEFORE) == set(main.COMMANDS)
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def test_every_option_with_odd_values(command: str, flag: str, capfd: pytest.Cap
         assert status in STATUSES, (word, err)
         assert "Traceback" not in err
         if status == 2:
-            err = err.removeprefix(main.DEMO_INTRO)
+            err = err.removeprefix(demo.INTRO)
             assert "\x1b" not in err
             assert err.startswith("penstock: "), (word, err)
             assert err.count("\n") == 1, (word, err)

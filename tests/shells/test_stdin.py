@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from penstock import UsageError, agent
-from penstock.adapter import MAX_ARGUMENT_BYTES, MAX_STDIN_BYTES, Request, with_stdin
+from penstock.adapter import MAX_ARGUMENT_BYTES, MAX_STDIN_BYTES, with_stdin
 from penstock.cli import piped
 from penstock.config.settings import load
 from penstock.run.launch import plan
+from penstock.run.spec import spec_of
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 60
@@ -314,9 +315,9 @@ def test_agents_that_drop_or_refuse_long_prompts(name: str, route: str, size: in
     """What the real agent would cut or refuse is refused before it starts; what it takes is not."""
     for more, is_long in ((0, False), (1, True)):
         text = "x" * (size - len(with_stdin("hi", "x")) + 1 + more)
-        request = Request(prompt="hi", stdin_text=text)
+        asked = {"agent": name, "prompt": "hi", "stdin_text": text, "route": route}
         try:
-            plan(name, request, load({}), route=route, environ={"PATH": "/nowhere"})
+            plan(spec_of({**asked, "environ": {"PATH": "/nowhere"}}), load({}))
             problem = ""
         except UsageError as error:
             problem = str(error)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.agents.detection import detect, explain
+from penstock.agents.detection import candidates, detect, explain
 from penstock.agents.registry import AGENTS
 
 JSON = st.recursive(
@@ -36,6 +36,7 @@ def test_every_recording_is_detected_from_its_first_line(recording: Any) -> None
     if values:
         assert detect(values[0]) == agent
         assert {detect(value) for value in values} <= {agent, None}
+        assert all(len([*candidates(value)]) <= 1 for value in values), "one line is two agents'"
 
 
 @pytest.mark.parametrize(

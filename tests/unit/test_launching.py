@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapter import MAX_ARGUMENT_BYTES, Request
+from penstock.adapter import MAX_ARGUMENT_BYTES
 from penstock.cli.run import split_names
 from penstock.config import settings as configuration
 from penstock.errors import AgentNotFound, ConfigError, UnknownAgent, UsageError
 from penstock.run.launch import Launch, plan
+from penstock.run.spec import spec_of
 
 CONFIG = """
 [agents.mine]
@@ -65,7 +66,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def planned(found: configuration.Config, name: str, prompt: str = "hi", **asked: object) -> Launch:
     """What would be started."""
-    return plan(name, Request(prompt=prompt, **asked), found)  # type: ignore[arg-type]
+    return plan(spec_of({"agent": name, "prompt": prompt, **asked}), found)
 
 
 def words(launch: Launch) -> list[str]:
@@ -116,7 +117,7 @@ def test_a_known_agent_may_have_another_program(found: configuration.Config) -> 
 def test_a_nested_agent_is_not_told_of_the_outer_one(found: configuration.Config) -> None:
     """Claude Code started by Claude Code would wait for it."""
     assert "CLAUDECODE" not in planned(found, "claude").env
-    given = plan("claude", Request(prompt="hi"), found, env={"CLAUDECODE": "mine"})
+    given = planned(found, "claude", env={"CLAUDECODE": "mine"})
     assert given.env["CLAUDECODE"] == "mine", "who asks for it gets it"
 
 
@@ -124,7 +125,7 @@ def test_programs_behind_a_bridge(found: configuration.Config, tmp_path: Path) -
     """What is looked up, missed and replaced is the agent's program, not the bridge before it."""
     with pytest.raises(AgentNotFound, match="no 'opencode' in PATH"):
         planned(found, "opencode")
-    behind = plan("opencode", Request(prompt="hi"), found, command=["mine", "--flag"]).command
+    behind = planned(found, "opencode", command=["mine", "--flag"]).command
     assert behind.argv[behind.program : behind.program + 3] == (str(tmp_path / "bin" / "mine"), "--flag", "serve")
 
 
@@ -153,7 +154,7 @@ def test_names_that_lead_nowhere(found: configuration.Config) -> None:
     with pytest.raises(UnknownAgent, match="did you mean 'codex'"):
         planned(found, "codx")
     with pytest.raises(UsageError, match="claude has no route 'server'; expected one of exec, acp"):
-        plan("claude", Request(prompt="hi"), found, route="server")
+        planned(found, "claude", route="server")
     for name in ("generic", "acp"):
         with pytest.raises(UsageError, match="has no command of its own"):
             planned(found, name)
@@ -182,13 +183,13 @@ def test_programs_that_are_not_there(found: configuration.Config) -> None:
         ({"model": ""}, "no model name"),
         ({"model": "a\nb"}, "no model name"),
         ({"cwd": "/no/such/folder"}, "no directory"),
-        ({"profile": "glm"}, "profile"),
+        ({"agent": "claude/glm"}, "profile"),
     ],
 )
 def test_requests_that_are_refused(found: configuration.Config, asked: dict[str, object], said: str) -> None:
     """What an agent could misread never reaches one."""
     with pytest.raises(UsageError, match=said):
-        plan("claude", Request(**{"prompt": "hi", **asked}), found)  # type: ignore[arg-type]
+        planned(found, "claude", **asked)  # type: ignore[arg-type]
 
 
 def test_a_project_starts_nothing_by_itself(tmp_path: Path) -> None:
@@ -216,7 +217,7 @@ def test_an_environment_can_be_given(found: configuration.Config, monkeypatch: p
     """With `environ` the agent inherits that and nothing else; the configuration and `env` are set over it."""
     monkeypatch.setenv("SECRET", "of this process")
     environ = {"PATH": os.environ["PATH"], "MINE": "0", "CLAUDECODE": "1", "KEPT": "2"}
-    launch = plan("mine", Request(prompt="hi"), found, environ=environ, env={"OWN": "3"})
+    launch = planned(found, "mine", environ=environ, env={"OWN": "3"})
     assert launch.env == {
         "PATH": os.environ["PATH"],
         "PWD": os.getcwd(),
@@ -225,6 +226,6 @@ def test_an_environment_can_be_given(found: configuration.Config, monkeypatch: p
         "KEPT": "2",
         "OWN": "3",
     }
-    assert "CLAUDECODE" not in plan("claude", Request(prompt="hi"), found, environ=environ).env
+    assert "CLAUDECODE" not in planned(found, "claude", environ=environ).env
     with pytest.raises(AgentNotFound):
-        plan("claude", Request(prompt="hi"), found, environ={"PATH": "/nowhere"})
+        planned(found, "claude", environ={"PATH": "/nowhere"})

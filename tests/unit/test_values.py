@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from inspect import signature
-from typing import Any
+from typing import Any, get_type_hints
 
+import msgspec
 import pytest
 
 from penstock import Agent, Limits, Stream, StreamEventClassifier, TextSink, UsageError, agent
@@ -17,7 +18,8 @@ from penstock.config.settings import load
 from penstock.errors import MAX_SHOWN_CHARS
 from penstock.run.launch import plan
 from penstock.run.replay import replay
-from penstock.run.run import OPTION_RULES, Options, Run
+from penstock.run.run import Run
+from penstock.run.spec import OPTION_RULES, RULES, Options, RunSpec, spec_of
 
 HUGE = 10**400
 
@@ -141,9 +143,29 @@ def test_what_the_sentence_is(call: str, option: str, value: Any, said: str) -> 
 
 
 def test_every_option_has_its_rule() -> None:
-    """A new option comes with what it may be."""
-    assert set(OPTION_RULES) == set(Options.__annotations__)
+    """A new option comes with the values that it may have."""
     assert set(PROMPT_RULES) == RUN
+    assert set(RULES) == {"agent", *PROMPT_RULES, *OPTION_RULES} == {*RunSpec.__struct_fields__}
+
+
+def test_python_takes_the_fields_of_the_spec() -> None:
+    """Each field of a run's spec is an option of Python, of the same type but for the paths and lists it accepts."""
+    fields = {name: hint for name, hint in get_type_hints(RunSpec).items() if name not in ("agent", *PROMPT_RULES)}
+    wider = {"cwd", "record", "args", "command"}
+    options = get_type_hints(Options)
+    assert set(options) == set(fields)
+    assert {name for name, hint in fields.items() if options[name] != hint} == wider
+    prompted = get_type_hints(Agent.run)
+    assert {name: prompted[name] for name in PROMPT_RULES} == {
+        name: hint for name, hint in get_type_hints(RunSpec).items() if name in PROMPT_RULES
+    }
+
+
+def test_an_adapter_sees_a_part_of_the_spec() -> None:
+    """Each field of a request but the profile is that of the spec."""
+    asked = {"prompt": "p", "model": "m", "session_id": "s", "fork": True, "cwd": "/", "allow": "all", "args": ("a",)}
+    request = spec_of({"agent": "x", "stdin_text": "t", **asked}).request()
+    assert msgspec.structs.asdict(request) == {**asked, "stdin_text": "t", "profile": None}
 
 
 @pytest.mark.parametrize("speed", [0, -1, math.nan, math.inf, -math.inf, HUGE, "2", None, True])
@@ -182,10 +204,4 @@ def test_a_long_value_is_shortened() -> None:
 def test_nul_in_what_is_configured() -> None:
     """A prompt with a NUL reaches no program."""
     with pytest.raises(UsageError, match="NUL"):
-        plan("claude", _request("a\0b"), load({}))
-
-
-def _request(prompt: str) -> Any:
-    from penstock.adapter import Request
-
-    return Request(prompt=prompt)
+        plan(spec_of({"agent": "claude", "prompt": "a\0b"}), load({}))

@@ -22,7 +22,7 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     types: tuple[str, ...] = ()
-    """Possible values of the line's `type`; `*.*` is any with a dot. (): the line has no `type`."""
+    """Possible values of the line's `type`; `*.*` is for all with a dot. (): the line has no `type`."""
     has: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     equals: Mapping[str, tuple[object, ...]] = {}

@@ -148,3 +148,13 @@ def inner_message(text: str) -> str:
         if isinstance(candidate, str) and candidate:
             return candidate
     return text
+
+
+def parsed(value: Any) -> Any:
+    """JSON text as data; a value that is no JSON text, as it is."""
+    if isinstance(value, str):
+        try:
+            return msgspec.json.decode(value)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return value
+    return value

@@ -7,7 +7,6 @@ the caller tries the next line. The rules are the signs in each agent's facts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -19,36 +18,34 @@ MAX_SCANNED_CHARS = 200_000
 """Characters of text that `explain` looks at. The beginning is enough to recognise a known format."""
 
 ANY_DOTTED = "*.*"
-"""Type of a sign that fits every type with a dot that no other sign names."""
+"""Type of a sign that is for every type with a dot."""
 
 Fields = dict[str, Any]
 
 
 def detect(obj: object) -> str | None:
-    """Return the name of the agent that printed this decoded line; None if it could be another's."""
+    """Return the name of the agent that printed this decoded line; None if it could be another's.
+
+    No two agents have a sign for one line, so the facts of the others are not loaded once one fits.
+    """
+    return next(candidates(obj), None)
+
+
+def candidates(obj: object) -> Iterator[str]:
+    """Yield the names of all agents that have a sign for a decoded line, in the order of the registry."""
     if not isinstance(obj, dict):
-        return None
+        return
     kind = obj.get("type")
-    signs = _signs()
-    if not isinstance(kind, str):
-        kind = ""
-    candidates = signs.get(kind) or (signs[ANY_DOTTED] if "." in kind else [])
-    found = {name for name, sign in candidates if _fits(sign, obj)}
-    return found.pop() if len(found) == 1 else None
-
-
-@cache
-def _signs() -> dict[str, list[tuple[str, Sign]]]:
-    """Return the signs of all agents by the type of line; "" for lines without a type."""
-    signs: dict[str, list[tuple[str, Sign]]] = {}
     for agent, facts in AGENTS.items():
         for route, chosen in facts.routes.items():
-            plain = route == "exec" or len(facts.routes) == 1
-            name = agent if plain else f"{agent}/{route}"
-            for sign in chosen.signs:
-                for kind in sign.types or ("",):
-                    signs.setdefault(kind, []).append((name, sign))
-    return signs
+            if any(_is_for(sign, kind) and _fits(sign, obj) for sign in chosen.signs):
+                yield agent if route == "exec" or len(facts.routes) == 1 else f"{agent}/{route}"
+
+
+def _is_for(sign: Sign, kind: object) -> bool:
+    if not isinstance(kind, str):
+        return not sign.types
+    return kind in sign.types or (ANY_DOTTED in sign.types and "." in kind)
 
 
 _ABSENT = object()

@@ -128,7 +128,7 @@ def _check_support(name: str, route: RouteFacts, request: Request) -> None:
         "fork": (request.fork, "fork a session"),
         "resume": (request.session_id is not None, "resume a session"),
         "edits": (request.allow == "edits", "be allowed edits alone"),
-        "args": (bool(request.args), "take arguments of its own"),
+        "args": (bool(request.args), f"take the argument {(*request.args, '')[0]!r}"),
     }
     for feature, (wanted, what) in asked.items():
         if wanted and feature in route.cannot:

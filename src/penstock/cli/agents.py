@@ -1,4 +1,4 @@
-"""What `penstock agents` and `penstock config` show: agents and what each can do, settings and where they were said."""
+"""`penstock agents`: the agents that are known, and what each can do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from penstock.agents import registry
-from penstock.cli.console import columns
-from penstock.config.settings import FILE_NAME, Config, dotted, shown
+from penstock.cli.console import columns, say
+from penstock.cli.parser import Parser
+from penstock.cli.read import configured
+from penstock.config.settings import Config
 
 CHECK_SECONDS = 30.0
 """So long a program may take to tell its version: some are large, and the first start of the day is slow."""
@@ -24,6 +26,16 @@ Text comes in pieces as the model writes it, or whole. resume, fork: a conversat
 """What the words of the table mean."""
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
+
+
+def command(args: list[str]) -> int:
+    """Run `penstock agents`; the exit status."""
+    parser = Parser("agents", "Show the agents that are known, which are installed, what each can do.", examples=LEGEND)
+    parser.add_argument("--json", action="store_true", help="as one JSON object a line")
+    parser.add_argument("--check", action="store_true", help="ask each installed one for its version")
+    options = parser.parse(args)
+    found = rows(configured(), check=options.check)
+    return say(as_json(found) if options.json else as_text(found))
 
 
 class Row(msgspec.Struct, omit_defaults=True):
@@ -129,27 +141,6 @@ def as_text(found: Sequence[Row]) -> str:
 def as_json(found: Sequence[Row]) -> str:
     """The rows as one JSON object a line."""
     return msgspec.json.Encoder().encode_lines(found).decode()
-
-
-def config_as_text(config: Config) -> str:
-    """The configuration in force, for people."""
-    settings = {dotted(path): setting for path, setting in config.settings.items()}
-    lines = ["files, the strongest first:", *(f"  {file}" for file in config.files)]
-    if not config.files:
-        lines.append(f"  none ({FILE_NAME} here or above, or penstock/config.toml in ~/.config)")
-    lines.append("in force:")
-    width = max(map(len, settings))
-    lines += [f"  {name:<{width}}  {shown(found.value):<12}  {found.origin}" for name, found in settings.items()]
-    if config.problems:
-        lines += ["problems:", *(f"  {problem}" for problem in config.problems)]
-    return "\n".join(lines) + "\n"
-
-
-def config_as_json(config: Config) -> str:
-    """The configuration in force, as one JSON object."""
-    settings = {dotted(path): {"value": found.value, "origin": found.origin} for path, found in config.settings.items()}
-    whole = {"files": config.files, "settings": settings, "problems": config.problems}
-    return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode() + "\n"
 
 
 def _yes(fact: bool | None) -> str:

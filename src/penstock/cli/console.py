@@ -1,8 +1,9 @@
-"""The one place that writes output, and how a table is laid out."""
+"""The one place that writes output; lines for stderr; the columns of a table."""
 
 from __future__ import annotations
 
 import os
+import sys
 
 TYPE_CHECKING = False  # without `typing`, as `--version` comes through here
 if TYPE_CHECKING:
@@ -62,3 +63,39 @@ class Output:
         import select
 
         select.select([], [self._fd], [])
+
+
+def stdout_encoding() -> str:
+    """The encoding of what people read on stdout."""
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def say(text: str) -> int:
+    """Write a text for people to stdout; the exit status of a command that does no more."""
+    Output(1, stdout_encoding()).write(text)
+    return 0
+
+
+def notify(text: str) -> None:
+    """Write a text to stderr; nothing if stderr is closed."""
+    try:
+        os.write(2, text.encode(errors="replace"))
+    except OSError:
+        pass  # nobody reads it
+
+
+def notify_problem(text: str) -> None:
+    """Write one line about this program to stderr."""
+    notify(f"penstock: {text}\n")
+
+
+def one_line(text: str) -> str:
+    """A text of one line that moves no cursor: names of files and words of the user may have any character."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def discard_stdout() -> None:
+    """Let what is still written to stdout go nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)

@@ -1,130 +1,100 @@
-"""The reading shell: each input to its own stream, its events to a sink, what the sink says to the output."""
+"""`penstock read`: each input to its own stream, its events to a sink, what the sink makes of them to the output."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from penstock.adapter import Allow
-from penstock.cli.console import Output
+from penstock.cli.console import Output, notify_problem, stdout_encoding
+from penstock.cli.display import Showing, Sink, make_sink
 from penstock.cli.formats import Opening
-from penstock.events import Event, Replied, RunEnded
-from penstock.sinks.text.display_mode import Color, Look, look
+from penstock.cli.report import report, status_of
 from penstock.stream import Stream
 
 if TYPE_CHECKING:
     from penstock.adapter import Adapter
+    from penstock.cli.options import ReadOptions
     from penstock.cli.sources import Chunk
-    from penstock.config.settings import Config, Detail
+    from penstock.config.settings import Config
     from penstock.core.health import Health
     from penstock.core.normalizer.outcome import Exit
-
-OK, FAILED, USAGE, CUT_OFF, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 124, 130
-"""Exit statuses; `docs/exit-status.md` says when."""
-
-STATUS_OF = {
-    "ok": OK,
-    "error": FAILED,
-    "empty": FAILED,
-    "timed_out": TIMED_OUT,
-    "cut_off": CUT_OFF,
-    "cancelled": INTERRUPTED,
-}
-
+    from penstock.events import RunEnded
 
 MAX_PLAIN_BYTES = 10 * 1024 * 1024
-"""How much plain text `--to reply` passes on: far more than an agent says, and little memory."""
+"""Bytes of plain text that `--to reply` passes on: far more than an agent writes, and little memory."""
+
+READ_EXAMPLES = """\
+examples:
+  penstock read run.ndjson                       show a run that was saved
+  penstock read *.ndjson --to ndjson             the events of many runs, numbered by `run`
+  penstock read a.ndjson b.ndjson --follow       two agents that are at work now, each line with its label
+  PROGRAM -p "…" | penstock --agent NAME --label L  a program that prints the stream of an agent
+
+exit status:
+  0 the run ended well · 1 the agent reported an error, or said nothing · 2 wrong usage
+  3 the stream was cut off · 130 interrupted · of several inputs, the highest
+"""
 
 
-class Options(msgspec.Struct):
-    """What the command line asked for; None: what is configured."""
+def command(args: list[str]) -> int:
+    """Run `penstock read`; the exit status."""
+    from penstock.cli import sources as inputs
 
-    files: list[str] = []
-    agent: str = "auto"
-    label: str | None = None
-    to: str = "text"
-    mode: Literal["auto", "full", "basic", "none"] | None = None
-    detail: Detail | None = None
-    color: Color | None = None
-    prefix: Literal["agent", "kind", "both", "none"] | None = None
-    follow: bool = False
-    health: bool = False
-    speed: float = 1.0
+    options = _options(args)
+    config = configured()
+    readings = make_readings(options, config, inputs.labels(options.files))
+    sources = inputs.open_sources(options.files, follow=options.follow)
 
+    def replied(number: int) -> None:
+        sources[number].replied = True
 
-class RunOptions(Options):
-    """What `penstock run` was asked for, besides."""
-
-    agents: str = ""
-    prompt: str | None = None
-    stdin: Literal["auto", "never"] = "auto"
-    model: str | None = None
-    session: str | None = None
-    fork: bool = False
-    route: str | None = None
-    allow: Allow = "default"
-    cwd: str | None = None
-    timeout: float | None = None
-    idle_timeout: float | None = None
-    record: str | None = None
-    args: list[str] = []
-    env: list[str] = []
-    trust: bool = False
+    return show(options, readings, inputs.chunks(sources), replied)
 
 
-class Sink(Protocol):
-    """What turns events into output."""
+def _options(args: list[str]) -> ReadOptions:
+    if not args and not os.isatty(0):  # the usual way, `… | penstock`: no words to read
+        from penstock.cli.options import ReadOptions
 
-    def render(self, events: Iterable[Event]) -> str | bytes:
-        """What these events put out now."""
-        ...
+        return ReadOptions(files=["-"])
+    from penstock.cli.options import ReadOptions, agent_flag, display_flags
+    from penstock.cli.parser import Parser
 
-    def close(self) -> str | bytes:
-        """What was held back."""
-        ...
+    text = "Read what agents print, from files or from stdin (-), and show it."
+    parser = Parser("read", text, examples=READ_EXAMPLES, arguments="[FILE …] [options]")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="a file with what an agent printed; - is stdin")
+    agent_flag(parser)
+    display_flags(parser)
+    parser.add_argument("--follow", action="store_true", help="go on as the files grow, until their runs have replied")
+    options = ReadOptions(**vars(parser.parse(args)))
+    if not options.files and os.isatty(0):
+        parser.error("there is nothing to read: pipe an agent in, or name a file (- for what you type)")
+    options.files = options.files or ["-"]
+    if len(options.files) > 1:
+        if options.label:
+            parser.error("--label names one input; several are called after their files")
+        if options.to == "chunks":
+            parser.error("--to chunks reads one input, as chunks do not say whose they are; --to ndjson does")
+    return options
 
 
-class SilentSink:
-    """Puts nothing out: the report on the stream is what is wanted."""
+def configured() -> Config:
+    """The configuration in force; its problems are warnings on stderr."""
+    from penstock.config import settings
 
-    def render(self, events: Iterable[Event]) -> str:
-        """Nothing."""
-        return ""
-
-    def close(self) -> str:
-        """Nothing."""
-        return ""
+    found = settings.load()
+    for problem in found.problems:
+        notify_problem(f"warning: {problem}")
+    return found
 
 
-class Showing:
-    """Events on their way to the output: their sink, and how the run ended."""
-
-    def __init__(self, make_sink: Callable[[str | None], Sink]) -> None:
-        """`make_sink` gets the agent's name when the first events are there, since its look may depend on it."""
-        self.ended: RunEnded | None = None
-        self.replied = False
-        self._make_sink = make_sink
-        self._sink: Sink | None = None
-        self._agent: str | None = None
-
-    def render(self, events: list[Event], agent: str | None) -> str | bytes:
-        """What these events of the agent put out."""
-        if not events:
-            return b""
-        if self._sink is None or (self._agent is None and agent is not None):
-            # Before the agent is known there are lines of text alone, which leave nothing open.
-            self._sink, self._agent = self._make_sink(agent), agent
-        if type(events[-1]) is RunEnded:
-            self.ended = events[-1]
-        self.replied = self.replied or any(type(event) is Replied for event in events)
-        return self._sink.render(events)
-
-    def pause(self) -> str | bytes:
-        """End what is open, so that somebody else may write. More may follow."""
-        return self._sink.close() if self._sink is not None else b""
+def show(options: ReadOptions, readings: list[Reading], feed: Iterator[Chunk], replied: Callable[[int], None]) -> int:
+    """Bring the feed to stdout and write the report; the exit status."""
+    # Programs get UTF-8, as JSON asks; a person's terminal gets what it can show.
+    output = Output(1, stdout_encoding() if options.to == "text" else "utf-8")
+    interrupted = run(readings, feed, output, replied)
+    report(readings, options, output, Output(2, stdout_encoding()))
+    return status_of(readings, interrupted=interrupted)
 
 
 class Reading:
@@ -154,6 +124,11 @@ class Reading:
     def name(self) -> str:
         """What people call this input."""
         return self.stream.label or self.stream.agent or "stream"
+
+    @property
+    def plain(self) -> bool:
+        """Whether the input is plain text and no stream of events."""
+        return self.stream.plain
 
     @property
     def health(self) -> Health:
@@ -190,26 +165,7 @@ class Reading:
             yield self.showing.pause()
 
 
-class Shown(Protocol):
-    """What is reported on after its end: an input, or a run."""
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        ...
-
-    @property
-    def health(self) -> Health:
-        """How its stream is."""
-        ...
-
-    @property
-    def ended(self) -> RunEnded | None:
-        """Its last event."""
-        ...
-
-
-def make_readings(options: Options, config: Config, labels: Sequence[str | None]) -> list[Reading]:
+def make_readings(options: ReadOptions, config: Config, labels: Sequence[str | None]) -> list[Reading]:
     """A reading for each input. `labels` are used where there are several.
 
     Raises:
@@ -217,6 +173,11 @@ def make_readings(options: Options, config: Config, labels: Sequence[str | None]
     """
     several = len(labels) > 1
     readings = []
+
+    def sink(found: str | None) -> Sink:
+        named = None if options.agent == "auto" else options.agent.partition("/")[0]
+        return make_sink(options, config, named or found, several=several)
+
     for number, label in enumerate(labels, 1):
         agent, own_label = resolve_agent(options.agent, config)
         chosen = label if several else options.label or own_label
@@ -225,7 +186,7 @@ def make_readings(options: Options, config: Config, labels: Sequence[str | None]
         readings.append(
             Reading(
                 stream,
-                lambda name: make_sink(options, config, name, several=several),
+                sink,
                 source="stdin" if source == "-" else source,
                 keep_plain=options.to == "reply",
             )
@@ -256,50 +217,10 @@ def resolve_agent(name: str, config: Config) -> tuple[str | Adapter, str | None]
     return adapter, own.label or (name if reader != name else None)
 
 
-def make_sink(options: Options, config: Config, agent: str | None, *, several: bool) -> Sink:
-    """The sink that was asked for. Each is imported only where it is used."""
-    match options.to:
-        case "ndjson":
-            from penstock.sinks.ndjson import NdjsonSink
-
-            return NdjsonSink()
-        case "chunks":
-            from penstock.sinks.chunks import ChunksSink
-
-            return ChunksSink()
-        case "reply":
-            from penstock.sinks.reply import ReplySink
-
-            return ReplySink()
-        case "health":
-            return SilentSink()
-    from penstock.sinks.text.sink import TextSink
-
-    streaming = config.streaming(agent if options.agent == "auto" else options.agent.partition("/")[0])
-    seen = decide(options, config, several=several)
-    return TextSink(
-        seen.mode,
-        detail=options.detail or streaming.detail,
-        color=seen.color,
-        prefix=options.prefix or config.output("prefix"),
-        ci=seen.ci,
-        realtime=streaming.realtime,
-        mark_partial=streaming.mark_partial,
-        show_unknown=streaming.show_unknown,
-    )
-
-
-def decide(options: Options, config: Config, *, several: bool) -> Look:
-    """The look of the output, of flags, configuration and what stdout is."""
-    mode = options.mode or config.output("mode")
-    color = options.color or config.output("color")
-    return look(os.environ, is_tty=os.isatty(1), mode=mode, color=color, several=several)
-
-
 def run(readings: list[Reading], feed: Iterator[Chunk], output: Output, replied: Callable[[int], None]) -> bool:
     """Bring the whole feed to the output; whether it was interrupted by Ctrl-C.
 
-    `replied` is told the number of an input whose agent has given its answer.
+    `replied` is called with the number of an input whose agent has given its answer.
 
     Raises:
         BrokenPipeError: nobody reads the output any more.
@@ -331,33 +252,3 @@ def _end_cleanly(readings: list[Reading], output: Output) -> None:
     for reading in readings:
         for piece in reading.close(Exit(cancelled=True)):
             output.write(piece)
-
-
-def report(shown: Sequence[Shown], options: Options, output: Output, errors: Output) -> None:
-    """What is told after the end: failures that the sink does not show, warnings, and the report if asked for."""
-    for reading in shown:
-        health, ended = reading.health, reading.ended
-        plain = isinstance(reading, Reading) and reading.stream.plain
-        if plain:
-            from penstock.agents.detection import plain_text
-
-            errors.write(f"penstock: {plain_text()}\n")
-        if options.to == "health":
-            line = {"agent": reading.name, "outcome": ended.outcome if ended else "cancelled", **health.report()}
-            output.write(msgspec.json.encode(line) + b"\n")
-        elif options.to in ("reply", "chunks") and not plain and ended is not None and ended.outcome != "ok":
-            from penstock.sinks.sanitize import clean_line
-
-            reason = f": {clean_line(' '.join(ended.reason.split()))}" if ended.reason else ""
-            errors.write(f"penstock: {reading.name}: {ended.outcome.replace('_', ' ')}{reason}\n")
-        if options.health:
-            errors.write(health.summary(reading.name) + "\n")
-        elif health.warnings and options.to != "health":
-            errors.write(f"penstock: {reading.name}: {'; '.join(health.warnings)}\n")
-
-
-def status_of(shown: Sequence[Shown], *, interrupted: bool) -> int:
-    """The exit status: of several the highest, which is the worst."""
-    if interrupted:
-        return INTERRUPTED
-    return max((STATUS_OF[reading.ended.outcome] for reading in shown if reading.ended), default=OK)

@@ -1,4 +1,4 @@
-"""The shell of `penstock run`: one agent or several side by side, shown as they work, stopped when told to."""
+"""`penstock run`: one agent or several side by side, shown as they work, until they end or a signal stops them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,66 @@ from typing import TYPE_CHECKING
 from penstock.agents.registry import AGENTS
 from penstock.cli import piped
 from penstock.cli.ask import MAX_LINE_BYTES, Terminal, can_ask, correction_text, prompt_text, question_text
-from penstock.cli.console import columns
-from penstock.cli.read import Showing, make_sink, report, status_of
+from penstock.cli.console import Output, notify_problem, stdout_encoding
+from penstock.cli.display import Showing, Sink, make_sink
+from penstock.cli.exit_status import SIGNAL_BASE
+from penstock.cli.options import RunOptions, display_flags, run_flags
+from penstock.cli.parser import Parser
+from penstock.cli.read import configured
+from penstock.cli.report import report, status_of, table
 from penstock.core.questions import REJECT, resolve
 from penstock.errors import UsageError
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
 
 if TYPE_CHECKING:
-    from penstock.cli.console import Output
-    from penstock.cli.read import Options, RunOptions, Sink
     from penstock.config.settings import Config
     from penstock.core.health import Health
     from penstock.run.run import Run
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-STOPPED_BASE = 128
-"""A shell's exit status for a program that a signal ended is this and the signal's number."""
+
+
+RUN_EXAMPLES = """\
+examples:
+  penstock run claude "fix the failing test" --model sonnet
+  penstock run codex - < PROMPT.md --session 019a… --fork --record runs/
+  answer=$(penstock run codex "summarise README.md" --to reply)
+  git diff | penstock run claude,codex "review this"        side by side, both with what is piped in
+  penstock run ccs/glm "…"                                  a profile of ccs
+  penstock run acp:"PROGRAM --acp" "…"                      any program that speaks ACP
+  penstock run claude -- "- a prompt that begins with a dash"
+
+exit status:
+  0 the run ended well · 1 the agent reported an error, or said nothing · 2 wrong usage · 3 cut off
+  124 a time limit · 126 cannot be executed · 127 not installed · 130 interrupted · of several, the highest
+"""
+
+
+def command(args: list[str]) -> int:
+    """Run `penstock run`; the exit status."""
+    options = _options(args)
+    config = configured()
+    runs = make_runs(options, config, notify_problem)
+    output = Output(1, stdout_encoding() if options.to == "text" else "utf-8")
+    return RunCommand(runs, options, config, output, Output(2, stdout_encoding())).show()
+
+
+def _options(args: list[str]) -> RunOptions:
+    text = "Start an agent, or several side by side, give it a prompt, and show what it does."
+    parser = Parser("run", text, examples=RUN_EXAMPLES, arguments="AGENT[,AGENT…] [PROMPT] [options]")
+    add = parser.add_argument
+    add("agents", metavar="AGENT", help="see penstock agents; also AGENT/PROFILE and acp:COMMAND")
+    add("prompt", nargs="?", metavar="PROMPT", help="what to ask, quoted; - or none: what stdin holds")
+    add("--stdin", choices=("auto", "never"), default="auto", help="auto: what is piped in goes with the prompt "
+        "(default) · never: it is left alone, as in a loop over lines")  # fmt: skip
+    fields = run_flags(parser)
+    display_flags(parser)
+    words = vars(parser.parse(args))
+    asked = {name: words.pop(name) for name in fields}
+    asked["env"] = {name: value for name, _, value in (text.partition("=") for text in asked["env"])}
+    if asked["fork"] and asked["session_id"] is None:
+        parser.error("there is nothing to fork: --fork needs --session ID, the conversation that is branched")
+    return RunOptions(**words, asked=asked)
 
 
 def make_runs(options: RunOptions, config: Config, notify: piped.Notify) -> list[Run]:
@@ -44,33 +88,21 @@ def make_runs(options: RunOptions, config: Config, notify: piped.Notify) -> list
             ("--label names", "each has its own name") if options.label else ("--to chunks shows", "--to ndjson")
         )
         raise UsageError(f"{what} one agent, and there are {len(names)}", way_out=way)
-    if len(names) > 1 and options.session:
+    if len(names) > 1 and options.asked["session_id"]:
         raise UsageError("a session belongs to one agent", expected=f"one agent with --session, not {len(names)}")
     prompt, stdin_text = _prompt(options, notify)
-    env = {name: value for name, _, value in (text.partition("=") for text in options.env)}
     ask = can_ask()
     runs = []
     for number, name in enumerate(names, 1):
-        agent = Agent(name, {}, config)
+        label = options.label or (f"{name}-{names[:number].count(name)}" if names.count(name) > 1 else None)
         runs.append(
-            agent.run(
+            Agent(name, {}, config).run(
                 prompt,
-                session_id=options.session,
-                fork=options.fork,
-                model=options.model,
                 stdin_text=stdin_text,
-                route=options.route,
-                label=options.label or (f"{name}-{names[:number].count(name)}" if names.count(name) > 1 else None),
-                allow=options.allow,
-                cwd=options.cwd,
-                env=env,
-                args=options.args,
-                timeout=options.timeout,
-                idle_timeout=options.idle_timeout,
-                record=options.record,
+                label=label,
                 ask=ask,
                 number=number if len(names) > 1 else None,
-                trust=options.trust,
+                **options.asked,
             )
         )
     return runs
@@ -99,7 +131,7 @@ def _prompt(options: RunOptions, notify: piped.Notify) -> tuple[str, str]:
     return piped.read_prompt(notify), ""
 
 
-class Shown:
+class ShownRun:
     """A run, and what is shown of it."""
 
     def __init__(self, run: Run, showing: Showing) -> None:
@@ -114,6 +146,11 @@ class Shown:
         return self.run.label
 
     @property
+    def plain(self) -> bool:
+        """Never: the agent is known."""
+        return False
+
+    @property
     def health(self) -> Health:
         """How its stream is."""
         return self.run.health
@@ -124,16 +161,18 @@ class Shown:
         return self.showing.ended
 
 
-class Shell:
+class RunCommand:
     """Shows runs until all have ended. Use `show`."""
 
-    def __init__(self, runs: Sequence[Run], options: Options, config: Config, output: Output, errors: Output) -> None:
+    def __init__(
+        self, runs: Sequence[Run], options: RunOptions, config: Config, output: Output, errors: Output
+    ) -> None:
         several = len(runs) > 1
 
         def sink(name: str | None) -> Sink:
             return make_sink(options, config, name, several=several)
 
-        self._shown = [Shown(run, Showing(sink)) for run in runs]
+        self._shown = [ShownRun(run, Showing(sink)) for run in runs]
         self._options = options
         self._output = output
         self._errors = errors
@@ -185,7 +224,7 @@ class Shell:
         self._tell_records()
         if len(self._shown) > 1 and self._options.to == "text":
             self._errors.write(table([(shown.name, shown.ended) for shown in self._shown]))
-        return STOPPED_BASE + self._stopped_by if self._stopped_by else status_of(self._shown, interrupted=False)
+        return SIGNAL_BASE + self._stopped_by if self._stopped_by else status_of(self._shown, interrupted=False)
 
     def _turn(self) -> None:
         for shown in self._shown:
@@ -228,7 +267,7 @@ class Shell:
 
     # --- questions ---------------------------------------------------------------------------------
 
-    def _ask(self, shown: Shown, batch: list[Event]) -> None:
+    def _ask(self, shown: ShownRun, batch: list[Event]) -> None:
         if self._terminal is None:
             return
         for event in batch:
@@ -244,7 +283,7 @@ class Shell:
                 self._output.write(shown.showing.pause())
                 self._ask_person(self._terminal, shown, question)
 
-    def _ask_person(self, terminal: Terminal, shown: Shown, question: QuestionAsked) -> None:
+    def _ask_person(self, terminal: Terminal, shown: ShownRun, question: QuestionAsked) -> None:
         """Ask until there is an answer. The question is written once: on stderr, unless the output shows it there."""
         if self._options.to != "text" or not os.isatty(1):
             self._errors.write(question_text(shown.name, question))
@@ -264,11 +303,11 @@ class Shell:
                 return
             self._errors.write(correction_text(line, question))
 
-    def _awaits(self, shown: Shown, question: QuestionAsked) -> bool:
+    def _awaits(self, shown: ShownRun, question: QuestionAsked) -> bool:
         """Whether an answer is still of use: no signal came, and the agent has not ended or taken the question back."""
         return not self._stopped_by and shown.run.awaits(question.id)
 
-    def _line(self, terminal: Terminal, shown: Shown, question: QuestionAsked) -> str:
+    def _line(self, terminal: Terminal, shown: ShownRun, question: QuestionAsked) -> str:
         """Read what a person types, up to the end of the line; "" at the end of the input, or if it is of no use."""
         data = b""
         while not data.endswith(b"\n") and len(data) < MAX_LINE_BYTES and self._awaits(shown, question):
@@ -283,22 +322,3 @@ class Shell:
         for shown in self._shown:
             if shown.run.record is not None:
                 self._errors.write(f"penstock: {shown.name}: recorded in {shown.run.record}\n")
-
-
-def table(rows: Sequence[tuple[str, RunEnded | None]]) -> str:
-    """What became of several runs: outcome, time, tokens, cost; a line each."""
-    cells = [("", "outcome", "time", "tokens in", "out", "cost")]
-    for name, ended in rows:
-        if ended is not None:
-            usage = ended.usage
-            cells.append(
-                (
-                    name,
-                    ended.outcome.replace("_", " "),
-                    f"{(ended.at or 0) / 1000:.1f} s",
-                    f"{usage.input_tokens:,}" if usage is not None and usage.input_tokens is not None else "–",
-                    f"{usage.output_tokens:,}" if usage is not None and usage.output_tokens is not None else "–",
-                    f"${ended.cost_usd:.2f}" if ended.cost_usd is not None else "–",
-                )
-            )
-    return columns(cells, right_from=2)

@@ -1,4 +1,4 @@
-"""What `penstock serve` does: its options, the sockets, the links that it prints, and the way to its end."""
+"""`penstock serve`: its options, the sockets, the links that it prints, and its end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -31,7 +31,11 @@ from penstock.chat.web.security import Security
 from penstock.chat.web.server import MAX_CONNECTIONS, Server
 from penstock.chat.web.sockets import PORT, Place, listen, listen_at_path
 from penstock.chat.web.static import PageFiles
-from penstock.cli.arguments import Parser, number, string, whole_number
+from penstock.cli.console import notify
+from penstock.cli.exit_status import INTERRUPTED, OK
+from penstock.cli.options import number, string, whole_number
+from penstock.cli.parser import Parser
+from penstock.cli.read import configured
 from penstock.config.rules import ABOVE_0, PATH, Rule, whole
 from penstock.config.settings import Config
 from penstock.errors import UsageError
@@ -65,7 +69,7 @@ examples:
 _log = logging.getLogger("penstock.gateway")
 
 
-class Options(argparse.Namespace):
+class ServeOptions(argparse.Namespace):
     """What was said on the command line."""
 
     host: str
@@ -119,14 +123,14 @@ def _path(word: str) -> Path:
     return Path(string(PATH)(word))
 
 
-def serve(args: Sequence[str], configured: Callable[[], Config]) -> int:
-    """Serve until a signal comes; the exit status. `configured` gives the configuration in force.
+def command(args: Sequence[str]) -> int:
+    """Run `penstock serve` until a signal comes; the exit status.
 
     Raises:
         UsageError: it cannot be done as asked.
         TransportError: the log fails.
     """
-    options = Options(**vars(parser().parse(args)))
+    options = ServeOptions(**vars(parser().parse(args)))
     _check_directory()
     config = configured()
     token = _take_token()
@@ -136,7 +140,7 @@ def serve(args: Sequence[str], configured: Callable[[], Config]) -> int:
     place = _listen(options)
     try:
         if place.warning:
-            _tell(f"penstock: warning: {place.warning}")
+            notify(f"penstock: warning: {place.warning}\n")
         token = token or _stored_token(options, data)
         _log_to_stderr(options.log)
         _allow_files()
@@ -144,7 +148,7 @@ def serve(args: Sequence[str], configured: Callable[[], Config]) -> int:
             ended_by = runner.run(_serve(options, config, data, place, token, files))
     finally:
         place.close()
-    return 128 + signal.SIGINT if ended_by == signal.SIGINT else 0
+    return INTERRUPTED if ended_by == signal.SIGINT else OK
 
 
 def _check_directory() -> None:
@@ -155,7 +159,7 @@ def _check_directory() -> None:
         raise UsageError(what, expected="one that is there", way_out="go to another one with cd") from error
 
 
-def _listen(options: Options) -> Place:
+def _listen(options: ServeOptions) -> Place:
     if options.uds is not None:
         return listen_at_path(options.uds, allow_hosts=options.allow_host)
     has_token = options.has_token or options.token_file is not None
@@ -163,7 +167,7 @@ def _listen(options: Options) -> Place:
 
 
 async def _serve(
-    options: Options, config: Config, data: Path, place: Place, token: str, files: PageFiles
+    options: ServeOptions, config: Config, data: Path, place: Place, token: str, files: PageFiles
 ) -> int | None:
     metrics = Metrics()
     async with await SqliteLog.open(data / LOG) as log:
@@ -193,7 +197,7 @@ async def _serve(
     return server.ended_by
 
 
-def _retention(options: Options, log: SqliteLog) -> Retention | None:
+def _retention(options: ServeOptions, log: SqliteLog) -> Retention | None:
     days, megabytes = options.keep_days, options.keep_size
     if days is None and megabytes is None:
         return None
@@ -234,7 +238,7 @@ def _take_token() -> str | None:
     return check_token(token, TOKEN_VARIABLE) if token is not None else None
 
 
-def _stored_token(options: Options, data: Path) -> str:
+def _stored_token(options: ServeOptions, data: Path) -> str:
     return make_token(data / TOKEN) if options.token_file is None else read_token(options.token_file)
 
 
@@ -250,16 +254,16 @@ def _allow_files() -> None:
 # --- what it says ---
 
 
-def announce(options: Options, place: Place, logins: Logins, data: Path) -> None:
+def announce(options: ServeOptions, place: Place, logins: Logins, data: Path) -> None:
     """Print the link that lets one browser in, and say where programs find the token."""
     where = f"{place.url}/#code={logins.new_code()}"
     if place.path is not None:
-        _tell(f"penstock: listening at {place.path}")
+        notify(f"penstock: listening at {place.path}\n")
     if place.url:
-        _tell("Open this link in a browser; it works once, within 15 minutes:")
+        notify("Open this link in a browser; it works once, within 15 minutes:\n")
     os.write(1, f"{where}\n".encode())
     if not options.has_token:
-        _tell(f"Programs use the token in {options.token_file or data / TOKEN}. Ctrl-C ends Penstock.")
+        notify(f"Programs use the token in {options.token_file or data / TOKEN}. Ctrl-C ends Penstock.\n")
     if options.open and place.url:
         _open(where, data)
 
@@ -273,7 +277,7 @@ def _open(url: str, data: Path) -> None:
 
     def open_browser() -> None:
         if not webbrowser.open(path.as_uri()):
-            _tell("penstock: no browser could be opened")
+            notify("penstock: no browser could be opened\n")
 
     threading.Thread(target=open_browser, daemon=True).start()  # one of the terminal would be waited for
 
@@ -283,10 +287,3 @@ def _log_to_stderr(requests: bool) -> None:
     logging.basicConfig(level=logging.WARNING, format="penstock: %(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warns of every line that is no HTTP
     logging.getLogger("penstock.gateway").setLevel(logging.INFO if requests else logging.WARNING)
-
-
-def _tell(text: str) -> None:
-    try:
-        os.write(2, f"{text}\n".encode(errors="replace"))
-    except OSError:
-        pass  # nobody can be told

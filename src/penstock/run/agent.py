@@ -12,15 +12,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Protocol, Unpack, runtime_checkable
 
-from penstock.adapter import Request
 from penstock.config import settings as configuration
 from penstock.config.rules import NAME, check
 from penstock.run.launch import ACP, plan
-from penstock.run.run import OPTION_RULES, Options, Run
+from penstock.run.run import Run
+from penstock.run.spec import OPTION_RULES, Options, spec_of
 from penstock.sinks.chunks import ChunksSink, StreamChunk
 
 
@@ -66,34 +65,10 @@ class Agent:
             UsageError: the agent cannot do what is asked, or an option has no use as it is. Nothing was started.
             AgentNotFound: its program is not installed.
         """
+        asked = {"session_id": session_id, "fork": fork, "model": model, "stdin_text": stdin_text}
         chosen = _checked({**self._options, **options})
-        cwd = chosen.get("cwd")
-        request = Request(
-            prompt=prompt,
-            model=model,
-            session_id=session_id,
-            fork=fork,
-            cwd=os.fspath(cwd) if cwd is not None else None,
-            allow=chosen.get("allow", "default"),
-            args=tuple(chosen.get("args", ())),
-            stdin_text=stdin_text,
-        )
-        return Run(
-            plan(
-                self.name,
-                request,
-                self._config,
-                route=chosen.get("route"),
-                label=chosen.get("label"),
-                env=chosen.get("env"),
-                environ=chosen.get("environ"),
-                number=chosen.get("number"),
-                command=chosen.get("command"),
-                adapter=chosen.get("adapter"),
-                trust=chosen.get("trust", False),
-            ),
-            chosen,
-        )
+        spec = spec_of({"agent": self.name, "prompt": prompt, **asked, **chosen})
+        return Run(plan(spec, self._config), spec)
 
     def send_streaming(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +17,7 @@ from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
 if TYPE_CHECKING:
     from penstock.adapter import Adapter
     from penstock.config.settings import AgentConfig, Config, Setting
+    from penstock.run.spec import RunSpec
 
 ACP = "acp:"
 """`acp:COMMAND` names any program that speaks ACP."""
@@ -40,37 +41,23 @@ class Launch(msgspec.Struct):
     number: int | None = None
 
 
-def plan(
-    name: str,
-    request: Request,
-    config: Config,
-    *,
-    route: str | None = None,
-    label: str | None = None,
-    env: Mapping[str, str] | None = None,
-    environ: Mapping[str, str] | None = None,
-    number: int | None = None,
-    command: Sequence[str] | None = None,
-    adapter: str | None = None,
-    trust: bool = False,
-) -> Launch:
-    """Decide how `name` is started for this request.
+def plan(spec: RunSpec, config: Config) -> Launch:
+    """Decide how the run is started.
 
-    `name` is an agent, `ccs/PROFILE`, `acp:COMMAND`, or a name of the configuration. `env` is set over `environ`, by
-    default the environment of this process, `command` and `adapter` over the configuration. The label is the one
-    given, else the configured one, else the name.
+    Its `env` is set over its `environ`, by default the environment of this process, its `command` and `adapter` over
+    the configuration. The label is the one given, else the configured one, else the name.
 
     Raises:
-        UsageError: the agent is not known, cannot do what is asked, or a value of the request cannot be used.
+        UsageError: the agent is not known, cannot do what is asked, or a value of the spec cannot be used.
         AgentNotFound: its program is not installed.
     """
-    cwd = _directory(request.cwd)
-    request = msgspec.structs.replace(checked(request), cwd=cwd)
+    name, cwd = spec.agent, _directory(spec.cwd)
+    request = msgspec.structs.replace(checked(spec.request()), cwd=cwd)
     own = config.agent(name)
-    if not trust:
+    if not spec.trust:
         _trusted(name, config)
-    if command is not None:
-        own = msgspec.structs.replace(own, command=list(command), adapter=adapter or own.adapter)
+    if spec.command is not None:
+        own = msgspec.structs.replace(own, command=list(spec.command), adapter=spec.adapter or own.adapter)
     if name.startswith(ACP):
         words = _words(name)
         chosen, reader, start = "acp", registry.load("acp.dialogue:Acp")(request), Command(argv=(*words, *request.args))
@@ -79,24 +66,24 @@ def plan(
         agent = name
         chosen, reader, start = _configured(name, own, request)
     else:
-        agent, chosen, reader, start = _known(name, own, request, route)
-    given = os.environ if environ is None else environ
+        agent, chosen, reader, start = _known(name, own, request, spec.route)
+    given = os.environ if spec.environ is None else spec.environ
     inherited = {variable: value for variable, value in given.items() if variable not in start.unset}
     # Programs believe PWD over where they really are, some agents among them; as a shell does, it is set with it.
     inherited["PWD"] = cwd
-    whole = {**inherited, **start.env, **own.env, **(env or {})}
+    whole = {**inherited, **start.env, **own.env, **spec.env}
     at = start.program
     program = _found(agent, start.argv[at], whole, cwd)
     return Launch(
         agent=agent,
-        label=label or own.label or (agent if name.startswith(ACP) else name),
+        label=spec.label or own.label or (agent if name.startswith(ACP) else name),
         route=chosen,
         reader=reader,
         command=msgspec.structs.replace(start, argv=(*start.argv[:at], program, *start.argv[at + 1 :])),
         env=whole,
         cwd=cwd,
         mark=uuid.uuid4().hex,
-        number=number,
+        number=spec.number,
     )
 
 

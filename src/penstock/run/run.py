@@ -2,94 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any, Self, TypedDict, get_args
+from typing import Any, Self
 
 import msgspec
 
-from penstock.adapter import Allow
-from penstock.config.rules import (
-    COMMAND,
-    ENVIRONMENT,
-    NAME,
-    PATH,
-    RUN_NUMBER,
-    SECONDS,
-    STRING,
-    STRINGS,
-    SWITCH,
-    Rules,
-    check,
-    instance_of,
-    one_of,
-    optional,
-)
+from penstock.config.rules import STRING, Rules, check
 from penstock.core.health import Health
 from penstock.errors import AgentFailed, UsageError
 from penstock.events import Event, RunEnded
 from penstock.run.launch import Launch
-from penstock.run.lifecycle import Limits
+from penstock.run.spec import RunSpec
 from penstock.run.supervisor import Supervisor
 
-
-class Options(TypedDict, total=False):
-    """How an agent is run. `agent` and `Agent.run` take these by keyword; what `run` is given counts."""
-
-    route: str | None
-    """`exec`, `server` or `acp`; None: the agent's best."""
-    label: str | None
-    """What its events call it; None: its name."""
-    allow: Allow
-    """What it may do unasked: `default` (the agent's own), `edits`, `all`."""
-    cwd: str | os.PathLike[str] | None
-    """The directory in which it works; None: the one of this process."""
-    env: Mapping[str, str]
-    """Set over `environ`."""
-    environ: Mapping[str, str] | None
-    """What the agent inherits; None: the environment of this process."""
-    args: Sequence[str]
-    """More arguments for the agent's command."""
-    timeout: float | None
-    """Seconds for the whole run; None: as long as it takes."""
-    idle_timeout: float | None
-    """Seconds without any output; None: as long as it takes."""
-    record: str | os.PathLike[str] | None
-    """A directory: each run leaves its raw bytes there, in a folder of its own."""
-    ask: bool
-    """Questions of the agent wait for `Run.answer`. Otherwise they are answered by `allow`, or refused."""
-    command: Sequence[str] | None
-    """What starts the agent: its program for an agent that is known, else the whole command line."""
-    adapter: str | None
-    """Who reads what that command prints, where its name tells nothing; None: `generic`."""
-    trust: bool
-    """Start also what the `penstock.toml` of a project names: it came with the project's files."""
-    number: int | None
-    """A number for its events, where several runs share an output."""
-    limits: Limits
-    """The graces of the supervision."""
-
-
-OPTION_RULES: Rules = {
-    "route": optional(one_of("exec", "server", "acp")),
-    "label": optional(STRING),
-    "allow": one_of(*get_args(Allow)),
-    "cwd": optional(PATH),
-    "env": ENVIRONMENT,
-    "environ": optional(ENVIRONMENT),
-    "args": STRINGS,
-    "timeout": optional(SECONDS),
-    "idle_timeout": optional(SECONDS),
-    "record": optional(PATH),
-    "ask": SWITCH,
-    "command": optional(COMMAND),
-    "adapter": optional(NAME),
-    "trust": SWITCH,
-    "number": optional(RUN_NUMBER),
-    "limits": instance_of(Limits, "a penstock.Limits"),
-}
-"""What each of the `Options` may be."""
 ANSWER_RULES: Rules = {"id": STRING, "text": STRING}
 
 
@@ -101,14 +27,14 @@ class Run:
     from any thread.
     """
 
-    def __init__(self, launch: Launch, options: Options) -> None:
+    def __init__(self, launch: Launch, spec: RunSpec) -> None:
         self.agent = launch.agent
         self.label = launch.label
         self.route = launch.route
         self.record: Path | None = None
         """Where the raw bytes of the run are, if they were asked for."""
         self._launch = launch
-        self._options = options
+        self._spec = spec
         self._supervisor: Supervisor | None = None
         self._ended: RunEnded | None = None
         self._over = False
@@ -205,12 +131,12 @@ class Run:
         """
         if self._supervisor is not None:
             raise UsageError("the run was started before", way_out="ask the agent for another run")
-        launch, options, journal = self._launch, self._options, None
-        if (directory := options.get("record")) is not None:
+        launch, spec, journal = self._launch, self._spec, None
+        if spec.record is not None:
             from penstock.run.recording import Journal
 
             journal = Journal.begin(
-                Path(directory),
+                Path(spec.record),
                 agent=launch.reader.name,  # who can read it again, whatever is configured then
                 label=launch.label,
                 route=launch.route,
@@ -218,11 +144,10 @@ class Run:
                 cwd=launch.cwd,
             )
             self.record = journal.folder
-        times = {"timeout": options.get("timeout"), "idle": options.get("idle_timeout")}
+        times = {"timeout": spec.timeout, "idle": spec.idle_timeout}
         given = {name: seconds for name, seconds in times.items() if seconds is not None}
-        limits = msgspec.structs.replace(options.get("limits") or Limits(), **given)
-        allow, ask = options.get("allow", "default"), options.get("ask", False)
-        self._supervisor = Supervisor(launch, limits, allow=allow, ask=ask, journal=journal)
+        limits = msgspec.structs.replace(spec.limits, **given)
+        self._supervisor = Supervisor(launch, limits, allow=spec.allow, ask=spec.ask, journal=journal)
         self._supervisor.start()
         return self
 

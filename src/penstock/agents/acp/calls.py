@@ -14,6 +14,7 @@ from typing import Any
 from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
 from penstock.core import tool_titles
+from penstock.core.bounded import BoundedDict
 from penstock.events import ToolKind
 from penstock.updates import Text, ToolCall, ToolReturn, Update
 
@@ -93,8 +94,8 @@ class AcpCalls:
 
     def __init__(self) -> None:
         self.quirks = NO_QUIRKS
-        self._open: dict[str, AcpCall] = {}
-        self._ended: dict[str, None] = {}
+        self._open: BoundedDict[str, AcpCall] = BoundedDict(MAX_CALLS)
+        self._ended: BoundedDict[str, None] = BoundedDict(MAX_CALLS)
         self._rejected: list[AcpCall] = []
 
     @property
@@ -164,7 +165,7 @@ class AcpCalls:
         if call is None:
             call = AcpCall(call_id, lane)
             if call_id not in self._ended:
-                _bounded(self._open)[call_id] = call
+                self._open[call_id] = call
         for key in _PATCHED:
             if patch.get(key) is not None:
                 call.fields[key] = patch[key]
@@ -194,7 +195,7 @@ class AcpCalls:
 
     def _end(self, call: AcpCall) -> None:
         self._open.pop(call.id, None)
-        _bounded(self._ended)[call.id] = None
+        self._ended[call.id] = None
 
 
 def titled_name(fields: dict[str, Any]) -> str:
@@ -234,12 +235,6 @@ def meta_of(update: dict[str, Any], *keys: str) -> str:
 
 def _grew(before: dict[str, Any], after: Any) -> bool:
     return isinstance(after, dict) and all(key in after and after[key] == value for key, value in before.items())
-
-
-def _bounded(known: dict[str, Any]) -> dict[str, Any]:
-    if len(known) >= MAX_CALLS:
-        del known[next(iter(known))]
-    return known
 
 
 def _is_output(patch: dict[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.agents._json import as_dict
 from penstock.agents.acp.calls import AcpCall, AcpCalls, meta_of, titled_name
+from penstock.core.bounded import BoundedDict
 
 MAX_SUB_AGENTS = 256
 """Number of sub-agents whose starting calls are remembered by the sub-agent's own id."""
@@ -23,7 +24,8 @@ class SubAgents:
 
     def __init__(self, calls: AcpCalls) -> None:
         self._calls = calls
-        self._callers: dict[str, str] = {}  # by the sub-agent's own id, the call that started it
+        # By the sub-agent's own id, the call that started it.
+        self._callers: BoundedDict[str, str] = BoundedDict(MAX_SUB_AGENTS)
         self._named: str | None = None  # the lane that a mark named last
 
     def marked(self, update: dict[str, Any]) -> str | None:
@@ -65,8 +67,6 @@ class SubAgents:
         free = [id for id in self._running() if id not in self._callers.values()]
         if not free:
             return agent
-        if len(self._callers) >= MAX_SUB_AGENTS:
-            del self._callers[next(iter(self._callers))]
         self._callers[agent] = free[0]
         return free[0]
 

@@ -16,6 +16,7 @@ from penstock.adapter import Command, Request, as_argument
 from penstock.agents._flags import granted, option
 from penstock.agents._json import as_dict, as_float, as_int, inner_message, text_of, text_or
 from penstock.agents._unknown import unknown
+from penstock.core.bounded import BoundedDict
 from penstock.updates import (
     Failure,
     MessageEnd,
@@ -147,7 +148,8 @@ class Cline:
 
     def __init__(self) -> None:
         self._spawns: list[str] = []  # calls for a sub-agent which has not started yet
-        self._lanes: dict[str, str] = {}  # running sub-agents, the latest last, and the calls that started them
+        # Running sub-agents, the latest last, and the calls that started them.
+        self._lanes: BoundedDict[str, str] = BoundedDict(MAX_SUB_AGENTS)
 
     def read(self, event: Any) -> Sequence[Update]:
         """Translate one wire event into updates."""
@@ -175,8 +177,6 @@ class Cline:
         if name in ("agent_start", "agent_resume"):
             if agent and event.parent_agent_id and agent not in self._lanes:
                 self._lanes[agent] = self._spawns.pop(0) if self._spawns else agent
-                if len(self._lanes) > MAX_SUB_AGENTS:
-                    del self._lanes[next(iter(self._lanes))]
         elif name in ("agent_end", "agent_abort"):
             if event.parent_agent_id:
                 self._lanes.pop(agent or "", None)
@@ -193,7 +193,11 @@ class Cline:
     def _spawn_ended(self, call_id: str) -> None:
         # Also for a sub-agent that never reported its end.
         self._spawns = [spawn for spawn in self._spawns if spawn != call_id]
-        self._lanes = {agent: lane for agent, lane in self._lanes.items() if lane != call_id}
+        self._forget_lane(call_id)
+
+    def _forget_lane(self, lane: str | None) -> None:
+        for agent in [agent for agent, at in self._lanes.items() if at == lane]:
+            del self._lanes[agent]
 
     def _lane_of(self, event: Inner) -> str | None:
         if event.tool_name in _SPAWN_TOOLS:
@@ -234,7 +238,7 @@ class Cline:
             return (Notice("error", message, "warning", lane),)
         if lane is None:
             return (Notice("error", message, "error"), Failure(message))
-        self._lanes = {agent: at for agent, at in self._lanes.items() if at != lane}
+        self._forget_lane(lane)
         return (Notice("error", message, "error", lane),)
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from penstock.adapter import Command, Request
 from penstock.agents._flags import granted, option, piped
-from penstock.agents._json import as_dict, as_int, as_list, compact, plan_items, text_or
+from penstock.agents._json import as_dict, as_int, as_list, compact, parsed, plan_items, text_or
 from penstock.agents._unknown import unknown
 from penstock.updates import (
     BlockEnd,
@@ -225,7 +225,7 @@ def _call(call: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
     if isinstance(function, dict):
         return (
             text_or(function.get("name"), "function"),
-            _parsed(function.get("arguments")),
+            parsed(function.get("arguments")),
             as_dict(call.get("result")),
         )
     for key, body in call.items():
@@ -354,12 +354,3 @@ def _text(value: Any, depth: int = 4) -> str:
     if isinstance(value, dict):
         return _text(value.get("text", value.get("content")), depth - 1)
     return ""
-
-
-def _parsed(value: Any) -> Any:
-    if isinstance(value, str):
-        try:
-            return msgspec.json.decode(value)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            return value
-    return value

@@ -38,6 +38,7 @@ from penstock.agents.generic.fields import (
 )
 from penstock.agents.generic.prose import Prose
 from penstock.agents.generic.repeats import Repeats
+from penstock.core.bounded import BoundedDict
 from penstock.events import Level
 from penstock.updates import (
     Failure,
@@ -76,7 +77,7 @@ class Generic:
         self._overrides = frozenset(events or ())
         self._classifier = StreamEventClassifier(events)
         self._who: dict[str, str] = {}
-        self._decisions: dict[str, StreamEventType] = {}
+        self._decisions: BoundedDict[str, StreamEventType] = BoundedDict(MAX_DECISIONS)
         self._calls = CallReader()
         self._repeats = Repeats()
         self._prose: Prose | None = Prose()  # until something was read as text
@@ -237,8 +238,6 @@ class Generic:
         if self._decisions.get(name) is verdict:
             return
         self._decisions[name] = verdict
-        if len(self._decisions) > MAX_DECISIONS:
-            del self._decisions[next(iter(self._decisions))]
         text = f"{name or 'an event without a name'} is read as {verdict.value}: {self._classifier.reason}"
         updates.append(Notice("decision", text))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.agents._json import as_int, text_of
+from penstock.agents._json import as_int, parsed, text_of
 from penstock.agents.generic.classifier import words
-from penstock.agents.generic.fields import ENDS, TOOL_ROLES, TOOL_WORDS, Found, Layer, first, index_of, parsed, texts_in
+from penstock.agents.generic.fields import ENDS, TOOL_ROLES, TOOL_WORDS, Found, Layer, first, index_of, texts_in
 from penstock.agents.generic.tool_fields import (
     IDS,
     NAMES_OF_TOOLS,
@@ -25,6 +25,7 @@ from penstock.agents.generic.tool_fields import (
     is_return,
     output_of,
 )
+from penstock.core.bounded import BoundedDict
 from penstock.updates import BlockStart, Text, ToolCall, ToolReturn, Update
 
 MAX_OPEN = 256
@@ -36,7 +37,8 @@ class CallReader:
 
     def __init__(self) -> None:
         self._inputs: dict[Any, str] = {}  # place of a streamed input (index, item or call id) to call id
-        self._open: dict[str, tuple[str, Any]] = {}  # calls without a result: id to name and input
+        # Calls without a result: id to name and input.
+        self._open: BoundedDict[str, tuple[str, Any]] = BoundedDict(MAX_OPEN)
         self._count = 0
         self._last = ""
 
@@ -115,8 +117,6 @@ class CallReader:
     def _remember(self, call_id: str, name: str, value: Any) -> None:
         self._last = call_id
         self._open[call_id] = (name, value)
-        if len(self._open) > MAX_OPEN:
-            del self._open[next(iter(self._open))]
 
     def _unnamed(self, name: str, value: Any) -> str:
         """Return the id for a call that has none: that of the open call that it repeats, else a new one, counted."""

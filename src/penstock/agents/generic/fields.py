@@ -11,9 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import msgspec
-
-from penstock.agents._json import as_dict, as_float, as_int, as_list, text_of, text_or
+from penstock.agents._json import as_dict, as_float, as_int, as_list, parsed, text_of, text_or
 from penstock.agents.generic.classifier import words
 from penstock.events import Kind
 from penstock.updates import Place, Result, Usage
@@ -363,13 +361,3 @@ def first(body: dict[str, Any], keys: Sequence[str]) -> str:
         if value and isinstance(value, str):
             return value
     return ""
-
-
-def parsed(value: Any) -> Any:
-    """Return JSON text as data; any other value as it is."""
-    if isinstance(value, str):
-        try:
-            return msgspec.json.decode(value)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            return value
-    return value

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request, as_json_text, unsupported
-from penstock.agents._json import text_of, text_or
+from penstock.agents._json import parsed, text_of, text_or
+from penstock.core.bounded import BoundedDict
 from penstock.events import Kind
 from penstock.updates import (
     MessageEnd,
@@ -163,7 +164,8 @@ class Ollama:
         self._content = _Content()
         self._model = ""
         self._calls = 0
-        self._pending: dict[str, str] = {}  # calls without a result: id to name, oldest first
+        # Calls without a result: id to name, oldest first.
+        self._pending: BoundedDict[str, str] = BoundedDict(MAX_PENDING_CALLS)
 
     @staticmethod
     def command(request: Request) -> Command:
@@ -244,8 +246,6 @@ class Ollama:
         self._calls += 1
         call_id = text_or(call.get("id"), f"call_{self._calls}")
         self._pending[call_id] = name
-        if len(self._pending) > MAX_PENDING_CALLS:
-            del self._pending[next(iter(self._pending))]
         updates.append(ToolCall(call_id, name, _arguments(function.get("arguments"))))
 
     def _returned(self, message: Message, updates: list[Update]) -> None:
@@ -276,9 +276,4 @@ class Ollama:
 
 def _arguments(value: Any) -> Any:
     """Return the arguments as an object; some models' templates leave them as JSON text."""
-    if isinstance(value, str):
-        try:
-            return msgspec.json.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, UnicodeEncodeError, RecursionError):
-            return value
-    return {} if value is None else value
+    return {} if value is None else parsed(value)

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from penstock import events as ev
+from penstock.core.bounded import BoundedDict
 from penstock.sinks.sanitize import CommandFilter, Sanitizer, clean, clean_line
 from penstock.sinks.shown import ShownText, shared
 from penstock.sinks.text import theme
@@ -64,7 +65,7 @@ class Layout:
     def _reset(self) -> None:
         self._shown = ShownText(clean)
         self._blocks: dict[int, StreamedBlock | None] = {}  # None: not shown
-        self._kept: dict[int, StreamedBlock] = {}
+        self._kept: BoundedDict[int, StreamedBlock] = BoundedDict(MAX_KEPT_BLOCKS)
         self._tools: dict[int, StreamedCall] = {}
         self._calls: dict[str, StreamedCall] = {}
         self._prefixes.reset()
@@ -275,8 +276,6 @@ class Layout:
         block.parts = [] if event.truncated else [event.text]
         block.start = len(block.parts)
         self._kept[block.number] = block
-        if len(self._kept) > MAX_KEPT_BLOCKS:
-            del self._kept[next(iter(self._kept))]
 
     def _sub_agent_block(self, event: ev.BlockEnded) -> None:
         """Write a block of a sub-agent, which does not stream."""

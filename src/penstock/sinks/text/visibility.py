@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from penstock import events as ev
+from penstock.core.bounded import BoundedDict
 from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text import theme
 from penstock.sinks.text.theme import Piece
@@ -48,8 +49,8 @@ class Prefixes:
     def __init__(self, prefix: Prefix) -> None:
         self._prefix = prefix
         self._known: dict[tuple[LineKind, str], str] = {}
-        self._names: dict[str, str] = {}
-        self._lanes: dict[str, str] = {}
+        self._names: BoundedDict[str, str] = BoundedDict(MAX_KEPT_NAMES)
+        self._lanes: BoundedDict[str, str] = BoundedDict(MAX_KEPT_NAMES)
 
     def reset(self) -> None:
         """Forget the calls of a run."""
@@ -58,9 +59,6 @@ class Prefixes:
 
     def learn(self, event: ev.ToolCalled) -> None:
         """Record the name of a call."""
-        for known in (self._names, self._lanes):
-            if len(known) >= MAX_KEPT_NAMES:
-                del known[next(iter(known))]
         self._names[event.call_id] = event.name
         kind = event.input.get("subagent_type") if isinstance(event.input, dict) else None
         outer = f"{self._lanes.get(event.parent, 'agent')}>" if event.parent is not None else ""
@@ -122,7 +120,7 @@ class Describer:
 
     def __init__(self, visibility: Visibility) -> None:
         self._visibility = visibility
-        self._questions: dict[str, ev.QuestionAsked] = {}
+        self._questions: BoundedDict[str, ev.QuestionAsked] = BoundedDict(MAX_QUESTIONS)
 
     def describe(self, event: ev.Event) -> tuple[LineKind, list[Piece]] | None:
         """Return the kind and the pieces of an event's line; None if it is not shown."""
@@ -138,8 +136,6 @@ class Describer:
                 shown = "done" in visibility.shown or event.outcome != "ok"
                 return ("done", theme.closing(event)) if shown else None
             case ev.QuestionAsked():
-                if len(self._questions) >= MAX_QUESTIONS:
-                    del self._questions[next(iter(self._questions))]
                 self._questions[event.id] = event
             case ev.QuestionAnswered():
                 return "question", theme.answer(event, self._questions.pop(event.id, None))

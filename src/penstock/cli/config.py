@@ -1,0 +1,40 @@
+"""`penstock config`: where the configuration is read from, and every setting in force."""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.cli.console import say
+from penstock.cli.parser import Parser
+from penstock.config import settings
+from penstock.config.settings import FILE_NAME, Config, dotted, shown
+
+
+def command(args: list[str]) -> int:
+    """Run `penstock config`; the exit status."""
+    parser = Parser("config", "Show where the configuration is read from, and every setting in force.")
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    as_json = parser.parse(args).json
+    found = settings.load()
+    return say(config_as_json(found) if as_json else config_as_text(found))
+
+
+def config_as_text(config: Config) -> str:
+    """The configuration in force, for people."""
+    settings = {dotted(path): setting for path, setting in config.settings.items()}
+    lines = ["files, the strongest first:", *(f"  {file}" for file in config.files)]
+    if not config.files:
+        lines.append(f"  none ({FILE_NAME} here or above, or penstock/config.toml in ~/.config)")
+    lines.append("in force:")
+    width = max(map(len, settings))
+    lines += [f"  {name:<{width}}  {shown(found.value):<12}  {found.origin}" for name, found in settings.items()]
+    if config.problems:
+        lines += ["problems:", *(f"  {problem}" for problem in config.problems)]
+    return "\n".join(lines) + "\n"
+
+
+def config_as_json(config: Config) -> str:
+    """The configuration in force, as one JSON object."""
+    settings = {dotted(path): {"value": found.value, "origin": found.origin} for path, found in config.settings.items()}
+    whole = {"files": config.files, "settings": settings, "problems": config.problems}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode() + "\n"

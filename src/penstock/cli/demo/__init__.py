@@ -1,0 +1,31 @@
+"""`penstock demo`: the recording beside this file, at its real pace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.agents.registry import AGENTS
+from penstock.cli.console import notify
+from penstock.cli.parser import Parser
+from penstock.cli.replay import options_of, replay_file
+
+RECORDING = next(Path(__file__).parent.glob("*.ndjson"))
+"""Named after its agent."""
+
+INTRO = f"""\
+A recording of a real agent, at its real pace:
+  {AGENTS[RECORDING.stem].stream} "…" | penstock
+
+"""
+OUTRO = f"""
+The same with an agent of yours: penstock run {RECORDING.stem} "…". See penstock --help, and penstock agents.
+"""
+
+
+def command(args: list[str]) -> int:
+    """Run `penstock demo`; the exit status."""
+    options = options_of(Parser("demo", "Replay a real recording of an agent at its real pace."), args)
+    notify(INTRO)
+    status = replay_file(options, RECORDING)
+    notify(OUTRO)
+    return status

@@ -1,0 +1,106 @@
+"""From events to what is written: the sink that was asked for, and one run as it is shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.events import Event, Replied, RunEnded
+from penstock.sinks.text.display_mode import Look, look
+
+if TYPE_CHECKING:
+    from penstock.cli.options import DisplayOptions
+    from penstock.config.settings import Config
+
+
+class Sink(Protocol):
+    """What turns events into output."""
+
+    def render(self, events: Iterable[Event]) -> str | bytes:
+        """What these events put out now."""
+        ...
+
+    def close(self) -> str | bytes:
+        """What was held back."""
+        ...
+
+
+class SilentSink:
+    """Puts nothing out: the report on the stream is what is wanted."""
+
+    def render(self, events: Iterable[Event]) -> str:
+        """Nothing."""
+        return ""
+
+    def close(self) -> str:
+        """Nothing."""
+        return ""
+
+
+class Showing:
+    """Events on their way to the output: their sink, and how the run ended."""
+
+    def __init__(self, make_sink: Callable[[str | None], Sink]) -> None:
+        """`make_sink` gets the agent's name when the first events are there, since its look may depend on it."""
+        self.ended: RunEnded | None = None
+        self.replied = False
+        self._make_sink = make_sink
+        self._sink: Sink | None = None
+        self._agent: str | None = None
+
+    def render(self, events: list[Event], agent: str | None) -> str | bytes:
+        """What these events of the agent put out."""
+        if not events:
+            return b""
+        if self._sink is None or (self._agent is None and agent is not None):
+            # Before the agent is known there are lines of text alone, which leave nothing open.
+            self._sink, self._agent = self._make_sink(agent), agent
+        if type(events[-1]) is RunEnded:
+            self.ended = events[-1]
+        self.replied = self.replied or any(type(event) is Replied for event in events)
+        return self._sink.render(events)
+
+    def pause(self) -> str | bytes:
+        """End what is open, so that somebody else may write. More may follow."""
+        return self._sink.close() if self._sink is not None else b""
+
+
+def make_sink(options: DisplayOptions, config: Config, agent: str | None, *, several: bool) -> Sink:
+    """The sink that was asked for. Each is imported only if it is used. `agent`: whose settings hold."""
+    match options.to:
+        case "ndjson":
+            from penstock.sinks.ndjson import NdjsonSink
+
+            return NdjsonSink()
+        case "chunks":
+            from penstock.sinks.chunks import ChunksSink
+
+            return ChunksSink()
+        case "reply":
+            from penstock.sinks.reply import ReplySink
+
+            return ReplySink()
+        case "health":
+            return SilentSink()
+    from penstock.sinks.text.sink import TextSink
+
+    streaming = config.streaming(agent)
+    seen = decide(options, config, several=several)
+    return TextSink(
+        seen.mode,
+        detail=options.detail or streaming.detail,
+        color=seen.color,
+        prefix=options.prefix or config.output("prefix"),
+        ci=seen.ci,
+        realtime=streaming.realtime,
+        mark_partial=streaming.mark_partial,
+        show_unknown=streaming.show_unknown,
+    )
+
+
+def decide(options: DisplayOptions, config: Config, *, several: bool) -> Look:
+    """The look of the output, of flags, configuration and what stdout is."""
+    mode = options.mode or config.output("mode")
+    color = options.color or config.output("color")
+    return look(os.environ, is_tty=os.isatty(1), mode=mode, color=color, several=several)

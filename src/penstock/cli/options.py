@@ -1,0 +1,137 @@
+"""The options of the command line: the structs that hold them, and the flags that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import msgspec
+
+from penstock.config.rules import ABOVE_0, Rule
+from penstock.errors import shown
+
+if TYPE_CHECKING:
+    from penstock.cli.parser import Parser
+    from penstock.config.settings import Detail
+    from penstock.sinks.text.display_mode import Color
+
+T = TypeVar("T")
+
+SINKS = ("text", "ndjson", "chunks", "reply", "health")
+
+
+class DisplayOptions(msgspec.Struct, kw_only=True):
+    """What is shown, and how; None: as configured."""
+
+    label: str | None = None
+    to: str = "text"
+    mode: Literal["auto", "full", "basic", "none"] | None = None
+    detail: Detail | None = None
+    color: Color | None = None
+    prefix: Literal["agent", "kind", "both", "none"] | None = None
+    health: bool = False
+
+
+class ReadOptions(DisplayOptions, kw_only=True):
+    """The options of the commands that read what an agent printed."""
+
+    files: list[str] = []
+    agent: str = "auto"
+    follow: bool = False
+    speed: float = 1.0
+
+
+class RunOptions(DisplayOptions, kw_only=True):
+    """The options of `penstock run`."""
+
+    agents: str = ""
+    prompt: str | None = None
+    stdin: Literal["auto", "never"] = "auto"
+    asked: dict[str, Any] = {}
+    """The fields of `RunSpec` that have flags, by name."""
+
+
+def agent_flag(parser: Parser) -> None:
+    """Add the option of who printed a stream."""
+    text = "whose stream it is; auto: told by its first lines (default)"
+    parser.add_argument("--agent", default="auto", metavar="NAME", help=text)
+
+
+def speed_flag(parser: Parser) -> None:
+    """Add the option of how fast a recording is played."""
+    text = "2 is twice as fast (default 1)"
+    parser.add_argument("--speed", type=number(ABOVE_0), default=1.0, metavar="N", help=text)
+
+
+def display_flags(parser: Parser) -> None:
+    """Add the options of what is shown, and how."""
+    add = parser.add_argument
+    add("--label", metavar="L", help="what the agent is called in the output")
+    add("--to", default="text", choices=SINKS, help="text: for people (default) · ndjson: all events · chunks: text as "
+        "it comes, for programs · reply: only the final reply · health: only the report on the stream")  # fmt: skip
+    add("--mode", choices=("auto", "full", "basic", "none"), help="when text leaves: full: each piece at once · basic: "
+        "whole stretches · none: the same, for logs · auto: full in a terminal (default)")  # fmt: skip
+    add("--detail", choices=("quiet", "minimal", "normal", "verbose"), help="how much is shown")
+    add("--color", choices=("auto", "always", "never"), help="over NO_COLOR and FORCE_COLOR, which auto heeds")
+    add("--prefix", choices=("agent", "kind", "both", "none"), help="what each line begins with")
+    add("--health", action="store_true", help="tell on stderr at the end how the stream was")
+
+
+def run_flags(parser: Parser) -> list[str]:
+    """Add a flag for each field of `RunSpec` that has one; the names of these fields."""
+    from penstock.run.spec import OPTIONS, RunSpec
+
+    added = []
+    defaults = {field.name: field.default for field in msgspec.structs.fields(RunSpec)}
+    for name, option in OPTIONS.items():
+        if not option.flag:
+            continue
+        flag, _, metavar = option.flag.partition(" ")
+        text, rule = option.text.replace("`", ""), option.word or option.rule
+        kind = option.kind
+        if kind == "switch":
+            parser.add_argument(flag, dest=name, action="store_true", help=text)
+        elif kind == "choice":
+            parser.add_argument(flag, dest=name, choices=option.choices, default=defaults[name], help=text)
+        elif kind == "several":
+            add, text = string(rule), f"{text}; may be repeated"
+            parser.add_argument(flag, dest=name, type=add, action="append", default=[], metavar=metavar, help=text)
+        else:
+            convert = number(rule) if kind == "number" else string(rule)
+            parser.add_argument(flag, dest=name, type=convert, metavar=metavar, help=text)
+        added.append(name)
+    return added
+
+
+def string(rule: Rule) -> Callable[[str], str]:
+    """The type of an argument that is a string."""
+    return _typed(str, rule)
+
+
+def number(rule: Rule) -> Callable[[str], float]:
+    """The type of an argument that is a number."""
+    return _typed(float, rule)
+
+
+def whole_number(rule: Rule) -> Callable[[str], int]:
+    """The type of an argument that is a whole number."""
+    return _typed(int, rule)
+
+
+def _typed(convert: Callable[[str], T], rule: Rule) -> Callable[[str], T]:
+    from argparse import ArgumentTypeError  # not needed where there are no words to parse
+
+    def typed(word: str) -> T:
+        try:
+            value = convert(word)
+        except ValueError:
+            value = None
+        # Python takes digits of any script and "1_0" for numbers, which a user of a command line mistypes.
+        plain = convert is str or (word.isascii() and "_" not in word)
+        if value is None or not plain or not rule.fits(value):
+            if rule.noun:
+                raise ArgumentTypeError(f"{shown(word)} is no {rule.noun}; expected {rule.expected}")
+            raise ArgumentTypeError(f"expected {rule.expected}, not {shown(word)}")
+        return value
+
+    return typed

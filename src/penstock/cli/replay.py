@@ -1,0 +1,59 @@
+"""`penstock replay`: a recording of a run, at its own pace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.cli.console import notify
+from penstock.cli.options import ReadOptions, agent_flag, display_flags, speed_flag
+from penstock.cli.parser import Parser
+from penstock.cli.read import configured, make_readings, show
+from penstock.run.replay import find, replay
+
+if TYPE_CHECKING:
+    from penstock.cli.sources import Chunk
+
+
+def command(args: list[str]) -> int:
+    """Run `penstock replay`; the exit status."""
+    text = "Replay the recording of a run, or a file with what an agent printed, at its pace if that is known."
+    parser = Parser("replay", text, arguments="FILE [options]")
+    text = "a recording's folder, a folder with one recording, or a file"
+    parser.add_argument("files", nargs=1, metavar="FILE", help=text)
+    options = options_of(parser, args)
+    return replay_file(options, Path(options.files[0]))
+
+
+def options_of(parser: Parser, args: list[str]) -> ReadOptions:
+    """The options of a command that replays."""
+    speed_flag(parser)
+    agent_flag(parser)
+    display_flags(parser)
+    return ReadOptions(**vars(parser.parse(args)))
+
+
+def replay_file(options: ReadOptions, path: Path) -> int:
+    """Show a recording at its pace; the exit status."""
+    found = find(path)
+    if options.agent == "auto":
+        options.agent, options.label = found.agent or "auto", options.label or found.label
+    cut = ""
+
+    def feed() -> Iterator[Chunk]:
+        nonlocal cut
+        at, lines = None, 0
+        for data, at in replay(found.input, options.speed, whole=found.cut is not None):
+            lines += 1
+            yield 0, data, at
+        if found.cut is not None:
+            cut = f"penstock: the recording was cut after {lines:,} line{'s' * (lines != 1)}: {found.cut}\n"
+        yield 0, None, at
+
+    readings = make_readings(options, configured(), [None])
+    readings[0].exit = found.exit
+    status = show(options, readings, feed(), lambda number: None)
+    if cut:
+        notify(cut)  # after what it explains
+    return status

@@ -1,0 +1,88 @@
+"""What is written after the end: failures, warnings, the report on a stream, the table of several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from penstock.cli.console import Output, columns
+from penstock.cli.exit_status import INTERRUPTED, OF_OUTCOME, OK
+from penstock.events import RunEnded
+
+if TYPE_CHECKING:
+    from penstock.cli.options import DisplayOptions
+    from penstock.core.health import Health
+
+
+class Reported(Protocol):
+    """What is reported on after its end: an input, or a run."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        ...
+
+    @property
+    def plain(self) -> bool:
+        """Whether it was plain text and no stream of events."""
+        ...
+
+    @property
+    def health(self) -> Health:
+        """How its stream is."""
+        ...
+
+    @property
+    def ended(self) -> RunEnded | None:
+        """Its last event."""
+        ...
+
+
+def report(shown: Sequence[Reported], options: DisplayOptions, output: Output, errors: Output) -> None:
+    """Write the failures that the sink does not show, warnings, and the report on the stream if it is asked for."""
+    for reading in shown:
+        health, ended = reading.health, reading.ended
+        if reading.plain:
+            from penstock.agents.detection import plain_text
+
+            errors.write(f"penstock: {plain_text()}\n")
+        if options.to == "health":
+            line = {"agent": reading.name, "outcome": ended.outcome if ended else "cancelled", **health.report()}
+            output.write(msgspec.json.encode(line) + b"\n")
+        elif options.to in ("reply", "chunks") and not reading.plain and ended is not None and ended.outcome != "ok":
+            from penstock.sinks.sanitize import clean_line
+
+            reason = f": {clean_line(' '.join(ended.reason.split()))}" if ended.reason else ""
+            errors.write(f"penstock: {reading.name}: {ended.outcome.replace('_', ' ')}{reason}\n")
+        if options.health:
+            errors.write(health.summary(reading.name) + "\n")
+        elif health.warnings and options.to != "health":
+            errors.write(f"penstock: {reading.name}: {'; '.join(health.warnings)}\n")
+
+
+def status_of(shown: Sequence[Reported], *, interrupted: bool) -> int:
+    """The exit status: of several the highest, which is the worst."""
+    if interrupted:
+        return INTERRUPTED
+    return max((OF_OUTCOME[reading.ended.outcome] for reading in shown if reading.ended), default=OK)
+
+
+def table(rows: Sequence[tuple[str, RunEnded | None]]) -> str:
+    """What became of several runs: outcome, time, tokens, cost; a line each."""
+    cells = [("", "outcome", "time", "tokens in", "out", "cost")]
+    for name, ended in rows:
+        if ended is not None:
+            usage = ended.usage
+            cells.append(
+                (
+                    name,
+                    ended.outcome.replace("_", " "),
+                    f"{(ended.at or 0) / 1000:.1f} s",
+                    f"{usage.input_tokens:,}" if usage is not None and usage.input_tokens is not None else "–",
+                    f"{usage.output_tokens:,}" if usage is not None and usage.output_tokens is not None else "–",
+                    f"${ended.cost_usd:.2f}" if ended.cost_usd is not None else "–",
+                )
+            )
+    return columns(cells, right_from=2)

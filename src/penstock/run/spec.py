@@ -1,0 +1,252 @@
+"""The specification of one run, from which the flags of `penstock run`, the options of Python and the docs follow.
+
+`docs/options.py` writes the tables of the docs.
+"""
+
+# No `from __future__ import annotations`: the options are read from the annotations, which are evaluated as they stand.
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_origin
+
+import msgspec
+
+from penstock.adapter import MODEL, SESSION_ID, Allow, Request
+from penstock.config.rules import (
+    COMMAND,
+    DIRECTORY,
+    ENVIRONMENT,
+    NAME,
+    PATH,
+    RUN_NUMBER,
+    SECONDS,
+    STRING,
+    STRINGS,
+    SWITCH,
+    VARIABLE,
+    Rule,
+    Rules,
+    instance_of,
+    one_of,
+    optional,
+)
+from penstock.run.lifecycle import Limits
+
+RouteName = Literal["exec", "server", "acp"]
+
+
+class SpecField(NamedTuple):
+    """What is known of one field of `RunSpec` besides its type."""
+
+    rule: Rule
+    """The values that it may have, besides None if its type allows that."""
+    text: str
+    """What it does, with its unit, for the help and the docs."""
+    flag: str = ""
+    """Its flag of `penstock run`, with what stands for the value; "" if it has none."""
+    word: Rule | None = None
+    """The rule of one word of the command line, if that is not the field's own."""
+    kind: Literal["text", "number", "switch", "choice", "several"] = "text"
+    """How the words of the command line make the value."""
+    choices: tuple[str, ...] = ()
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: which agent is asked what, where, with which permissions and limits."""
+
+    agent: Annotated[
+        str,
+        SpecField(NAME, "the agent's name, `NAME/PROFILE`, `acp:COMMAND`, or a name of the configuration"),
+    ]
+    prompt: Annotated[
+        str,
+        SpecField(STRING, "what to ask"),
+    ]
+    stdin_text: Annotated[
+        str | None,
+        SpecField(STRING, "text that is added to the prompt, in the form of the command line"),
+    ] = None
+    model: Annotated[
+        str | None,
+        SpecField(MODEL, "the model, by the agent's own name for it", "--model M"),
+    ] = None
+    session_id: Annotated[
+        str | None,
+        SpecField(SESSION_ID, "resume this conversation", "--session ID"),
+    ] = None
+    fork: Annotated[
+        bool,
+        SpecField(
+            SWITCH,
+            "branch that conversation, which gives it a new id; the old one stays as it is",
+            "--fork",
+        ),
+    ] = False
+    allow: Annotated[
+        Allow,
+        SpecField(
+            one_of(*get_args(Allow)),
+            "what the agent may do without asking: its own default · edits: change files · all: everything",
+            "--allow",
+        ),
+    ] = "default"
+    route: Annotated[
+        RouteName | None,
+        SpecField(
+            one_of(*get_args(RouteName)),
+            "how Penstock talks to the agent; by default the best way that the agent has",
+            "--route",
+        ),
+    ] = None
+    cwd: Annotated[
+        str | None,
+        SpecField(PATH, "the working directory of the agent; by default this one", "--cwd DIR", DIRECTORY),
+    ] = None
+    timeout: Annotated[
+        float | None,
+        SpecField(SECONDS, "time limit in seconds for the whole run; by default none", "--timeout S"),
+    ] = None
+    idle_timeout: Annotated[
+        float | None,
+        SpecField(SECONDS, "time limit in seconds without any output; by default none", "--idle-timeout S"),
+    ] = None
+    record: Annotated[
+        str | None,
+        SpecField(
+            PATH,
+            "the directory in which each run keeps its raw bytes, in a folder of its own",
+            "--record DIR",
+        ),
+    ] = None
+    args: Annotated[
+        tuple[str, ...],
+        SpecField(STRINGS, "more arguments for the agent's command, before the prompt", "--arg ARG", STRING),
+    ] = ()
+    env: Annotated[
+        Mapping[str, str],
+        SpecField(
+            ENVIRONMENT,
+            "environment variables for the agent, set over those that it inherits",
+            "--env NAME=VALUE",
+            VARIABLE,
+        ),
+    ] = {}
+    trust: Annotated[
+        bool,
+        SpecField(SWITCH, "allow the `penstock.toml` of this directory to start commands", "--trust"),
+    ] = False
+    environ: Annotated[
+        Mapping[str, str] | None,
+        SpecField(ENVIRONMENT, "the environment to inherit; by default that of this process"),
+    ] = None
+    label: Annotated[
+        str | None,
+        SpecField(STRING, "the name of the agent in its events; by default its own"),
+    ] = None
+    number: Annotated[
+        int | None,
+        SpecField(RUN_NUMBER, "the `run` of its events, if several runs share an output"),
+    ] = None
+    ask: Annotated[
+        bool,
+        SpecField(
+            SWITCH,
+            "questions wait for `Run.answer`; otherwise they are allowed with `all` and rejected without",
+        ),
+    ] = False
+    command: Annotated[
+        tuple[str, ...] | None,
+        SpecField(
+            COMMAND,
+            "the command that starts the agent: the program of a known agent, else the whole command line",
+        ),
+    ] = None
+    adapter: Annotated[
+        str | None,
+        SpecField(
+            NAME,
+            "the adapter that reads what that command prints, if Penstock does not know its name; else `generic`",
+        ),
+    ] = None
+    limits: Annotated[
+        Limits,
+        SpecField(
+            instance_of(Limits, "a penstock.Limits"),
+            "grace periods and time limits, a `penstock.Limits`",
+        ),
+    ] = Limits()
+
+    def request(self) -> Request:
+        """The part that an adapter may see."""
+        return Request(
+            prompt=self.prompt,
+            model=self.model,
+            session_id=self.session_id,
+            fork=self.fork,
+            cwd=self.cwd,
+            allow=self.allow,
+            args=self.args,
+            stdin_text=self.stdin_text,
+        )
+
+
+def _option(annotation: Any) -> SpecField:
+    """The option of an annotation, with what its type says of the command line."""
+    kind: Any
+    option: SpecField
+    kind, option = get_args(annotation)
+    members = get_args(kind) or (kind,)
+    literal = kind if get_origin(kind) is Literal else next((it for it in members if get_origin(it) is Literal), None)
+    if literal is not None:
+        return option._replace(kind="choice", choices=get_args(literal))
+    if kind is bool:
+        return option._replace(kind="switch")
+    if float in members:
+        return option._replace(kind="number")
+    return option._replace(kind="several") if get_origin(kind) in (tuple, Mapping) else option
+
+
+OPTIONS: Mapping[str, SpecField] = {name: _option(annotation) for name, annotation in RunSpec.__annotations__.items()}
+"""What is known of each field."""
+RULES: Rules = {
+    name: optional(option.rule) if type(None) in get_args(get_args(RunSpec.__annotations__[name])[0]) else option.rule
+    for name, option in OPTIONS.items()
+}
+"""The values that each field may have."""
+
+
+class Options(TypedDict, total=False):
+    """How an agent is run: fields of `RunSpec`, which `agent` and `Agent.run` take by keyword."""
+
+    allow: Allow
+    route: RouteName | None
+    cwd: str | os.PathLike[str] | None
+    timeout: float | None
+    idle_timeout: float | None
+    record: str | os.PathLike[str] | None
+    args: Sequence[str]
+    env: Mapping[str, str]
+    trust: bool
+    environ: Mapping[str, str] | None
+    label: str | None
+    number: int | None
+    ask: bool
+    command: Sequence[str] | None
+    adapter: str | None
+    limits: Limits
+
+
+OPTION_RULES: Rules = {name: RULES[name] for name in Options.__annotations__}
+"""The values that each of the `Options` may have."""
+
+
+def spec_of(given: Mapping[str, Any]) -> RunSpec:
+    """The spec of these fields, each as Python code may give it: any path, any sequence. `RULES` hold for them."""
+    values = dict(given)
+    for name in ("cwd", "record"):
+        if values.get(name) is not None:
+            values[name] = os.fspath(values[name])
+    for name in ("args", "command"):
+        if values.get(name) is not None:
+            values[name] = tuple(values[name])
+    return RunSpec(**values)
