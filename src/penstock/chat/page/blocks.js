@@ -1,6 +1,6 @@
 // One block of a reply as DOM: sanitized, framed, and changed in place while it grows.
 
-import DOMPurify from "./vendor/dompurify.js";
+import DOMPurify from "dompurify";
 import { languageName } from "./highlight.js";
 import { plainHtml, SAFE_LINK, toHtml } from "./parser.js";
 import { copy } from "./text.js";

@@ -1,6 +1,6 @@
 // Colours for code, once it is written and near the screen: loaded when the first block of a language is.
 
-import DOMPurify from "./vendor/dompurify.js";
+import DOMPurify from "dompurify";
 import { spread } from "./spread.js";
 
 const MAX_CHARACTERS = 60_000; // more takes longer than a person waits for colours
@@ -42,8 +42,8 @@ export function languageName(name) {
 
 async function load(file) {
   const [{ default: hljs }, { default: grammar }] = await Promise.all([
-    import("./vendor/highlight/core.js"),
-    import(`./vendor/highlight/${file}.js`),
+    import("highlight/core.js"),
+    import(`highlight/${file}.js`),
   ]);
   hljs.registerLanguage(file, grammar);
   return hljs;

@@ -1,7 +1,7 @@
 // Markdown to HTML within bounds: however odd a text is, reading it takes a time that grows with its length alone, and
 // nothing nests without an end. What goes beyond a bound is shown as it was written; no text is lost.
 
-import { Lexer, Marked, Tokenizer } from "./vendor/marked.js";
+import { Lexer, Marked, Tokenizer } from "marked";
 
 const MAX_DEPTH = 20; // lists and quotes in each other: more than anyone reads, far less than a stack holds
 const MAX_INLINE_DEPTH = 12; // the same for emphasis, links and tags in a line

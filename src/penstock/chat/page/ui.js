@@ -1,9 +1,12 @@
 // What every view is made of: Preact by tagged templates, the icons, and the few controls of our own.
 
-import { html, render, Component, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
+import htm from "htm";
+import { Component, h, render } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { clock, copy, fullTime } from "./text.js";
 
-export { html, render, Component, useEffect, useLayoutEffect, useRef, useState };
+export const html = htm.bind(h);
+export { render, Component, useEffect, useLayoutEffect, useRef, useState };
 
 const ICONS = {
   plus: "M12 5v14M5 12h14",
