@@ -19,6 +19,7 @@ PAGE = ROOT / "src" / "penstock" / "chat" / "page"
 VENDOR = PAGE / "vendor"
 UNITS = ROOT / "tests" / "page" / "unit"
 NODE = shutil.which("node")
+NEED_PACKAGES = {"markdown.test.js", "parser.test.js", "state.test.js"}
 
 
 def module(name: str, path: Path) -> ModuleType:
@@ -35,7 +36,7 @@ def module(name: str, path: Path) -> ModuleType:
 @pytest.mark.parametrize("unit", sorted(path.name for path in UNITS.glob("*.test.js")))
 def test_modules_in_node(unit: str, tmp_path: Path) -> None:
     """Each test of a module passes in Node, without any package but those that the page loads."""
-    if unit == "parser.test.js" and not (PAGE / "vendor" / "marked.js").is_file():
+    if unit in NEED_PACKAGES and not (VENDOR / "marked.js").is_file():
         pytest.skip("what the page loads is not there; `make page` fetches it")
     # Copies: an older Node reads a file as a module only where a package.json says so.
     shutil.copytree(PAGE, tmp_path / "src/penstock/chat/page")
@@ -82,6 +83,30 @@ def test_a_folder_is_whole_or_not(vendor: ModuleType, tmp_path: Path) -> None:
         changed = {**stated, "marked.js": {**stated["marked.js"], fact: other}}
         (tmp_path / vendor.MANIFEST).write_text(json.dumps({"files": changed}), "utf-8")
         assert not vendor.complete(tmp_path)
+
+
+def test_the_types_of_the_api_are_those_of_its_document() -> None:
+    """The page is checked against the API as it is: `make page-types` writes its types anew."""
+    types = module("page_api_types", ROOT / "page" / "api_types.py")
+    assert types.TYPES.read_text("utf-8") == types.generate()
+
+
+def test_types_are_made_of_each_form_of_a_schema() -> None:
+    """References, values, choices, lists and fields that may be absent have their types."""
+    types = module("page_api_types", ROOT / "page" / "api_types.py")
+    fields = {
+        "a": {"$ref": "#/components/schemas/Other"},
+        "b": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
+        "c": {"type": "array", "items": {"enum": ["x", "y"]}},
+    }
+    lines = types._interface("Some", {"properties": fields, "required": ["a", "c"]})
+    assert "\n".join(lines).split("\n") == [
+        "  interface Some {",
+        "    a: Other;",
+        "    b?: number | null;",
+        '    c: Array<"x" | "y">;',
+        "  }",
+    ]
 
 
 def test_without_npm_the_way_out_is_told(vendor: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +180,6 @@ def test_vendored_files_are_those_of_the_lock_file(vendor: ModuleType) -> None:
 
 def test_languages_that_the_page_names_are_fetched(vendor: ModuleType) -> None:
     """The page highlights the languages that the build fetches: no more, and no fewer."""
-    source = (PAGE / "highlight.js").read_text("utf-8")
+    source = (PAGE / "markdown/languages.js").read_text("utf-8")
     table = source[source.index("const LANGUAGES") : source.index("const OWN_NAMES")]
     assert tuple(re.findall(r"^  (\w+): \[", table, re.MULTILINE)) == vendor.LANGUAGES
