@@ -11,8 +11,10 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Dependency groups need pip 25.1; the pip of a new environment is often older.
 GROUPS := $(PIP) install 'pip>=25.1' && $(PIP)
 
+PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
+
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page test test-wheel test-chat test-agents record check format bench picture lifecycle options clean
+.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-agents record check format bench picture lifecycle options clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -22,6 +24,15 @@ demo: $(VENV)/.run ## show Penstock at work on a real recording
 
 page: ## fetch what the chat's page loads from npm
 	@$(PYTHON) page/vendor.py
+
+page-check: ## check the types and the format of the page's code; needs npm
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory page/node_modules/.checked && \
+		page/node_modules/.bin/tsc -p page/tsconfig.json && \
+		page/node_modules/.bin/prettier --config page/.prettierrc.json --log-level warn --check $(PAGE_CODE); \
+	else echo "The page's code is not checked: there is no npm." >&2; fi
+
+page-types: $(VENV)/.run ## write the page's types of the API anew, from the server's OpenAPI document
+	@$(BIN)/python page/api_types.py
 
 test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
@@ -43,15 +54,18 @@ record: $(VENV)/.dev ## record the real agents anew, for a diff to review; AGENT
 	$(BIN)/python tests/real/install.py || echo "They are not recorded." >&2
 	tests/real/offline.sh $(BIN)/python tests/real/record.py $(AGENTS) $(ARGS)
 
-check: $(VENV)/.dev ## lint, format, types, project rules
+check: $(VENV)/.dev ## lint, format, types, project rules; of the page too where npm is there
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/project
+	@$(MAKE) --no-print-directory page-check
 
 format: $(VENV)/.dev ## format the code and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	@! command -v npm >/dev/null || { $(MAKE) --no-print-directory page/node_modules/.checked && \
+		page/node_modules/.bin/prettier --config page/.prettierrc.json --log-level warn --write $(PAGE_CODE); }
 
 bench: $(VENV)/.bench ## measure speed and memory beside other tools
 	$(BIN)/python bench/run.py $(ARGS)
@@ -71,6 +85,11 @@ options: $(VENV)/.run ## write the tables of a run's options into docs/cli.md an
 clean: ## remove the environments and all caches
 	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+page/node_modules/.checked: page/package-lock.json
+	@echo "Installing what checks the page's code into page/node_modules …" >&2
+	@cd page && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 # A stamp is newer than pyproject.toml while its packages are installed.
 $(BIN)/python:

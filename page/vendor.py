@@ -1,7 +1,8 @@
-"""Put what the page loads from npm into the package: `python page/vendor.py`, or `make page`.
+"""Copy the files that the page loads from npm packages into the package: `python page/vendor.py`, or `make page`.
 
-Fetched by the lock file beside this one, into a folder that is not committed. The wheel has it, so that who installs
-Penstock needs no Node. Nothing of what is fetched is run.
+npm installs the packages of the lock file beside this module and checks their integrity. The files are copied byte by
+byte, none is built or run here, into a folder that is not committed. The wheel contains it, so installing Penstock
+needs no Node.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ INPUTS = Path(__file__).resolve().parent
 VENDOR = INPUTS.parent / "src" / "penstock" / "chat" / "page" / "vendor"
 
 MANIFEST = "manifest.json"
-"""Which package each file is from, and its SHA-256; it is written last, so a folder with it is whole."""
+"""Names the package of each file, that package's version and integrity, and the file's own SHA-256.
+
+It is written last, so a folder that contains it is complete.
+"""
 
 NPM_SECONDS = 300
-"""A registry that answers at all does so long before."""
+"""Time limit of one npm call, in seconds: a registry that responds at all is done long before."""
 
 LANGUAGES = (
     "bash",
@@ -42,12 +46,14 @@ LANGUAGES = (
     "xml",
     "yaml",
 )
-"""Those that the page highlights; `highlight.js` beside the page's other modules knows their other names."""
+"""Names of the languages that the page highlights; the page's `highlight.js` maps their other names to these."""
 
 FILES = {
-    "htm-preact.js": ("htm", "preact/standalone.module.js"),
-    "htm-preact.LICENSE-htm": ("htm", "LICENSE"),
-    "htm-preact.LICENSE-preact": ("preact", "LICENSE"),  # the standalone file has Preact in it
+    "preact.js": ("preact", "dist/preact.module.js"),
+    "preact-hooks.js": ("preact", "hooks/dist/hooks.module.js"),
+    "preact.LICENSE": ("preact", "LICENSE"),
+    "htm.js": ("htm", "dist/htm.module.js"),
+    "htm.LICENSE": ("htm", "LICENSE"),
     "marked.js": ("marked", "lib/marked.esm.js"),
     "marked.LICENSE": ("marked", "LICENSE"),
     "dompurify.js": ("dompurify", "dist/purify.es.mjs"),
@@ -56,33 +62,28 @@ FILES = {
     "highlight/LICENSE": ("@highlightjs/cdn-assets", "LICENSE"),
     **{f"highlight/{name}.js": ("@highlightjs/cdn-assets", f"es/languages/{name}.min.js") for name in LANGUAGES},
 }
-"""A file of the page → the package it is from, and its path there."""
+"""File name in the folder → the package it comes from, and its path in that package."""
 
 
 class Failed(Exception):
-    """What happened, and the way out."""
+    """The files cannot be fetched; the message says why, and what helps."""
 
 
 def complete(vendor: Path = VENDOR) -> bool:
-    """Whether the folder holds what this version of the page loads, unchanged."""
+    """Return whether the folder contains the files of the locked packages, unchanged."""
     try:
         stated = json.loads((vendor / MANIFEST).read_text(encoding="utf-8"))["files"]
-        found = {name: _sha256(vendor / name) for name in FILES}
-        wanted = {name: (package, _versions()[package]) for name, (package, _) in FILES.items()}
+        return bool(stated == _manifest(vendor))
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    return found == {name: it.get("sha256") for name, it in stated.items()} and wanted == {
-        name: (it.get("package"), it.get("version")) for name, it in stated.items()
-    }
 
 
 def fetch(vendor: Path = VENDOR) -> None:
     """Fill the folder from npm.
 
     Raises:
-        Failed: there is no npm, or it failed.
+        Failed: npm is missing, or it failed.
     """
-    versions = _versions()
     with tempfile.TemporaryDirectory() as folder:
         modules = install(Path(folder))
         made = Path(folder) / "vendor"
@@ -91,21 +92,19 @@ def fetch(vendor: Path = VENDOR) -> None:
             try:
                 shutil.copyfile(modules / package / path, made / name)
             except OSError as error:
-                raise Failed(f"{package} {versions[package]} has no {path}: {error}") from error
-        stated = {
-            name: {"package": package, "version": versions[package], "sha256": _sha256(made / name)}
-            for name, (package, _) in FILES.items()
-        }
-        (made / MANIFEST).write_text(json.dumps({"files": stated}, indent=1) + "\n", encoding="utf-8")
+                raise Failed(f"{package} {locked()[package]['version']} has no {path}: {error}") from error
+        (made / MANIFEST).write_text(json.dumps({"files": _manifest(made)}, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(vendor, ignore_errors=True)
         shutil.copytree(made, vendor)
 
 
 def install(folder: Path, *, tools: bool = False) -> Path:
-    """Install the packages of the lock file in a folder, with `tools` those that only tests use; gives `node_modules`.
+    """Install the packages of the lock file in a folder and return its `node_modules`.
+
+    `tools` adds the packages that only checks and tests use.
 
     Raises:
-        Failed: there is no npm, or it failed.
+        Failed: npm is missing, or it failed.
     """
     for name in ("package.json", "package-lock.json"):
         shutil.copyfile(INPUTS / name, folder / name)
@@ -122,9 +121,23 @@ def install(folder: Path, *, tools: bool = False) -> Path:
     return folder / "node_modules"
 
 
-def _versions() -> dict[str, str]:
+def locked() -> dict[str, dict[str, str]]:
+    """Return the lock file's entry of each package, by its name."""
     packages = json.loads((INPUTS / "package-lock.json").read_text(encoding="utf-8"))["packages"]
-    return {path.removeprefix("node_modules/"): it["version"] for path, it in packages.items() if path}
+    return {path.removeprefix("node_modules/"): entry for path, entry in packages.items() if path}
+
+
+def _manifest(folder: Path) -> dict[str, dict[str, str]]:
+    packages = locked()
+    return {
+        name: {
+            "package": package,
+            "version": packages[package]["version"],
+            "integrity": packages[package]["integrity"],
+            "sha256": _sha256(folder / name),
+        }
+        for name, (package, _) in FILES.items()
+    }
 
 
 def _sha256(path: Path) -> str:

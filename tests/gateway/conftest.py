@@ -19,7 +19,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with as many files as a page has to have."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "vendor").mkdir()
-    (folder / "index.html").write_text("<!doctype html><title>Penstock</title>")
+    script = (
+        '<script type="importmap">{"imports": {"marked": "/vendor/marked.js"}}</script><script src="/app.js"></script>'
+    )
+    (folder / "index.html").write_text(f"<!doctype html><title>Penstock</title>{script}")
     (folder / "app.js").write_text("export {};\n")
     (folder / "base.css").write_text("body {}\n")
     (folder / "favicon.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")

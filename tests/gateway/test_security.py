@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import os
 import re
 import stat
@@ -498,7 +500,8 @@ def test_every_answer_is_guarded(program: httpx.Client, method: str, path: str) 
     headers = program.request(method, path).headers
     policy = dict(part.strip().partition(" ")[::2] for part in headers["content-security-policy"].split(";"))
     assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == policy["frame-ancestors"] == "'none'"
-    assert policy["script-src"] == policy["connect-src"] == policy["style-src"] == "'self'"
+    assert re.fullmatch(r"'self' 'sha256-[\w+/]+=*'", policy["script-src"])
+    assert policy["connect-src"] == policy["style-src"] == "'self'"
     assert policy["require-trusted-types-for"] == "'script'"
     assert "trusted-types" in policy
     assert headers["x-content-type-options"] == "nosniff"
@@ -506,6 +509,15 @@ def test_every_answer_is_guarded(program: httpx.Client, method: str, path: str) 
     assert headers["cross-origin-opener-policy"] == headers["cross-origin-resource-policy"] == "same-origin"
     assert "server" not in headers
     assert "access-control-allow-origin" not in headers
+
+
+def test_the_policy_allows_the_inline_script_that_is_served(anybody: httpx.Client) -> None:
+    """The one inline script of the page runs: its hash in the policy is that of the bytes that were served with it."""
+    for path in ("/", "/index.html", "/chats/0f8e"):
+        answer = anybody.get(path)
+        [script] = re.findall(rb"<script type=\"importmap\">(.*?)</script>", answer.content, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(script).digest()).decode()
+        assert f"script-src 'self' 'sha256-{digest}';" in answer.headers["content-security-policy"]
 
 
 def test_text_that_looks_like_a_page_stays_text(shared: Gateway) -> None:

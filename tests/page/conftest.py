@@ -9,11 +9,13 @@ The browser is Chromium: `PENSTOCK_CHROMIUM`, or what the path has. `PENSTOCK_SH
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -106,6 +108,25 @@ def at(server: Server, devices: Callable[..., Device]) -> Callable[..., Thread]:
         return thread
 
     return open_chat
+
+
+@pytest.fixture(scope="session")
+def vendor() -> ModuleType:
+    """The script that fetches what the page loads."""
+    path = Path(__file__).parents[2] / "page" / "vendor.py"
+    spec = importlib.util.spec_from_file_location("page_vendor", path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture(scope="session")
+def packages(vendor: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages of the page's lock file, as npm installs them: it checks the integrity of each."""
+    modules: Path = vendor.install(tmp_path_factory.mktemp("packages"), tools=True)
+    return modules
 
 
 def stage(folder: Path) -> Path:

@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from chatpage import cast
@@ -23,7 +21,6 @@ from playwright.sync_api import Page, expect
 Open = Callable[..., Thread]
 Show = Callable[["Stage"], Page]
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-VENDOR = Path(__file__).parents[2] / "page" / "vendor.py"
 WIDER = """() => ["html", "dialog", ".dialog-body", "main", ".thread", ".column", ".foot", ".side"].filter(
     (name) => [...document.querySelectorAll(name)].some((it) => it.scrollWidth > it.clientWidth + 1)
 )"""
@@ -33,15 +30,9 @@ MIDDLE = "CJK"
 
 
 @pytest.fixture(scope="session")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+def axe(packages: Path) -> str:
     """The source of the scanner, by the page's lock file."""
-    spec = importlib.util.spec_from_file_location("page_vendor", VENDOR)
-    assert spec is not None
-    assert spec.loader is not None
-    vendor: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(vendor)
-    modules: Path = vendor.install(tmp_path_factory.mktemp("axe"), tools=True)
-    return (modules / "axe-core" / "axe.min.js").read_text("utf-8")
+    return (packages / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
 class Stage:

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { answerOf, optionOf } from "../../../src/penstock/chat/page/answers.js";
+import { answerOf, optionOf } from "../../../src/penstock/chat/page/text/answers.js";
 
 const PERMISSION = {
   ask: "command",
@@ -13,7 +13,10 @@ const PERMISSION = {
     { id: "never", label: "No, and say what to do", kind: "reject_once" },
   ],
 };
-const CHOICE = { ask: "choice", options: ["3", "2", "Café au lait"].map((label) => ({ id: `id-${label}`, label, kind: "choice" })) };
+const CHOICE = {
+  ask: "choice",
+  options: ["3", "2", "Café au lait"].map((label) => ({ id: `id-${label}`, label, kind: "choice" })),
+};
 
 test("an option is named by its words, its number, or by yes, always and no", () => {
   const words = {
@@ -30,7 +33,8 @@ test("a label goes before a number, and a choice has no yes", () => {
   assert.equal(optionOf(CHOICE, "2").id, "id-2");
   assert.equal(optionOf(CHOICE, "1").id, "id-3");
   assert.equal(optionOf(CHOICE, "café  au lait").id, "id-Café au lait");
-  for (const text of ["yes", "n", "a", "0", "4", "", "toString", "constructor"]) assert.equal(optionOf(CHOICE, text), undefined, text);
+  for (const text of ["yes", "n", "a", "0", "4", "", "toString", "constructor"])
+    assert.equal(optionOf(CHOICE, text), undefined, text);
 });
 
 test("yes never means more than this once, and no finds whatever rejects", () => {

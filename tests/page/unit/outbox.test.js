@@ -3,10 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Outbox } from "../../../src/penstock/chat/page/outbox.js";
+import { ApiError } from "../../../src/penstock/chat/page/net/api.js";
+import { Outbox } from "../../../src/penstock/chat/page/net/outbox.js";
 
 const settle = () => new Promise((done) => setImmediate(done));
-const status = (number) => Object.assign(new Error(), { status: number, words: `Answer ${number}.` });
+const status = (number) => new ApiError(number, { what: `Answer ${number}.` });
 
 /** An outbox on a line that answers as `answers` say, one after another: a turn, or the status of an error. */
 function outbox(answers, stored = { text: "" }) {
@@ -18,21 +19,27 @@ function outbox(answers, stored = { text: "" }) {
     return answer;
   };
   const wait = (ms) => (waits.push(ms), settle());
-  const keep = (_, text) => (stored.text = text);
-  const box = new Outbox({ prompt, wait, keep, kept: () => stored.text });
+  const write = (_, text) => (stored.text = text);
+  const box = new Outbox({ prompt, wait, write, read: () => stored.text });
   box.watch("c", (frame) => frames.push(frame));
   return { box, sent, waits, frames, stored };
 }
 
 test("a message is sent until the server has it, with one key, and waits longer each time up to a bound", async () => {
   const down = [0, 502, 503, 504];
-  const { box, sent, waits, frames, stored } = outbox([...Array.from({ length: 40 }, (_, n) => status(down[n % 4])), 7]);
+  const { box, sent, waits, frames, stored } = outbox([
+    ...Array.from({ length: 40 }, (_, n) => status(down[n % 4])),
+    7,
+  ]);
   box.send("c", "k", "hello");
   while (stored.text) await settle();
   assert.equal(sent.length, 41);
   assert.deepEqual(new Set(sent.map(String)), new Set(["c,hello,k"]));
   assert.ok(waits.every((ms) => ms <= 15_000) && waits.at(-1) > 5000);
-  assert.deepEqual(frames.map((frame) => frame.type), ["local_sending", "local_waiting", "local_accepted"]);
+  assert.deepEqual(
+    frames.map((frame) => frame.type),
+    ["local_sending", "local_waiting", "local_accepted"],
+  );
   assert.equal(frames.at(-1).turn, 7);
 });
 
@@ -40,7 +47,10 @@ test("messages of a chat are sent in order, each after the one before was taken"
   const { box, sent, frames } = outbox([status(0), 1, 2, 3]);
   for (const key of ["a", "b", "c"]) box.send("c", key, key);
   while (frames.filter((frame) => frame.type === "local_accepted").length < 3) await settle();
-  assert.deepEqual(sent.map(([, text]) => text), ["a", "a", "b", "c"]);
+  assert.deepEqual(
+    sent.map(([, text]) => text),
+    ["a", "a", "b", "c"],
+  );
 });
 
 test("what the server does not take fails with its words, and does not hold up the next", async () => {
@@ -48,8 +58,14 @@ test("what the server does not take fails with its words, and does not hold up t
   box.send("c", "a", "a");
   box.send("c", "b", "b");
   await settle();
-  assert.deepEqual(frames.filter(({ type }) => type === "local_failed"), [{ type: "local_failed", key: "a", why: "Answer 429." }]);
-  assert.deepEqual(box.of("c").map(({ key, state }) => [key, state]), [["a", "failed"]]);
+  assert.deepEqual(
+    frames.filter(({ type }) => type === "local_failed"),
+    [{ type: "local_failed", key: "a", why: "Answer 429." }],
+  );
+  assert.deepEqual(
+    box.of("c").map(({ key, state }) => [key, state]),
+    [["a", "failed"]],
+  );
   const again = outbox([5], { text: stored.text });
   again.box.wake();
   await settle();

@@ -4,9 +4,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { heal } from "../../../src/penstock/chat/page/heal.js";
-import { scan, toHtml } from "../../../src/penstock/chat/page/parser.js";
-import { harmless } from "../../../src/penstock/chat/page/text.js";
+import { completeMarkdown } from "../../../src/penstock/chat/page/markdown/complete-markdown.js";
+import { scan, toHtml } from "../../../src/penstock/chat/page/markdown/parser.js";
+import { harmless } from "../../../src/penstock/chat/page/text/format.js";
 
 const DEEPEST = 90; // elements in each other: each level of a list has two
 /** What `chatpage/fuzz.py` makes: {name: {text, words}}. */
@@ -31,10 +31,13 @@ for (const [name, { text, words }] of Object.entries(REPLIES)) {
     const source = harmless(text);
     const blocks = scan(source);
     assert.equal(blocks.map(({ raw }) => raw).join(""), source);
-    const html = blocks.filter(isShown).map(({ raw }) => toHtml(raw)).join("\n");
+    const html = blocks
+      .filter(isShown)
+      .map(({ raw }) => toHtml(raw))
+      .join("\n");
     assert.ok(depthOf(html) <= DEEPEST, `${depthOf(html)} levels`);
     for (const word of words) assert.ok(wordsOf(html).includes(word), word);
-    for (const { raw } of blocks) assert.equal(typeof heal(raw), "string");
+    for (const { raw } of blocks) assert.equal(typeof completeMarkdown(raw), "string");
   });
 }
 

@@ -3,11 +3,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { asked, EMPTY, points, reduce, running, waits } from "../../../src/penstock/chat/page/reducer.js";
+import { openQuestion, EMPTY, points, reduce, running, waits } from "../../../src/penstock/chat/page/state/reducer.js";
 
 const fold = (frames, chat = EMPTY) => frames.reduce(reduce, chat);
 const snapshot = (turns = [], more = {}) => ({ type: "snapshot", number: 0, turns, ...more });
-const prompted = (turn, more = {}) => ({ type: "prompted", turn, prompt: `p${turn}`, by: "person", asked_at: turn, ...more });
+const prompted = (turn, more = {}) => ({
+  type: "prompted",
+  turn,
+  prompt: `p${turn}`,
+  by: "person",
+  asked_at: turn,
+  ...more,
+});
 const delta = (turn, offset, text, more = {}) => ({ type: "assistant", turn, offset, delta: text, ...more });
 const LIFE = [
   snapshot(),
@@ -20,7 +27,7 @@ const LIFE = [
   delta(1, 0, "All ", { replace: true }),
   delta(1, 4, "good 🌍."),
   { type: "completed", turn: 1, message: "All good 🌍.", outcome: "ok", completed_at: 9 },
-  { type: "recorded", turn: 1, steps: 3, duration_ms: 4 },
+  { type: "finalized", turn: 1, steps: 3, duration_ms: 4 },
 ];
 
 test("a turn goes from queued over status and reply to the message alone", () => {
@@ -63,7 +70,10 @@ test("a snapshot takes the place of all that was known, wherever it comes", () =
   const turns = [{ turn: 7, prompt: "p", state: "running", status: null, reply: "So far 🌍" }];
   for (let i = 0; i <= LIFE.length; i++) {
     const chat = reduce(fold(LIFE.slice(0, i)), snapshot(turns, { number: 40, earlier: true }));
-    assert.deepEqual(chat.turns.map((it) => [it.turn, it.reply]), [[7, "So far 🌍"]]);
+    assert.deepEqual(
+      chat.turns.map((it) => [it.turn, it.reply]),
+      [[7, "So far 🌍"]],
+    );
     assert.deepEqual([chat.number, chat.earlier, chat.known, chat.broken], [40, true, true, false]);
     assert.equal(reduce(chat, delta(7, 8, " and on")).turns[0].reply, "So far 🌍 and on");
   }
@@ -80,7 +90,8 @@ test("any cutting of a text into deltas gives the text", () => {
   const text = [..."Ünïcode 🌍🌏 👨‍👩‍👧 مرحبا end"];
   for (let size = 1; size < text.length; size++) {
     let chat = fold([snapshot(), prompted(1)]);
-    for (let at = 0; at < text.length; at += size) chat = reduce(chat, delta(1, at, text.slice(at, at + size).join("")));
+    for (let at = 0; at < text.length; at += size)
+      chat = reduce(chat, delta(1, at, text.slice(at, at + size).join("")));
     assert.equal(chat.turns[0].reply, text.join(""));
     assert.equal(chat.turns[0].points, text.length);
   }
@@ -90,7 +101,7 @@ test("a delta that does not join on, or a turn that nobody knows, asks for a sna
   const chat = fold([snapshot(), prompted(1)]);
   assert.equal(reduce(chat, delta(1, 3, "x")).broken, true);
   assert.equal(reduce(chat, { type: "streaming", turn: 2, status: "Working…" }).broken, true);
-  assert.equal(reduce(chat, { type: "recorded", turn: 2, steps: 1 }), chat);
+  assert.equal(reduce(chat, { type: "finalized", turn: 2, steps: 1 }), chat);
   assert.equal(reduce(reduce(chat, delta(1, 3, "x")), snapshot()).broken, false);
 });
 
@@ -117,34 +128,61 @@ test("a message of the page gives way to the turn with its key, in any order", (
   const sent = { type: "local_sending", key: "k", text: "p1" };
   const accepted = { type: "local_accepted", key: "k", turn: 1 };
   const came = prompted(1, { key: "k" });
-  for (const order of [[sent, accepted, came], [sent, came, accepted], [sent, came], [sent, accepted, snapshot([{ ...came, state: "queued" }])]]) {
+  for (const order of [
+    [sent, accepted, came],
+    [sent, came, accepted],
+    [sent, came],
+    [sent, accepted, snapshot([{ ...came, state: "queued" }])],
+  ]) {
     const chat = fold(order, fold([snapshot()]));
     assert.deepEqual([chat.unsent.length, chat.turns.length], [0, 1], JSON.stringify(order));
   }
 });
 
 test("a message that was not sent stays through snapshots, until it is sent again or dropped", () => {
-  const failed = fold([snapshot(), { type: "local_sending", key: "k", text: "p" }, { type: "local_failed", key: "k", why: "no line" }, snapshot([prompted(1)])]);
+  const failed = fold([
+    snapshot(),
+    { type: "local_sending", key: "k", text: "p" },
+    { type: "local_failed", key: "k", why: "no line" },
+    snapshot([prompted(1)]),
+  ]);
   assert.deepEqual(failed.unsent, [{ key: "k", text: "p", state: "failed", why: "no line" }]);
   assert.equal(reduce(failed, { type: "local_sending", key: "k", text: "p" }).unsent[0].state, "sending");
   assert.deepEqual(reduce(failed, { type: "local_dropped", key: "k" }).unsent, []);
 });
 
 test("earlier turns come before those that are known, none twice", () => {
-  const chat = fold([snapshot([prompted(5), prompted(6)], { earlier: true }), { type: "local_earlier", turns: [prompted(4), prompted(5)], earlier: false }]);
-  assert.deepEqual(chat.turns.map((turn) => turn.turn), [4, 5, 6]);
+  const chat = fold([
+    snapshot([prompted(5), prompted(6)], { earlier: true }),
+    { type: "local_earlier", turns: [prompted(4), prompted(5)], earlier: false },
+  ]);
+  assert.deepEqual(
+    chat.turns.map((turn) => turn.turn),
+    [4, 5, 6],
+  );
   assert.equal(chat.earlier, false);
 });
 
 test("a question is asked until the next status, and that of a completed turn until the next turn", () => {
-  const hint = { id: "h", text: "Which?", ask: "choice", options: [{ id: "a", label: "a", kind: "choice" }] };
-  const open = fold([snapshot(), prompted(1), { type: "streaming", turn: 1, status: "Waiting for your answer…", hint }]);
-  assert.equal(asked(open).hint.id, "h");
-  assert.equal(asked(reduce(open, { type: "streaming", turn: 1, status: "Working…" })), null);
-  const ended = reduce(open, { type: "completed", turn: 1, message: "Which?", outcome: "ok", completed_at: 1, hint });
+  const question = { id: "h", text: "Which?", ask: "choice", options: [{ id: "a", label: "a", kind: "choice" }] };
+  const open = fold([
+    snapshot(),
+    prompted(1),
+    { type: "streaming", turn: 1, status: "Waiting for your answer…", question },
+  ]);
+  assert.equal(openQuestion(open).question.id, "h");
+  assert.equal(openQuestion(reduce(open, { type: "streaming", turn: 1, status: "Working…" })), null);
+  const ended = reduce(open, {
+    type: "completed",
+    turn: 1,
+    message: "Which?",
+    outcome: "ok",
+    completed_at: 1,
+    question,
+  });
   assert.equal(running(ended), undefined);
-  assert.equal(asked(ended).turn.turn, 1);
-  assert.equal(asked(reduce(ended, prompted(2))), null);
+  assert.equal(openQuestion(ended).turn.turn, 1);
+  assert.equal(openQuestion(reduce(ended, prompted(2))), null);
 });
 
 test("a deleted chat keeps nothing open", () => {
@@ -157,12 +195,29 @@ test("code points are counted, also of halves that stand alone", () => {
 
 test("a turn waits for another only where one before it is not over", () => {
   const chat = fold([snapshot(), prompted(1), prompted(2)]);
-  assert.deepEqual(chat.turns.map((turn) => waits(chat, turn)), [false, true]);
-  const over = fold([{ type: "streaming", turn: 1, status: "Working…" }, { type: "completed", turn: 1, message: "x", outcome: "ok" }], chat);
-  assert.deepEqual(over.turns.map((turn) => waits(over, turn)), [false, false]);
+  assert.deepEqual(
+    chat.turns.map((turn) => waits(chat, turn)),
+    [false, true],
+  );
+  const over = fold(
+    [
+      { type: "streaming", turn: 1, status: "Working…" },
+      { type: "completed", turn: 1, message: "x", outcome: "ok" },
+    ],
+    chat,
+  );
+  assert.deepEqual(
+    over.turns.map((turn) => waits(over, turn)),
+    [false, false],
+  );
 });
 
 test("a message that waits for the connection stays through snapshots", () => {
-  const chat = fold([snapshot(), { type: "local_sending", key: "k", text: "p" }, { type: "local_waiting", key: "k" }, snapshot([prompted(1)])]);
+  const chat = fold([
+    snapshot(),
+    { type: "local_sending", key: "k", text: "p" },
+    { type: "local_waiting", key: "k" },
+    snapshot([prompted(1)]),
+  ]);
   assert.deepEqual(chat.unsent, [{ key: "k", text: "p", state: "waiting" }]);
 });

@@ -3,9 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { EventParser, pause } from "../../../src/penstock/chat/page/stream.js";
+import { EventParser } from "../../../src/penstock/chat/page/net/event-parser.js";
+import { pause } from "../../../src/penstock/chat/page/net/stream.js";
 
-const TEXT = ': ok\n\nretry: 500\n\nid: 1\nevent: prompted\ndata: {"turn":1}\n\n: ping\n\nevent: assistant\ndata: {"a":"ü🌍: \\n"}\nid: 2\n\ndata: a\ndata: b\n\n';
+const TEXT =
+  ': ok\n\nretry: 500\n\nid: 1\nevent: prompted\ndata: {"turn":1}\n\n: ping\n\nevent: assistant\ndata: {"a":"ü🌍: \\n"}\nid: 2\n\ndata: a\ndata: b\n\n';
 const EVENTS = [
   { event: "prompted", data: '{"turn":1}', id: "1" },
   { event: "assistant", data: '{"a":"ü🌍: \\n"}', id: "2" },

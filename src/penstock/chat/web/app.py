@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from penstock.chat.web import openapi, schemas
+from penstock.chat.web import openapi, schemas, security
 from penstock.chat.web.errors import NotFound, WrongMethod
 from penstock.chat.web.handlers import Api
 from penstock.chat.web.middleware import NAMED, PRIVATE, Entrance
@@ -36,7 +36,7 @@ def make_app(api: Api, files: PageFiles) -> Entrance:
     routes += [Route(path, _PageAt(files, path)) for path in PAGES]
     router = Router(routes, redirect_slashes=False, default=_Files(files))
     public = {(address.method, address.path) for address in ADDRESSES if address.public}
-    return Entrance(router, api.security, api.watches, public)
+    return Entrance(router, api.security, api.watches, public, security.headers(files.inline_scripts))
 
 
 def _by_path() -> dict[str, dict[str, Address]]:

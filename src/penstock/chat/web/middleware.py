@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -34,19 +34,25 @@ class Entrance:
     """The outermost application."""
 
     def __init__(
-        self, inside: ASGIApp, security: Security, watches: Watches, public: Collection[tuple[str, str]]
+        self,
+        inside: ASGIApp,
+        security: Security,
+        watches: Watches,
+        public: Collection[tuple[str, str]],
+        headers: Sequence[tuple[bytes, bytes]],
     ) -> None:
-        """`public`: the methods and paths of the private part that anybody may ask for."""
+        """`public`: the methods and paths of the private part that anybody may ask for; `headers`: of each response."""
         self.watches = watches
         self._inside = inside
         self._security = security
         self._public = public
+        self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever it is."""
         if scope["type"] != "http":
             raise RuntimeError(f"a scope of the type {scope['type']!r}: the server is configured wrongly")
-        sent = _Sent(send)
+        sent = _Sent(send, self._headers)
         try:
             try:
                 await self._enter(scope, receive, sent)
@@ -87,15 +93,16 @@ class Entrance:
 class _Sent:
     """Sends, with the headers that every answer has."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, always: Sequence[tuple[bytes, bytes]]) -> None:
         self.status = 0
+        self._always = always
         self.headers: dict[str, str] = {}
         self._send = send
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(raw=[*message.get("headers", []), *security.HEADERS])
+            headers = MutableHeaders(raw=[*message.get("headers", []), *self._always])
             headers.update(self.headers)
             message = {**message, "headers": headers.raw}
         await self._send(message)

@@ -33,20 +33,28 @@ MAX_HEADERS = 100
 READING = ("GET", "HEAD")
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types dompurify"
 )
+"""The policy of the page; `{scripts}` are the sources of its scripts."""
 
-HEADERS = (
-    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"x-frame-options", b"DENY"),
-)
-"""Of every answer. The last is for browsers that do not know `frame-ancestors`."""
+
+def headers(inline_scripts: Iterable[str] = ()) -> list[tuple[bytes, bytes]]:
+    """Return the headers of every response; `inline_scripts` are the hashes of scripts in the page itself.
+
+    The last one is for browsers that do not support `frame-ancestors`.
+    """
+    policy = CONTENT_SECURITY_POLICY.format(scripts=" ".join(["'self'", *inline_scripts]))
+    return [
+        (b"content-security-policy", policy.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cross-origin-opener-policy", b"same-origin"),
+        (b"cross-origin-resource-policy", b"same-origin"),
+        (b"x-frame-options", b"DENY"),
+    ]
+
 
 CORS_METHODS = "GET, HEAD, POST, PATCH, DELETE"
 CORS_HEADERS = "authorization, content-type, idempotency-key, last-event-id"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +33,10 @@ TYPES = {
 INDEX = "index.html"
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """More than any file of the page: they are held in memory."""
+
+
+INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.DOTALL)
+"""A script whose text is in the page itself. The only one is the import map: browsers take none from a file."""
 
 
 class File(NamedTuple):
@@ -65,6 +71,12 @@ class PageFiles:
                 expected=f"{INDEX} and the folder vendor in {folder}",
                 way_out="install a released wheel, or run make page",
             )
+
+    @property
+    def inline_scripts(self) -> list[str]:
+        """The sources that a content security policy has to name for the page's inline scripts: their hashes."""
+        scripts = INLINE_SCRIPT.findall(self.files[f"/{INDEX}"].data)
+        return [f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" for script in scripts]
 
     def answer(self, request: Request, name: str) -> Response | None:
         """The file of this address; None where there is none."""

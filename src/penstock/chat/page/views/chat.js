@@ -1,220 +1,339 @@
-// A chat: its thread, and where the next message is written.
+// A chat: its thread, and the field for the next message.
 
-import { answerOf, optionOf } from "../answers.js";
-import { api, newKey } from "../api.js";
-import { asked, running, waits } from "../reducer.js";
-import { outbox } from "../outbox.js";
-import { Stick } from "../scroll.js";
-import { agentOf, chatOf, openDialog, useThread } from "../state.js";
-import { base, day, line } from "../text.js";
-import { Coded, html, Icon, Menu, useEffect, useKeptFocus, useLayoutEffect, useRef, useState, Wrong } from "../ui.js";
-import { listenForCopies } from "../markdown.js";
-import { allowLabel, answerPlaceholder, cutWords, EARLY_TEXT } from "../words.js";
+import { listenForCopies } from "../markdown/blocks.js";
+import { LATEST, StickToEnd } from "../components/scroll.js";
+import {
+  Coded,
+  composerField,
+  html,
+  Icon,
+  Menu,
+  Status,
+  useEffect,
+  useKeptFocus,
+  useLayoutEffect,
+  useRef,
+  useState,
+  Wrong,
+} from "../components/ui.js";
+import { api, messageOf, newKey } from "../net/api.js";
+import { outbox } from "../net/outbox.js";
+import { ChatSession } from "../state/chat-session.js";
+import { openQuestion, running, waits } from "../state/reducer.js";
+import { agentOf, chatOf, openDialog, useThread } from "../state/store.js";
+import { answerOf, optionOf } from "../text/answers.js";
+import { allowLabel, answerPlaceholder, connectionText, EARLY_TEXT } from "../text/copy.js";
+import { base, day, oneLine } from "../text/format.js";
 import { Composer } from "./composer.js";
-import { giveAnswer } from "./hint.js";
-import { Missing } from "./states.js";
+import { giveAnswer } from "./question.js";
+import { Missing } from "./status-pages.js";
 import { TurnView, Unsent } from "./turn.js";
 
-const NEAR_TURNS = 8; // the newest, whose layout is kept: one that is put off changes the height for a moment
+/** @import { Turn, Unsent as UnsentMessage } from "../state/reducer.js" */
+/** @typedef {NonNullable<ReturnType<typeof openQuestion>>} OpenQuestion */
 
+const NEAR_TURNS = 8; // the newest, whose layout is kept: one that is put off changes the height for a short time
+const EARLIER_MARGIN = "400px 0px 0px"; // so far above what is seen, earlier turns are loaded
+
+/** @type {Record<string, [string, string]>} */
 const GONE = {
   deleted: ["This chat was deleted", "What was said in it is gone."],
   missing: ["There is no such chat", "It was deleted, or the address is not quite right."],
 };
 
-export function ChatPage({ app }) {
-  const { route } = app;
-  const viewing = useThread();
-  const chat = chatOf(route.id);
-  const gone = GONE[viewing?.line];
-  if (gone) return html`<${Missing} title=${gone[0]} words=${gone[1]} />`;
-  const title = line(chat?.title) || "New chat";
+/** @param {{ id: string, about: Api.About }} props */
+export function ChatPage({ id, about }) {
+  const session = useThread();
+  const chat = chatOf(id);
+  const gone = session && GONE[session.connection];
+  if (gone) return html`<${Missing} title=${gone[0]} text=${gone[1]} />`;
+  const title = oneLine(chat?.title) || "New chat";
   return html`<section class="chat" aria-label=${title}>
-    <${Head} chat=${chat} title=${title} id=${route.id} />
-    ${viewing && html`<${Thread} viewing=${viewing} chat=${chat} app=${app} />`}
+    <${Head} chat=${chat} title=${title} id=${id} />
+    ${session instanceof ChatSession && html`<${Thread} session=${session} chat=${chat} about=${about} />`}
   </section>`;
 }
 
+/** @param {{ chat: Api.ChatView | undefined, title: string, id: string }} props */
 function Head({ chat, title, id }) {
+  const openHeartbeat = () => openDialog({ kind: "heartbeat", id });
   const items = [
     { label: "Rename and settings", act: () => openDialog({ kind: "settings", id }) },
-    { label: "Heartbeat", act: () => openDialog({ kind: "heartbeat", id }) },
+    { label: "Heartbeat", act: openHeartbeat },
     { label: "Delete", danger: true, act: () => openDialog({ kind: "delete", id }) },
   ];
-  const allow = chat && allowLabel(chat.allow, agentOf(chat.agent));
+  const heartbeat = chat?.heartbeat?.on && `Heartbeat: every ${chat.heartbeat.minutes} minutes`;
   return html`<header class="head">
     <div class="head-text">
       <h1><bdi>${title}</bdi></h1>
-      ${chat && html`<p><bdi>${line(chat.agent)}</bdi>${chat.model && html` · <bdi>${line(chat.model)}</bdi>`} · <bdi
-          title=${line(chat.cwd)}>${base(chat.cwd)}</bdi>
-        ${allow && html` · ${allow.toLowerCase()}`}</p>`}
+      ${chat && html`<${HeadFacts} chat=${chat} />`}
     </div>
-    ${chat?.heartbeat?.on && html`<button type="button" class="quiet round"
-        aria-label=${`Heartbeat: every ${chat.heartbeat.minutes} minutes`}
-      title=${`Heartbeat: every ${chat.heartbeat.minutes} minutes`}
-          onClick=${() => openDialog({ kind: "heartbeat", id })}><${Icon} name="pulse" /></button>`}
+    ${
+      heartbeat &&
+      html`<button
+        type="button"
+        class="quiet round"
+        aria-label=${heartbeat}
+        title=${heartbeat}
+        onClick=${openHeartbeat}
+      >
+        <${Icon} name="pulse" />
+      </button>`
+    }
     ${chat && html`<${Menu} label="Of this chat" items=${items} />`}
   </header>`;
 }
 
-function Thread({ viewing, chat, app }) {
-  const { chat: thread } = viewing;
-  const [pinned, setPinned] = useState(true);
-  const [given, setGiven] = useState(null);
-  const [scroller, content, stick] = [useRef(null), useRef(null), useRef(null)];
+/** @param {{ chat: Api.ChatView }} props */
+function HeadFacts({ chat }) {
+  const allow = allowLabel(chat.allow, agentOf(chat.agent));
+  const model = chat.model && html` · <bdi>${oneLine(chat.model)}</bdi>`;
+  const directory = html` · <bdi title=${oneLine(chat.cwd)}>${base(chat.cwd)}</bdi>`;
+  return html`<p><bdi>${oneLine(chat.agent)}</bdi>${model}${directory}${allow && ` · ${allow.toLowerCase()}`}</p>`;
+}
+
+/** @param {{ session: ChatSession, chat: Api.ChatView | undefined, about: Api.About }} props */
+function Thread({ session, chat, about }) {
+  const { chat: thread } = session;
+  const [isPinned, setPinned] = useState(true);
+  const [given, setGiven] = useState(/** @type {{ text: string } | null} */ (null));
+  const scroller = useRef(/** @type {HTMLElement | null} */ (null));
+  const content = useRef(/** @type {HTMLElement | null} */ (null));
+  const pin = useStickToEnd(scroller, content, setPinned);
   useKeptFocus(scroller);
 
-  useLayoutEffect(() => {
-    stick.current = new Stick(scroller.current, content.current, setPinned);
-    listenForCopies(content.current);
-    const latest = () => stick.current.pin();
-    document.addEventListener("penstock:latest", latest);
-    return () => {
-      document.removeEventListener("penstock:latest", latest);
-      stick.current.close();
-    };
-  }, []);
-
-  const now = running(thread);
-  const question = asked(thread);
-  const stop = () => api.stop(viewing.id, now?.turn).catch(() => {});
-  const send = (text) => {
-    stick.current.pin();
-    outbox.send(viewing.id, newKey(), text);
+  const runningTurn = running(thread);
+  const question = openQuestion(thread);
+  const stop = () => api.stop(session.id, runningTurn?.turn).catch(() => {});
+  const send = (/** @type {string} */ text) => {
+    pin();
+    outbox.send(session.id, newKey(), text);
     return true;
   };
-  const [note, setNote, answer] = useAnswer(viewing, question, send);
-  const write = (text) => setGiven({ text });
-  const again = (it) => outbox.send(viewing.id, it.key, it.text);
-  const edit = (it) => {
-    outbox.drop(it.key);
-    write(it.text);
-  };
-  const last = thread.turns.at(-1)?.turn;
-  const agent = line(chat?.agent) || "the agent";
-  const empty = thread.known && !thread.turns.length && !thread.unsent.length;
+  const [note, setNote, accept] = useAnswer(session, question, send);
+  const edit = (/** @type {string} */ text) => setGiven({ text });
+  const agent = oneLine(chat?.agent) || "the agent";
+  const isEmpty = !thread.turns.length && !thread.unsent.length;
 
   return html`
     <div class="thread" ref=${scroller} tabindex="0" role="region" aria-label="Conversation" data-ready=${thread.known}>
       <div class="column" ref=${content}>
-        ${thread.earlier && html`<${Earlier} viewing=${viewing} scroller=${scroller} />`}
-        ${!thread.known && !thread.unsent.length && html`<p class="status loading"><span
-            class="flow"></span>Loading…</p>`}
-        ${empty && html`<${Empty} agent=${agent} chat=${chat} />`}
-        ${thread.turns.flatMap((turn, place) => [
-          begins(thread.turns, place) && html`<h2 class="day" key=${`day ${turn.turn}`}>${day(turn.asked_at)}</h2>`,
-          html`<${TurnView} key=${turn.turn} chat=${viewing.id} turn=${turn} waits=${waits(thread, turn)}
-            last=${turn.turn === last} far=${place < thread.turns.length - NEAR_TURNS}
-            question=${question?.turn === turn ? question.hint : null} onEdit=${write} onSend=${send} onLate=${setNote} />`,
-        ])}
-        ${thread.unsent.map((it) => html`<${Unsent} key=${it.key} it=${it} onAgain=${again} onEdit=${edit} />`)}
+        ${thread.earlier && html`<${Earlier} session=${session} scroller=${scroller} />`}
+        ${!thread.known && !thread.unsent.length && html`<${Status} loading>Loading…<//>`}
+        ${thread.known && isEmpty && html`<${Empty} agent=${agent} chat=${chat} />`}
+        ${turnsOf(session, { question, onEdit: edit, onSend: send, onLate: setNote })}
+        ${thread.unsent.map((message) => unsentMessage(session, message, edit))}
       </div>
     </div>
     <div class="foot">
-      ${!pinned && html`<button type="button" class="latest" onClick=${() => stick.current.pin()}><${Icon}
-          name="down" />Latest</button>`}
-      ${viewing.late && html`<${Cut} attempts=${viewing.attempts} />`}
-      <${Composer} draft=${viewing.id} label=${`Message to ${agent}`}
-          placeholder=${placeholder(question, agent)} maxBytes=${app.about.max_prompt_bytes} onSend=${answer}
-          onStop=${now ? stop : null} text=${given}>
+      ${!isPinned && html`<${Latest} onClick=${pin} />`}
+      ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} />`}
+      <${Composer}
+        draft=${session.id}
+        label=${`Message to ${agent}`}
+        placeholder=${placeholder(question, agent)}
+        maxBytes=${about.max_prompt_bytes}
+        onSend=${accept}
+        onStop=${runningTurn ? stop : null}
+        text=${given}
+      >
         <${Wrong}>${note}<//>
       <//>
-    </div>`;
+    </div>
+  `;
 }
 
+/**
+ * The turns, with a heading wherever a day begins.
+ *
+ * @param {ChatSession} session
+ * @param {{ question: OpenQuestion | null, onEdit: (text: string) => void, onSend: (text: string) => boolean,
+ *   onLate: (text: string) => void }} shared
+ */
+function turnsOf({ id, chat: thread }, { question, ...handlers }) {
+  const { turns } = thread;
+  const last = turns.length - 1;
+  return turns.flatMap((turn, i) => [
+    beginsDay(turns, i) && html`<h2 class="day" key=${`day ${turn.turn}`}>${day(turn.asked_at ?? 0)}</h2>`,
+    html`<${TurnView}
+      key=${turn.turn}
+      chat=${id}
+      turn=${turn}
+      waits=${waits(thread, turn)}
+      isLast=${i === last}
+      isFar=${i <= last - NEAR_TURNS}
+      question=${question?.turn === turn ? question.question : null}
+      ...${handlers}
+    />`,
+  ]);
+}
+
+/**
+ * @param {ChatSession} session
+ * @param {UnsentMessage} message
+ * @param {(text: string) => void} edit
+ */
+function unsentMessage({ id }, message, edit) {
+  const retry = () => outbox.send(id, message.key, message.text);
+  const takeBack = () => {
+    outbox.drop(message.key);
+    edit(message.text);
+  };
+  return html`<${Unsent} key=${message.key} message=${message} onRetry=${retry} onEdit=${takeBack} />`;
+}
+
+/**
+ * Keep a thread at its end while it grows; returns how to go there.
+ *
+ * @param {{ current: HTMLElement | null }} scroller
+ * @param {{ current: HTMLElement | null }} content
+ * @param {(isPinned: boolean) => void} onChange
+ */
+function useStickToEnd(scroller, content, onChange) {
+  const stick = useRef(/** @type {StickToEnd | null} */ (null));
+  const pin = () => stick.current?.pin();
+  useLayoutEffect(() => {
+    if (!scroller.current || !content.current) return undefined;
+    const made = new StickToEnd(scroller.current, content.current, onChange);
+    stick.current = made;
+    listenForCopies(content.current);
+    document.addEventListener(LATEST, pin);
+    return () => {
+      document.removeEventListener(LATEST, pin);
+      made.close();
+    };
+  }, []);
+  return pin;
+}
+
+/** @param {{ onClick: () => void }} props */
+function Latest({ onClick }) {
+  return html`<button type="button" class="latest" onClick=${onClick}><${Icon} name="down" />Latest</button>`;
+}
+
+/**
+ * @param {OpenQuestion | null} question
+ * @param {string} agent
+ */
 function placeholder(question, agent) {
   if (!question) return `Message ${agent}`;
-  return isOpen(question) ? answerPlaceholder(question.hint) : "Answer, or say something else";
+  return isWaiting(question) ? answerPlaceholder(question.question) : "Answer, or say something else";
 }
 
 /** Whether the turn waits for the answer; else it ended with the question, and any message goes on. */
-const isOpen = (question) => question.turn.state !== "completed";
+const isWaiting = (/** @type {OpenQuestion} */ { turn }) => turn.state !== "completed";
 
-/** What the composer's text does while a question is there: [a note on it, set the note, take the text]. */
-function useAnswer(viewing, question, send) {
+/**
+ * What becomes of the composer's text while there is a question: a note on it, how to set the note, and the function
+ * that accepts the text or does not.
+ *
+ * @param {ChatSession} session
+ * @param {OpenQuestion | null} open
+ * @param {(text: string) => boolean} send
+ * @returns {[string, (note: string) => void, (text: string) => Promise<boolean> | boolean]}
+ */
+function useAnswer(session, open, send) {
   const [note, setNote] = useState("");
-  const [early, busy] = [useRef(null), useRef(false)];
-  const hint = question?.hint;
+  const earlyFor = useRef(/** @type {string | null} */ (null));
+  const isBusy = useRef(false);
+  const question = open?.question;
   // What was being written when the question came was not meant for it.
   useLayoutEffect(() => {
-    early.current = hint && document.querySelector(".composer textarea").value.trim() ? hint.id : null;
-  }, [hint?.id]);
-  const take = async (text) => {
-    setNote("");
-    const option = hint && optionOf(hint, text);
-    if (!hint || (!isOpen(question) && !option)) return send(text);
-    if (early.current === hint.id) {
-      early.current = null;
-      setNote(EARLY_TEXT);
-      return false;
-    }
-    const { answer, why = "" } = answerOf(hint, text);
+    earlyFor.current = question && composerField()?.value.trim() ? question.id : null;
+  }, [question?.id]);
+  const answer = async (/** @type {Api.Question} */ question, /** @type {string} */ text) => {
+    const { answer, why = "" } = answerOf(question, text);
     setNote(why);
-    if (why || busy.current) return false;
-    busy.current = true;
+    if (answer === undefined || isBusy.current) return false;
+    isBusy.current = true;
     try {
-      return await giveAnswer(viewing.id, hint, answer, setNote);
+      return await giveAnswer(session.id, question, answer, setNote);
     } catch (error) {
-      setNote(error.words ?? String(error));
+      setNote(messageOf(error));
       return false;
     } finally {
-      busy.current = false;
+      isBusy.current = false;
     }
   };
-  return [note, setNote, take];
+  const accept = (/** @type {string} */ text) => {
+    setNote("");
+    if (!open || !question || (!isWaiting(open) && !optionOf(question, text))) return send(text);
+    if (earlyFor.current !== question.id) return answer(question, text);
+    earlyFor.current = null;
+    setNote(EARLY_TEXT);
+    return false;
+  };
+  return [note, setNote, accept];
 }
 
-function Cut({ attempts }) {
-  const words = cutWords({ host: location.hostname, online: navigator.onLine, attempts });
-  return html`<p class="banner" role="status"><${Coded} text=${words} /> Nothing is lost meanwhile.</p>`;
+/** @param {{ attempts: number }} props */
+function ConnectionLost({ attempts }) {
+  const text = connectionText({ host: location.hostname, online: navigator.onLine, attempts });
+  return html`<p class="banner" role="status"><${Coded} text=${text} /> Nothing is lost meanwhile.</p>`;
 }
 
-/** Whether a day begins with this turn. A thread that begins today needs no word of it. */
-function begins(turns, place) {
-  const before = place ? day(turns[place - 1].asked_at) : "Today";
-  return day(turns[place].asked_at) !== before;
+/**
+ * Whether a day begins with this turn. A thread that begins today needs no heading for it.
+ *
+ * @param {Turn[]} turns
+ * @param {number} i
+ */
+function beginsDay(turns, i) {
+  const before = i ? day(turns[i - 1].asked_at ?? 0) : "Today";
+  return day(turns[i].asked_at ?? 0) !== before;
 }
 
+/** @param {{ agent: string, chat: Api.ChatView | undefined }} props */
 function Empty({ agent, chat }) {
-  return html`<div class="empty"><h2>Nothing said yet</h2>
-    <p>What you write goes to <bdi>${agent}</bdi>${chat && html`, which works in <bdi
-        class="path">${line(chat.cwd)}</bdi>`}.</p></div>`;
+  const where = chat && html`, which works in <bdi class="path">${oneLine(chat.cwd)}</bdi>`;
+  return html`<div class="empty">
+    <h2>Nothing said yet</h2>
+    <p>What you write goes to <bdi>${agent}</bdi>${where}.</p>
+  </div>`;
 }
 
-/** The way to the turns before: by itself once it comes into sight, or by its button. */
-function Earlier({ viewing, scroller }) {
-  const [busy, setBusy] = useState(false);
-  const [failed, setFailed] = useState("");
-  const button = useRef(null);
-  const anchor = useRef(null);
+/**
+ * Loads the turns before: by itself once it comes into sight, or by its button.
+ *
+ * @param {{ session: ChatSession, scroller: { current: HTMLElement | null } }} props
+ */
+function Earlier({ session, scroller }) {
+  const [isBusy, setBusy] = useState(false);
+  const [error, setError] = useState("");
+  const button = useRef(/** @type {HTMLElement | null} */ (null));
+  const anchor = useRef(/** @type {{ first: Element | null | undefined, top: number } | null} */ (null));
+  const firstTurn = () => scroller.current?.querySelector("[data-turn]");
   const load = async () => {
     if (anchor.current) return;
     setBusy(true);
-    setFailed("");
-    const first = scroller.current.querySelector("[data-turn]");
-    anchor.current = { first, top: first?.getBoundingClientRect().top };
+    setError("");
+    const first = firstTurn();
+    anchor.current = { first, top: first?.getBoundingClientRect().top ?? 0 };
     try {
-      await viewing.earlier();
-    } catch (error) {
+      await session.loadEarlier();
+    } catch (problem) {
       anchor.current = null;
-      setFailed(error.words ?? String(error));
+      setError(messageOf(problem));
     }
     setBusy(false);
   };
   // What was seen stays where it was, with or without the browser's own anchor.
   useLayoutEffect(() => {
     const held = anchor.current;
-    if (!held?.first || held.first === scroller.current.querySelector("[data-turn]")) return;
+    if (!scroller.current || !held?.first || held.first === firstTurn()) return;
     anchor.current = null;
     scroller.current.scrollTop += held.first.getBoundingClientRect().top - held.top;
   });
   useEffect(() => {
-    const options = { root: scroller.current, rootMargin: "400px 0px 0px" };
-    const seen = new IntersectionObserver(([entry]) => entry.isIntersecting && load(), options);
-    seen.observe(button.current);
-    return () => seen.disconnect();
-  }, [viewing.chat.turns[0]?.turn]);
-  return html`<p class="earlier"><button type="button" class="quiet" ref=${button} disabled=${busy}
-      onClick=${load}>${busy ? "Loading…" : "Earlier turns"}</button>
-    ${failed && html`<span class="wrong" role="alert">${failed}</span>`}</p>`;
+    const options = { root: scroller.current, rootMargin: EARLIER_MARGIN };
+    const observer = new IntersectionObserver(([entry]) => entry.isIntersecting && load(), options);
+    if (button.current) observer.observe(button.current);
+    return () => observer.disconnect();
+  }, [session.chat.turns[0]?.turn]);
+  return html`<p class="earlier">
+    <button type="button" class="quiet" ref=${button} disabled=${isBusy} onClick=${load}>
+      ${isBusy ? "Loading…" : "Earlier turns"}
+    </button>
+    ${error && html`<span class="wrong" role="alert">${error}</span>`}
+  </p>`;
 }

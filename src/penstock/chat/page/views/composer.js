@@ -1,73 +1,121 @@
-// Where a message is written.
+// The field that a message is written in.
 
-import { keep, kept } from "../keeping.js";
-import { bytes } from "../text.js";
-import { FINGER, html, Icon, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
+import { FINGER, html, Icon, useEffect, useLayoutEffect, useRef, useState, withValue } from "../components/ui.js";
+import { draftName } from "../state/actions.js";
+import { read, write } from "../state/storage.js";
+import { bytes } from "../text/format.js";
+
+const BYTES_PER_UNIT = 3; // a UTF-16 unit has no more in UTF-8, so a short text need not be measured
+const IME_KEY_CODE = 229; // older browsers report it for a key that an input method handles
 
 const encoder = new TextEncoder();
 
 /**
- * `onSend(text)` gives true, or a promise of it, where the text was taken; else it stays. `onStop`: there is something
- * to stop. `text`: {text} to be written on, taken over whenever it is another object.
+ * @typedef {object} Props
+ * @property {string} draft  The name under which the tab keeps what was not sent.
+ * @property {string} label
+ * @property {string} placeholder
+ * @property {number} maxBytes
+ * @property {(text: string) => boolean | Promise<boolean>} onSend  Returns whether the text was accepted; else it stays.
+ * @property {(() => void) | null} [onStop]  There is something to stop.
+ * @property {{ text: string } | null} [text]  To be added to what is written, whenever it is another object.
+ * @property {import("preact").ComponentChildren} [children]
+ * @property {boolean} [busy]
  */
-export function Composer({ draft, label, placeholder, maxBytes, onSend, onStop, text: given, children, autofocus = true, busy = false }) {
-  const name = `penstock.draft.${draft}`;
-  const [text, setText] = useState(() => kept(name));
-  const area = useRef(null);
-  const change = (value) => {
+
+/** @param {Props} props */
+export function Composer({ draft, label, placeholder, maxBytes, onSend, onStop, text: given, children, busy = false }) {
+  const name = draftName(draft);
+  const [text, setText] = useState(() => read(name));
+  const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const change = (/** @type {string} */ value) => {
     setText(value);
-    keep(name, value);
+    write(name, value);
   };
   useLayoutEffect(() => {
-    const { current } = area;
-    if (CSS.supports("field-sizing", "content")) return;
-    current.style.height = "auto";
-    current.style.height = `${current.scrollHeight}px`;
+    if (field.current && !CSS.supports("field-sizing", "content")) fitHeight(field.current);
   }, [text]);
   useEffect(() => {
-    if (autofocus && !FINGER.matches && !document.querySelector("dialog[open]")) area.current.focus({ preventScroll: true });
+    if (!FINGER.matches && !document.querySelector("dialog[open]")) field.current?.focus({ preventScroll: true });
   }, []);
   useEffect(() => {
     if (!given) return;
     change(text ? `${given.text}\n\n${text}` : given.text);
-    area.current.focus();
+    field.current?.focus();
   }, [given]);
 
-  const size = text.length * 3 > maxBytes ? encoder.encode(text).length : 0;
-  const over = Math.max(0, size - maxBytes);
-  const ready = text.trim() !== "" && !over && !busy;
+  const size = text.length * BYTES_PER_UNIT > maxBytes ? encoder.encode(text).length : 0;
+  const excess = Math.max(0, size - maxBytes);
+  const isReady = text.trim() !== "" && !excess && !busy;
   const send = async () => {
-    if (!ready) return;
-    const taken = onSend(text);
-    if (taken === true || (await taken)) change("");
-    area.current?.focus();
+    if (!isReady) return;
+    const accepted = onSend(text);
+    if (accepted === true || (await accepted)) change("");
+    field.current?.focus();
   };
-  const stop = () => {
-    onStop();
-    area.current.focus(); // the button goes
-  };
-  const keys = (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.altKey) return;
-    if (event.isComposing || event.keyCode === 229) return; // it chooses a character, and is no end of a message
+  const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     send();
   };
-  return html`<form class="composer" onSubmit=${(event) => (event.preventDefault(), send())}>
+  const stop = () => {
+    onStop?.();
+    field.current?.focus(); // the button goes
+  };
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.altKey) return;
+    if (event.isComposing || event.keyCode === IME_KEY_CODE) return; // it chooses a character, and ends no message
+    event.preventDefault();
+    send();
+  };
+  return html`<form class="composer" onSubmit=${submit}>
     <div class="field">
-      <textarea ref=${area} rows="1" aria-label=${label} placeholder=${placeholder} value=${text} enterkeyhint="send"
-        aria-invalid=${over > 0} aria-describedby=${over ? "too-long" : undefined}
-        onInput=${(event) => change(event.target.value)} onKeyDown=${keys}></textarea>
+      <textarea
+        ref=${field}
+        rows="1"
+        aria-label=${label}
+        placeholder=${placeholder}
+        value=${text}
+        enterkeyhint="send"
+        aria-invalid=${excess > 0}
+        aria-describedby=${excess ? "too-long" : undefined}
+        onInput=${withValue(change)}
+        onKeyDown=${onKeyDown}
+      ></textarea>
       <div class="buttons">
-        ${onStop && html`<button type="button" class="stop" aria-label="Stop" title="Stop (Esc)" onClick=${stop}><span
-            class="square"></span></button>`}
-        ${(!onStop || text.trim() !== "") && html`<button type="submit" class="send"
-            aria-label=${onStop ? "Send after this turn" : "Send"} disabled=${!ready}>
-          <${Icon} name="send" /></button>`}
+        ${onStop && html`<${StopButton} onClick=${stop} />`}
+        ${
+          (!onStop || text.trim() !== "") &&
+          html`<button
+            type="submit"
+            class="send"
+            aria-label=${onStop ? "Send after this turn" : "Send"}
+            disabled=${!isReady}
+          >
+            <${Icon} name="send" />
+          </button>`
+        }
       </div>
     </div>
     ${children}
-    ${over > 0 && html`<p id="too-long" class="wrong"
-        role="alert">The message is ${bytes(over)} too long: ${bytes(maxBytes)} is the most.
-      Put what is large into a file, and name the file.</p>`}
+    ${
+      excess > 0 &&
+      html`<p id="too-long" class="wrong" role="alert">
+        The message is ${bytes(excess)} too long: ${bytes(maxBytes)} is the most. Put what is large into a file, and
+        name the file.
+      </p>`
+    }
   </form>`;
+}
+
+/** @param {{ onClick: () => void }} props */
+function StopButton({ onClick }) {
+  return html`<button type="button" class="stop" aria-label="Stop" title="Stop (Esc)" onClick=${onClick}>
+    <span class="square"></span>
+  </button>`;
+}
+
+/** @param {HTMLElement} field */
+function fitHeight(field) {
+  field.style.height = "auto";
+  field.style.height = `${field.scrollHeight}px`;
 }

@@ -1,0 +1,68 @@
+// The keys of the page; `SHORTCUTS` in text/copy.js is the list that a person sees.
+
+import { LATEST } from "./components/scroll.js";
+import { composerField } from "./components/ui.js";
+import { api } from "./net/api.js";
+import { running } from "./state/reducer.js";
+import { go, goToNeighbour } from "./state/router.js";
+import { openDialog, set, state } from "./state/store.js";
+
+/** @type {Record<string, () => void>} With Alt, by the place of the key. */
+const WITH_ALT = {
+  KeyN: () => {
+    go("/");
+    focusComposer();
+  },
+  ArrowUp: () => goToNeighbour(-1),
+  ArrowDown: () => goToNeighbour(1),
+  End: () => document.dispatchEvent(new Event(LATEST)),
+};
+
+/** @type {Record<string, () => void>} Outside of a field, by the character. */
+const PLAIN = {
+  "?": () => openDialog({ kind: "help" }),
+  "/": () => focusComposer(),
+};
+
+export function listenForKeys() {
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || !state.about) return;
+    if (document.querySelector("dialog[open]")) return;
+    const field = /** @type {Element} */ (event.target).closest?.("input, textarea, select, [contenteditable]");
+    if (event.key === "Escape" && !event.altKey) {
+      if (!field || field.closest(".composer")) escape(); // elsewhere Esc is the field's own
+    } else if (!event.altKey && !field && /^[1-9]$/.test(event.key)) {
+      chooseAnswer(Number(event.key));
+    } else {
+      const act = event.altKey ? WITH_ALT[event.code] : field ? undefined : PLAIN[event.key];
+      if (!act) return;
+      event.preventDefault();
+      act();
+    }
+  });
+}
+
+/**
+ * Choose the answer with this number, if there is a question.
+ *
+ * @param {number} number
+ */
+function chooseAnswer(number) {
+  /** @type {NodeListOf<HTMLElement>} */
+  const buttons = document.querySelectorAll(".hint .options button");
+  buttons[number - 1]?.click();
+}
+
+/** Close the list of chats on a narrow screen, or stop the agent. */
+function escape() {
+  if (state.drawer) {
+    set({ drawer: false });
+    return;
+  }
+  const turn = state.route.page === "chat" && state.session && running(state.session.chat);
+  if (turn && state.session) api.stop(state.session.id, turn.turn).catch(() => {});
+}
+
+function focusComposer() {
+  requestAnimationFrame(() => composerField()?.focus());
+}

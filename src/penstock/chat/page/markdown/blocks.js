@@ -1,0 +1,213 @@
+// One block of a reply as DOM: sanitized, framed, and changed in place while it grows.
+
+import DOMPurify from "dompurify";
+import { languageName } from "./languages.js";
+import { plainHtml, SAFE_LINK, toHtml } from "./parser.js";
+import { copyToClipboard } from "../components/clipboard.js";
+
+const LABEL_MS = 1600; // how long a button says what it did
+
+/** @type {import("dompurify").Config & { RETURN_DOM_FRAGMENT: true }} */
+const PURE = {
+  USE_PROFILES: { html: true },
+  FORBID_TAGS: [
+    "img",
+    "picture",
+    "svg",
+    "math",
+    "form",
+    "input",
+    "button",
+    "select",
+    "textarea",
+    "style",
+    "video",
+    "audio",
+    "iframe",
+    "dialog",
+    "template",
+  ],
+  FORBID_ATTR: ["style", "class", "id", "name"],
+  // It judges every attribute: none begins with a scheme but these.
+  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|[^a-z]|[a-z+.-]+(?:[^a-z+.:-]|$))/i,
+  // A fragment instead of a trusted string: nothing is parsed again after it was judged.
+  RETURN_DOM_FRAGMENT: true,
+};
+
+/**
+ * Let a block's element show this Markdown. Where that fails, it shows the text as it was written.
+ *
+ * @param {HTMLElement} node
+ * @param {string} source
+ * @param {import("./parser.js").Links} links
+ */
+export function drawBlock(node, source, links, isPlain = false) {
+  try {
+    patch(node, build(isPlain ? plainHtml(source) : toHtml(source, links)));
+  } catch {
+    drawPlain(node, source);
+  }
+}
+
+/**
+ * Let an element show a text as it was written.
+ *
+ * @param {HTMLElement} node
+ * @param {string} text
+ */
+export function drawPlain(node, text) {
+  const made = element("p", "", text.replace(/^\n+|\n+$/g, ""));
+  made.dataset.raw = "";
+  made.dir = "auto";
+  node.replaceChildren(made);
+}
+
+/**
+ * HTML as DOM, with the frames of its code and tables.
+ *
+ * @param {string} html
+ * @returns {DocumentFragment}
+ */
+function build(html) {
+  const made = DOMPurify.sanitize(html, PURE);
+  for (const link of made.querySelectorAll("a")) {
+    if (!SAFE_LINK.test(link.getAttribute("href") ?? "")) link.removeAttribute("href");
+    link.rel = "noopener noreferrer nofollow";
+    link.target = "_blank";
+  }
+  for (const pre of made.querySelectorAll("pre")) frame(pre);
+  for (const table of made.querySelectorAll("table")) {
+    const wide = element("div", "wide");
+    wide.tabIndex = 0; // what scrolls can be scrolled by keys
+    wide.setAttribute("role", "group");
+    wide.setAttribute("aria-label", "Table");
+    table.replaceWith(wide);
+    wide.append(table);
+  }
+  for (const text of /** @type {NodeListOf<HTMLElement>} */ (
+    made.querySelectorAll("p, li, h1, h2, h3, h4, h5, h6, td, th")
+  ))
+    text.dir = "auto";
+  return made;
+}
+
+/**
+ * @param {string} tag
+ * @param {string} [name]  The class.
+ * @param {string} [text]
+ */
+export function element(tag, name, text) {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  if (text) made.textContent = text;
+  return made;
+}
+
+/** @param {HTMLElement} pre */
+function frame(pre) {
+  const language = pre.dataset.lang ?? "";
+  const figure = element("figure", "code");
+  figure.dataset.lang = language;
+  const caption = element("figcaption");
+  const button = element("button", "quiet", "Copy");
+  button.setAttribute("type", "button");
+  button.dataset.copy = "";
+  caption.append(element("span", "", languageName(language)), button);
+  pre.replaceWith(figure);
+  pre.removeAttribute("data-lang");
+  pre.tabIndex = 0;
+  pre.setAttribute("role", "group");
+  pre.setAttribute("aria-label", "Code");
+  figure.append(caption, pre);
+}
+
+/**
+ * One listener for all copy buttons below an element.
+ *
+ * @param {HTMLElement} root
+ */
+export function listenForCopies(root) {
+  root.addEventListener("click", async (event) => {
+    const button = /** @type {Element} */ (event.target).closest?.("[data-copy]");
+    const code = button?.closest("figure.code")?.querySelector("code");
+    if (!button || !code) return;
+    const done = await copyToClipboard(code.textContent.replace(/\n$/, ""));
+    button.textContent = done ? "Copied" : "Not copied";
+    setTimeout(() => {
+      button.textContent = "Copy";
+    }, LABEL_MS);
+  });
+}
+
+/**
+ * Make `old` as `fresh` is, keeping every node that can stay.
+ *
+ * @param {Node & ParentNode} old
+ * @param {Node} fresh
+ */
+function patch(old, fresh) {
+  const [before, after] = [[...old.childNodes], [...fresh.childNodes]];
+  after.forEach((node, i) => {
+    const current = before[i];
+    if (!current) old.append(node);
+    else if (same(current, node) || current.isEqualNode(node)) return;
+    else if (current instanceof Text && node instanceof Text) patchText(current, node.data);
+    else if (alike(current, node)) patch(/** @type {Element} */ (current), node);
+    else current.replaceWith(node);
+  });
+  for (const node of before.slice(after.length)) node.remove();
+}
+
+/**
+ * @param {Text} current
+ * @param {string} text
+ */
+function patchText(current, text) {
+  if (text.startsWith(current.data)) current.appendData(text.slice(current.data.length));
+  else current.data = text;
+}
+
+/**
+ * Code that is coloured already is the same code.
+ *
+ * @param {Node} a
+ * @param {Node} b
+ */
+function same(a, b) {
+  if (!(a instanceof HTMLElement && b instanceof HTMLElement)) return false;
+  return (
+    a.nodeName === "FIGURE" &&
+    b.nodeName === "FIGURE" &&
+    a.dataset.lang === b.dataset.lang &&
+    a.querySelector("code")?.textContent === b.querySelector("code")?.textContent
+  );
+}
+
+/**
+ * @param {Node} a
+ * @param {Node} b
+ */
+function alike(a, b) {
+  if (!(a instanceof Element && b instanceof Element)) return false;
+  if (a.nodeName !== b.nodeName || a.attributes.length !== b.attributes.length) return false;
+  return [...a.attributes].every(({ name, value }) => b.getAttribute(name) === value);
+}
+
+/**
+ * The usual case of a long code block: its text has only grown. Whether it was so. `before`, `after`: its tokens.
+ *
+ * @param {HTMLElement} node
+ * @param {import("./parser.js").Block | null | undefined} before
+ * @param {import("./parser.js").Block} after
+ */
+export function appendCode(node, before, after) {
+  if (before?.type !== "code" || after?.type !== "code" || before.lang !== after.lang) return false;
+  const text = node.querySelector("code")?.firstChild;
+  if (!(text instanceof Text) || text.nextSibling) return false;
+  // All but the line end that the frame adds.
+  const shown = text.data.slice(0, -1);
+  const written = after.text ?? "";
+  if (!written.startsWith(shown)) return false;
+  if (written.length > shown.length) text.insertData(shown.length, written.slice(shown.length));
+  return true;
+}

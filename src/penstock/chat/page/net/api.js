@@ -1,0 +1,130 @@
+// The requests of the gateway, as docs/gateway-api.md has them.
+
+import { sentence, unreachable } from "../text/copy.js";
+import { DETAILS_PATH, detailsFromWire, QUESTIONS_PATH, turnPageFromWire } from "./wire.js";
+
+const UNAUTHORIZED = 401;
+const OFFLINE = 0;
+
+/** A response with a status from 400 on, or none at all (`status` 0, `code` "offline"). `message` is for a person. */
+export class ApiError extends Error {
+  /**
+   * @param {number} status
+   * @param {Partial<Api.Problem>} [problem]
+   */
+  constructor(status, { code = "failed", what = `The server answered ${status}.`, expected, way_out: help } = {}) {
+    const sentences = [what, expected && `Expected: ${expected}`, help];
+    super(sentences.flatMap((text) => (text ? [sentence(text)] : [])).join(" "));
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/**
+ * What to show a person of whatever was thrown.
+ *
+ * @param {unknown} error
+ */
+export const messageOf = (error) => (error instanceof ApiError ? error.message : String(error));
+
+/**
+ * The status of the response that an error stands for; undefined where it is another error.
+ *
+ * @param {unknown} error
+ */
+export const statusOf = (error) => (error instanceof ApiError ? error.status : undefined);
+
+/** @type {Set<() => void>} */
+const listeners = new Set();
+
+/**
+ * Call it whenever a response says that nobody is signed in.
+ *
+ * @param {() => void} call
+ */
+export function onSignedOut(call) {
+  listeners.add(call);
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body]
+ * @param {Record<string, string>} [headers]
+ * @returns {Promise<any>}
+ */
+async function request(method, path, body, headers = {}) {
+  let response;
+  try {
+    response = await fetch(path, {
+      method,
+      cache: "no-store",
+      headers: body === undefined ? headers : { "Content-Type": "application/json", ...headers },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch {
+    throw new ApiError(OFFLINE, { code: "offline", what: unreachable(location.hostname) });
+  }
+  if (response.ok) return response.status === 204 ? null : response.json();
+  const failure = await response.json().catch(() => null);
+  if (response.status === UNAUTHORIZED) for (const call of listeners) call();
+  throw new ApiError(response.status, failure?.error);
+}
+
+const chatUrl = (/** @type {string} */ id) => `/api/chats/${encodeURIComponent(id)}`;
+const detailsUrl = (/** @type {string} */ id, /** @type {number} */ turn) =>
+  `${chatUrl(id)}/turns/${turn}/${DETAILS_PATH}`;
+
+export const api = {
+  /** @type {(body: Api.Login) => Promise<null>} */
+  login: (body) => request("POST", "/api/login", body),
+  /** @type {(everywhere?: boolean) => Promise<null>} */
+  logout: (everywhere = false) => request("POST", "/api/logout", everywhere ? { everywhere } : {}),
+  /** @type {() => Promise<Api.BrowserView[]>} */
+  browsers: async () => (await request("GET", "/api/browsers")).browsers,
+  /** @type {(id: string) => Promise<null>} */
+  signOutBrowser: (id) => request("DELETE", `/api/browsers/${encodeURIComponent(id)}`, {}),
+  /** @type {() => Promise<Api.Link>} */
+  link: () => request("POST", "/api/link", {}),
+  /** @type {() => Promise<Api.About>} */
+  about: () => request("GET", "/api/about"),
+  /** @type {() => Promise<Api.AgentView[]>} */
+  agents: async () => (await request("GET", "/api/agents")).agents,
+  /** @type {() => Promise<Api.WorkspaceList>} */
+  workspaces: () => request("GET", "/api/workspaces"),
+  /** @type {(path: string) => Promise<Api.Workspace>} */
+  trust: (path) => request("POST", "/api/workspaces", { path }),
+  /** @type {() => Promise<Api.ChatView[]>} */
+  chats: async () => (await request("GET", "/api/chats")).chats,
+  /** @type {(chat: Api.NewChat) => Promise<Api.ChatView>} */
+  create: (chat) => request("POST", "/api/chats", chat),
+  /** @type {(id: string, changes: Api.Changes) => Promise<Api.ChatView>} */
+  change: (id, changes) => request("PATCH", chatUrl(id), changes),
+  /** @type {(id: string) => Promise<null>} */
+  remove: (id) => request("DELETE", chatUrl(id), {}),
+  /** @type {(id: string, turn?: number) => Promise<Api.TurnNumbers>} */
+  stop: (id, turn) => request("POST", `${chatUrl(id)}/stop`, turn === undefined ? {} : { turn }),
+  /** @type {(id: string, question: string, answer: string) => Promise<Api.TurnNumber>} */
+  answer: (id, question, answer) => request("POST", `${chatUrl(id)}/${QUESTIONS_PATH}`, { id: question, answer }),
+  /** @type {(id: string, before?: number) => Promise<import("./wire.js").TurnPage>} */
+  turns: async (id, before) => turnPageFromWire(await request("GET", `${chatUrl(id)}/turns?before=${before}&limit=50`)),
+  /** @type {(id: string, turn: number) => Promise<import("./wire.js").Details>} */
+  details: async (id, turn) => detailsFromWire(await request("GET", detailsUrl(id, turn))),
+  /** @type {(id: string, turn: number) => string} */
+  eventsOfTurnUrl: (id, turn) => `${detailsUrl(id, turn)}?format=ndjson`,
+  /** @type {(id: string) => string} */
+  framesUrl: (id) => `${chatUrl(id)}/events`,
+
+  /**
+   * Send a prompt. With the same key it is one turn, however often it is sent.
+   *
+   * @type {(id: string, text: string, key: string) => Promise<number>}
+   */
+  prompt: async (id, text, key) =>
+    (await request("POST", `${chatUrl(id)}/turns`, { text }, { "Idempotency-Key": key })).turn,
+};
+
+/** A key that no other message has. `crypto.randomUUID` exists only on pages from a secure origin. */
+export function newKey() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,70 @@
+// What a person does with chats.
+
+import { api, ApiError, newKey } from "../net/api.js";
+import { outbox } from "../net/outbox.js";
+import { loadChoices, putChat, removeChat } from "./chats.js";
+import { chatPath, go } from "./router.js";
+import { write } from "./storage.js";
+import { closeDialog, openDialog, state } from "./store.js";
+
+export const draftName = (/** @type {string} */ chat) => `penstock.draft.${chat}`;
+
+/**
+ * Make a chat, and send its first message. A directory that is not trusted yet is asked about once.
+ *
+ * @param {Api.NewChat & { cwd: string }} chat
+ * @param {string} text
+ */
+export async function startChat(chat, text) {
+  const { roots = [], recent = [] } = state.workspaces ?? {};
+  const place = [...roots, ...recent].find((it) => it.path === chat.cwd);
+  if (place && !place.trusted && !(await trust(chat.cwd))) return false;
+  let made;
+  try {
+    made = await api.create(chat);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== "untrusted") throw error;
+    if (!(await trust(chat.cwd))) return false;
+    made = await api.create(chat);
+  }
+  putChat(made);
+  go(chatPath(made.id));
+  if (text) outbox.send(made.id, newKey(), text);
+  return true;
+}
+
+/**
+ * Ask whether a directory is trusted, and report it to the server if so.
+ *
+ * @param {string} path
+ */
+export async function trust(path) {
+  const isTrusted = await new Promise((resolve) => {
+    const close = (/** @type {boolean} */ answer) => {
+      closeDialog();
+      resolve(answer);
+    };
+    openDialog({ kind: "trust", path, close });
+  });
+  if (!isTrusted) return false;
+  await api.trust(path);
+  await loadChoices();
+  return true;
+}
+
+/**
+ * @param {string} id
+ * @param {Api.Changes} changes
+ */
+export async function changeChat(id, changes) {
+  putChat(await api.change(id, changes));
+}
+
+/** @param {string} id */
+export async function deleteChat(id) {
+  await api.remove(id);
+  write(draftName(id), "");
+  outbox.forget(id);
+  removeChat(id);
+  if (state.route.id === id) go("/");
+}

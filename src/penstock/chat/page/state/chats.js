@@ -1,0 +1,89 @@
+// The list of chats, and what a new chat can be made of.
+
+import { api, messageOf, statusOf } from "../net/api.js";
+import { outbox } from "../net/outbox.js";
+import { oneLine } from "../text/format.js";
+import { chatOf, set, state } from "./store.js";
+import { isUnread, markSeen } from "./unread.js";
+
+const BUSY_MS = 3000; // how often the list of chats is asked for while one is at work
+const IDLE_MS = 15_000;
+const MINUTE_MS = 60_000;
+const OFFLINE = 0;
+const UNAUTHORIZED = 401;
+
+/** @type {Timer} */
+let timer;
+let drawnMinute = 0; // the list says how long ago things were
+
+export function scheduleRefresh() {
+  clearTimeout(timer);
+  const isBusy = state.chats?.some((chat) => chat.state !== "idle");
+  timer = setTimeout(() => refresh(), isBusy ? BUSY_MS : IDLE_MS);
+}
+
+/** Ask for the list again. */
+export async function refresh() {
+  clearTimeout(timer);
+  if (state.signedIn === false || !state.about || document.hidden) return;
+  try {
+    setChats(await api.chats());
+    outbox.wake();
+    if (state.problem) set({ problem: "" });
+    const isLacking = !state.workspaces || !state.agents?.some((agent) => agent.available);
+    if (isLacking && state.route.page === "home") await loadChoices();
+  } catch (error) {
+    const status = statusOf(error);
+    if (status !== UNAUTHORIZED && status !== OFFLINE) set({ problem: messageOf(error) });
+  }
+  scheduleRefresh();
+}
+
+/** Refresh for somebody who comes back, and may have installed an agent meanwhile. */
+export function refreshForReturn() {
+  refresh();
+  if (state.signedIn && state.route.page === "home") loadChoices();
+}
+
+/** @param {Api.ChatView[]} chats */
+export function setChats(chats) {
+  const minute = Math.floor(Date.now() / MINUTE_MS);
+  const isSame = minute === drawnMinute && JSON.stringify(chats) === JSON.stringify(state.chats);
+  state.chats = chats;
+  markSeen();
+  drawnMinute = minute;
+  if (!isSame) set({});
+}
+
+/**
+ * Put a chat into the list, in the place of what the list had of it.
+ *
+ * @param {Api.ChatView} chat
+ */
+export function putChat(chat) {
+  const rest = (state.chats ?? []).filter((it) => it.id !== chat.id);
+  set({ chats: [chat, ...rest].sort((a, b) => b.used_at - a.used_at) });
+}
+
+/** @param {string} id */
+export function removeChat(id) {
+  set({ chats: (state.chats ?? []).filter((chat) => chat.id !== id), dialog: null });
+}
+
+/** Load what a new chat can be made of: both may have changed while nobody looked. */
+export async function loadChoices() {
+  try {
+    const [workspaces, agents] = await Promise.all([api.workspaces(), api.agents()]);
+    const isSame = JSON.stringify([workspaces, agents]) === JSON.stringify([state.workspaces, state.agents]);
+    if (!isSame) set({ workspaces, agents });
+  } catch (error) {
+    if (statusOf(error) !== UNAUTHORIZED && !state.workspaces) set({ problem: messageOf(error) });
+  }
+}
+
+/** The title of the window: which chat, and whether others wait. */
+export function windowTitle() {
+  const isWaiting = (state.chats ?? []).some((chat) => isUnread(chat) || (chat.asks && chat.id !== state.route.id));
+  const chat = chatOf(state.route.id);
+  return `${isWaiting ? "• " : ""}${chat ? `${oneLine(chat.title) || "New chat"} – Penstock` : "Penstock"}`;
+}

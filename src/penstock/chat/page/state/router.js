@@ -1,0 +1,104 @@
+// The address, and the chat that is open there.
+
+import { ChatSession } from "./chat-session.js";
+import { loadChoices, refresh, removeChat } from "./chats.js";
+import { EMPTY, openQuestion, running } from "./reducer.js";
+import { chatOf, set, state, threadChanged } from "./store.js";
+import { markSeen, markThreadSeen } from "./unread.js";
+
+const CHAT_PATH = /^\/chats\/([^/]+)(?:\/turns\/(\d+))?\/?$/;
+const REFRESH_MS = 150; // the list of chats is written a little later than the thread
+
+/**
+ * The route of an address.
+ *
+ * @param {string} path
+ * @returns {import("./store.js").Route}
+ */
+export function routeOf(path) {
+  if (path === "/") return { page: "home" };
+  const found = CHAT_PATH.exec(path);
+  if (!found) return { page: "missing" };
+  const [id, turn] = [decodeURIComponent(found[1]), found[2]];
+  return turn ? { page: "details", id, turn: Number(turn) } : { page: "chat", id };
+}
+
+export const chatPath = (/** @type {string} */ id) => `/chats/${encodeURIComponent(id)}`;
+
+/**
+ * Go to an address of the page.
+ *
+ * @param {string} path
+ */
+export function go(path) {
+  if (path !== location.pathname) history.pushState(null, "", path);
+  applyAddress();
+}
+
+/** Show what the address names. */
+export function applyAddress() {
+  const route = routeOf(location.pathname);
+  Object.assign(state, { route, drawer: false });
+  const { session } = state;
+  // The details of a turn are read beside its chat, which goes on meanwhile.
+  if (session && session.id !== route.id) closeChat();
+  if (route.id && state.session === null && state.signedIn) openChat(route.id);
+  if (state.chats) markSeen();
+  set({});
+  if (route.page === "home" && state.signedIn) loadChoices();
+}
+
+/**
+ * Open a chat. The list has all chats; one that was just made elsewhere is in it once it is asked for again.
+ *
+ * @param {string} id
+ */
+async function openChat(id) {
+  if (!chatOf(id)) await refresh();
+  if (state.route.id !== id || state.session) return;
+  if (chatOf(id) || !state.chats) set({ session: startSession(id) });
+  else set({ session: { id, chat: EMPTY, connection: "missing", close() {} } });
+}
+
+/** @param {string} id */
+function startSession(id) {
+  /** @type {string | null} */
+  let before = null;
+  const session = new ChatSession(id, () => {
+    const { chat, connection } = session;
+    if (connection === "signed_out") {
+      signedOut();
+      return;
+    }
+    if (connection === "deleted") removeChat(id);
+    // The list shows the same of this chat as the thread does, at once.
+    const now = [running(chat)?.turn, chat.turns.at(-1)?.turn, openQuestion(chat)?.question.id].join("/");
+    if (before !== now) markThreadSeen(id, chat);
+    if (before !== null && before !== now) setTimeout(refresh, REFRESH_MS);
+    before = now;
+    threadChanged();
+  });
+  return session;
+}
+
+function closeChat() {
+  state.session?.close();
+  set({ session: null });
+}
+
+/** Close what only somebody who is signed in may see. */
+export function signedOut() {
+  closeChat();
+  set({ signedIn: false, dialog: null });
+}
+
+/**
+ * Go to the chat above (-1) or below (1) in the list.
+ *
+ * @param {-1 | 1} by
+ */
+export function goToNeighbour(by) {
+  const index = state.chats?.findIndex((chat) => chat.id === state.route.id) ?? -1;
+  const chat = state.chats?.[index < 0 ? 0 : index + by];
+  if (chat) go(chatPath(chat.id));
+}

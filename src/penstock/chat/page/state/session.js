@@ -1,0 +1,72 @@
+// Signing in and out, and what every view needs first.
+
+import { api, messageOf, onSignedOut, statusOf } from "../net/api.js";
+import { outbox } from "../net/outbox.js";
+import { refresh, refreshForReturn, scheduleRefresh, setChats } from "./chats.js";
+import { applyAddress, signedOut } from "./router.js";
+import { set, state } from "./store.js";
+
+const RETRY_MS = 3000;
+const UNAUTHORIZED = 401;
+
+/** Begin: sign in with the code of the address, if it has one, and load what every view needs. */
+export async function begin() {
+  onSignedOut(signedOut);
+  window.addEventListener("popstate", () => applyAddress());
+  window.addEventListener("hashchange", () => signInByAddress());
+  document.addEventListener("visibilitychange", () => document.hidden || refreshForReturn());
+  window.addEventListener("online", () => refresh());
+  await signInByAddress();
+}
+
+async function signInByAddress() {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (code) {
+    history.replaceState(null, "", location.pathname); // before anything else: it is not to be seen, kept or sent
+    try {
+      await api.login({ code });
+    } catch (error) {
+      // An old link in a browser that is signed in already does no harm.
+      const isUsed = statusOf(error) === UNAUTHORIZED;
+      set({ problem: isUsed ? "The link was used before, or is too old." : messageOf(error) });
+    }
+  }
+  await load();
+}
+
+/**
+ * Sign in with a token or a link, as a person pasted it.
+ *
+ * @param {string} text
+ */
+export async function signIn(text) {
+  const code = new URLSearchParams(text.split("#")[1] ?? "").get("code");
+  await api.login(code ? { code } : { token: text.trim() });
+  set({ problem: "" });
+  await load();
+}
+
+/** Sign out this browser, or all that there are. */
+export async function signOut({ everywhere = false } = {}) {
+  await api.logout(everywhere);
+  signedOut();
+  set({ chats: null });
+}
+
+async function load() {
+  try {
+    const [about, chats, agents] = await Promise.all([api.about(), api.chats(), api.agents()]);
+    set({ signedIn: true, problem: "", about, agents });
+    setChats(chats);
+    scheduleRefresh();
+    outbox.wake();
+    applyAddress(); // what the address names could not be asked for before
+  } catch (error) {
+    if (statusOf(error) === UNAUTHORIZED) {
+      set({ signedIn: false });
+      return;
+    }
+    set({ signedIn: state.signedIn ?? true, problem: messageOf(error) });
+    setTimeout(() => state.about || load(), RETRY_MS);
+  }
+}

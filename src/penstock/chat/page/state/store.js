@@ -1,0 +1,90 @@
+// The state of the page, and how views follow it.
+
+import { useLayoutEffect, useState } from "preact/hooks";
+
+/**
+ * @typedef {object} Route
+ * @property {"home" | "chat" | "details" | "missing"} page
+ * @property {string} [id]  The chat.
+ * @property {number} [turn]
+ * @typedef {object} OpenDialog
+ * @property {"settings" | "heartbeat" | "delete" | "link" | "browsers" | "help" | "trust"} kind
+ * @property {string} [id]  The chat that it is about.
+ * @property {string} [path]
+ * @property {(isTrusted: boolean) => void} [close]
+ * @typedef {object} OpenChat  A `ChatSession`, or what stands for one where there is no such chat.
+ * @property {string} id
+ * @property {import("./reducer.js").Chat} chat
+ * @property {import("../net/stream.js").Connection} connection
+ * @property {() => void} close
+ * @typedef {object} State
+ * @property {boolean | null} signedIn  null: not known yet.
+ * @property {Api.About | null} about
+ * @property {Api.AgentView[] | null} agents
+ * @property {Api.WorkspaceList | null} workspaces
+ * @property {Api.ChatView[] | null} chats  The one used last first; null: not loaded yet.
+ * @property {string} problem  Why the list could not be loaded.
+ * @property {Route} route
+ * @property {boolean} drawer
+ * @property {OpenDialog | null} dialog
+ * @property {OpenChat | null} session  The chat that is open.
+ */
+
+/** @type {State} */
+export const state = {
+  signedIn: null,
+  about: null,
+  agents: null,
+  workspaces: null,
+  chats: null,
+  problem: "",
+  route: { page: "home" },
+  drawer: false,
+  dialog: null,
+  session: null,
+};
+
+/** @type {Record<"page" | "thread", Set<() => void>>} */
+const watchers = { page: new Set(), thread: new Set() };
+
+/** @param {"page" | "thread"} part */
+function notify(part) {
+  for (const call of watchers[part]) call();
+}
+
+/**
+ * Change the state, and draw the page.
+ *
+ * @param {Partial<State>} change
+ */
+export function set(change) {
+  Object.assign(state, change);
+  notify("page");
+}
+
+/** Draw the chat that is open, and nothing else. */
+export const threadChanged = () => notify("thread");
+
+/** @param {"page" | "thread"} part */
+function useWatch(part) {
+  const [, setVersion] = useState(0);
+  useLayoutEffect(() => {
+    const draw = () => setVersion((version) => version + 1);
+    watchers[part].add(draw);
+    return () => {
+      watchers[part].delete(draw);
+    };
+  }, []);
+  return state;
+}
+
+/** The state, drawn again whenever it changes. */
+export const useApp = () => useWatch("page");
+
+/** The chat that is open, drawn again whenever it changes: while a reply grows, nothing else is. */
+export const useThread = () => useWatch("thread").session;
+
+export const chatOf = (/** @type {string | undefined} */ id) => state.chats?.find((chat) => chat.id === id);
+export const agentOf = (/** @type {string} */ name) => state.agents?.find((agent) => agent.name === name);
+export const openDialog = (/** @type {OpenDialog} */ dialog) => set({ dialog });
+export const closeDialog = () => set({ dialog: null });

@@ -1,0 +1,159 @@
+// Texts for people: made harmless, made short, made of numbers.
+
+const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029]/g;
+const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
+
+/**
+ * A text of someone else's with its line ends, without what moves, hides or reverses the text around it.
+ *
+ * @param {unknown} text
+ */
+export function harmless(text) {
+  return String(text ?? "")
+    .replace(/\r\n?/g, "\n")
+    .replace(ESCAPES, "")
+    .replace(CONTROLS, "")
+    .replace(BIDI, "");
+}
+
+/**
+ * The same as one line.
+ *
+ * @param {unknown} text
+ */
+export function oneLine(text) {
+  return harmless(text).replace(/\s+/g, " ").trim();
+}
+
+/**
+ * "3 min", "1.2 s": how long, to about two digits.
+ *
+ * @param {number} ms
+ */
+export function duration(ms) {
+  if (ms < 9_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 100) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 100) return `${minutes} min`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/**
+ * "0:03.1": the time since a turn began.
+ *
+ * @param {number} ms
+ */
+export function elapsed(ms) {
+  const seconds = ms / 1000;
+  const [h, m] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+  const s = (seconds % 60).toFixed(1).padStart(4, "0");
+  return h ? `${h}:${String(m).padStart(2, "0")}:${s}` : `${m}:${s}`;
+}
+
+/**
+ * "12.4k": a count of tokens.
+ *
+ * @param {number} n
+ */
+export function count(n) {
+  if (n < 1000) return String(n);
+  return n < 999_500 ? `${trim(n / 1000)}k` : `${trim(n / 1e6)}M`;
+}
+
+const trim = (/** @type {number} */ n) => (n < 99.95 ? n.toFixed(1).replace(/\.0$/, "") : n.toFixed(0));
+
+/**
+ * "$0.04", "under 1 ¢".
+ *
+ * @param {number} usd
+ */
+export function money(usd) {
+  if (usd <= 0) return "";
+  return usd < 0.01 ? "under 1 ¢" : `$${usd.toFixed(2)}`;
+}
+
+/**
+ * "just now", "5 min ago", "14:05", "Tue", "3 Nov": when, as short as it can be understood.
+ *
+ * @param {number} at
+ */
+export function ago(at, now = Date.now()) {
+  const minutes = Math.floor((now - at) / 60_000);
+  if (minutes < 1) return "just now";
+  if (minutes < 60) return `${minutes} min ago`;
+  const [then, today] = [new Date(at), new Date(now)];
+  if (then.toDateString() === today.toDateString()) return clock(at);
+  if (minutes < 6 * 24 * 60) return then.toLocaleDateString(undefined, { weekday: "short" });
+  const year = then.getFullYear() === today.getFullYear() ? undefined : "numeric";
+  return then.toLocaleDateString(undefined, { day: "numeric", month: "short", year });
+}
+
+/**
+ * "14:05".
+ *
+ * @param {number} at
+ */
+export function clock(at) {
+  return new Date(at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+}
+
+/**
+ * "Today", "Yesterday", "Tuesday, 17 November": the day of a time, with its year where that is another one.
+ *
+ * @param {number} at
+ */
+export function day(at, now = Date.now()) {
+  const [then, today, yesterday] = [new Date(at), new Date(now), new Date(now)];
+  yesterday.setDate(yesterday.getDate() - 1);
+  if (then.toDateString() === today.toDateString()) return "Today";
+  if (then.toDateString() === yesterday.toDateString()) return "Yesterday";
+  const year = then.getFullYear() === today.getFullYear() ? undefined : "numeric";
+  return then.toLocaleDateString(undefined, { weekday: "long", day: "numeric", month: "long", year });
+}
+
+/**
+ * All of a time, to the second.
+ *
+ * @param {number} at
+ */
+export function fullTime(at) {
+  return new Date(at).toLocaleString(undefined, {
+    weekday: "long",
+    day: "numeric",
+    month: "long",
+    year: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+  });
+}
+
+/**
+ * "1 step", "31 steps".
+ *
+ * @param {number} n
+ * @param {string} one
+ */
+export function plural(n, one, many = `${one}s`) {
+  return `${n} ${n === 1 ? one : many}`;
+}
+
+/**
+ * "400 bytes", "12 KB".
+ *
+ * @param {number} n
+ */
+export function bytes(n) {
+  return n < 1024 ? plural(n, "byte") : `${Math.ceil(n / 1024)} KB`;
+}
+
+/**
+ * The last part of a path, and its whole where it has only one.
+ *
+ * @param {string} path
+ */
+export function base(path) {
+  return oneLine(path).replace(/\/+$/, "").split("/").at(-1) || "/";
+}

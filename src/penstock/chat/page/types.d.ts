@@ -1,0 +1,354 @@
+// The types of the API, as the server's OpenAPI document has them. Made by page/api_types.py; do not edit.
+
+declare namespace Api {
+  interface About {
+    version: string;
+    default_agent: string;
+    allow: Array<string>;
+    max_prompt_bytes: number;
+  }
+
+  interface AgentView {
+    name: string;
+    installed: boolean;
+    available: boolean;
+    route: string;
+    asks: boolean;
+    resumes: boolean;
+    install?: string | null;
+    models?: Array<string>;
+    reason?: string | null;
+  }
+
+  interface Answer {
+    id: string;
+    answer: string;
+  }
+
+  interface Asked {
+    kind: "question";
+    at: number;
+    parent?: number | null;
+    given_up?: boolean;
+    cut?: boolean;
+    shortened?: number;
+    text?: string;
+    options?: Array<string> | null;
+    answer?: string | null;
+  }
+
+  interface Assistant {
+    type: "assistant";
+    turn: number;
+    content: string;
+    replace?: boolean;
+  }
+
+  interface AssistantDelta {
+    type: "assistant";
+    turn: number;
+    delta: string;
+    offset: number;
+    replace?: boolean;
+  }
+
+  interface BrowserView {
+    id: string;
+    name: string;
+    created_at: number;
+    used_at: number;
+    current: boolean;
+  }
+
+  interface Called {
+    kind: "call";
+    at: number;
+    parent?: number | null;
+    given_up?: boolean;
+    cut?: boolean;
+    shortened?: number;
+    title?: string;
+    name?: string;
+    tool_kind?: "delete" | "edit" | "execute" | "fetch" | "move" | "other" | "read" | "search" | "think";
+    input?: string;
+    output?: string;
+    is_error?: boolean;
+    exit_code?: number | null;
+    until?: number | null;
+    round?: number;
+  }
+
+  interface Changes {
+    title?: string | null;
+    model?: string | null;
+    allow?: "all" | "default" | "edits";
+    heartbeat?: Heartbeat | null;
+  }
+
+  interface ChatView {
+    id: string;
+    title: string | null;
+    agent: string;
+    model: string | null;
+    cwd: string;
+    allow: "all" | "default" | "edits";
+    created_at: number;
+    used_at: number;
+    state: "idle" | "queued" | "running";
+    asks: boolean;
+    turns: number;
+    heartbeat: Heartbeat | null;
+  }
+
+  interface Completed {
+    type: "completed";
+    turn: number;
+    message: string;
+    outcome: "cancelled" | "cut_off" | "empty" | "error" | "ok" | "timed_out";
+    completed_at: number;
+    reason?: string | null;
+    hint?: Question | null;
+  }
+
+  interface Deleted {
+    type: "deleted";
+  }
+
+  interface Failure {
+    error: Problem;
+  }
+
+  interface FinalMessageStart {
+    type: "final_message_start";
+    turn: number;
+  }
+
+  interface Goodbye {
+    type: "goodbye";
+  }
+
+  interface Health {
+    status: "ending" | "ok";
+  }
+
+  interface Heartbeat {
+    minutes: number;
+    prompt: string;
+    quiet?: string | null;
+    on?: boolean;
+  }
+
+  interface Link {
+    url: string;
+  }
+
+  interface Login {
+    code?: string | null;
+    token?: string | null;
+  }
+
+  interface Logout {
+    everywhere?: boolean;
+  }
+
+  interface NewChat {
+    agent?: string | null;
+    cwd?: string | null;
+    model?: string | null;
+    title?: string | null;
+    allow?: "all" | "default" | "edits";
+  }
+
+  interface NoBody {
+  }
+
+  interface Noticed {
+    kind: "notice";
+    at: number;
+    parent?: number | null;
+    given_up?: boolean;
+    cut?: boolean;
+    shortened?: number;
+    level: "error" | "info" | "warning";
+    text?: string;
+  }
+
+  interface Option {
+    id: string;
+    label: string;
+    kind: "allow_always" | "allow_once" | "choice" | "reject_always" | "reject_once";
+  }
+
+  interface PlanItem {
+    text: string;
+    status: "completed" | "in_progress" | "pending";
+  }
+
+  interface Planned {
+    kind: "plan";
+    at: number;
+    parent?: number | null;
+    given_up?: boolean;
+    cut?: boolean;
+    shortened?: number;
+    items: Array<PlanItem>;
+  }
+
+  interface Problem {
+    code: string;
+    what: string;
+    expected?: string;
+    way_out?: string;
+  }
+
+  interface Prompt {
+    text: string;
+  }
+
+  interface Prompted {
+    type: "prompted";
+    turn: number;
+    prompt: string;
+    by: "answer" | "heartbeat" | "person";
+    asked_at: number;
+    key?: string | null;
+  }
+
+  interface Question {
+    id: string;
+    text: string;
+    ask: "choice" | "command" | "edit" | "network" | "outside" | "text" | "tool";
+    options?: Array<Option> | null;
+    free_text?: boolean;
+    call_id?: string | null;
+    tool_kind?: "delete" | "edit" | "execute" | "fetch" | "move" | "other" | "read" | "search" | "think" | null;
+    title?: string | null;
+  }
+
+  interface Record {
+    turn: TurnView;
+    whole: boolean;
+    items: Array<Thought | Said | Called | Noticed | Planned | Asked>;
+  }
+
+  interface Recorded {
+    type: "recorded";
+    turn: number;
+    steps: number;
+    duration_ms?: number | null;
+    usage?: Usage | null;
+    cost_usd?: number | null;
+    agent?: string | null;
+    model?: string | null;
+  }
+
+  interface Said {
+    kind: "text";
+    at: number;
+    parent?: number | null;
+    given_up?: boolean;
+    cut?: boolean;
+    shortened?: number;
+    text?: string;
+    round?: number;
+  }
+
+  interface Snapshot {
+    type: "snapshot";
+    number: number;
+    turns: Array<TurnView>;
+    earlier?: boolean;
+  }
+
+  interface Stop {
+    turn?: number | null;
+  }
+
+  interface Streaming {
+    type: "streaming";
+    turn: number;
+    status: string;
+    hint?: Question | null;
+    began_at?: number | null;
+  }
+
+  interface Thinking {
+    type: "thinking";
+    turn: number;
+    content: string;
+  }
+
+  interface Thought {
+    kind: "thinking";
+    at: number;
+    parent?: number | null;
+    given_up?: boolean;
+    cut?: boolean;
+    shortened?: number;
+    text?: string;
+  }
+
+  interface Trust {
+    path: string;
+  }
+
+  interface TurnNumber {
+    turn: number;
+  }
+
+  interface TurnNumbers {
+    turns: Array<number>;
+  }
+
+  interface TurnPage {
+    turns: Array<TurnView>;
+    earlier: boolean;
+  }
+
+  interface TurnView {
+    turn: number;
+    prompt: string;
+    by?: "answer" | "heartbeat" | "person";
+    key?: string | null;
+    state?: "completed" | "queued" | "running";
+    asked_at?: number;
+    began_at?: number | null;
+    completed_at?: number | null;
+    agent?: string | null;
+    model?: string | null;
+    status?: string | null;
+    reply?: string | null;
+    hint?: Question | null;
+    message?: string;
+    outcome?: "cancelled" | "cut_off" | "empty" | "error" | "ok" | "timed_out" | null;
+    reason?: string | null;
+    recorded?: boolean;
+    steps?: number;
+    duration_ms?: number | null;
+    usage?: Usage | null;
+    cost_usd?: number | null;
+    first?: number;
+    last?: number;
+  }
+
+  interface Usage {
+    input_tokens?: number | null;
+    output_tokens?: number | null;
+    cached_tokens?: number | null;
+    cache_write_tokens?: number | null;
+    reasoning_tokens?: number | null;
+    cost_usd?: number | null;
+  }
+
+  interface Workspace {
+    path: string;
+    trusted: boolean;
+  }
+
+  interface WorkspaceList {
+    roots: Array<Workspace>;
+    recent: Array<Workspace>;
+  }
+
+  type Frame = Snapshot | Prompted | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Recorded | Deleted | Goodbye;
+}

@@ -1,0 +1,81 @@
+// The whole page: the list of chats, and what the address names.
+
+import { html, Icon, useEffect } from "../components/ui.js";
+import { windowTitle } from "../state/chats.js";
+import { set, useApp } from "../state/store.js";
+import { ChatPage } from "./chat.js";
+import { ChatList } from "./chat-list.js";
+import { DetailsPage } from "./details.js";
+import { Dialogs } from "./dialogs.js";
+import { NewChat } from "./new-chat.js";
+import { Loading, Missing, SignedOut } from "./status-pages.js";
+
+/** @typedef {import("../state/store.js").State} State */
+
+/** @param {{ app: State }} props */
+function Page({ app }) {
+  const { page, id, turn } = app.route;
+  if (!app.about && app.problem) {
+    const text = `${app.problem} It is tried again by itself.`;
+    return html`<${Missing} title="Penstock cannot be reached" text=${text}><span></span><//>`;
+  }
+  if (!app.about) return html`<${Loading} />`;
+  switch (page) {
+    case "home":
+      return html`<${NewChat} app=${app} />`;
+    case "details":
+      return html`<${DetailsPage} key=${`${id}/${turn}`} id=${id} turn=${turn} />`;
+    case "chat":
+      return html`<${ChatPage} key=${id} id=${id} about=${app.about} />`;
+    default:
+      return html`<${Missing} title="There is nothing here" text="The address leads nowhere." />`;
+  }
+}
+
+export function App() {
+  const app = useApp();
+  useEffect(() => {
+    document.title = windowTitle();
+  });
+  useEffect(() => {
+    if (!app.drawer) return undefined;
+    focus("#chats a[aria-current], #chats .new-chat");
+    return () => focus(".drawer-button");
+  }, [app.drawer]);
+  if (app.signedIn === false) return html`<${SignedOut} problem=${app.problem} />`;
+  if (app.signedIn === null) return html`<${Loading} />`;
+  return html`
+    <a class="skip" href="#main" onClick=${skipToConversation}>Skip to the conversation</a>
+    <div class=${`shell ${app.drawer ? "drawer-open" : ""}`}>
+      <${ChatList} app=${app} />
+      <div class="veil" onClick=${() => set({ drawer: false })}></div>
+      <main id="main" tabindex="-1" inert=${app.drawer}>
+        <button
+          type="button"
+          class="quiet round drawer-button"
+          aria-label="Chats"
+          aria-expanded=${app.drawer}
+          aria-controls="chats"
+          onClick=${() => set({ drawer: !app.drawer })}
+        >
+          <${Icon} name="menu" />
+        </button>
+        <${Page} app=${app} />
+      </main>
+    </div>
+    <${Dialogs} app=${app} />
+  `;
+}
+
+/** @param {Event} event */
+function skipToConversation(event) {
+  event.preventDefault();
+  focus(document.querySelector(".thread") ? ".thread" : "#main");
+}
+
+/** @param {string} selector */
+function focus(selector) {
+  /** @type {HTMLElement | null} */
+  const found = document.querySelector(selector);
+  found?.focus();
+}

@@ -1,0 +1,79 @@
+// The list of chats.
+
+import { html, Icon, Mark, Menu, useState, withValue } from "../components/ui.js";
+import { chatPath } from "../state/router.js";
+import { signOut } from "../state/session.js";
+import { openDialog } from "../state/store.js";
+import { isUnread } from "../state/unread.js";
+import { ago, oneLine } from "../text/format.js";
+
+const FILTER_FROM = 9; // fewer chats can be seen at a glance
+
+/**
+ * A chat's dot, and the same as text.
+ *
+ * @param {Api.ChatView} chat
+ */
+function stateOf(chat) {
+  if (chat.asks) return ["asks", "asks you"];
+  if (chat.state === "running") return ["working", "working"];
+  if (chat.state === "queued") return ["queued", "waits"];
+  if (isUnread(chat)) return ["unread", `${ago(chat.used_at)}, unread`];
+  return ["", ago(chat.used_at)];
+}
+
+/** @param {{ chat: Api.ChatView, isCurrent: boolean }} props */
+function Entry({ chat, isCurrent }) {
+  const [dot, text] = stateOf(chat);
+  return html`<li>
+    <a href=${chatPath(chat.id)} aria-current=${isCurrent ? "page" : undefined} data-chat=${chat.id} data-dot=${dot}>
+      <span class=${`dot ${dot}`} aria-hidden="true"></span>
+      <span class="entry">
+        <bdi class="entry-title">${oneLine(chat.title) || "New chat"}</bdi>
+        <span class="entry-facts"><bdi>${oneLine(chat.agent)}</bdi> · ${text}</span>
+      </span>
+    </a>
+  </li>`;
+}
+
+const MENU = [
+  { label: "Link for another device", act: () => openDialog({ kind: "link" }) },
+  { label: "Signed-in browsers", act: () => openDialog({ kind: "browsers" }) },
+  { label: "Keyboard shortcuts", act: () => openDialog({ kind: "help" }) },
+  { label: "Sign out", act: () => signOut().catch(() => {}) },
+];
+
+/** @param {{ app: import("../state/store.js").State }} props */
+export function ChatList({ app }) {
+  const [filter, setFilter] = useState("");
+  const all = app.chats ?? [];
+  const wanted = filter.trim().toLowerCase();
+  const matches = (/** @type {Api.ChatView} */ chat) =>
+    `${chat.title} ${chat.agent} ${chat.cwd}`.toLowerCase().includes(wanted);
+  const shown = wanted ? all.filter(matches) : all;
+  const isHome = app.route.page === "home";
+  return html`<nav id="chats" class="side" aria-label="Chats">
+    <header>
+      <a class="wordmark" href="/" aria-label="Penstock, new chat"><${Mark} /><span>penstock</span></a>
+      <${Menu} label="More" items=${MENU} />
+    </header>
+    <a class="new-chat" href="/" aria-current=${isHome ? "page" : undefined}><${Icon} name="plus" />New chat</a>
+    ${
+      all.length >= FILTER_FROM &&
+      html`<input
+        class="filter"
+        type="search"
+        aria-label="Find a chat"
+        placeholder="Find a chat"
+        value=${filter}
+        onInput=${withValue(setFilter)}
+      />`
+    }
+    ${app.chats && !all.length && html`<p class="side-note">No chats yet.</p>`}
+    ${all.length > 0 && !shown.length && html`<p class="side-note">No chat matches.</p>`}
+    <ul class="entries">
+      ${shown.map((chat) => html`<${Entry} key=${chat.id} chat=${chat} isCurrent=${chat.id === app.route.id} />`)}
+    </ul>
+    <footer class="side-note">${app.about && html`<span>Version ${app.about.version}</span>`}</footer>
+  </nav>`;
+}

@@ -1,0 +1,313 @@
+// The details of a turn: all that the agent did, as the server has it.
+
+import { Boundary, html, Icon, Status, useEffect, useLayoutEffect, useRef, useState } from "../components/ui.js";
+import { listenForCopies } from "../markdown/blocks.js";
+import { Prose } from "../markdown/prose.js";
+import { api, messageOf, statusOf } from "../net/api.js";
+import { chatPath } from "../state/router.js";
+import { chatOf, useThread } from "../state/store.js";
+import { outcomeText } from "../text/copy.js";
+import { count, duration, elapsed, fullTime, harmless, money, oneLine, plural } from "../text/format.js";
+import { Missing } from "./status-pages.js";
+
+/** @import { Details, TurnData } from "../net/wire.js" */
+/** @typedef {Details["items"][number]} DetailsItem */
+
+const RUNS = "The turn still runs: this is what there is so far.";
+const TRIMMED = "The first events of this turn are no longer kept.";
+const MAX_DEPTH = 6; // sub-agents deeper than that are not moved in further
+const FOLD_CHARACTERS = 400; // a thought that is longer is folded
+const FOLDED_CHARACTERS = 120; // of its beginning are shown
+const NOT_FOUND = 404;
+
+/** @param {{ id: string, turn: number }} props */
+export function DetailsPage({ id, turn }) {
+  const [details, setDetails] = useState(/** @type {Details | null} */ (null));
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  const load = () => api.details(id, turn).then(setDetails, setError);
+  useEffect(() => {
+    load();
+    document.getElementById("main")?.focus();
+  }, []);
+  // A turn that was still running is read again once it is over.
+  const isFinalized = useThread()?.chat.turns.find((it) => it.turn === turn)?.finalized;
+  useEffect(() => {
+    if (isFinalized && details && !details.whole) load();
+  }, [isFinalized, details]);
+  if (error) return html`<${Failed} error=${error} id=${id} />`;
+  return html`<section class="chat record" aria-labelledby="record-title">
+    <header class="head">
+      <a class="quiet round" href=${chatPath(id)} aria-label="Back to the chat"><${Icon} name="back" /></a>
+      <div class="head-text">
+        <h1 id="record-title">Record of turn ${turn}</h1>
+        <p><bdi>${oneLine(chatOf(id)?.title)}</bdi></p>
+      </div>
+      <a class="button" href=${api.eventsOfTurnUrl(id, turn)} download=${`turn-${turn}.ndjson`}>NDJSON</a>
+    </header>
+    <div class="thread" tabindex="0" role="region" aria-label="Record">
+      <div class="column">${details ? contentOf(details, load) : html`<${Status} loading>Loading…<//>`}</div>
+    </div>
+  </section>`;
+}
+
+/**
+ * @param {Details} details
+ * @param {() => void} load
+ */
+function contentOf(details, load) {
+  const plain = () => html`<${PlainDetails} details=${details} />`;
+  return html`<${Boundary} of=${details} plain=${plain}><${Content} details=${details} load=${load} /><//>`;
+}
+
+/** @param {{ error: unknown, id: string }} props */
+function Failed({ error, id }) {
+  const title = statusOf(error) === NOT_FOUND ? "There is no such turn" : "The record cannot be shown";
+  return html`<${Missing} title=${title} text=${messageOf(error)}>
+    <p><a class="button" href=${chatPath(id)}>To the chat</a></p>
+  <//>`;
+}
+
+/** @param {{ details: Details, load: () => void }} props */
+function Content({ details, load }) {
+  const { turn, items } = details;
+  const root = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => {
+    if (root.current) listenForCopies(root.current);
+  }, []);
+  return html`<div ref=${root}>
+    <${Summary} turn=${turn} items=${items} />
+    ${!details.whole && html`<${Incomplete} isRunning=${turn.state === "running"} load=${load} />`}
+    <ol class="items">
+      ${entriesOf(items)}
+    </ol>
+    ${!items.length && html`<p class="side-note">Nothing was recorded.</p>`}
+  </div>`;
+}
+
+/** @param {{ isRunning: boolean, load: () => void }} props */
+function Incomplete({ isRunning, load }) {
+  if (!isRunning) return html`<p class="banner">${TRIMMED}</p>`;
+  const again = html` <button type="button" class="quiet" onClick=${load}>Load again</button>`;
+  return html`<p class="banner">${RUNS}${again}</p>`;
+}
+
+/**
+ * The items as entries of a list, with a heading wherever a round begins.
+ *
+ * @param {DetailsItem[]} items
+ */
+function entriesOf(items) {
+  const depths = depthsOf(items);
+  const rounds = roundsOf(items);
+  const hasRounds = (rounds.at(-1) ?? 1) > 1;
+  return items.map((item, i) => {
+    const isFirst = hasRounds && rounds[i] !== rounds[i - 1];
+    const plain = () => html`<${PlainItem} item=${item} />`;
+    return html`${isFirst && html`<li class="round" key=${`r${i}`}><h2>Round ${rounds[i]}</h2></li>`}
+      <li
+        key=${i}
+        class=${`item depth-${depths[i]}`}
+        data-kind=${item.kind}
+        data-given-up=${item.given_up || undefined}
+      >
+        <time>${elapsed(item.at ?? 0)}</time>
+        <div class="item-body">
+          <${Boundary} of=${item} plain=${plain}><${Item} item=${item} /><//>
+        </div>
+      </li>`;
+  });
+}
+
+/** @param {{ turn: TurnData, items: DetailsItem[] }} props */
+function Summary({ turn, items }) {
+  const { usage } = turn;
+  const calls = items.filter((it) => it.kind === "call").length;
+  const by = turn.by === "heartbeat" ? " by the heartbeat" : "";
+  const rows = [
+    ["Asked", turn.asked_at && `${fullTime(turn.asked_at)}${by}`],
+    ["Agent", [oneLine(turn.agent), oneLine(turn.model)].filter(Boolean).join(" · ")],
+    ["Took", turn.duration_ms ? duration(turn.duration_ms) : ""],
+    ["Steps", `${turn.steps || items.length}, of these ${plural(calls, "call")}`],
+    ["Input", tokens(usage?.input_tokens, usage?.cached_tokens, "from the cache")],
+    ["Output", tokens(usage?.output_tokens, usage?.reasoning_tokens, "for thinking")],
+    ["Cost", money(turn.cost_usd ?? usage?.cost_usd ?? 0)],
+    ["Outcome", turn.state === "completed" ? outcomeText(turn) || "Completed" : ""],
+  ].filter(([, value]) => value);
+  return html`<p class="prompt record-prompt" dir="auto">${harmless(turn.prompt)}</p>
+    <dl class="summary">
+      ${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd><bdi>${value}</bdi></dd></div>`)}
+    </dl>`;
+}
+
+/**
+ * @param {number | null | undefined} all
+ * @param {number | null | undefined} part
+ * @param {string} meaning
+ */
+function tokens(all, part, meaning) {
+  if (all === undefined || all === null) return "";
+  return `${count(all)} tokens${part ? `, ${count(part)} ${meaning}` : ""}`;
+}
+
+/**
+ * The round of each item. What has none, as a thought, belongs to what comes after it.
+ *
+ * @param {DetailsItem[]} items
+ */
+function roundsOf(items) {
+  /** @type {number[]} */
+  const rounds = [];
+  const roundOf = (/** @type {DetailsItem} */ item) => (isTop(item) && "round" in item ? item.round : 0);
+  let round = items.map(roundOf).findLast(Boolean) || 1;
+  for (let i = items.length - 1; i >= 0; i--) {
+    round = roundOf(items[i]) || round;
+    rounds[i] = round;
+  }
+  return rounds;
+}
+
+const isTop = (/** @type {DetailsItem} */ { parent }) => parent === undefined || parent === null;
+
+/**
+ * The depth of each item: below the call of the sub-agent that it is of.
+ *
+ * @param {DetailsItem[]} items
+ */
+function depthsOf(items) {
+  /** @type {number[]} */
+  const depths = [];
+  items.forEach(({ parent }, i) => {
+    const isNested = typeof parent === "number" && parent < i;
+    depths[i] = isNested ? Math.min(MAX_DEPTH, depths[parent] + 1) : 0;
+  });
+  return depths;
+}
+
+/** @type {Record<string, string>} */
+const KINDS = { thinking: "Thought", text: "Text", call: "Call", notice: "Notice", plan: "Plan", question: "Question" };
+
+/** @param {{ item: DetailsItem }} props */
+function Item({ item }) {
+  const isError = "is_error" in item && item.is_error;
+  const marks = [item.given_up && "given up", item.cut && "cut off", isError && "failed"].filter(Boolean).join(", ");
+  const body = BODIES[item.kind];
+  if (!body) return null;
+  return html`<p class="kind">${KINDS[item.kind]}${marks && html`<span class="marks">, ${marks}</span>`}</p>
+    ${body(item)}
+    ${item.shortened ? html`<${Shortened} characters=${item.shortened} />` : null}`;
+}
+
+/** @param {{ characters: number }} props */
+function Shortened({ characters }) {
+  return html`<p class="side-note">
+    ${characters.toLocaleString()} characters are left out here; the NDJSON has them.
+  </p>`;
+}
+
+/**
+ * Details that cannot be shown as they should be: all that there is, as it came.
+ *
+ * @param {{ details: Details }} props
+ */
+function PlainDetails({ details }) {
+  return html`<${Code} label="Record" text=${JSON.stringify(details, null, 2)} />`;
+}
+
+/**
+ * An item that cannot be shown as it should be: its text, as it was written.
+ *
+ * @param {{ item: DetailsItem }} props
+ */
+function PlainItem({ item }) {
+  const text = ("text" in item && item.text) || JSON.stringify(item, null, 2);
+  return html`<p class="kind">${KINDS[item.kind] ?? "Item"}</p>
+    <${Code} label="Item" text=${text} />`;
+}
+
+/** @param {{ label: string, text: string }} props */
+function Code({ label, text }) {
+  return html`<pre tabindex="0" role="group" aria-label=${label}><code>${harmless(text)}</code></pre>`;
+}
+
+/** @type {Record<string, (item: any) => import("preact").ComponentChildren>} */
+const BODIES = {
+  thinking: (item) => html`<${Thought} text=${item.text} />`,
+  text: (item) => html`<${Static} text=${item.text} />`,
+  call: (item) => html`<${Call} item=${item} />`,
+  notice: (item) => html`<p class=${`notice ${item.level}`} dir="auto">${harmless(item.text)}</p>`,
+  plan: (item) => html`<${Plan} items=${item.items} />`,
+  question: (item) => html`<${AskedItem} item=${item} />`,
+};
+
+/** @param {{ items: Api.PlanItem[] | undefined }} props */
+function Plan({ items = [] }) {
+  const entry = (/** @type {Api.PlanItem} */ { status, text }) =>
+    html`<li data-status=${status} dir="auto">
+      <span class="offscreen">${status.replace("_", " ")}: </span>${oneLine(text)}
+    </li>`;
+  return html`<ul class="plan">${items.map(entry)}</ul>`;
+}
+
+/** @param {{ item: Api.Asked }} props */
+function AskedItem({ item }) {
+  const { text, options, answer } = item;
+  const isAnswered = answer !== undefined && answer !== null;
+  return html`<p class="prompt" dir="auto">${harmless(text)}</p>
+    ${options?.length ? html`<p class="side-note"><bdi>${options.map(oneLine).join(" · ")}</bdi></p>` : null}
+    ${isAnswered && html`<p class="answered">Answer: <bdi>${oneLine(answer)}</bdi></p>`}`;
+}
+
+/** @param {{ text: string | undefined }} props */
+function Static({ text }) {
+  const root = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => {
+    const prose = new Prose(/** @type {HTMLElement} */ (root.current));
+    prose.show(text ?? "", false);
+    return () => prose.close();
+  }, [text]);
+  return html`<div class="prose" ref=${root}></div>`;
+}
+
+/** @param {{ text: string | undefined }} props */
+function Thought({ text }) {
+  const shown = harmless(text).trim();
+  const whole = html`<p class="thought" dir="auto">${shown}</p>`;
+  if (shown.length < FOLD_CHARACTERS) return whole;
+  const first = oneLine(shown).slice(0, FOLDED_CHARACTERS);
+  return html`<details class="fold">
+    <summary><bdi>${first}…</bdi><span class="offscreen"> (all of the thought)</span></summary>
+    ${whole}
+  </details>`;
+}
+
+/** @param {{ item: Api.Called }} props */
+function Call({ item }) {
+  const { name, until, at, exit_code: status, input, output } = item;
+  const title = oneLine(item.title) || oneLine(name) || "Call";
+  const facts = [
+    oneLine(name) !== title && oneLine(name),
+    typeof until === "number" && duration(Math.max(0, until - at)),
+    status && `exit ${status}`,
+  ].filter(Boolean);
+  return html`<details class="fold call" data-failed=${item.is_error || undefined}>
+    <summary>
+      <bdi class="call-title">${title}</bdi>
+      <span class="call-facts">${facts.map((it) => html`<bdi>${it}</bdi>`)}</span>
+    </summary>
+    ${input && html`<h3>Input</h3><${Code} label="Input" text=${indented(input)} />`}
+    ${
+      output
+        ? html`<h3>Output</h3><${Code} label="Output" text=${output} />`
+        : html`<p class="side-note">No output.</p>`
+    }
+  </details>`;
+}
+
+/** @param {string} input */
+function indented(input) {
+  try {
+    return JSON.stringify(JSON.parse(input), null, 2);
+  } catch {
+    return input;
+  }
+}

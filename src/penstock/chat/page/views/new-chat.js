@@ -1,0 +1,254 @@
+// A new chat: what to do, by which agent, in which directory, and what it may do.
+
+import { Choice, Coded, CopyButton, html, useAsync, useEffect, useState, withValue, Wrong } from "../components/ui.js";
+import { startChat, trust } from "../state/actions.js";
+import { readObject, writeObject } from "../state/storage.js";
+import { ALLOW, allowLabel, allowText, sentence } from "../text/copy.js";
+import { base, oneLine } from "../text/format.js";
+import { Composer } from "./composer.js";
+import { Loading, Missing } from "./status-pages.js";
+
+/** @typedef {import("../state/store.js").State} State */
+/** @typedef {Api.ChatView["allow"]} Allow */
+/** @typedef {{ agent?: string, cwd?: string, allow?: string }} Chosen */
+
+const LAST = "penstock.last"; // what was chosen for the last new chat
+const OTHER = "\0other";
+
+/**
+ * Whether an agent is there, and only something else is missing; else its program is.
+ *
+ * @param {Api.AgentView} agent
+ */
+function isBlocked(agent) {
+  return !agent.available && Boolean(agent.reason) && (agent.installed || !agent.install);
+}
+
+/**
+ * The directories to choose from, the last used first: each once.
+ *
+ * @param {Api.WorkspaceList} workspaces
+ */
+function directoriesOf({ recent, roots }) {
+  return [...new Map([...recent, ...roots].map((it) => [it.path, it])).values()];
+}
+
+/** @param {{ app: State }} props */
+export function NewChat({ app }) {
+  const { about, workspaces } = app;
+  if (!workspaces || !about) {
+    return app.problem ? html`<${Missing} title="Something went wrong" text=${app.problem} />` : html`<${Loading} />`;
+  }
+  const agents = app.agents ?? [];
+  const blocked = agents.filter(isBlocked);
+  const missing = agents.filter((agent) => !agent.available && !isBlocked(agent));
+  const { roots } = workspaces;
+  if (!agents.some((agent) => agent.available)) {
+    return html`<${NoAgent} missing=${missing} blocked=${blocked} roots=${roots} />`;
+  }
+  return html`<section class="start" aria-labelledby="start-title">
+    <h1 id="start-title">What would you like to do?</h1>
+    <${Form} agents=${agents} about=${about} workspaces=${workspaces} />
+    ${blocked.length > 0 && html`<${Blocked} agents=${blocked} roots=${roots} />`}
+    ${missing.length > 0 && html`<${Installable} agents=${missing} />`}
+  </section>`;
+}
+
+/** @param {{ agents: Api.AgentView[], about: Api.About, workspaces: Api.WorkspaceList }} props */
+function Form({ agents, about, workspaces }) {
+  const directories = directoriesOf(workspaces);
+  const [{ agent, cwd, allow }, choose] = useChosen(agents, about, directories);
+  const [other, setOther] = useState("");
+  const [model, setModel] = useState("");
+  const [isBusy, error, run] = useAsync();
+  useEffect(() => setModel(""), [agent.name]); // the model of one agent is none of another's
+
+  const path = cwd === OTHER ? other.trim() : cwd;
+  const send = async (/** @type {string} */ text) => {
+    const chat = { agent: agent.name, cwd: path, allow, ...(model.trim() && { model: model.trim() }) };
+    return (await run(() => startChat(chat, text))) === true;
+  };
+  return html`<${Composer}
+      draft="new"
+      label="First message"
+      placeholder=${`Message ${oneLine(agent.name)}`}
+      maxBytes=${about.max_prompt_bytes}
+      onSend=${send}
+      busy=${isBusy || !path}
+    >
+      <div class="choices" role="group" aria-label="For this chat">
+        <${Choice}
+          label="Agent"
+          value=${agent.name}
+          options=${agentOptions(agents)}
+          onChange=${(/** @type {string} */ value) => choose({ agent: value })}
+        />
+        <${Choice}
+          label="Directory"
+          value=${cwd}
+          options=${directoryOptions(directories)}
+          onChange=${(/** @type {string} */ value) => choose({ cwd: value })}
+        />
+        <${Choice}
+          label="Permissions"
+          value=${allow}
+          options=${ALLOW.map(({ value }) => ({ value, label: allowLabel(value, agent) }))}
+          onChange=${(/** @type {string} */ value) => choose({ allow: value })}
+        />
+        <${Model} models=${agent.models} value=${model} onChange=${setModel} />
+      </div>
+      ${cwd === OTHER && html`<${OtherDirectory} value=${other} roots=${workspaces.roots} onChange=${setOther} />`}
+    <//>
+    <${Wrong}>${error}<//>
+    <p class="start-note">
+      ${allowText(allow, agent)}${cwd !== OTHER && html` It works in <bdi class="path">${oneLine(path)}</bdi>.`}
+    </p>`;
+}
+
+/**
+ * What is chosen, as far as it is still there; this browser keeps it for the next new chat.
+ *
+ * @param {Api.AgentView[]} agents
+ * @param {Api.About} about
+ * @param {Api.Workspace[]} directories
+ * @returns {[{ agent: Api.AgentView, cwd: string, allow: Allow }, (change: Chosen) => void]}
+ */
+function useChosen(agents, about, directories) {
+  const [chosen, setChosen] = useState(/** @returns {Chosen} */ () => readObject(LAST));
+  const ready = agents.filter((agent) => agent.available);
+  const named = [chosen.agent, about.default_agent].map((name) => ready.find((agent) => agent.name === name));
+  const agent = named.find(Boolean) ?? ready[0];
+  const isThere = chosen.cwd === OTHER || directories.some((it) => it.path === chosen.cwd);
+  const cwd = isThere && chosen.cwd ? chosen.cwd : (directories[0]?.path ?? OTHER);
+  const allow = ALLOW.find((it) => it.value === chosen.allow)?.value ?? "default";
+  useEffect(() => {
+    writeObject(LAST, { agent: agent.name, allow, cwd: cwd === OTHER ? undefined : cwd });
+  }, [agent.name, cwd, allow]);
+  return [{ agent, cwd, allow }, (change) => setChosen({ ...chosen, ...change })];
+}
+
+/** @param {Api.AgentView[]} agents */
+function agentOptions(agents) {
+  const shown = [...agents.filter((agent) => agent.available), ...agents.filter(isBlocked)];
+  return shown.map((it) => ({ value: it.name, label: oneLine(it.name), disabled: !it.available }));
+}
+
+/** @param {Api.Workspace[]} directories */
+function directoryOptions(directories) {
+  const options = directories.map((it) => ({ value: it.path, label: shortPath(it.path, directories) }));
+  return [...options, { value: OTHER, label: "Another directory…" }];
+}
+
+/** @param {{ value: string, roots: Api.Workspace[], onChange: (value: string) => void }} props */
+function OtherDirectory({ value, roots, onChange }) {
+  return html`<label class="other">
+    <span>Its path</span>
+    <input
+      value=${value}
+      placeholder=${roots[0]?.path ?? "/"}
+      spellcheck=${false}
+      autocapitalize="off"
+      onInput=${withValue(onChange)}
+    />
+  </label>`;
+}
+
+/**
+ * The model: one of those that the agent lists, or a name; without one the agent chooses.
+ *
+ * @param {{ models: string[] | undefined, value: string, onChange: (value: string) => void }} props
+ */
+function Model({ models, value, onChange }) {
+  if (models?.length) {
+    const options = models.map((name) => ({ value: name, label: oneLine(name) }));
+    return html`<${Choice} label="Model" value=${value || models[0]} onChange=${onChange} options=${options} />`;
+  }
+  return html`<label class="choice model">
+    <span class="offscreen">Model</span>
+    <input
+      value=${value}
+      placeholder="Model: its own"
+      spellcheck=${false}
+      autocapitalize="off"
+      onInput=${withValue(onChange)}
+    />
+  </label>`;
+}
+
+/**
+ * The agents that are there and cannot be started yet, and why; with a button where a directory has to be trusted.
+ *
+ * @param {{ agents: Api.AgentView[], roots: Api.Workspace[] }} props
+ */
+function Blocked({ agents, roots }) {
+  const item = (/** @type {Api.AgentView} */ { name, reason }) => {
+    const untrusted = roots.find((it) => !it.trusted && reason?.includes(it.path));
+    return html`<div key=${name}>
+      <dt><bdi>${oneLine(name)}</bdi></dt>
+      <dd>
+        <${Reason} text=${reason} />
+        ${
+          untrusted &&
+          html`<button type="button" class="button" onClick=${() => trust(untrusted.path)}>Trust this directory</button>`
+        }
+      </dd>
+    </div>`;
+  };
+  return html`<section class="blocked">
+    <h2>Cannot be started yet</h2>
+    <dl class="how-to">${agents.map(item)}</dl>
+  </section>`;
+}
+
+const Reason = (/** @type {{ text: string }} */ { text }) =>
+  html`<span><${Coded} text=${sentence(oneLine(text))} /></span>`;
+
+/**
+ * A directory by its name, or by all of its path if another one has the same name.
+ *
+ * @param {string} path
+ * @param {Api.Workspace[]} directories
+ */
+function shortPath(path, directories) {
+  const same = directories.filter((it) => base(it.path) === base(path));
+  return same.length > 1 ? oneLine(path) : base(path);
+}
+
+/** @param {{ agents: Api.AgentView[] }} props */
+function Installable({ agents }) {
+  return html`<details class="installable">
+    <summary>${agents.length} more agents can be installed</summary>
+    <${HowTo} agents=${agents} />
+  </details>`;
+}
+
+/** @param {{ agents: Api.AgentView[] }} props */
+function HowTo({ agents }) {
+  const item = (/** @type {Api.AgentView} */ { name, install, reason }) =>
+    html`<div key=${name}>
+      <dt><bdi>${oneLine(name)}</bdi></dt>
+      <dd>
+        ${
+          install
+            ? html`<code>${oneLine(install)}</code>
+                <${CopyButton} text=${install} label=${`Copy how to install ${oneLine(name)}`} />`
+            : "Its program is not on this machine."
+        }
+      </dd>
+      ${reason && html`<dd class="why"><${Reason} text=${reason} /></dd>`}
+    </div>`;
+  return html`<dl class="how-to">${agents.map(item)}</dl>`;
+}
+
+/** @param {{ missing: Api.AgentView[], blocked: Api.AgentView[], roots: Api.Workspace[] }} props */
+function NoAgent({ missing, blocked, roots }) {
+  return html`<section class="start">
+    <h1>${blocked.length ? "No agent can be started yet" : "No agent is installed"}</h1>
+    <p>
+      Penstock runs the coding agents of this machine. Install one and sign in to it once in a terminal; this page then
+      shows it by itself.
+    </p>
+    ${blocked.length > 0 && html`<${Blocked} agents=${blocked} roots=${roots} />`}
+    <${HowTo} agents=${missing} />
+  </section>`;
+}

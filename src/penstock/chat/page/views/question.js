@@ -1,0 +1,110 @@
+// A question of the agent, with its answers.
+
+import { html, Status, useAsync, useState, Wrong } from "../components/ui.js";
+import { api, statusOf } from "../net/api.js";
+import { LATE_ANSWER, questionTitle } from "../text/copy.js";
+import { harmless, oneLine } from "../text/format.js";
+
+const CONFLICT = 409;
+const NUMBERED = 9; // answers that a key chooses
+
+/**
+ * Answer a question; `onLate` is called with a text if somebody else was first.
+ *
+ * The question is gone by then, or soon, so that the text cannot be shown beside it.
+ *
+ * @param {string} chat
+ * @param {Api.Question} question
+ * @param {string} answer
+ * @param {(text: string) => void} onLate
+ */
+export async function giveAnswer(chat, question, answer, onLate) {
+  try {
+    await api.answer(chat, question.id, answer);
+  } catch (error) {
+    if (statusOf(error) !== CONFLICT) throw error;
+    onLate(LATE_ANSWER);
+    return false;
+  }
+  return true;
+}
+
+/**
+ * `isEnded`: the turn ended with the question, which then is in its message already; the answer begins the next.
+ *
+ * @param {{ chat: string, question: Api.Question, isEnded: boolean, onLate: (text: string) => void }} props
+ */
+export function Question({ chat, question, isEnded, onLate }) {
+  const [given, setGiven] = useState("");
+  const [isBusy, error, run] = useAsync();
+  const options = question.options ?? [];
+  const answer = async (/** @type {Api.Option} */ option) => {
+    setGiven(option.id);
+    if ((await run(() => giveAnswer(chat, question, option.id, onLate))) !== true) setGiven("");
+  };
+  const subject = oneLine(question.title);
+  const text = withoutSubject(harmless(question.text), subject);
+  const button = (/** @type {Api.Option} */ option, /** @type {number} */ i) =>
+    html`<${Option}
+      key=${option.id}
+      option=${option}
+      number=${i + 1}
+      isDisabled=${isBusy || Boolean(given)}
+      isPressed=${given === option.id}
+      onClick=${() => answer(option)}
+    />`;
+  return html`<section class="hint" aria-label="The agent asks" data-hint=${question.id}>
+    <h3>${isEnded ? "Your answer" : questionTitle(question.ask)}</h3>
+    ${!isEnded && text && html`<p class="hint-text" dir="auto">${text}</p>`}
+    ${!isEnded && subject && !text.includes(subject) && html`<${Subject} text=${subject} />`}
+    ${
+      options.length > 0
+        ? html`<div class="options" role="group" aria-label="Answers">${options.map(button)}</div>`
+        : html`<p class="side-note">Write your answer below.</p>`
+    }
+    ${given && !isBusy && html`<${Status}>Your answer is on its way…<//>`}
+    <${Wrong}>${error}<//>
+  </section>`;
+}
+
+/** @param {{ text: string }} props */
+function Subject({ text }) {
+  return html`<pre class="hint-what" tabindex="0" role="group" aria-label="What it is about"><code>${text}</code></pre>`;
+}
+
+/**
+ * A text without its subject, which has a box of its own: of "bash: npm test" it is "bash".
+ *
+ * @param {string} text
+ * @param {string} subject
+ */
+function withoutSubject(text, subject) {
+  if (!subject) return text;
+  const ending = `: ${subject}`;
+  const rest = (/** @type {string} */ it) => (oneLine(it).endsWith(ending) ? oneLine(it).slice(0, -ending.length) : it);
+  return text
+    .split("\n")
+    .filter((it) => oneLine(it) !== subject)
+    .map(rest)
+    .join("\n")
+    .trim();
+}
+
+/**
+ * A button, by what it does: `allow_once` is the one to press first, and `allow_always` is set apart.
+ *
+ * @param {{ option: Api.Option, number: number, isDisabled: boolean, isPressed: boolean, onClick: () => void }} props
+ */
+function Option({ option, number, isDisabled, isPressed, onClick }) {
+  return html`<button
+    type="button"
+    class=${option.kind === "allow_once" ? "button primary" : "button"}
+    data-kind=${option.kind}
+    disabled=${isDisabled}
+    aria-pressed=${isPressed}
+    dir="auto"
+    onClick=${onClick}
+  >
+    ${number <= NUMBERED && html`<kbd aria-hidden="true">${number}</kbd>`}${oneLine(option.label)}
+  </button>`;
+}

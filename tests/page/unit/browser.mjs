@@ -1,0 +1,68 @@
+// What modules of the page use of a browser, for tests in Node: an address, a store, events, and a server that answers.
+
+import { mock } from "node:test";
+
+/** A place that keeps texts. */
+class Store extends Map {
+  getItem(name) {
+    return this.get(name) ?? null;
+  }
+
+  setItem(name, text) {
+    this.set(name, text);
+  }
+
+  removeItem(name) {
+    this.delete(name);
+  }
+}
+
+class Place extends EventTarget {
+  hidden = false;
+  visibilityState = "visible";
+  hostname = "127.0.0.1";
+  pathname = "/";
+  hash = "";
+}
+
+/** Let all that can go on now go on. */
+export async function settle() {
+  for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Requests that were made, oldest first: {method, path, body, headers}. */
+export const requests = [];
+/** "METHOD /path" → what gives the answer: a value for JSON, a number for a status, a Response, or an Error. */
+export const answers = new Map();
+
+/** A browser that was just opened, and a server that answers nothing yet. */
+export function reset() {
+  answers.clear();
+  requests.length = 0;
+  globalThis.document = new Place();
+  globalThis.location = new Place();
+  globalThis.window = Object.assign(new EventTarget(), { sessionStorage: new Store(), localStorage: new Store() });
+}
+
+reset();
+globalThis.history = {
+  pushState: (state, title, path) => Object.assign(location, { pathname: path, hash: "" }),
+  replaceState: (state, title, path) => Object.assign(location, { pathname: path, hash: "" }),
+};
+globalThis.requestAnimationFrame = (draw) => setImmediate(draw);
+globalThis.fetch = async (path, { method = "GET", body, headers = {}, signal } = {}) => {
+  const request = { method, path, body: body && JSON.parse(body), headers, hash: location.hash, signal };
+  requests.push(request);
+  const answer = await (answers.get(`${method} ${path.split("?")[0]}`) ?? (() => 404))(request);
+  if (answer instanceof Error) throw answer;
+  if (answer instanceof Response) return answer;
+  if (typeof answer === "number") return new Response(answer === 204 ? null : "{}", { status: answer });
+  return Response.json(answer);
+};
+
+/** Time stands still: a test lets it pass by `timers.tick(ms)`. */
+export const { timers } = mock;
+timers.enable({ apis: ["setTimeout"] });
+
+/** An answer from 400 on, as the gateway makes it. */
+export const failure = (status, error) => Response.json({ error }, { status });

@@ -1,0 +1,174 @@
+// The state of the page, with a server that answers as it is told: signing in, the list of chats, what a person does.
+
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+
+import { answers, failure, requests, reset, settle, timers } from "./browser.mjs";
+import { deleteChat, draftName, startChat } from "../../../src/penstock/chat/page/state/actions.js";
+import { refresh, windowTitle } from "../../../src/penstock/chat/page/state/chats.js";
+import { goToNeighbour, routeOf } from "../../../src/penstock/chat/page/state/router.js";
+import { begin, signIn, signOut } from "../../../src/penstock/chat/page/state/session.js";
+import { write } from "../../../src/penstock/chat/page/state/storage.js";
+import { state } from "../../../src/penstock/chat/page/state/store.js";
+import { isUnread } from "../../../src/penstock/chat/page/state/unread.js";
+
+const chat = (id, more = {}) => ({ id, title: id, turns: 1, state: "idle", asks: false, used_at: 1, ...more });
+const paths = () => requests.map(({ method, path }) => `${method} ${path}`);
+
+let chats = [];
+
+beforeEach(async () => {
+  state.session?.close();
+  await settle();
+  reset();
+  Object.assign(state, { signedIn: null, about: null, agents: null, workspaces: null, chats: null, problem: "" });
+  Object.assign(state, { route: { page: "home" }, dialog: null, session: null });
+  chats = [chat("a", { used_at: 2 }), chat("b")];
+  answers.set("GET /api/about", () => ({ version: "1", default_agent: "x", allow: [], max_prompt_bytes: 100 }));
+  answers.set("GET /api/chats", () => ({ chats }));
+  answers.set("GET /api/agents", () => ({ agents: [{ name: "x", available: true }] }));
+  answers.set("GET /api/workspaces", () => ({ roots: [{ path: "/shop", trusted: false }], recent: [] }));
+});
+
+test("the code of a link is out of the address before it is sent, and everything is loaded after it", async () => {
+  Object.assign(location, { hash: "#code=secret" });
+  answers.set("POST /api/login", () => 204);
+  await begin();
+  const [login, ...others] = requests;
+  assert.deepEqual([login.path, login.body, login.hash], ["/api/login", { code: "secret" }, ""]);
+  assert.deepEqual(
+    new Set(others.slice(0, 3).map(({ path }) => path)),
+    new Set(["/api/about", "/api/chats", "/api/agents"]),
+  );
+  assert.equal(state.signedIn, true);
+  assert.deepEqual(state.chats, chats);
+});
+
+test("a link that was used leaves the page signed out, and says why", async () => {
+  Object.assign(location, { hash: "#code=old" });
+  for (const path of ["POST /api/login", "GET /api/about", "GET /api/chats", "GET /api/agents"]) {
+    answers.set(path, () => failure(401, { code: "unknown_person", what: "who" }));
+  }
+  await begin();
+  assert.equal(state.signedIn, false);
+  assert.equal(state.problem, "The link was used before, or is too old.");
+});
+
+test("what a person pastes is a link or a token", async () => {
+  answers.set("POST /api/login", () => 204);
+  await signIn("http://localhost:1/#code=abc");
+  await signIn("  token ");
+  const bodies = requests.filter(({ path }) => path === "/api/login").map(({ body }) => body);
+  assert.deepEqual(bodies, [{ code: "abc" }, { token: "token" }]);
+});
+
+test("a server that cannot be reached is tried again by itself", async () => {
+  answers.set("GET /api/about", () => new TypeError("fetch failed"));
+  await begin();
+  assert.match(state.problem, /^Penstock is not running/);
+  answers.set("GET /api/about", () => ({ version: "1" }));
+  timers.tick(3000);
+  await settle();
+  assert.deepEqual([state.problem, state.about.version], ["", "1"]);
+});
+
+test("an answer that nobody is signed in closes the chat that is open", async () => {
+  await begin();
+  Object.assign(location, { pathname: "/chats/a" });
+  answers.set("GET /api/chats/a/events", () => new Promise(() => {}));
+  window.dispatchEvent(new Event("popstate"));
+  await settle();
+  assert.equal(state.session.id, "a");
+  answers.set("GET /api/chats", () => 401);
+  await refresh();
+  assert.deepEqual([state.signedIn, state.session], [false, null]);
+});
+
+test("signing out takes the chats off the page", async () => {
+  await begin();
+  answers.set("POST /api/logout", () => 204);
+  await signOut({ everywhere: true });
+  assert.deepEqual(requests.at(-1).body, { everywhere: true });
+  assert.deepEqual([state.signedIn, state.chats], [false, null]);
+});
+
+test("addresses lead to their pages", () => {
+  assert.deepEqual(routeOf("/"), { page: "home" });
+  assert.deepEqual(routeOf("/chats/a%20b"), { page: "chat", id: "a b" });
+  assert.deepEqual(routeOf("/chats/a/turns/12"), { page: "details", id: "a", turn: 12 });
+  for (const path of ["/chats", "/chats/a/turns", "/chats/a/b", "/x"])
+    assert.deepEqual(routeOf(path), { page: "missing" });
+});
+
+test("a chat that goes on is unread until it is opened; in a browser that is new, none is", async () => {
+  await begin();
+  assert.ok(!state.chats.some(isUnread));
+  chats = [chat("a", { turns: 2 }), chat("b", { state: "running" })];
+  await refresh();
+  assert.deepEqual(state.chats.map(isUnread), [true, false]); // one at work is not over yet
+  assert.equal(windowTitle(), "• Penstock");
+  answers.set("GET /api/chats/a/events", () => new Promise(() => {}));
+  goToNeighbour(1); // from no chat to the first
+  await settle();
+  assert.equal(location.pathname, "/chats/a");
+  assert.deepEqual(state.chats.map(isUnread), [false, false]);
+  assert.equal(windowTitle(), "a – Penstock");
+});
+
+test("a chat that the list does not have is missing, and its stream is not asked for", async () => {
+  Object.assign(location, { pathname: "/chats/none" });
+  await begin();
+  await settle();
+  assert.equal(state.session.connection, "missing");
+  assert.ok(!paths().some((path) => path.includes("/events")));
+});
+
+test("a directory is trusted before a chat is made in it, and the first message follows the chat", async () => {
+  await begin();
+  await settle();
+  requests.length = 0;
+  answers.set("POST /api/workspaces", () => ({ path: "/shop", trusted: true }));
+  answers.set("POST /api/chats", () => chat("new", { used_at: 3 }));
+  answers.set("GET /api/chats/new/events", () => new Promise(() => {}));
+  answers.set("POST /api/chats/new/turns", () => ({ turn: 1 }));
+  const started = startChat({ agent: "x", cwd: "/shop" }, "hello");
+  assert.deepEqual([state.dialog.kind, state.dialog.path, paths()], ["trust", "/shop", []]);
+  state.dialog.close(true);
+  assert.equal(await started, true);
+  await settle();
+  const changes = requests.filter(({ method }) => method === "POST");
+  assert.deepEqual(
+    changes.map(({ path }) => path),
+    ["/api/workspaces", "/api/chats", "/api/chats/new/turns"],
+  );
+  assert.deepEqual(changes[2].body, { text: "hello" });
+  assert.equal(location.pathname, "/chats/new");
+  assert.equal(state.chats[0].id, "new");
+});
+
+test("a directory that is not trusted gets no chat", async () => {
+  await begin();
+  await settle();
+  requests.length = 0;
+  const started = startChat({ agent: "x", cwd: "/shop" }, "hello");
+  state.dialog.close(false);
+  assert.equal(await started, false);
+  assert.deepEqual([paths(), state.dialog], [[], null]);
+});
+
+test("a chat that is deleted takes its draft along, and leaves the page at the beginning", async () => {
+  await begin();
+  write(draftName("a"), "half a sentence");
+  Object.assign(location, { pathname: "/chats/a" });
+  answers.set("GET /api/chats/a/events", () => new Promise(() => {}));
+  answers.set("DELETE /api/chats/a", () => 204);
+  window.dispatchEvent(new Event("popstate"));
+  await settle();
+  await deleteChat("a");
+  assert.deepEqual(
+    state.chats.map(({ id }) => id),
+    ["b"],
+  );
+  assert.deepEqual([location.pathname, state.session], ["/", null]);
+  assert.equal(window.sessionStorage.size, 0);
+});
