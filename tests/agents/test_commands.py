@@ -141,7 +141,7 @@ NO_EDITS = {
         *((name, {"session_id": ID, "fork": True}, "cannot fork a session", "can") for name in NO_FORK),
         *((name, {"allow": "edits"}, "cannot be allowed edits alone", can) for name, can in NO_EDITS.items()),
         ("cline", {"session_id": ID}, "cannot resume a session", "its route 'acp' can"),
-        ("cline", {"session_id": ID, "fork": True}, "cannot fork a session", "the route 'acp' can go on with one"),
+        ("cline", {"session_id": ID, "fork": True}, "cannot fork a session", "the route 'acp' can resume one"),
         *(
             (name, {"profile": "glm"}, "cannot take the profile 'glm'", "only these have profiles: ccs/NAME")
             for name in [*(name for name in EXEC if name != "ccs"), *(f"{name}/acp" for name in ACP)]
