@@ -46,6 +46,9 @@ SPARE_FILES = 512
 LOG, TOKEN, BROWSERS, OPENED = "chats.db", "token", "browsers.json", "open.html"
 """The files of the data directory: the chats, the token, who is signed in, and, while it runs, what `--open` opens."""
 
+DATA_VARIABLE = "PENSTOCK_DATA"
+"""The environment variable that names the data directory, if `--data` does not."""
+
 DAY_MS = 24 * 60 * 60 * 1000
 MB = 1_000_000
 MOST_RUNS = 1000
@@ -215,6 +218,8 @@ def data_directory(named: Path | None) -> Path:
     Raises:
         UsageError: it cannot be made, or others can write into it.
     """
+    if named is None and (variable := os.environ.get(DATA_VARIABLE)):
+        named = Path(variable)
     default = Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")) / "penstock"
     path = (named or default).absolute()
     try:
