@@ -36,6 +36,8 @@ class TurnRun:
         self._outcome: ev.Outcome | None = None
         self._said = False
         self._session_id: str | None = None
+        self._taken: list[ev.Event] = []  # of the run, and not in a batch yet
+        self._is_waiting = False  # for more text
         self._failure: TransportError | None = None
         self._news = asyncio.Event()
         self._shortener = Shortener()
@@ -52,7 +54,7 @@ class TurnRun:
 
         def notify() -> None:
             try:
-                loop.call_soon_threadsafe(self._news.set)
+                loop.call_soon_threadsafe(self._noticed)
             except RuntimeError:
                 pass  # the loop is closed: nobody waits any more
 
@@ -74,30 +76,45 @@ class TurnRun:
         """
         loop = asyncio.get_running_loop()
         last = 0.0  # the time of the last batch
-        taken: list[ev.Event] = []
-        while taken or not self._run.ended:
+        while self._taken or self._failure is not None or not self._run.ended:
             self._news.clear()
-            self._poll(taken)
-            if not taken:
+            self._poll()
+            if not self._taken:
                 if self._failure is not None:
                     raise self._failure
                 await self._news.wait()
                 continue
             wait = last + MERGE_SECONDS - loop.time()
-            if wait > 0 and not self.stopping and self._failure is None and self._merger.can_wait(taken):
+            if wait > 0 and self._can_wait(0):
+                self._is_waiting = True
                 timer = loop.call_later(wait, self._news.set)
                 await self._news.wait()
                 timer.cancel()
+                self._is_waiting = False
                 continue
             last = loop.time()
-            batch, taken = self._merger.merge(self._shortener.take(taken)), []
+            batch, self._taken = self._merger.merge(self._shortener.take(self._taken)), []
             yield [self._explained(event) for event in batch]
 
-    def _poll(self, events: list[ev.Event]) -> None:
+    def _noticed(self) -> None:
+        """Wake up for what came, unless it is more text that can wait with the text before."""
+        if self._is_waiting:
+            known = len(self._taken)
+            self._poll()
+            if self._can_wait(known):
+                return
+        self._news.set()
+
+    def _can_wait(self, known: int) -> bool:
+        """Whether the events that were taken can wait for more; of the first `known` it is so."""
+        is_ending = self.stopping or self._failure is not None or self._run.ended
+        return not is_ending and len(self._taken) < BATCH_EVENTS and self._merger.can_wait(self._taken[known:])
+
+    def _poll(self) -> None:
         """Take what there is of the run. Its failure comes behind its last events."""
         try:
-            while self._failure is None and len(events) < BATCH_EVENTS and (batch := self._run.poll()):
-                events += batch
+            while self._failure is None and len(self._taken) < BATCH_EVENTS and (batch := self._run.poll()):
+                self._taken += batch
         except TransportError as error:
             self._failure = error
 
