@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -181,7 +182,7 @@ def test_merging_changes_no_text_and_no_order(events: list[Any], sizes: list[int
         batch, left = left[:size], left[size:]
         out = merger.merge(batch)
         merged += out
-        pairs = zip(out, out[1:], strict=False)
+        pairs = itertools.pairwise(out)
         assert not [1 for a, b in pairs if isinstance(a, ev.Delta) and isinstance(b, ev.Delta) and a.block == b.block]
 
     def spelled(given: list[ev.Event]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import TYPE_CHECKING
 
 from penstock import events as ev
@@ -106,7 +107,7 @@ def test_deltas_of_a_burst_are_few_entries(home: Home) -> None:
             following = [row.what for row in rows]
             merged = [
                 1
-                for one, other in zip(following, following[1:], strict=False)
+                for one, other in itertools.pairwise(following)
                 if isinstance(one, ev.Delta) and isinstance(other, ev.Delta) and one.block == other.block
             ]
             assert len(merged) <= 3, "a burst came in a few batches at most"

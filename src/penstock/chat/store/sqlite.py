@@ -29,7 +29,7 @@ from penstock.chat.store.protocol import (
     check_number,
 )
 from penstock.chat.store.rows import ChatRow, Directory, TurnRow
-from penstock.chat.store.tables import Changes
+from penstock.chat.store.tables import Statements
 from penstock.chat.store.writer import Change, Outcomes, Readers, Writer
 from penstock.errors import UsageError
 
@@ -181,7 +181,7 @@ class SqliteStore:
         check_number("upto", upto)
         while await self._change(lambda changes: changes.trim(chat, upto)):
             pass
-        while await self._change(Changes.shrink):
+        while await self._change(Statements.shrink):
             pass
 
     def subscribe(self) -> SqliteSubscription:
@@ -257,7 +257,7 @@ class SqliteStore:
 
     # --- inside ---
 
-    async def _change(self, make: Callable[[Changes], Any]) -> Any:
+    async def _change(self, make: Callable[[Statements], Any]) -> Any:
         self._require_open()
         result: asyncio.Future[Any] = self._loop.create_future()
         self._writer.put(Change(make, result))

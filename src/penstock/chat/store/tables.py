@@ -47,7 +47,7 @@ class Head:
     epoch: int
 
 
-class Changes:
+class Statements:
     """The changes, each made in a transaction that it does not end; each checks before it changes anything."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from penstock.chat.store.database import Lock, connect, failure, make_file
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
 from penstock.chat.store.schema import prepare
-from penstock.chat.store.tables import Changes
+from penstock.chat.store.tables import Statements
 from penstock.errors import PenstockError
 
 MAX_BATCH = 1000
-"""Changes of one transaction."""
+"""Statements of one transaction."""
 
 SIZE_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_TOOBIG", "SQLITE_NOMEM")
 """Failures of a transaction that one large change in it may have caused."""
@@ -27,7 +27,7 @@ SIZE_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_TOOBIG", "SQLITE_NOMEM")
 class Change(NamedTuple):
     """A change that waits for the writer, and the future of its result."""
 
-    make: Callable[[Changes], Any]
+    make: Callable[[Statements], Any]
     result: asyncio.Future[Any]
 
 
@@ -40,7 +40,7 @@ class Outcomes(NamedTuple):
 
 
 class Writer:
-    """The one connection that changes the file, in its own thread. Changes that wait are committed together."""
+    """The one connection that changes the file, in its own thread. Statements that wait are committed together."""
 
     def __init__(self, path: Path, deliver: Callable[[Outcomes], None]) -> None:
         """Take the file. `deliver` is called in the writer's thread.
@@ -61,7 +61,7 @@ class Writer:
             self._connection = connect(path, write=True)
             try:
                 prepare(self._connection, path)
-                self._changes = Changes(self._connection)
+                self._changes = Statements(self._connection)
                 self._files = self._identity()
             except BaseException:
                 self._connection.close()
