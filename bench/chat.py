@@ -37,10 +37,11 @@ ABORTED = 500
 SERVERS = Path(__file__).with_name("servers.py")
 
 ABOUT_STREAMS = """\
-1,000 idle viewers, then 50 more, each of a chat of its own with 50 events a second: 2,500 frames a second in all. Each
-of Penstock's events is appended to the store, is on the disk, and is folded before it is sent; the others hand it from
-a queue in memory to the socket. Latency is from then (for Penstock, from the store's acknowledgement) until the frame has
-arrived. CPU is of one core. Of three rounds the least. The last column: Penstock beside the best of the others."""
+1,000 idle viewers, then 50 more, each of a chat of its own with 50 events a second: 2,500 frames a second in all.
+Each of Penstock's events is appended to the store, is on the disk, and is folded before it is sent; the others hand
+it from a queue in memory to the socket. Latency is from then (for Penstock, from the store's acknowledgement) until
+the frame has arrived. CPU is of one core. Of three rounds the least. The last column: Penstock beside the best of the
+others."""
 
 STREAMS = [
     ("RSS before, MB", "rss"),

@@ -290,7 +290,7 @@ class ChatLog:
         if self._epoch is None:
             self._epoch = await self._store.claim(self.id, NODE)
 
-    def doubt(self, error: Exception) -> None:
+    def invalidate(self, error: Exception) -> None:
         """Read on from the store after this error, or fold anew if the store is another one than was known."""
         self._is_current = False
         if not isinstance(error, StoreFailed):

@@ -63,7 +63,7 @@ class Scheduler:
         except (Conflicting, Ending):
             pass  # it became busy meanwhile
         except (StoreFailed, UsageError):
-            worker.refused_at = self._now()  # again an interval later
+            worker.rejected_at = self._now()  # again an interval later
 
     async def _wait(self, seconds: float) -> None:
         """Wait, but no longer than until something changes."""
@@ -82,7 +82,7 @@ def _due(worker: Worker, now: int) -> int | None:
     heartbeat = chat.heartbeat
     if heartbeat is None or not heartbeat.on or worker.busy or worker.asks:
         return None  # a prompt now would bury a question
-    return due(heartbeat, max(worker.used_at, chat.heartbeat_since, worker.refused_at), now)
+    return due(heartbeat, max(worker.used_at, chat.heartbeat_since, worker.rejected_at), now)
 
 
 # --- one heartbeat, without a clock ---

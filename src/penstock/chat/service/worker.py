@@ -68,8 +68,8 @@ class Worker:
         """Turns in its queue."""
         self.asks = False
         """Whether a question waits for a person."""
-        self.refused_at = 0
-        """The time at which a heartbeat's prompt was last refused, in milliseconds since 1970."""
+        self.rejected_at = 0
+        """The time at which a heartbeat's prompt was last rejected, in milliseconds since 1970."""
         self._shared = shared
         self._task: asyncio.Task[None] | None = None
         self._run: TurnRun | None = None
@@ -201,7 +201,7 @@ class Worker:
             if await self.log.follow(last):
                 await self._settle()
         except STORE_ERRORS as error:
-            self.log.doubt(error)
+            self.log.invalidate(error)
         finally:
             self._ensure_working()
 
@@ -313,7 +313,7 @@ class Worker:
                 except STORE_ERRORS as error:
                     if isinstance(error, StoreClosed | Fenced) or getattr(error, "lasting", False):
                         return
-                    self.log.doubt(error)
+                    self.log.invalidate(error)
                     await self._pause(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                     failures += 1
         finally:

@@ -455,7 +455,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _row(chat: str, **more: Any) -> ChatRow:
-    return ChatRow(chat, "claude", "/src", 5, **more)
+    return ChatRow(chat, "agent", "/src", 5, **more)
 
 
 def _turn(turn: int, *, first: int = 1, last: int = 0, at: int = 1, view: bytes = b"view") -> TurnRow:

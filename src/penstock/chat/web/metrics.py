@@ -28,7 +28,7 @@ class Metrics:
         self.requests: Counter[Labels] = Counter()
 
 
-class Page:
+class Exposition:
     """A page in the text format of Prometheus."""
 
     def __init__(self) -> None:
@@ -58,8 +58,8 @@ class Page:
         self._lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
 
     def _line(self, name: str, labels: Iterable[tuple[str, str]], value: float) -> None:
-        told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
-        self._lines.append(f"{name}{{{told}}} {value!r}" if told else f"{name} {value!r}")
+        joined = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
+        self._lines.append(f"{name}{{{joined}}} {value!r}" if joined else f"{name} {value!r}")
 
 
 def text(metrics: Metrics, service: Service) -> str:
@@ -69,7 +69,7 @@ def text(metrics: Metrics, service: Service) -> str:
         states[(("state", chat.state),)] += 1
     counters = service.counters
     ended: dict[Labels, float] = {(("outcome", outcome),): count for outcome, count in counters.ended.items()}
-    page = Page()
+    page = Exposition()
     page.add("gauge", "penstock_chats", "Chats, by what they do.", states)
     page.add("gauge", "penstock_turns_waiting", "Turns that wait for the one before, or for a place.", service.waiting)
     page.add("counter", "penstock_turns_total", "Turns that ended, by outcome.", ended)
