@@ -11,7 +11,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -52,6 +52,15 @@ class Step(NamedTuple):
     frames: int
 
 
+class Flow(Protocol):
+    """The flow control of a connection."""
+
+    @property
+    def write_paused(self) -> bool:
+        """Whether a send waits until the client has taken more."""
+        ...
+
+
 class Viewer:
     """One stream. `wake` is set when there may be more for it to do."""
 
@@ -62,6 +71,18 @@ class Viewer:
         """Nobody reads it any more."""
         self.sending: asyncio.Timeout | None = None
         """The time limit of what is being sent."""
+        self.flow: Flow | None = None
+        """The flow control of its connection, if the server shows it."""
+        self.sent_at = asyncio.get_running_loop().time()
+        """The time of the loop at which something was last sent."""
+        self.is_silent = False
+        """Nothing was sent for so long that a proxy may end the connection."""
+        self.ticking: asyncio.TimerHandle | None = None
+
+    def stop_ticking(self) -> None:
+        """Look at the time no longer."""
+        if self.ticking is not None:
+            self.ticking.cancel()
 
     def leave(self) -> None:
         """Nobody reads it any more."""
