@@ -75,7 +75,7 @@ class TurnRun:
             TransportError: the run failed, and has no end.
         """
         loop = asyncio.get_running_loop()
-        last = 0.0  # the time of the last batch
+        last = -MERGE_SECONDS  # the time of the last batch
         while self._taken or self._failure is not None or not self._run.ended:
             self._news.clear()
             self._poll()
@@ -84,14 +84,13 @@ class TurnRun:
                     raise self._failure
                 await self._news.wait()
                 continue
-            wait = last + MERGE_SECONDS - loop.time()
-            if wait > 0 and self._can_wait(0):
+            if loop.time() < last + MERGE_SECONDS and self._can_wait(0):
                 self._is_waiting = True
-                timer = loop.call_later(wait, self._news.set)
+                timer = loop.call_later(MERGE_SECONDS, self._news.set)
                 await self._news.wait()
                 timer.cancel()
                 self._is_waiting = False
-                continue
+                self._poll()
             last = loop.time()
             batch, self._taken = self._merger.merge(self._shortener.take(self._taken)), []
             yield [self._explained(event) for event in batch]
