@@ -37,10 +37,11 @@ ABORTED = 500
 SERVERS = Path(__file__).with_name("servers.py")
 
 ABOUT_STREAMS = """\
-1,000 idle viewers, then 50 more, each of a chat of its own with 50 events a second: 2,500 frames a second in all. Each
-of Penstock's events is appended to the log, is on the disk, and is folded before it is told; the others hand it from a
-queue in memory to the socket. Latency is from then (for Penstock, from the log's acknowledgement) until the frame has
-arrived. CPU is of one core. Of three rounds the least. The last column: Penstock beside the best of the others."""
+1,000 idle viewers, then 50 more, each of a chat of its own with 50 events a second: 2,500 frames a second in all.
+Each of Penstock's events is appended to the store, is on the disk, and is folded before it is sent; the others hand
+it from a queue in memory to the socket. Latency is from then (for Penstock, from the store's acknowledgement) until
+the frame has arrived. CPU is of one core. Of three rounds the least. The last column: Penstock beside the best of the
+others."""
 
 STREAMS = [
     ("RSS before, MB", "rss"),
@@ -48,7 +49,7 @@ STREAMS = [
     ("kB for an idle viewer (PSS)", "kb"),
     ("CPU with 1,000 idle viewers, %", "cpu_idle"),
     ("CPU at 2,500 frames/s, %", "cpu_urgent", "cpu_plain"),
-    ("the same without a log, %", "cpu_told", "cpu_plain"),
+    ("the same without a store, %", "cpu_told", "cpu_plain"),
     ("latency p50, ms", "p50_urgent", "p50_plain"),
     ("latency p99, ms", "p99_urgent", "p99_plain"),
     ("500 aborted viewers are noticed in, ms", "aborted"),
@@ -60,8 +61,8 @@ ABOUT_ALONE = """\
 2,500 events a second that only make replies grow are told in steps of 100 ms, so half of that is in the latency."""
 
 ALONE = [
-    ("CPU at 2,500 rows/s into the log, nobody looks, %", "cpu_log"),
-    ("CPU at 2,500 rows/s of growing replies, 50 viewers, %", "cpu_growth"),
+    ("CPU at 2,500 entries/s into the store, nobody looks, %", "cpu_log"),
+    ("CPU at 2,500 entries/s of growing replies, 50 viewers, %", "cpu_growth"),
     ("latency of growth p50, ms", "p50_growth"),
     ("latency of growth p99, ms", "p99_growth"),
     ("bytes/s to each of these viewers", "bytes_growth"),

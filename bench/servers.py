@@ -134,17 +134,17 @@ class Plain(Contender):
 
 
 class Penstock(Contender):
-    """The gateway as `penstock serve` has it, over a real log; the feeder appends to the log and nothing else."""
+    """The server as `penstock serve` has it, over a real store; the feeder appends as a chat's worker does."""
 
     async def start(self) -> None:
         from penstock.chat.service.limits import Limits
-        from penstock.chat.service.service import Runtime
-        from penstock.chat.store.sqlite import SqliteLog
+        from penstock.chat.service.service import Service
+        from penstock.chat.store.sqlite import SqliteStore
         from penstock.chat.web.app import make_app
         from penstock.chat.web.auth import Logins
         from penstock.chat.web.broadcast import Watches
         from penstock.chat.web.handlers import Api
-        from penstock.chat.web.metrics import MeasuredLog, Metrics
+        from penstock.chat.web.metrics import Metrics
         from penstock.chat.web.security import Security
         from penstock.chat.web.static import PageFiles
         from penstock.config.settings import load
@@ -155,23 +155,22 @@ class Penstock(Contender):
         config = self.folder / "config.toml"
         config.write_text(f'[agents.played]\nadapter = "claude"\ncommand = {json.dumps(command)}\n')
         self.metrics = Metrics()
-        log = await self.stack.enter_async_context(await SqliteLog.open(self.folder / "log.sqlite"))
-        self.log = MeasuredLog(log, self.metrics)
-        self.runtime = await Runtime.open(
-            self.log,
+        store = await self.stack.enter_async_context(await SqliteStore.open(self.folder / "chats.db"))
+        self.service = await Service.open(
+            store,
             roots=[self.folder],
             config=load(env={"PENSTOCK_CONFIG": str(config)}),
             limits=Limits(max_chats=5000),
         )
-        self.watches = Watches(self.runtime, self.log, self.metrics)
+        self.watches = Watches(self.service, self.metrics)
         security = Security(Logins(TOKEN, "c"), hosts=["127.0.0.1"], origins=[])
-        self.app = make_app(Api(self.runtime, self.watches, security), PageFiles())
+        self.app = make_app(Api(self.service, self.watches, security), PageFiles())
         self._ids: dict[str, str] = {}
-        self._last: dict[str, int] = {}
-        await self.runtime.trust(self.folder)
+        self._numbers: dict[str, int] = {}
+        await self.service.trust(self.folder)
 
     async def stop(self) -> None:
-        await self.runtime.close()
+        await self.service.close()
         await self.stack.aclose()
 
     def viewers(self) -> int:
@@ -180,9 +179,8 @@ class Penstock(Contender):
     async def chats(self, names: list[str]) -> dict[str, str]:
         """Makes chats; the id of each."""
         for name in names:
-            made = await self.runtime.create(agent="played", cwd=str(self.folder), title=name)
+            made = await self.service.create(agent="played", cwd=str(self.folder), title=name)
             self._ids[name] = made.id
-            self._last[name] = 0
         return self._ids
 
     async def begin(self, names: list[str]) -> None:
@@ -201,18 +199,16 @@ class Penstock(Contender):
             )
 
     async def _append(self, name: str, *rows: Any) -> int:
-        from penstock.chat.history.entries import encode
-
-        last = await self.log.append(self._ids[name], encode(rows), after=self._last[name])
-        self._last[name] = last
-        return last
+        log = self.service.log(self._ids[name])
+        await log.write(lambda _: rows)
+        return (await log.open()).number
 
     async def put(self, chat: str, kind: str) -> int:
         from penstock import events as ev
 
         if kind == "growth":
             return await self._append(chat, ev.Delta(agent=AGENT, block=1, kind="text", text=WORD))
-        number = self._last[chat]
+        number = self._numbers[chat] = self._numbers.get(chat, 0) + 1
         doing: ev.ToolKind = "read" if number % 2 else "execute"  # another status each time: told at once
         call = ev.ToolCalled(
             agent=AGENT, call_id=f"c{number}", name="Tool", input={"path": WORD}, title=WORD, tool_kind=doing
@@ -266,7 +262,7 @@ async def contend(name: str) -> None:
     if isinstance(contender, Penstock):
         from penstock.chat.web.server import Server
 
-        server: uvicorn.Server = Server(contender.app, contender.runtime.close)
+        server: uvicorn.Server = Server(contender.app, contender.service.close)
     else:
         server = uvicorn.Server(
             uvicorn.Config(

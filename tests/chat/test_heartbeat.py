@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.chat.errors import Wrong
-from penstock.chat.service.heartbeat import MAX_MINUTES, Heartbeat, checked, due, hours
+from penstock.chat.service.scheduler import MAX_MINUTES, checked, due, hours
+from penstock.chat.store.rows import Heartbeat
 
 BERLIN = ZoneInfo("Europe/Berlin")
 EAST = timezone(timedelta(hours=5, minutes=30))

@@ -14,7 +14,7 @@ import pytest
 from penstock import events as ev
 from penstock.chat.history import details as recording_of_turns
 from penstock.chat.history.details import MAX_PART_CHARS, MAX_TEXT_CHARS, Record, Recorder, record
-from penstock.chat.history.entries import ChatDeleted, Entry, Numbered, Prompted, TurnBegan, TurnEnded
+from penstock.chat.history.entries import Entry, Numbered, Prompted, StopRequested, TurnBegan, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.items import GAP, AnyItem, Asked, Called, Clip, Noticed, Planned, Said, Thought
 from penstock.chat.history.steps import Steps
@@ -318,7 +318,7 @@ def test_rows_of_other_turns_are_passed_over() -> None:
         *(Prompted(1, "one"), TurnBegan(1, "test", "/"), *block(1, "first")),
         *(Prompted(2, "two"), *block(2, "still first"), TurnEnded(1, "cut_off")),
         *(TurnBegan(2, "test", "/"), *block(1, "second"), Prompted(3, "three"), TurnEnded(3, "cancelled")),
-        *(*block(2, "more"), END, ChatDeleted()),
+        *(*block(2, "more"), END, StopRequested()),
     ])  # fmt: skip
     texts = {
         turn: [item.text for item in record(TurnView(turn, ""), rows).items if isinstance(item, Said)]

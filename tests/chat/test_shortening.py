@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import events as ev
-from penstock.chat.history.entries import Prompted, decode
-from penstock.chat.history.frames import Checkpoint, TurnView
+from penstock.chat.history.entries import Prompted, decode, decode_one
 from penstock.chat.service.truncation import MARK, Shortener, fitted
-from penstock.chat.store.protocol import Row
 
 LIMIT = 10_000
 
@@ -73,9 +70,10 @@ def test_every_row_fits(value: Any, text: str) -> None:
     """Whatever an agent gives to a tool, or says at its end, there is a row of it that can be read, of its own kind."""
     called = ev.ToolCalled(agent="a", call_id="c", name="n", input=value, title=text, tool_kind="edit")
     end = ev.RunEnded(agent="a", outcome="ok", reply=text * 3, rounds=1)
-    rows = fitted([called, end], LIMIT)
+    rows, items = fitted([called, end], LIMIT)
+    assert items == [decode_one(row) for row in rows]
     assert all(len(row) <= LIMIT for row in rows)
-    first, second = (row.what for row in decode(Row(number, 0, row) for number, row in enumerate(rows, 1)))
+    first, second = (row.what for row in decode((number, 0, row) for number, row in enumerate(rows, 1)))
     assert isinstance(first, ev.ToolCalled)
     assert isinstance(second, ev.RunEnded)
     assert second.outcome == "ok"
@@ -87,28 +85,18 @@ def test_deep_values_fit() -> None:
     for _ in range(400):
         value = {"k" * 40: [value, 1]}
     called = ev.ToolCalled(agent="a", call_id="c", name="n", input=value, title="t", tool_kind="edit")
-    (row,) = fitted([called], LIMIT)
+    ((row,), _) = fitted([called], LIMIT)
     assert len(row) <= LIMIT
     assert b"not kept" in row
-
-
-def test_checkpoints_fit() -> None:
-    """Replies of several turns that are too large together are cut, and the turns stay turns."""
-    views = [TurnView(turn, "p", message="m" * 5000, usage=ev.Usage(1), last=turn) for turn in range(1, 21)]
-    (row,) = fitted([Checkpoint(20, views)], LIMIT * 2)
-    assert len(row) <= LIMIT * 2
-    read = msgspec.json.decode(row, type=Checkpoint)
-    assert [view.turn for view in read.turns] == [*range(1, 21)]
-    assert read.turns[0].message.startswith("mmm")
 
 
 def test_what_fits_is_kept_to_the_letter() -> None:
     """Nothing is changed in a row that is not too large."""
     prompt = Prompted(1, "ü" * 500)
-    assert [json.loads(row)["text"] for row in fitted([prompt], LIMIT)] == [prompt.text]
+    assert [json.loads(row)["text"] for row in fitted([prompt], LIMIT)[0]] == [prompt.text]
 
 
 def test_half_a_character_is_replaced() -> None:
-    """What no encoding has does not keep the rest from the log."""
-    (row,) = fitted([Prompted(1, "a\ud800b")], LIMIT)
-    assert json.loads(row)["text"] == "a?b"
+    """What no encoding has does not keep the rest from the store."""
+    ((row,), (item,)) = fitted([Prompted(1, "a\ud800b")], LIMIT)
+    assert json.loads(row)["text"] == item.text == "a?b"

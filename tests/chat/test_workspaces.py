@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.chat.errors import OutsideRoots, Untrusted, Wrong
-from penstock.chat.service.index import Index
 from penstock.chat.service.workspaces import MAX_RECENT, Workspace, Workspaces
 from penstock.errors import UsageError
 
@@ -68,7 +67,7 @@ def test_what_is_not_below_a_root_is_refused(
 
     async def use() -> None:
         async with await place.open() as log:
-            spaces = Workspaces([ground.root], await Index.open(log), lambda: 1)
+            spaces = Workspaces([ground.root], log, await log.list_directories(), lambda: 1)
             with pytest.raises(refusal):
                 spaces.find(path.replace("{root}", str(ground.root)))
             with pytest.raises(refusal):
@@ -83,7 +82,7 @@ def test_links_are_the_directories_that_they_lead_to(place: Place, ground: Groun
 
     async def use() -> None:
         async with await place.open() as log:
-            spaces = Workspaces([ground.link, ground.root], await Index.open(log), lambda: 1)
+            spaces = Workspaces([ground.link, ground.root], log, await log.list_directories(), lambda: 1)
             assert spaces.roots == [ground.root.resolve()]
             assert spaces.find(None) == ground.root.resolve()
             for name in (ground.inside, ground.root / "back", ground.link / "in" / "side", f"{ground.root}/in/./side/"):
@@ -99,13 +98,13 @@ def test_trust_is_asked_once_and_kept(place: Place, ground: Ground) -> None:
 
     async def use() -> None:
         async with await place.open() as log:
-            spaces = Workspaces([ground.root], await Index.open(log), lambda: 7)
+            spaces = Workspaces([ground.root], log, await log.list_directories(), lambda: 7)
             with pytest.raises(Untrusted) as told:
                 spaces.require(ground.root / "in")
             assert str(ground.root / "in") in str(told.value)
             trusted = await spaces.trust(ground.root / "in")
             assert trusted == Workspace(str(ground.root / "in"), True)
-            spaces = Workspaces([ground.root], await Index.open(log), lambda: 8)
+            spaces = Workspaces([ground.root], log, await log.list_directories(), lambda: 8)
             spaces.require(ground.root / "in")
             for other in (ground.inside, ground.root):
                 with pytest.raises(Untrusted):
@@ -125,7 +124,7 @@ def test_directories_are_listed(place: Place, ground: Ground) -> None:
     async def use() -> None:
         time = iter(range(100))
         async with await place.open() as log:
-            spaces = Workspaces([ground.root], await Index.open(log), lambda: next(time))
+            spaces = Workspaces([ground.root], log, await log.list_directories(), lambda: next(time))
             for number in range(MAX_RECENT + 2):
                 (ground.root / str(number)).mkdir()
                 await spaces.trust(ground.root / str(number))
@@ -151,6 +150,6 @@ def test_roots_have_to_be_directories(place: Place, ground: Ground, roots: list[
     async def use() -> None:
         async with await place.open() as log:
             with pytest.raises(UsageError):
-                Workspaces([ground.root / name for name in roots], await Index.open(log), lambda: 1)
+                Workspaces([ground.root / name for name in roots], log, await log.list_directories(), lambda: 1)
 
     asyncio.run(use())

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.chat.store.protocol import Row
-from penstock.chat.store.sqlite import SqliteLog
+from penstock.chat.store.protocol import StoredEntry
+from penstock.chat.store.sqlite import SqliteStore
 from penstock.run.process import GUARD
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -210,15 +210,15 @@ class Served:
         """Whether nothing runs and nothing waits."""
         return all(turn.get("recorded") for turn in self.turns(chat))
 
-    def rows(self, chat: str) -> list[Row]:
-        """All rows of a chat, from the file: the server has ended."""
+    def rows(self, chat: str) -> list[StoredEntry]:
+        """All entries of a chat, from the file: the server has ended."""
         assert self.process is None
         (path,) = self.data.glob("*.db")
 
-        async def read() -> list[Row]:
-            found: list[Row] = []
-            async with await SqliteLog.open(path) as log:
-                while page := await log.read(chat, after=len(found)):
+        async def read() -> list[StoredEntry]:
+            found: list[StoredEntry] = []
+            async with await SqliteStore.open(path) as store:
+                while page := (await store.read(chat, after=len(found))).entries:
                     found += page
             return found
 

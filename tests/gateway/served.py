@@ -1,4 +1,4 @@
-"""A real gateway for the tests: its own server on a port of its own, with a real runtime, a real log and agents that
+"""A real gateway for the tests: its own server on a port of its own, with a real service, a real store and agents that
 play recordings.
 """
 
@@ -16,15 +16,15 @@ from typing import Any
 
 import httpx
 
-from penstock.chat.history.entries import Entry, encode
+from penstock.chat.history.entries import Entry
 from penstock.chat.service.limits import Limits
-from penstock.chat.service.service import Runtime
-from penstock.chat.store.sqlite import SqliteLog
+from penstock.chat.service.service import Service
+from penstock.chat.store.sqlite import SqliteStore
 from penstock.chat.web.app import make_app
 from penstock.chat.web.auth import Logins
 from penstock.chat.web.broadcast import Watches
 from penstock.chat.web.handlers import Api
-from penstock.chat.web.metrics import MeasuredLog, Metrics
+from penstock.chat.web.metrics import Metrics
 from penstock.chat.web.security import Security
 from penstock.chat.web.server import Server
 from penstock.chat.web.static import PageFiles
@@ -71,8 +71,8 @@ class Gateway:
         self.url = f"http://127.0.0.1:{self.port}"
         self.bearer = {"Authorization": f"Bearer {TOKEN}"}
         self.server: Server
-        self.runtime: Runtime
-        self.log: MeasuredLog
+        self.service: Service
+        self.store: SqliteStore
         self.watches: Watches
         self.security: Security
         self.logins: Logins
@@ -103,7 +103,7 @@ class Gateway:
         origins: Sequence[str] = (),
         limits: Limits | None = None,
         max_viewers: int = 200,
-        growth: float = 0.0,
+        pace: float = 0.0,
         linger: float = 0.1,
         ping: float = 15.0,
         patience: float = 30.0,
@@ -117,17 +117,14 @@ class Gateway:
             now=lambda: self.time,
         )
         self.security = Security(self.logins, hosts=hosts, origins=origins)
-        async with await SqliteLog.open(self.folder / "log.db") as log:
-            self.log = MeasuredLog(log, self.metrics)
-            self.runtime = await Runtime.open(
-                self.log, roots=[self.root], config=found, limits=limits, default_agent="scripted"
+        async with await SqliteStore.open(self.folder / "chats.db") as self.store:
+            self.service = await Service.open(
+                self.store, roots=[self.root], config=found, limits=limits, default_agent="scripted"
             )
-            await self.runtime.trust(self.root)
-            self.watches = Watches(
-                self.runtime, self.log, self.metrics, max_viewers=max_viewers, growth=growth, linger=linger
-            )
-            api = Api(self.runtime, self.watches, self.security, ping=ping, patience=patience)
-            self.server = Server(make_app(api, PageFiles(self.page)), self.runtime.close)
+            await self.service.trust(self.root)
+            self.watches = Watches(self.service, self.metrics, max_viewers=max_viewers, pace=pace, linger=linger)
+            api = Api(self.service, self.watches, self.security, ping=ping, patience=patience)
+            self.server = Server(make_app(api, PageFiles(self.page)), self.service.close)
             self.loop.call_soon(self._started.set)
             await self.server.serve(sockets=[self.socket])
             await self.logins.browsers.close()
@@ -184,10 +181,12 @@ class Gateway:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(SECONDS)
 
     def append(self, chat: str, rows: Sequence[Row]) -> int:
-        """Append rows to the log of a chat, as its runtime would; its last number."""
+        """Append entries to a chat, as its worker would; its last number."""
 
         async def append() -> int:
-            return await self.log.append(chat, encode(rows), after=await self.log.last(chat))
+            log = self.service.log(chat)
+            await log.write(lambda _: rows)
+            return (await log.open()).number
 
         return int(self.call(append()))
 

@@ -1,4 +1,4 @@
-"""Every address, by real requests to a real runtime: what it answers, and what it refuses."""
+"""Every address, by real requests to a real service: what it answers, and what it refuses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from served import Gateway, until
 
 from penstock import __version__
 from penstock.chat.service.limits import Limits
-from penstock.chat.store.protocol import LogClosed, LogFailed
+from penstock.chat.store.protocol import StoreClosed, StoreFailed
 from penstock.chat.web import schemas as bodies
 from penstock.chat.web.errors import answer
 from penstock.chat.web.routes import ADDRESSES
@@ -389,16 +389,16 @@ def test_what_no_one_may_know_of_a_bug(shared: Gateway, monkeypatch: pytest.Monk
     def fail() -> None:
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr(shared.runtime, "chats", fail)
+    monkeypatch.setattr(shared.service, "chats", fail)
     with shared.client() as client:
         answer = client.get("/api/chats")
     assert refused(answer) == (500, "bug")
     assert "secret" not in answer.text
 
 
-def test_a_log_that_fails_is_told() -> None:
+def test_a_store_that_fails_is_an_error() -> None:
     """That the disk is full is no bug, and may be over soon."""
-    for error, code in ((LogFailed("the disk is full"), "failed"), (LogClosed(), "ending")):
+    for error, code in ((StoreFailed("the disk is full"), "failed"), (StoreClosed(), "ending")):
         made = answer(error)
         assert (made.status_code, json.loads(bytes(made.body))["error"]["code"]) == (503, code)
         assert made.headers["retry-after"]
@@ -432,8 +432,10 @@ def test_metrics_are_what_prometheus_reads(own: Callable[..., Gateway]) -> None:
     assert {re.sub(r"(_bucket|_sum|_count)?({.*)?$", "", name) for name in values} <= typed
     assert values['penstock_turns_total{outcome="ok"}'] == 1
     assert values['penstock_chats{state="idle"}'] == 1
-    assert values["penstock_log_rows_total"] > 10
-    assert values["penstock_log_append_seconds_count"] == values['penstock_log_append_seconds_bucket{le="+Inf"}'] > 3
+    assert values["penstock_store_entries_total"] > 10
+    assert (
+        values["penstock_store_append_seconds_count"] == values['penstock_store_append_seconds_bucket{le="+Inf"}'] > 3
+    )
     assert values['penstock_requests_total{method="POST",path="/api/chats/{chat}/turns",status="202"}'] == 1
     assert chat not in answer.text
 

@@ -346,8 +346,12 @@ def test_the_loopback_has_two_families() -> None:
 
 
 def test_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The usual one is in the place for data, and made private; one that others can write into is refused."""
+    """The default is in the place for data, and made private; one that others can write into is refused."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "named"))
+    assert serving.data_directory(None) == tmp_path / "named"
+    assert serving.data_directory(tmp_path / "flag") == tmp_path / "flag"
+    monkeypatch.delenv("PENSTOCK_DATA")
     assert serving.data_directory(None) == tmp_path / "xdg" / "penstock"
     (tmp_path / "xdg" / "penstock").chmod(0o755)
     assert stat.S_IMODE(serving.data_directory(None).stat().st_mode) == 0o700

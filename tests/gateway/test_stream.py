@@ -21,9 +21,10 @@ from viewer import Viewer, shown
 from penstock import Stream
 from penstock import events as ev
 from penstock.chat.history.entries import Numbered, Prompted, TurnBegan
-from penstock.chat.history.timeline import Thread
+from penstock.chat.history.entries import encode as encode_entries
+from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.retention import Retention
-from penstock.chat.store.protocol import PAGE_ROWS, LogFailed
+from penstock.chat.store.protocol import PAGE_ENTRIES, StoreFailed
 from penstock.chat.web.broadcast import encode
 from penstock.chat.web.sse import PIECE_BYTES
 
@@ -39,7 +40,7 @@ def run_of(case: str) -> list[ev.Event]:
 
 
 def rows_of(*cases: str) -> list[Row]:
-    """What stands in the log of a chat after these runs."""
+    """The entries of a chat after these runs."""
     made: list[Row] = []
     for turn, case in enumerate(cases, 1):
         made += [Prompted(turn, f"play {case}", key=f"key {turn}"), TurnBegan(turn, "claude", "/"), *run_of(case)]
@@ -89,6 +90,7 @@ def as_told(gateway: Gateway, chat: str) -> Viewer:
 def told(shared: Gateway) -> tuple[str, Viewer, dict[int, Viewer]]:
     """A chat with a turn for each case; what one knows of it who saw all of it; and what they knew at each number."""
     chat, viewer, states = shared.chat(), Viewer(), {}
+    shared.loop.call_soon_threadsafe(shared.service.log(chat).watch, lambda _: None)  # so that it stays in memory
 
     def write() -> None:
         for row in rows_of(*CASES):
@@ -148,29 +150,28 @@ def test_a_new_viewer_gets_one_snapshot(shared: Gateway, told: Told) -> None:
     assert viewer.lines.retry is None  # of the connection that was cut
 
 
-def test_nobody_is_told_half_of_a_long_chat(own: Callable[..., Gateway]) -> None:
-    """A chat of many pages of the log is read to its end before anyone is told: a number from there stays known."""
+def test_a_long_chat_that_others_append_to_is_followed(own: Callable[..., Gateway]) -> None:
+    """Entries of many pages that another process appended come to viewers, in order and without a gap."""
     gateway = own()
     chat, viewer = gateway.chat(), Viewer()
-    last = gateway.append(chat, [*begun(), *(said("x") for _ in range(3 * PAGE_ROWS))])
-    quick = gateway.log.read
+    words = [f"{number} " for number in range(3 * PAGE_ENTRIES)]
+    end = ev.RunEnded(agent="claude", outcome="ok", reply="".join(words), rounds=1)
+    rows = [*begun(), *map(said, words), end]
+    quick = gateway.store.read
 
     async def slow(*given: Any, **options: Any) -> Any:
-        await asyncio.sleep(0.02)  # so that whoever could be told between two pages is
+        await asyncio.sleep(0.02)  # so that viewers come between two pages
         return await quick(*given, **options)
 
-    gateway.log.read = slow  # type: ignore[method-assign]
-    read(gateway, chat, viewer, until=lambda it: it.snapshots)
-    assert (viewer.after, viewer.turns[1]["reply"]) == (last, "x" * 3 * PAGE_ROWS)
-    until(lambda: gateway.metrics.watches == 0)
-    gateway.append(chat, [said("y")])
-    read(gateway, chat, viewer, until=lambda it: it.after == last + 1, deltas=True)
-    assert (viewer.snapshots, viewer.turns[1]["reply"][-2:]) == (1, "xy")
+    gateway.store.read = slow  # type: ignore[method-assign]
+    last = gateway.call(gateway.store.append(chat, encode_entries(rows), after=0, at=1))
+    read(gateway, chat, viewer, until=lambda it: it.after == last, deltas=True)
+    assert viewer.turns[1]["message"] == "".join(words)
 
 
 @pytest.mark.parametrize("number", ["999999", "9" * 30, "-1", "x", "1.5", "١"])
 def test_a_number_that_was_never_given_leads_to_a_snapshot(shared: Gateway, told: Told, number: str) -> None:
-    """A number of another log, or none at all, is no error: the viewer is told everything."""
+    """A number of another store, or none at all, is no error: the viewer is told everything."""
     with shared.client() as client:
         for asked in ({"params": {"after": number}}, {"headers": {"Last-Event-ID": number.encode()}}):
             with client.stream("GET", f"/api/chats/{told[0]}/events", **asked) as answer:
@@ -216,7 +217,7 @@ def test_random_cuts_lose_nothing(shared: Gateway, deltas: bool) -> None:
         goal = viewer.bytes + chance.randrange(1, 1500)
         cut_after(shared, chat, viewer, goal, deltas=deltas)
     writing.join()
-    last = shared.call(shared.log.last(chat))
+    last = shared.call(shared.service.log(chat).open()).number
     for viewer in viewers:
         if viewer.after != last:
             read(shared, chat, viewer, until=lambda it: it.after == last, deltas=deltas)
@@ -242,7 +243,7 @@ def cut_after(gateway: Gateway, chat: str, viewer: Viewer, goal: int, *, deltas:
 
 def test_the_first_text_is_told_at_once_and_more_of_it_later(own: Callable[..., Gateway]) -> None:
     """Between two steps of growing text is time, but what is no growth is told at once, with the text so far."""
-    gateway = own(growth=3600.0)
+    gateway = own(pace=3600.0)
     chat, viewer = gateway.chat(), Viewer()
     gateway.append(chat, begun())
     with gateway.client() as client, client.stream("GET", f"/api/chats/{chat}/events") as answer:
@@ -263,7 +264,7 @@ def test_the_first_text_is_told_at_once_and_more_of_it_later(own: Callable[..., 
 
 def test_no_text_is_held_back_for_ever(own: Callable[..., Gateway]) -> None:
     """Growth that comes too soon after the last one is told when its time has come, if nothing follows it."""
-    gateway = own(growth=0.05)
+    gateway = own(pace=0.05)
     chat, viewer = gateway.chat(), Viewer()
     gateway.append(chat, begun())
 
@@ -356,7 +357,7 @@ def test_characters_that_some_take_for_line_ends_stay_in_their_line(shared: Gate
 
 def test_text_that_began_before_a_number_is_never_missed() -> None:
     """A frame that stands before text has no number: who came back with it would lack the text before that row."""
-    thread = Thread()
+    thread = Timeline()
     for rows in (begun(), [said("One")], [Prompted(2, "and?")], [said(" two")]):
         thread.take(Numbered(thread.number + place, 0, row) for place, row in enumerate(rows, 1))
     viewer = Viewer()
@@ -447,27 +448,52 @@ def test_a_server_that_ends_says_goodbye(own: Callable[..., Gateway]) -> None:
     assert (viewer.turns[1]["outcome"], viewer.turns[1]["message"]) == ("cut_off", "One")
 
 
-def test_a_log_that_fails_ends_the_stream_and_nothing_is_lost(own: Callable[..., Gateway]) -> None:
-    """Where the log cannot be read, viewers are let go without a goodbye; who comes back sees what was missed."""
+def test_a_store_that_fails_ends_the_stream_and_nothing_is_lost(own: Callable[..., Gateway]) -> None:
+    """If the store cannot be read, viewers are let go without a goodbye; one that comes back sees what it missed."""
     gateway = own()
-    chat, viewer, good = gateway.chat(), Viewer(), gateway.log.read
+    chat, viewer, good = gateway.chat(), Viewer(), gateway.store.summary
 
     async def fail(*_: Any, **__: Any) -> Any:
-        gateway.log.read = good  # type: ignore[method-assign]
-        raise LogFailed("the disk is gone")
+        gateway.store.summary = good  # type: ignore[method-assign]
+        raise StoreFailed("the disk is gone")
 
+    gateway.store.summary = fail  # type: ignore[method-assign]
+    with gateway.client() as client, client.stream("GET", f"/api/chats/{chat}/events") as answer:
+        for piece in answer.iter_raw():
+            viewer.feed(piece)
+    assert (viewer.names, viewer.goodbye) == ([], False)
+    viewer.cut()
+    gateway.append(chat, [*begun(), said("One")])
+    read(gateway, chat, viewer, until=lambda it: it.after == 6)
+    assert viewer.turns[1]["reply"] == "One"
+
+
+def test_viewers_see_what_is_kept_and_nothing_else(own: Callable[..., Gateway]) -> None:
+    """An end of a turn that the store does not keep is seen by nobody; with the store well again it comes."""
+    gateway = own()
+    chat, viewer, good = gateway.chat(), Viewer(), gateway.store.append
+    gateway.append(chat, [*begun(), said("One")])
+
+    async def fail(*_: Any, **__: Any) -> Any:
+        await asyncio.sleep(0.05)
+        raise StoreFailed("the disk is full")
+
+    end = [ev.RunEnded(agent="claude", outcome="ok", reply="One", rounds=1)]
     with gateway.client() as client, client.stream("GET", f"/api/chats/{chat}/events") as answer:
         pieces = answer.iter_raw()
         while not viewer.snapshots:
             viewer.feed(next(pieces))
-        gateway.log.read = fail  # type: ignore[method-assign]
-        gateway.append(chat, [*begun(), said("One")])
-        for piece in pieces:
-            viewer.feed(piece)
-    assert (viewer.names, viewer.goodbye) == (["snapshot"], False)
-    viewer.cut()
-    read(gateway, chat, viewer, until=lambda it: it.after == 6)
-    assert viewer.turns[1]["reply"] == "One"
+        gateway.store.append = fail  # type: ignore[method-assign]
+        with pytest.raises(StoreFailed):
+            gateway.append(chat, end)
+        gateway.store.append = good  # type: ignore[method-assign]
+        gateway.call(gateway.service.log(chat).open())  # as the worker does, after a while
+        newcomer = as_told(gateway, chat)
+        assert newcomer.turns[1].get("state") == "running"
+        gateway.append(chat, end)
+        while "completed" not in viewer.names:
+            viewer.feed(next(pieces))
+    assert viewer.turns[1]["message"] == "One"
 
 
 def test_a_chat_that_was_trimmed_is_told_from_what_is_left(own: Callable[..., Gateway]) -> None:
@@ -483,7 +509,8 @@ def test_a_chat_that_was_trimmed_is_told_from_what_is_left(own: Callable[..., Ga
     async def expired(**_: Any) -> dict[str, int]:
         return {chat: views[1]["last"]}
 
-    assert gateway.call(gateway.runtime.retain(Retention(expired=expired))) == {chat: views[1]["last"]}
+    gateway.store.list_expired = expired  # type: ignore[method-assign,assignment]
+    assert gateway.call(gateway.service.retain(Retention(max_bytes=1))) == {chat: views[1]["last"]}
     viewer = as_told(gateway, chat)
     assert [*viewer.turns][-1] == 3
     assert viewer.turns[3]["message"] == views[2]["message"]
@@ -558,7 +585,7 @@ def test_deltas_cost_as_much_as_the_text(shared: Gateway) -> None:
 
 
 def test_many_viewers_of_a_chat_are_one_watch(own: Callable[..., Gateway]) -> None:
-    """A hundred viewers see the same, the log is read once for all, and the watch ends some time after they left."""
+    """A hundred viewers see the same, the chat is folded once for all, and the watch ends some time after they left."""
     gateway = own(linger=0.0, max_viewers=100)
     chat, viewers = gateway.chat(), [Viewer() for _ in range(100)]
     rows = rows_of("thinktools")

@@ -1,4 +1,4 @@
-"""What viewers must have seen, made of the rows of the log alone, apart from the server."""
+"""What viewers must have seen, made of the entries of the store alone, apart from the server."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from restarts import RECORDINGS
 from watchers import Watcher
 
 from penstock import events as ev
-from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded, decode
-from penstock.chat.history.timeline import Thread
-from penstock.chat.store.protocol import Row
+from penstock.chat.history.entries import Answered, Prompted, StopRequested, TurnBegan, TurnEnded, decode
+from penstock.chat.history.timeline import Timeline
+from penstock.chat.store.protocol import StoredEntry
 from penstock.chat.turn import Completed, Turn
 from penstock.testing.viewer import Viewer
 
 
-def folded(rows: list[Row]) -> dict[int, dict[str, Any]]:
+def folded(rows: list[StoredEntry]) -> dict[int, dict[str, Any]]:
     """Fold the rows into turns by `penstock.chat.turn`, event by event, with nothing else of the chat."""
     turns: dict[int, dict[str, Any]] = {}
     running, turn = 0, Turn()
@@ -38,6 +38,8 @@ def folded(rows: list[Row]) -> dict[int, dict[str, Any]]:
             case TurnEnded(turn=number, outcome=outcome, reason=reason):
                 told = turn.close(reason, outcome) if number == running else [Completed("", outcome, reason)]
                 running = 0 if number == running else running
+            case StopRequested() | Answered():
+                pass  # what it leads to is an entry of its own
             case None:
                 raise AssertionError(f"a row that nobody can read: {rows[numbered.number - 1]}")
             case event:
@@ -52,9 +54,9 @@ def folded(rows: list[Row]) -> dict[int, dict[str, Any]]:
     return turns
 
 
-def judge(rows: list[Row], watchers: list[Watcher]) -> None:
+def judge(rows: list[StoredEntry], watchers: list[Watcher]) -> None:
     """What each viewer saw, at the end and at each moment it remembers, is what the rows up to there say."""
-    assert [row.number for row in rows] == list(range(1, len(rows) + 1)), "a gap in the log"
+    assert [row.number for row in rows] == list(range(1, len(rows) + 1)), "a gap in the entries"
     truth = folded(rows)
     for watcher in watchers:
         for number, seen in watcher.viewer.seen.items():
@@ -64,12 +66,12 @@ def judge(rows: list[Row], watchers: list[Watcher]) -> None:
         _judge_moments(rows, watcher)
 
 
-def _judge_moments(rows: list[Row], watcher: Watcher) -> None:
-    thread = Thread()
+def _judge_moments(rows: list[StoredEntry], watcher: Watcher) -> None:
+    timeline = Timeline()
     for number, seen in sorted(watcher.moments.items()):
-        thread.take(decode(rows[thread.number : number]))
+        timeline.take(decode(rows[timeline.number : number]))
         newcomer = Viewer()
-        newcomer.take(json.loads(msgspec.json.encode(thread.snapshot())), number)
+        newcomer.take(json.loads(msgspec.json.encode(timeline.snapshot())), number)
         for turn in seen.keys() & newcomer.seen.keys():
             assert seen[turn] == newcomer.seen[turn], f"at row {number}, turn {turn}"
 

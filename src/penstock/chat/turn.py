@@ -45,6 +45,11 @@ NOTICED: dict[ev.NoticeCode, str] = {
 """The status after a notice. Other codes change nothing in it."""
 
 
+def _first() -> int:
+    """Number the one turn of a caller that has no others. A default that a factory gives is always encoded."""
+    return 1
+
+
 class Streaming(msgspec.Struct, frozen=True, omit_defaults=True, tag="streaming"):
     """The turn goes on. `status` is one of a few short lines, none of them the agent's words.
 
@@ -53,16 +58,25 @@ class Streaming(msgspec.Struct, frozen=True, omit_defaults=True, tag="streaming"
 
     status: str
     hint: Question | None = None
+    turn: int = msgspec.field(default_factory=_first)
+    """The number of the turn in its chat."""
+    began_at: int | None = None
+    """With the first of a turn, if the time is known: milliseconds since 1970."""
 
 
 class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
     """New thinking: this piece only. It replaces the one before, and nothing else."""
 
     content: str
+    turn: int = msgspec.field(default_factory=_first)
+    """The number of the turn in its chat."""
 
 
 class FinalMessageStart(msgspec.Struct, frozen=True, tag="final_message_start"):
     """Reply text begins; once a turn."""
+
+    turn: int = msgspec.field(default_factory=_first)
+    """The number of the turn in its chat."""
 
 
 class Assistant(msgspec.Struct, frozen=True, omit_defaults=True, tag="assistant"):
@@ -70,6 +84,8 @@ class Assistant(msgspec.Struct, frozen=True, omit_defaults=True, tag="assistant"
 
     content: str
     replace: bool = False
+    turn: int = msgspec.field(default_factory=_first)
+    """The number of the turn in its chat."""
 
 
 class Completed(msgspec.Struct, frozen=True, omit_defaults=True, tag="completed"):
@@ -83,6 +99,10 @@ class Completed(msgspec.Struct, frozen=True, omit_defaults=True, tag="completed"
     outcome: ev.Outcome
     reason: str | None = None
     hint: Question | None = None
+    turn: int = msgspec.field(default_factory=_first)
+    """The number of the turn in its chat."""
+    completed_at: int = 0
+    """Milliseconds since 1970, if the time is known."""
 
 
 TurnEvent = Streaming | Thinking | FinalMessageStart | Assistant | Completed
@@ -91,7 +111,9 @@ TurnEvent = Streaming | Thinking | FinalMessageStart | Assistant | Completed
 class Turn:
     """One run as one turn. Of `assistant` events that only grow, one `feed` puts out the last."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 1) -> None:
+        """`number` is that of the turn in its chat."""
+        self._number = number
         self._started = False
         self.completed = False  # the turn is over
         self._status: str | None = None  # as it stands now; None where something else took its place
@@ -177,7 +199,7 @@ class Turn:
         elif event.kind == "thinking" and isinstance(event, ev.Delta):
             self._tell(out)
             self._status = None
-            out.append(Thinking(event.text))
+            out.append(Thinking(event.text, self._number))
 
     def _message_started(self, event: ev.MessageStarted, out: list[TurnEvent]) -> None:
         if self._round_over and not self._round.has(event.message_id):
@@ -205,7 +227,7 @@ class Turn:
                 if self._waiting and shown == event.id:
                     self._tell(out)
                     self._status = ASKING
-                    out.append(Streaming(ASKING, next(reversed(self._waiting.values()))))
+                    out.append(Streaming(ASKING, next(reversed(self._waiting.values())), self._number))
             return
         question = Question.of(event)
         if not event.blocking:
@@ -215,7 +237,7 @@ class Turn:
         self._waiting.pop(event.id, None)
         self._waiting[event.id] = question
         self._status = ASKING
-        out.append(Streaming(ASKING, question))
+        out.append(Streaming(ASKING, question, self._number))
 
     def _beside(self, event: ev.Event, out: list[TurnEvent]) -> None:
         """An event of a sub-agent: none of its words, only that it works, and its questions that the run waits for."""
@@ -251,10 +273,10 @@ class Turn:
         self.completed = True
         if self._filled and message.strip() not in ("", self._bubble.strip()):
             # What the reply is, is known at the end alone: of a round, only what the agent calls its answer.
-            out.append(Assistant(message, not message.startswith(self._bubble)))
+            out.append(Assistant(message, not message.startswith(self._bubble), self._number))
         if self._question is not None:
             message = "\n\n".join(filter(None, (message.rstrip(), self._question.text)))
-        out.append(Completed(message, outcome, reason, self._question))
+        out.append(Completed(message, outcome, reason, self._question, self._number))
 
     def _say(self, status: str | None, out: list[TurnEvent]) -> None:
         """A status, where it is another one than what stands there; a question's stands until it is answered."""
@@ -262,7 +284,7 @@ class Turn:
             self._tell(out)
             if status != self._status:
                 self._status = status
-                out.append(Streaming(status))
+                out.append(Streaming(status, None, self._number))
 
     def _tell(self, out: list[TurnEvent]) -> None:
         """The reply so far, if it has news. A bubble is opened and replaced by words, and emptied only if they went."""
@@ -273,8 +295,8 @@ class Turn:
         if not text and not (self._filled and self._shown is this and this.replaces):
             return
         if self._shown is None:
-            out.append(FinalMessageStart())
-        out.append(Assistant(text, this.replaces))
+            out.append(FinalMessageStart(self._number))
+        out.append(Assistant(text, this.replaces, self._number))
         self._shown, self._filled, self._bubble, self._status = this, bool(text), text, None
         this.changed = this.replaces = False
 

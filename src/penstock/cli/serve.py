@@ -20,13 +20,13 @@ import uvloop
 
 from penstock.chat.service.limits import Limits
 from penstock.chat.service.retention import Retention
-from penstock.chat.service.service import Runtime
-from penstock.chat.store.sqlite import SqliteLog
+from penstock.chat.service.service import Service
+from penstock.chat.store.sqlite import SqliteStore
 from penstock.chat.web.app import make_app
 from penstock.chat.web.auth import TOKEN_VARIABLE, Logins, check_token, make_token, read_token
 from penstock.chat.web.broadcast import Watches
 from penstock.chat.web.handlers import Api
-from penstock.chat.web.metrics import MeasuredLog, Metrics
+from penstock.chat.web.metrics import Metrics
 from penstock.chat.web.security import Security
 from penstock.chat.web.server import MAX_CONNECTIONS, Server
 from penstock.chat.web.sockets import PORT, Place, listen, listen_at_path
@@ -45,6 +45,9 @@ SPARE_FILES = 512
 
 LOG, TOKEN, BROWSERS, OPENED = "chats.db", "token", "browsers.json", "open.html"
 """The files of the data directory: the chats, the token, who is signed in, and, while it runs, what `--open` opens."""
+
+DATA_VARIABLE = "PENSTOCK_DATA"
+"""The environment variable that names the data directory, if `--data` does not."""
 
 DAY_MS = 24 * 60 * 60 * 1000
 MB = 1_000_000
@@ -170,39 +173,37 @@ async def _serve(
     options: ServeOptions, config: Config, data: Path, place: Place, token: str, files: PageFiles
 ) -> int | None:
     metrics = Metrics()
-    async with await SqliteLog.open(data / LOG) as log:
-        if log.caution:
-            _log.info(log.caution)
+    async with await SqliteStore.open(data / LOG) as store:
+        if store.caution:
+            _log.info(store.caution)
         logins = Logins(token, place.cookie, browsers=data / BROWSERS)
         security = Security(logins, hosts=[*place.hosts, *options.allow_host], origins=options.allow_origin)
-        measured = MeasuredLog(log, metrics)
-        runtime = await Runtime.open(
-            measured,
+        service = await Service.open(
+            store,
             roots=options.root or [Path.cwd()],
             config=config,
             limits=Limits(max_runs=options.max_runs),
             default_agent=options.agent,
             extra_env=options.env,
-            retention=_retention(options, log),
+            retention=_retention(options),
         )
         try:
-            watches = Watches(runtime, measured, metrics)
-            app = make_app(Api(runtime, watches, security), files)
-            server = Server(app, runtime.close, ready=lambda: announce(options, place, logins, data))
+            watches = Watches(service, metrics)
+            app = make_app(Api(service, watches, security), files)
+            server = Server(app, service.close, ready=lambda: announce(options, place, logins, data))
             await server.serve(sockets=place.sockets)
         finally:
-            await runtime.close()
+            await service.close()
             await logins.browsers.close()
             (data / OPENED).unlink(missing_ok=True)
     return server.ended_by
 
 
-def _retention(options: ServeOptions, log: SqliteLog) -> Retention | None:
+def _retention(options: ServeOptions) -> Retention | None:
     days, megabytes = options.keep_days, options.keep_size
     if days is None and megabytes is None:
         return None
     return Retention(
-        expired=log.expired,
         max_age_ms=None if days is None else int(days * DAY_MS),
         max_bytes=None if megabytes is None else int(megabytes * MB),
     )
@@ -217,6 +218,8 @@ def data_directory(named: Path | None) -> Path:
     Raises:
         UsageError: it cannot be made, or others can write into it.
     """
+    if named is None and (variable := os.environ.get(DATA_VARIABLE)):
+        named = Path(variable)
     default = Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")) / "penstock"
     path = (named or default).absolute()
     try:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from penstock import events as ev
 from penstock.chat.history.entries import Entry, Prompted, TurnBegan, decode, encode
-from penstock.chat.store.sqlite import SqliteLog
+from penstock.chat.store.protocol import clock
+from penstock.chat.store.sqlite import SqliteStore
 
 
 def repeat(path: Path, chat: str, upto: int) -> None:
@@ -21,11 +22,11 @@ def repeat(path: Path, chat: str, upto: int) -> None:
 
 
 async def _repeat(path: Path, chat: str, upto: int) -> None:
-    async with await SqliteLog.open(path) as log:
-        rows = [row.what for row in decode(await log.read(chat, limit=10_000)) if row.what is not None]
+    async with await SqliteStore.open(path) as store:
+        rows = [row.what for row in decode((await store.read(chat, limit=10_000)).entries) if row.what is not None]
         last = len(rows)
         for turn in range(2, upto + 1):
-            last = await log.append(chat, encode([_as_turn(row, turn) for row in rows]), after=last)
+            last = await store.append(chat, encode([_as_turn(row, turn) for row in rows]), after=last, at=clock())
 
 
 def _as_turn(row: Entry | ev.Event, turn: int) -> Entry | ev.Event:

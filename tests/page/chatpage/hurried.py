@@ -7,7 +7,7 @@ import functools
 import sys
 
 from penstock.chat.service import service
-from penstock.chat.store.sqlite import clock
+from penstock.chat.store.protocol import clock
 from penstock.cli.main import main
 
 FASTER = 60
@@ -24,6 +24,6 @@ async def sleep(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    opened = service.Runtime.open
-    service.Runtime.open = functools.partial(opened, now=now, sleep=sleep)  # type: ignore[method-assign]
+    opened = service.Service.open
+    service.Service.open = functools.partial(opened, now=now, sleep=sleep)  # type: ignore[method-assign]
     sys.exit(main())

@@ -1,9 +1,9 @@
-"""What stands in the log of a chat: the events of its runs, and between them who asked for what.
+"""The entries of a chat: the events of its runs, and between them who asked for what.
 
     turn = prompted turn_began event* run_ended | prompted [turn_began event*] turn_ended
 
-A chat does one turn after another, so an event belongs to the turn that began last. Prompts come when they come: one
-may stand among the events of an earlier turn. `docs/event-log.md` tells how rows are numbered and kept.
+A chat does one turn after another, so an event belongs to the turn that began last. Prompts, stops and answers are
+submitted at any time: one may stand among the events of a turn. `docs/store.md` has how entries are numbered and kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from penstock import events as ev
-from penstock.chat.store.protocol import Row
 
 Asker = Literal["person", "answer", "heartbeat"]
 """Who asked for a turn: a person's message, a person's answer to a question that ended a turn, the heartbeat."""
@@ -30,6 +29,23 @@ class Prompted(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
     """The caller's idempotency key: a prompt that comes again with it is the same turn."""
 
 
+class StopRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="stop_requested"):
+    """A person stops a turn, or takes it back from the queue. The end of the turn is an entry of its own."""
+
+    turn: int | None = None
+    """None: the turn that runs, and all that wait."""
+
+
+class Answered(msgspec.Struct, frozen=True, omit_defaults=True, tag="answered"):
+    """A person answers a question that the run waits for. The agent's own `question_answered` may follow."""
+
+    turn: int
+    id: str
+    """The id of the question."""
+    answer: str
+    """The id of an option, or words."""
+
+
 class TurnBegan(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_began"):
     """The agent is about to be started. A turn begins once, whatever happens: it is never run again."""
 
@@ -38,9 +54,9 @@ class TurnBegan(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_began
     cwd: str
     model: str | None = None
     session_id: str | None = None
-    """The conversation that it goes on with."""
+    """The conversation that it resumes."""
     mark: str | None = None
-    """What the processes of its run bear in their environment as `PENSTOCK_RUN`."""
+    """The value of `PENSTOCK_RUN` in the environment of all processes of the run."""
 
 
 class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_ended"):
@@ -51,15 +67,12 @@ class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_ended
     reason: str | None = None
 
 
-class ChatDeleted(msgspec.Struct, frozen=True, tag="chat_deleted"):
-    """The chat is gone; nothing follows."""
-
-
-Entry = Prompted | TurnBegan | TurnEnded | ChatDeleted
+Entry = Prompted | StopRequested | Answered | TurnBegan | TurnEnded
+"""An entry that is not an event of a run."""
 
 
 class Numbered(NamedTuple):
-    """A row, read. `what` is None where this version of Penstock does not know its kind."""
+    """An entry, decoded. `what` is None if this version of Penstock does not know its kind."""
 
     number: int
     at: int
@@ -70,18 +83,20 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Entry | ev.Event)
 
 
-def encode(rows: Iterable[Entry | ev.Event]) -> list[bytes]:
-    """Each as a row for the log."""
-    return [_encoder.encode(row) for row in rows]
+def encode(entries: Iterable[Entry | ev.Event]) -> list[bytes]:
+    """Encode each for the store."""
+    return [_encoder.encode(entry) for entry in entries]
 
 
-def decode(rows: Iterable[Row]) -> list[Numbered]:
-    """Rows of the log, read. A kind that a newer version wrote is passed over, not refused."""
-    found = []
-    for number, at, data in rows:
-        try:
-            what = _decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            what = None
-        found.append(Numbered(number, at, what))
+def decode(stored: Iterable[tuple[int, int, bytes]]) -> list[Numbered]:
+    """Decode numbers, times and entries of the store. A kind that a newer version wrote is skipped, not an error."""
+    return [Numbered(number, at, decode_one(data)) for number, at, data in stored]
+
+
+def decode_one(data: bytes) -> Entry | ev.Event | None:
+    """Decode one entry; None if its kind is not known."""
+    try:
+        found: Entry | ev.Event = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
     return found

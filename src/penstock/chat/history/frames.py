@@ -1,7 +1,7 @@
-"""What a viewer of a chat is told: the whole as a snapshot, then frame by frame what changes.
+"""The frames that a viewer of a chat gets: a snapshot of all of it, then the changes, one by one.
 
-The frames of one turn are those of `penstock.chat.turn`, with the number of their turn. All of it is made of the log's
-rows by `penstock.chat.history.timeline`; `docs/gateway-api.md` is the public format.
+The frames of one turn are the events of `penstock.chat.turn`. All frames are made of a chat's entries by
+`penstock.chat.history.timeline`; `docs/gateway-api.md` is the public format.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import msgspec
 
 from penstock import events as ev
 from penstock.chat.history.entries import Asker
-from penstock.chat.turn import Question
+from penstock.chat.turn import Assistant, Completed, FinalMessageStart, Question, Streaming, Thinking
 
 TurnState = Literal["queued", "running", "completed"]
 
 
 class TurnView(msgspec.Struct, omit_defaults=True):
-    """A turn as it is shown. Times are milliseconds since 1970, by the log's clock."""
+    """A turn as it is shown. Times are milliseconds since 1970, by the clock that stamped its entries."""
 
     turn: int
     prompt: str
@@ -55,13 +55,13 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     usage: ev.Usage | None = None
     cost_usd: float | None = None
     first: int = 0
-    """The number of its first row in the log."""
+    """The number of its first entry."""
     last: int = 0
-    """The number of its last row, once it is recorded."""
+    """The number of its last entry, once it is recorded."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag="snapshot"):
-    """The chat as it stands after row `number`; it takes the place of all that a viewer knew of it."""
+    """The chat as it stands after entry `number`; it takes the place of all that a viewer knew of it."""
 
     number: int
     turns: list[TurnView]
@@ -80,37 +80,6 @@ class Prompted(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
     key: str | None = None
 
 
-class Streaming(msgspec.Struct, frozen=True, omit_defaults=True, tag="streaming"):
-    """As `penstock.chat.turn.Streaming`. The first of a turn says that it runs."""
-
-    turn: int
-    status: str
-    hint: Question | None = None
-    began_at: int | None = None
-    """With the first of a turn."""
-
-
-class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
-    """As `penstock.chat.turn.Thinking`; pieces that follow each other may come as one."""
-
-    turn: int
-    content: str
-
-
-class FinalMessageStart(msgspec.Struct, frozen=True, tag="final_message_start"):
-    """As `penstock.chat.turn.FinalMessageStart`."""
-
-    turn: int
-
-
-class Assistant(msgspec.Struct, frozen=True, omit_defaults=True, tag="assistant"):
-    """As `penstock.chat.turn.Assistant`: the reply so far, whole."""
-
-    turn: int
-    content: str
-    replace: bool = False
-
-
 class AssistantDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="assistant"):
     """The same for who asked for `delta=1`: the reply is its first `offset` characters and then `delta`.
 
@@ -121,17 +90,6 @@ class AssistantDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="assis
     delta: str
     offset: int
     replace: bool = False
-
-
-class Completed(msgspec.Struct, frozen=True, omit_defaults=True, tag="completed"):
-    """As `penstock.chat.turn.Completed`."""
-
-    turn: int
-    message: str
-    outcome: ev.Outcome
-    completed_at: int
-    reason: str | None = None
-    hint: Question | None = None
 
 
 class Recorded(msgspec.Struct, frozen=True, omit_defaults=True, tag="recorded"):
@@ -167,15 +125,3 @@ Frame = (
     | Deleted
     | Goodbye
 )
-
-
-class Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the rows up to `number` left, where no turn runs: it spares a reader all rows before.
-
-    It is made of the log alone, and kept beside it (`docs/event-log.md`).
-    """
-
-    number: int
-    turns: list[TurnView]
-    """Those recorded since the checkpoint before."""
-    queued: list[TurnView] = []

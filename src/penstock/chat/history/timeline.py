@@ -1,13 +1,13 @@
-"""The rows of a chat to what its viewers see: a pure fold, and the frames that lead from any row to now.
+"""The timeline of a chat: its entries, folded to what viewers see, and the frames that lead from any entry to now.
 
-A viewer is nothing but the number of the last row that it was told of. What it missed is computed when it can take
-more, so one that reads slowly costs no more than one that reads at once, and gets fewer, larger steps.
+A viewer's only state is the number of the last entry that it has seen. The frames that it missed are computed when it
+can accept more, so a slow viewer costs no more than a fast one, and gets fewer, larger steps.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import groupby
 from typing import NamedTuple, TypeGuard
 
@@ -16,24 +16,32 @@ from msgspec.structs import replace
 from penstock import events as ev
 from penstock.chat import turn as turns
 from penstock.chat.history import frames
-from penstock.chat.history.entries import ChatDeleted, Entry, Numbered, Prompted, TurnBegan, TurnEnded
-from penstock.chat.history.frames import Checkpoint, Frame, Snapshot, TurnView
+from penstock.chat.history.entries import (
+    Answered,
+    Entry,
+    Numbered,
+    Prompted,
+    StopRequested,
+    TurnBegan,
+    TurnEnded,
+)
+from penstock.chat.history.frames import Frame, Snapshot, TurnView
 from penstock.chat.history.steps import Steps
 
 KEPT_TURNS = 50
-"""A snapshot has so many turns, the newest. Who wants more asks for the earlier ones."""
+"""Turns of a snapshot, the newest. A viewer that wants more asks for the earlier ones."""
 
-MAX_MOMENTS = 20_000
-"""So much of the past can be told step by step; who comes from before it gets a snapshot."""
+MAX_CHANGES = 20_000
+"""Changes of the past that are kept for viewers who come back; one who comes from before them gets a snapshot."""
 
 MAX_FRAMES = 500
-"""Who would get more frames than that at once gets a snapshot, which is smaller."""
+"""Frames that a viewer gets at once; instead of more it gets a snapshot, which is smaller."""
 
 THINKING = turns.CALLING["think"]
-"""The generic line that stands for thinking."""
+"""The generic status that stands for thinking."""
 
 
-class _Growth(NamedTuple):
+class _Reply(NamedTuple):
     """The reply of a turn became `length` characters long."""
 
     number: int
@@ -41,12 +49,12 @@ class _Growth(NamedTuple):
     length: int
 
 
-class _Moment(NamedTuple):
-    """Something that a viewer is told, and the row that made it so."""
+class _Change(NamedTuple):
+    """Something that viewers see, and the entry that caused it."""
 
     number: int
     turn: int  # 0 for the chat's own
-    what: Frame | _Growth
+    what: Frame | _Reply
 
 
 class _Live:
@@ -54,34 +62,33 @@ class _Live:
 
     def __init__(self, view: TurnView) -> None:
         self.view = view
-        self.turn = turns.Turn()
+        self.turn = turns.Turn(view.turn)
         self.steps = Steps()
         self.text = ""
-        self.growth: list[_Growth] = []
-        self.growing = False  # the newest row was text that the bubble shows
+        self.replies: list[_Reply] = []
+        self.growing = False  # the newest entry was text that the bubble shows
+        self.questions: dict[str, ev.QuestionAsked] = {}
 
 
-class Thread:
-    """A chat as it is shown after row `number`."""
+class Timeline:
+    """A chat as it is shown after entry `number`."""
 
-    def __init__(self, checkpoints: Sequence[Checkpoint] = (), *, earlier: bool = False) -> None:
-        """It begins where the last of the newest `checkpoints` stands; `earlier`: there are some before these."""
-        self.number = checkpoints[-1].number if checkpoints else 0
-        self.turns: dict[int, TurnView] = {}
+    def __init__(self, number: int = 0, views: Iterable[TurnView] = ()) -> None:
+        """Begin behind entry `number`, with the newest turns as these `views` sum them up."""
+        self.number = number
+        self.turns: dict[int, TurnView] = {view.turn: view for view in views}
         """The newest turns, by their number. They change; a `snapshot` does not."""
+        self.stops: set[int] = set()
+        """Turns that a person stopped or took back, and that are not over."""
         self.deleted = False
-        self._urgent = False  # something came that viewers are told at once
-        self._at = 0  # when the row that is taken was appended
-        self._earlier = earlier
-        self._floor = self.number  # what was before cannot be told step by step
-        self._moments: list[_Moment] = []
+        self._urgent = False  # something came that viewers are shown at once
+        self._at = 0  # the time of the entry that is taken
+        self._earlier = False
+        self._oldest = number  # a viewer from before it needs a snapshot
+        self._changes: list[_Change] = []
         self._live: _Live | None = None
-        self._growths: dict[int, _Live] = {}  # turns whose growth is still told
-        self._new: list[TurnView] = []  # recorded since the last checkpoint
-        for checkpoint in checkpoints:
-            self.turns.update((view.turn, replace(view)) for view in checkpoint.turns)
-        if checkpoints:
-            self.turns.update((view.turn, replace(view)) for view in checkpoints[-1].queued)
+        self._replies: dict[int, _Live] = {}  # turns whose growing reply is still told
+        self._recorded: dict[int, TurnView] = {}  # since the last summary
         self._forget()
 
     # --- what is known ---
@@ -97,30 +104,50 @@ class Thread:
         return [view for _, view in sorted(self.turns.items()) if view.state == "queued"]
 
     @property
+    def newest(self) -> TurnView | None:
+        """The newest turn."""
+        return self.turns[max(self.turns)] if self.turns else None
+
+    @property
     def asking(self) -> bool:
-        """The running turn ended with a question that its run does not wait for: the run can be stopped."""
+        """Whether the running turn ended with a question that its run does not wait for: the run can be stopped."""
         return self._live is not None and self._live.turn.asking
 
+    @property
+    def questions(self) -> dict[str, ev.QuestionAsked]:
+        """The questions that the run waits for and nobody has answered, by their id."""
+        return self._live.questions if self._live is not None else {}
+
+    @property
+    def at(self) -> int:
+        """The time of the newest entry, in milliseconds since 1970."""
+        return self._at
+
     def snapshot(self) -> Snapshot:
-        """All that a new viewer needs."""
+        """Return all that a new viewer needs."""
         shown = [replace(view) for _, view in sorted(self.turns.items())]
         return Snapshot(self.number, shown, self._earlier)
 
-    def checkpoint(self) -> Checkpoint | None:
-        """What was recorded since the last one; None where nothing was, or a turn runs."""
-        if self._live is not None or not self._new:
+    @property
+    def is_summed_up(self) -> bool:
+        """Whether the last summary has all turns that are over."""
+        return not self._recorded
+
+    def summary(self) -> list[TurnView] | None:
+        """Return the turns that changed since the last summary and all that wait; None while a turn runs."""
+        if self._live is not None:
             return None
-        made = Checkpoint(self.number, [replace(view) for view in self._new], [replace(view) for view in self.queued])
-        self._new = []
-        return made
+        changed = self._recorded | {view.turn: view for view in self.queued}
+        self._recorded = {}
+        return [view for _, view in sorted(changed.items())]
 
-    # --- rows ---
+    # --- entries ---
 
-    def take(self, rows: Iterable[Numbered]) -> bool:
-        """Take the next rows. True where viewers should be told at once: something else came than more text."""
+    def take(self, entries: Iterable[Numbered]) -> bool:
+        """Take the next entries. Return whether viewers should see them at once: something else came than more text."""
         self._urgent = False
-        more: list[ev.Event] = []  # text that only makes the reply longer: one step, however many rows
-        for number, at, what in rows:
+        more: list[ev.Event] = []  # text that only makes the reply longer: one step, however many entries
+        for number, at, what in entries:
             if self._live is not None and self._live.growing and _is_text(what):
                 more.append(what)
                 self._live.steps.take(what)
@@ -136,21 +163,35 @@ class Thread:
         self._bound()
         return self._urgent
 
+    def delete(self) -> None:
+        """End the chat: its viewers see that it was deleted."""
+        self.deleted = True
+        self.number += 1
+        self._change(0, frames.Deleted())
+
+    def drop(self, upto: int) -> None:
+        """Forget the turns whose last entry is not behind number `upto`: they are no longer kept."""
+        for view in [view for view in self.turns.values() if 0 < view.last <= upto]:
+            del self.turns[view.turn]
+
     def _take(self, what: Entry | ev.Event | None) -> None:
-        if isinstance(what, Prompted):
+        if isinstance(what, ev.Base):
+            if self._live is not None:
+                self._event(what, self._live)
+        elif isinstance(what, Prompted):
             view = TurnView(what.turn, what.text, what.by, what.key, asked_at=self._at, first=self.number)
             self.turns[what.turn] = view
-            self._tell(what.turn, frames.Prompted(what.turn, what.text, what.by, self._at, what.key))
+            self._change(what.turn, frames.Prompted(what.turn, what.text, what.by, self._at, what.key))
             self._forget()
         elif isinstance(what, TurnBegan):
             self._begin(what)
         elif isinstance(what, TurnEnded):
             self._end_without_run(what)
-        elif isinstance(what, ChatDeleted):
-            self.deleted = True
-            self._tell(0, frames.Deleted())
-        elif what is not None and self._live is not None:
-            self._event(what, self._live)
+        elif isinstance(what, StopRequested):
+            open_turns = [view.turn for view in self.turns.values() if not view.recorded]
+            self.stops.update(turn for turn in open_turns if what.turn in (None, turn))
+        elif isinstance(what, Answered) and self._live is not None and self._live.view.turn == what.turn:
+            self._live.questions.pop(what.id, None)
 
     def _begin(self, began: TurnBegan) -> None:
         view = self.turns.get(began.turn)
@@ -158,115 +199,119 @@ class Thread:
             view = self.turns[began.turn] = TurnView(began.turn, "", asked_at=self._at, first=self.number)
         view.state, view.began_at, view.agent, view.model = "running", self._at, began.agent, began.model
         self._compact()
-        self._live = self._growths[began.turn] = _Live(view)
-        self._show(self._live.turn.start())
+        self._live = self._replies[began.turn] = _Live(view)
+        self._show(self._live, self._live.turn.start())
 
     def _event(self, event: ev.Event, live: _Live) -> None:
         live.steps.take(event)
         if isinstance(event, ev.RunStarted) and event.parent is None and event.model:
             live.view.model = event.model
+        elif isinstance(event, ev.QuestionAsked) and event.blocking:
+            live.questions[event.id] = event
+        elif isinstance(event, ev.QuestionAnswered):
+            live.questions.pop(event.id, None)
         self._feed([event])
         live.growing = live.growing and _is_text(event)
         if isinstance(event, ev.RunEnded):
             view, began = live.view, live.view.began_at or self._at
             view.usage, view.cost_usd = event.usage, event.cost_usd
             view.duration_ms = event.at if event.at is not None else max(0, self._at - began)
-            self._recorded(view)
+            self._record(view)
 
     def _end_without_run(self, ended: TurnEnded) -> None:
         live, view = self._live, self.turns.get(ended.turn)
         if live is not None and live.view.turn == ended.turn:
-            self._show(live.turn.close(ended.reason, ended.outcome))
+            self._show(live, live.turn.close(ended.reason, ended.outcome))
             live.view.duration_ms = max(0, self._at - (live.view.began_at or self._at))
-            self._recorded(live.view)
+            self._record(live.view)
         elif view is not None and view.state == "queued":
-            self._complete(view, turns.Completed("", ended.outcome, ended.reason))
-            self._recorded(view)
+            self._complete(view, turns.Completed("", ended.outcome, ended.reason, turn=view.turn))
+            self._record(view)
 
     def _feed(self, events: list[ev.Event]) -> None:
         if self._live is not None:
-            self._show(self._live.turn.feed(events))
+            self._show(self._live, self._live.turn.feed(events))
 
-    # --- what a turn says of it ---
+    # --- the events of a turn ---
 
-    def _show(self, told: list[turns.TurnEvent]) -> None:
-        live = self._live
-        assert live is not None
+    def _show(self, live: _Live, shown: list[turns.TurnEvent]) -> None:
         view = live.view
-        for event in told:
+        for event in shown:
+            if isinstance(event, turns.Assistant):
+                self._grow(live, event)
+                continue
+            if isinstance(event, turns.Completed):
+                self._complete(view, event)
+                continue
             if isinstance(event, turns.Streaming):
-                first = self._at if view.status is None and view.reply is None else None
+                if view.status is None and view.reply is None:
+                    event = replace(event, began_at=self._at)
                 view.status, view.hint = event.status, event.hint
-                self._tell(view.turn, frames.Streaming(view.turn, event.status, event.hint, first))
             elif isinstance(event, turns.Thinking):
                 view.status = THINKING
-                self._tell(view.turn, frames.Thinking(view.turn, event.content))
-            elif isinstance(event, turns.FinalMessageStart):
-                view.status, view.reply = None, ""
-                self._tell(view.turn, frames.FinalMessageStart(view.turn))
-            elif isinstance(event, turns.Assistant):
-                self._grow(live, event)
             else:
-                self._complete(view, event)
+                view.status, view.reply = None, ""
+            self._change(view.turn, event)
 
     def _grow(self, live: _Live, event: turns.Assistant) -> None:
-        version = live.growth[-1].version if live.growth else 0
+        version = live.replies[-1].version if live.replies else 0
         live.view.status, live.view.reply, live.text = None, event.content, event.content
-        live.growth.append(_Growth(self.number, version + event.replace, len(event.content)))
+        live.replies.append(_Reply(self.number, version + event.replace, len(event.content)))
         live.growing = True
-        self._tell(live.view.turn, live.growth[-1])
+        self._change(live.view.turn, live.replies[-1])
 
     def _complete(self, view: TurnView, event: turns.Completed) -> None:
         view.state, view.completed_at = "completed", self._at
         view.status = view.reply = None
         view.message, view.outcome, view.reason, view.hint = event.message, event.outcome, event.reason, event.hint
-        what = frames.Completed(view.turn, event.message, event.outcome, self._at, event.reason, event.hint)
-        self._tell(view.turn, what)
+        self._change(view.turn, replace(event, completed_at=self._at))
 
-    def _recorded(self, view: TurnView) -> None:
+    def _record(self, view: TurnView) -> None:
         view.recorded, view.last = True, self.number
+        self.stops.discard(view.turn)
         if self._live is not None and self._live.view is view:
             view.steps = self._live.steps.count
             self._live = None
-        self._new.append(view)
-        self._tell(
+        self._recorded[view.turn] = view
+        self._change(
             view.turn,
             frames.Recorded(view.turn, view.steps, view.duration_ms, view.usage, view.cost_usd, view.agent, view.model),
         )
 
     # --- frames ---
 
-    def _tell(self, turn: int, what: Frame | _Growth) -> None:
-        self._urgent = self._urgent or not isinstance(what, _Growth | frames.Thinking)
-        self._moments.append(_Moment(self.number, turn, what))
+    def _change(self, turn: int, what: Frame | _Reply) -> None:
+        self._urgent = self._urgent or not isinstance(what, _Reply | turns.Thinking)
+        self._changes.append(_Change(self.number, turn, what))
 
     def frames(self, after: int, *, deltas: bool = False) -> list[tuple[int, Frame]] | None:
-        """What leads a viewer from row `after` to now, each with the number of the row that it covers.
+        """Return the frames that lead a viewer from entry `after` to now, each with the number that it covers.
 
-        Of what replaces itself, the latest. None where `after` is too old, too far back, or was never reached: such a
-        viewer needs a `snapshot`.
+        Of frames that replace each other, the newest. None if `after` is too old, too far back, or was never reached:
+        such a viewer needs a `snapshot`.
         """
-        if not self._floor <= after <= self.number:
+        if not self._oldest <= after <= self.number:
             return None
-        start = bisect_right(self._moments, after, key=lambda moment: moment.number)
-        missed = self._moments[start:]
-        newest = {moment.turn: moment for moment in missed if isinstance(moment.what, _Growth)}
-        standing = [it for it in missed if not isinstance(it.what, _Growth) or newest[it.turn] is it]
-        told = [_joined(list(alike)) for _, alike in groupby(standing, lambda it: (it.turn, type(it.what)))]
-        found = [(it.number, self._frame(it, after, deltas)) for alike in told for it in alike]
+        start = bisect_right(self._changes, after, key=_number)
+        missed = self._changes[start:]
+        if len(missed) > 1:
+            newest = {it.turn: it for it in missed if isinstance(it.what, _Reply)}
+            left = [it for it in missed if not isinstance(it.what, _Reply) or newest[it.turn] is it]
+            missed = [it for _, alike in groupby(left, _kind) for it in _joined(list(alike))]
+        found = [(it.number, self._frame(it, after, deltas)) for it in missed]
         return found if len(found) <= MAX_FRAMES else None
 
-    def _frame(self, moment: _Moment, after: int, deltas: bool) -> Frame:
-        if not isinstance(moment.what, _Growth):
-            return moment.what
-        live = self._growths[moment.turn]
-        seen = bisect_right(live.growth, after, key=lambda growth: growth.number) - 1
-        known = live.growth[seen] if seen >= 0 else _Growth(0, live.growth[0].version, 0)
-        goes_on = known.version == moment.what.version
+    def _frame(self, change: _Change, after: int, deltas: bool) -> Frame:
+        if not isinstance(change.what, _Reply):
+            return change.what
+        live = self._replies[change.turn]
+        seen = bisect_right(live.replies, after, key=_number) - 1
+        known = live.replies[seen] if seen >= 0 else _Reply(0, live.replies[0].version, 0)
+        goes_on = known.version == change.what.version
         if not deltas:
-            return frames.Assistant(moment.turn, live.text, not goes_on)
+            return turns.Assistant(live.text, not goes_on, change.turn)
         offset = known.length if goes_on else 0
-        return frames.AssistantDelta(moment.turn, live.text[offset:], offset, not goes_on)
+        return frames.AssistantDelta(change.turn, live.text[offset:], offset, not goes_on)
 
     # --- bounds ---
 
@@ -278,37 +323,47 @@ class Thread:
             self._earlier = True
 
     def _compact(self) -> None:
-        """Of turns that are over, keep what still stands."""
-        over = set(self._growths)
-        self._moments = [it for it in self._moments if it.turn not in over or _stands(it.what)]
-        self._growths = {}
+        """Of turns that are over, keep the changes that still count."""
+        over = set(self._replies)
+        self._changes = [it for it in self._changes if it.turn not in over or _lasts(it.what)]
+        self._replies = {}
 
     def _bound(self) -> None:
-        growth = self._live.growth if self._live is not None else []
-        for past in (self._moments, growth):
-            if len(past) > MAX_MOMENTS:
+        replies = self._live.replies if self._live is not None else []
+        for past in (self._changes, replies):
+            if len(past) > MAX_CHANGES:
                 half = len(past) // 2
-                self._floor = max(self._floor, past[half - 1].number)
-                del past[: half - (past is growth)]  # the reply as it stood at the floor stays known
+                self._oldest = max(self._oldest, past[half - 1].number)
+                del past[: half - (past is replies)]  # the reply at the oldest entry stays known
 
 
-def _stands(what: Frame | _Growth) -> bool:
-    """Whether a moment of a turn that is over is still told: not what was replaced since."""
-    if isinstance(what, frames.Streaming):
+def _number(item: _Change | _Reply) -> int:
+    return item.number
+
+
+def _kind(change: _Change) -> tuple[int, type]:
+    return change.turn, type(change.what)
+
+
+def _lasts(what: Frame | _Reply) -> bool:
+    """Whether a change of a turn that is over is still shown: nothing has replaced it."""
+    if isinstance(what, turns.Streaming):
         return what.began_at is not None
-    return not isinstance(what, frames.Thinking | _Growth)
+    return not isinstance(what, turns.Thinking | _Reply)
 
 
 def _is_text(what: object) -> TypeGuard[ev.Delta]:
     return isinstance(what, ev.Delta) and what.kind == "text" and what.parent is None
 
 
-def _joined(alike: list[_Moment]) -> list[_Moment]:
-    """Moments of one kind and turn in a row, where they can be told as one: as one."""
+def _joined(alike: list[_Change]) -> list[_Change]:
+    """Merge consecutive changes of one kind and turn, if they can be one."""
+    if len(alike) == 1:
+        return alike
     first, last = alike[0].what, alike[-1].what
-    if isinstance(last, frames.Thinking):
-        content = "".join(it.what.content for it in alike if isinstance(it.what, frames.Thinking))
-        return [alike[-1]._replace(what=frames.Thinking(last.turn, content))]
-    if isinstance(first, frames.Streaming) and isinstance(last, frames.Streaming):
+    if isinstance(last, turns.Thinking):
+        content = "".join(it.what.content for it in alike if isinstance(it.what, turns.Thinking))
+        return [alike[-1]._replace(what=replace(last, content=content))]
+    if isinstance(first, turns.Streaming) and isinstance(last, turns.Streaming):
         return [alike[-1]._replace(what=replace(last, began_at=first.began_at))]
     return alike

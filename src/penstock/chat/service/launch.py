@@ -8,8 +8,8 @@ from pathlib import Path
 
 from penstock.chat.service.agent_env import environment
 from penstock.chat.service.agents import Agents
-from penstock.chat.service.index import Chat
 from penstock.chat.service.workspaces import Workspaces
+from penstock.chat.store.rows import ChatRow
 from penstock.config.settings import FILE_NAME, Config
 from penstock.errors import UsageError
 from penstock.run import lifecycle
@@ -41,7 +41,7 @@ class Starter:
         self._extra = tuple(extra)
         self._limits = limits
 
-    def run(self, chat: Chat, prompt: str) -> Run:
+    def run(self, chat: ChatRow, prompt: str) -> Run:
         """A run of a prompt, not started yet.
 
         Raises:

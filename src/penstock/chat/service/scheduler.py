@@ -1,21 +1,31 @@
-"""The heartbeats of all chats: one loop that asks for the turns that are due."""
+"""The heartbeats of the chats: prompts on a schedule, outside of quiet hours, asked for by one loop."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime, time, timedelta, tzinfo
+from typing import Any
 
-from penstock.chat.errors import Conflicting, Ending
-from penstock.chat.service import heartbeat
+import msgspec
+
+from penstock.chat.errors import Conflicting, Ending, Wrong
 from penstock.chat.service.worker import Worker
-from penstock.chat.store.protocol import LogFailed
+from penstock.chat.store.protocol import StoreFailed
+from penstock.chat.store.rows import Heartbeat
 from penstock.errors import UsageError
 
+MAX_MINUTES = 7 * 24 * 60
+"""Minutes between two prompts, at most: a week. What comes more rarely belongs into a calendar."""
+
 MAX_SLEEP_SECONDS = 60.0
-"""The clock is looked at again after that: it may have been set, or the machine have slept."""
+"""Seconds after which the clock is read again: it may have been set, or the machine have slept."""
+
+_QUIET = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 
 
-class Beats:
+class Scheduler:
     """Asks for turns when they are due. `now` gives milliseconds since 1970, `sleep` takes seconds."""
 
     def __init__(
@@ -37,23 +47,23 @@ class Beats:
             now = self._now()
             soonest = now + int(MAX_SLEEP_SECONDS * 1000)
             for worker in list(self._workers()):
-                moment = _due(worker, now)
-                if moment is not None and moment <= now:
+                at = _due(worker, now)
+                if at is not None and at <= now:
                     await self._ask(worker)
-                elif moment is not None:
-                    soonest = min(soonest, moment)
+                elif at is not None:
+                    soonest = min(soonest, at)
             await self._wait((soonest - now) / 1000)
 
     async def _ask(self, worker: Worker) -> None:
-        beat = worker.chat.heartbeat
-        if beat is None:
-            return  # it was taken away meanwhile
+        heartbeat = worker.chat.heartbeat
+        if heartbeat is None:
+            return  # it was removed meanwhile
         try:
-            await worker.ask(beat.prompt, "heartbeat")
+            await worker.ask(heartbeat.prompt, "heartbeat")
         except (Conflicting, Ending):
             pass  # it became busy meanwhile
-        except (LogFailed, UsageError):
-            worker.refused_at = self._now()  # an interval later again
+        except (StoreFailed, UsageError):
+            worker.rejected_at = self._now()  # again an interval later
 
     async def _wait(self, seconds: float) -> None:
         """Wait, but no longer than until something changes."""
@@ -67,9 +77,68 @@ class Beats:
 
 
 def _due(worker: Worker, now: int) -> int | None:
-    """When the next one of a chat is to come; None where it has none, is busy, or a person has to answer."""
+    """Return the time of a chat's next prompt; None if it has none, is busy, or a person has to answer."""
     chat = worker.chat
-    beat = chat.heartbeat
-    if beat is None or not beat.on or worker.busy or worker.asks:
-        return None  # what would come now would bury a question
-    return heartbeat.due(beat, max(worker.used_at, chat.heartbeat_since, worker.refused_at), now)
+    heartbeat = chat.heartbeat
+    if heartbeat is None or not heartbeat.on or worker.busy or worker.asks:
+        return None  # a prompt now would bury a question
+    return due(heartbeat, max(worker.used_at, chat.heartbeat_since, worker.rejected_at), now)
+
+
+# --- one heartbeat, without a clock ---
+
+
+def checked(given: Any) -> Heartbeat | None:
+    """Return a heartbeat from what a caller gave: one, its fields, or None for none.
+
+    Raises:
+        Wrong: it cannot be one.
+    """
+    if given is None:
+        return None
+    try:
+        heartbeat = given if isinstance(given, Heartbeat) else msgspec.convert(given, Heartbeat)
+    except msgspec.ValidationError as error:
+        raise Wrong(f"this is no heartbeat: {error}", expected='{"minutes", "prompt", "quiet"?, "on"?}') from error
+    if not 1 <= heartbeat.minutes <= MAX_MINUTES:
+        raise Wrong(f"a heartbeat cannot come every {heartbeat.minutes} minutes", expected=f"1 to {MAX_MINUTES:,}")
+    if heartbeat.quiet is not None:
+        start, end = hours(heartbeat.quiet)
+        if start == end:
+            raise Wrong("quiet hours cannot end when they begin", expected='two times, as "22:00-07:00"')
+    return heartbeat
+
+
+def hours(quiet: str) -> tuple[time, time]:
+    """Return the beginning and the end of quiet hours.
+
+    Raises:
+        Wrong: they cannot be read.
+    """
+    found = _QUIET.fullmatch(quiet)
+    if found is None:
+        raise Wrong(f"quiet hours cannot be {quiet[:40]!r}", expected='two local times, as "22:00-07:00"')
+    first, second, third, fourth = map(int, found.groups())
+    return time(first, second), time(third, fourth)
+
+
+def due(heartbeat: Heartbeat, since: int, now: int, zone: tzinfo | None = None) -> int:
+    """Return the time of the next prompt, at the earliest now: milliseconds since 1970.
+
+    `since` is the end of the turn before. `zone` is where the quiet hours are; None: this machine's.
+    """
+    return _awake(heartbeat, max(since + heartbeat.minutes * 60_000, now), zone)
+
+
+def _awake(heartbeat: Heartbeat, at: int, zone: tzinfo | None) -> int:
+    """Return the time, or the end of the quiet hours that it falls into."""
+    if heartbeat.quiet is None:
+        return at
+    start, end = hours(heartbeat.quiet)
+    local = datetime.fromtimestamp(at / 1000, zone)
+    clock = local.time()
+    if not (start <= clock < end if start < end else clock >= start or clock < end):
+        return at
+    day = local.date() + timedelta(days=clock >= end)
+    ends = int(datetime.combine(day, end, zone).timestamp() * 1000)
+    return max(at, ends)  # if a clock was set forward, the end may not exist

@@ -1,11 +1,12 @@
 """The chats of one Penstock: what they are, who works for them, and what can be asked of them.
 
-Everything belongs to one event loop. What is shown of a chat is in its log, and nowhere else.
+Everything belongs to one event loop. What is shown of a chat is in the store, and nowhere else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -19,22 +20,23 @@ from penstock.adapter import Allow
 from penstock.chat.errors import Ending, NoSuchChat, TooMany, Wrong
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
-from penstock.chat.history.timeline import Thread
-from penstock.chat.service import heartbeat
+from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.concurrency import Slots
-from penstock.chat.service.heartbeat import Heartbeat
-from penstock.chat.service.index import Card, Chat, Index
+from penstock.chat.service.counters import Counters
 from penstock.chat.service.launch import Starter
 from penstock.chat.service.limits import Limits
-from penstock.chat.service.retention import Retention
-from penstock.chat.service.scheduler import Beats
+from penstock.chat.service.retention import AGAIN_SECONDS, Retention
+from penstock.chat.service.scheduler import Scheduler, checked
 from penstock.chat.service.validation import allow_of, key_of, made_title, model_of, text_of, title_of
 from penstock.chat.service.worker import Shared, State, Worker
 from penstock.chat.service.workspaces import Workspace, Workspaces
-from penstock.chat.store.protocol import EventLog, LogFailed
-from penstock.chat.store.sqlite import clock
+from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Subscription, clock
+from penstock.chat.store.rows import ChatRow, Heartbeat
 from penstock.config.settings import Config
 from penstock.run import lifecycle
+
+MAX_NUMBER = 2**63 - 1
+"""More than the number of any entry: a worker that follows up to it reads to the end."""
 
 
 class ChatView(msgspec.Struct, frozen=True):
@@ -55,13 +57,12 @@ class ChatView(msgspec.Struct, frozen=True):
     heartbeat: Heartbeat | None
 
 
-class Runtime:
-    """The chats. Make it with `Runtime.open`; it does not own the log that it is given."""
+class Service:
+    """The chats. Make it with `Service.open`; it does not own the store that it is given."""
 
     def __init__(
         self,
-        log: EventLog,
-        index: Index,
+        store: ChatStore,
         workspaces: Workspaces,
         *,
         starter: Starter,
@@ -71,20 +72,23 @@ class Runtime:
     ) -> None:
         self.agents = starter.agents
         self.limits = limits
-        self._log = log
-        self._index = index
+        self.counters = Counters()
+        self._store = store
         self._workspaces = workspaces
         self._now = now
+        self._sleep = sleep
         self._workers: dict[str, Worker] = {}
-        self._beats = Beats(lambda: self._workers.values(), now, sleep)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._scheduler = Scheduler(lambda: self._workers.values(), now, sleep)
+        self._tasks: set[asyncio.Task[None]] = set()
         self._ending = False
-        self._shared = Shared(log, limits, Slots(limits.max_runs), starter.run, self._beats.changed.set)
+        self._shared = Shared(
+            store, limits, Slots(limits.max_runs), self.counters, starter.run, self._scheduler.changed.set, now
+        )
 
     @classmethod
     async def open(
         cls,
-        log: EventLog,
+        store: ChatStore,
         *,
         roots: Sequence[Path],
         config: Config,
@@ -96,56 +100,72 @@ class Runtime:
         extra_env: Iterable[str] = (),
         run_limits: lifecycle.Limits | None = None,
         retention: Retention | None = None,
-    ) -> Runtime:
-        """Take up the chats of the log: turns that a crash cut off are ended and marked, those that wait go on.
+    ) -> Service:
+        """Take up the chats of the store: turns that a crash cut off are ended and marked, those that wait go on.
 
         Agents get of `environ` (None: this process's environment) what `environment` lets through, and the names
-        `extra_env`. `run_limits` are the graces and limits of each run. `now` and `sleep` are those of the heartbeats
-        and of the retention: milliseconds since 1970, seconds.
+        `extra_env`. `run_limits` are the grace periods and limits of each run. `now` and `sleep` are the clock of
+        entries, heartbeats and retention: milliseconds since 1970, seconds.
 
         Raises:
-            LogFailed: the log cannot be read.
+            StoreFailed: the store cannot be read.
             UsageError: the roots or the default agent cannot be used.
         """
-        index = await Index.open(log)
-        workspaces = Workspaces(roots, index, now)
+        workspaces = Workspaces(roots, store, await store.list_directories(), now)
         given = dict(os.environ if environ is None else environ)
-        runtime = cls(
-            log,
-            index,
+        service = cls(
+            store,
             workspaces,
             starter=Starter(config, workspaces, given, extra_env, run_limits or lifecycle.Limits(), default_agent),
             limits=limits or Limits(),
             now=now,
             sleep=sleep,
         )
-        await runtime._recover()
-        runtime._start(runtime._beats.run())
+        subscription = store.subscribe()
+        await service._recover()
+        service._start(service._follow(subscription))
+        service._start(service._scheduler.run())
         if retention is not None:
-            runtime._start(retention.again(runtime.retain, sleep))
-        return runtime
+            service._start(service._retain_again(retention))
+        return service
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.create_task(work))
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _recover(self) -> None:
         at_once = asyncio.Semaphore(self.limits.recovering)
 
-        async def recover(chat: Chat) -> None:
+        async def recover(row: ChatRow) -> None:
             async with at_once:
-                worker = Worker(Card(chat, self._index), self._shared)
-                if chat.deleted:
-                    await self._forget(worker)
-                else:
-                    self._workers[chat.id] = worker
-                    await worker.recover()
+                worker = self._workers[row.id] = Worker(row, self._shared)
+                await worker.recover()
 
-        work = [recover(chat) for chat in self._index.chats.values()]
+        rows: list[ChatRow] = []
+        while page := await self._store.list_chats(after=rows[-1].id if rows else ""):
+            rows += page
+        work = [recover(row) for row in rows]
         failures = [error for error in await asyncio.gather(*work, return_exceptions=True) if error is not None]
         for error in failures:
-            # A chat that cannot be read says so to who uses it; it keeps nobody from the others.
-            if not isinstance(error, LogFailed) or len(failures) == len(work):
+            # A chat that cannot be read says so to who uses it; the others can be used.
+            if not isinstance(error, StoreFailed) or len(failures) == len(work):
                 raise error
+
+    async def _follow(self, subscription: Subscription) -> None:
+        """Let workers act upon entries that they did not append."""
+        try:
+            while True:
+                news = await subscription.next()
+                chats = dict.fromkeys(self._workers, MAX_NUMBER) if news.all else news.chats
+                for chat, last in chats.items():
+                    worker = self._workers.get(chat)
+                    if worker is not None and worker.log.is_behind(last):
+                        self._start(worker.follow(last))
+        except StoreClosed:
+            pass
+        finally:
+            subscription.close()
 
     async def close(self) -> None:
         """Kill what runs, and mark it as cut off, within half a second. Nothing begins any more."""
@@ -182,9 +202,9 @@ class Runtime:
 
         Raises:
             Wrong, OutsideRoots: it is no directory below a root.
-            LogFailed: it cannot be kept.
+            StoreFailed: it cannot be kept.
         """
-        self._begin()
+        self._require_open()
         return await self._workspaces.trust(path)
 
     async def turns(self, id: str, *, before: int | None = None, limit: int = 50) -> tuple[list[TurnView], bool]:
@@ -193,23 +213,23 @@ class Runtime:
         Raises:
             NoSuchChat: there is none of this id.
         """
-        return await self._worker(id).ledger.turns(before, limit)
+        return await self._worker(id).log.turns(before, limit)
 
-    async def thread(self, id: str) -> Thread:
-        """A fresh thread of this chat; its `number` says from where the log is to be read.
+    def log(self, id: str) -> ChatLog:
+        """The entries and the timeline of a chat.
 
         Raises:
             NoSuchChat: there is none of this id.
         """
-        return await self._worker(id).ledger.fresh()
+        return self._worker(id).log
 
     async def turn(self, id: str, turn: int) -> tuple[TurnView, list[Numbered]]:
-        """One turn, and its rows, as far as it is by now.
+        """One turn, and its entries, as far as it is by now.
 
         Raises:
             NoSuchChat, NoSuchTurn: there is none, or it is no longer kept.
         """
-        return await self._worker(id).ledger.turn(turn)
+        return await self._worker(id).log.turn(turn)
 
     # --- chats come, change and go ---
 
@@ -226,15 +246,15 @@ class Runtime:
 
         Raises:
             NoSuchAgent, Wrong, OutsideRoots, Untrusted, TooMany: it cannot be.
-            LogFailed: it cannot be kept.
+            StoreFailed: it cannot be kept.
         """
-        self._begin()
+        self._require_open()
         name, chosen = await asyncio.to_thread(self.agents.choose, agent, model_of(model))
-        self._begin()
+        self._require_open()
         real = self._workspaces.require(cwd)
         if len(self._workers) >= self.limits.max_chats:
             raise TooMany(f"there are {self.limits.max_chats:,} chats already", way_out="delete some")
-        chat = Chat(
+        row = ChatRow(
             id=uuid.uuid4().hex,
             agent=name,
             cwd=str(real),
@@ -243,11 +263,11 @@ class Runtime:
             title=title_of(title),
             allow=allow_of(allow),
         )
-        worker = self._workers[chat.id] = Worker(Card(chat, self._index), self._shared)
+        worker = self._workers[row.id] = Worker(row, self._shared)
         try:
-            await self._index.put(chat)
+            await self._store.create_chat(row)
         except BaseException:
-            del self._workers[chat.id]
+            del self._workers[row.id]
             raise
         return _view(worker)
 
@@ -257,9 +277,9 @@ class Runtime:
         Raises:
             NoSuchChat: there is none of this id.
             Wrong, TooLarge: a value cannot be.
-            LogFailed: it cannot be kept.
+            StoreFailed: it cannot be kept.
         """
-        self._begin()
+        self._require_open()
         worker = self._worker(id)
         checks: dict[str, Callable[[Any], Any]] = {
             "title": title_of,
@@ -273,8 +293,8 @@ class Runtime:
         values = {name: checks[name](value) for name, value in changes.items()}
         if "heartbeat" in values and values["heartbeat"] != worker.chat.heartbeat:
             values["heartbeat_since"] = self._now()
-        await worker.card.change(lambda chat: replace(chat, **values))
-        self._beats.changed.set()
+        await worker.log.change(lambda chat: replace(chat, **values))
+        self._scheduler.changed.set()
         return _view(worker)
 
     async def delete(self, id: str) -> None:
@@ -282,77 +302,89 @@ class Runtime:
 
         Raises:
             NoSuchChat: there is none of this id.
-            LogFailed: it cannot be kept; what could not be trimmed is at the next start.
+            StoreFailed: it cannot be deleted. What ran is stopped.
         """
-        self._begin()
+        self._require_open()
         worker = self._worker(id)
-        await worker.card.change(lambda chat: replace(chat, deleted=True))
         del self._workers[id]
-        await self._forget(worker)
-
-    @staticmethod
-    async def _forget(worker: Worker) -> None:
-        await worker.delete()
-        await worker.card.forget()
+        try:
+            await worker.delete()
+        except STORE_ERRORS:
+            again = self._workers[id] = Worker(worker.chat, self._shared)
+            with contextlib.suppress(*STORE_ERRORS):
+                await again.recover()
+            raise
 
     # --- turns ---
 
     async def prompt(self, id: str, text: str, *, key: str | None = None) -> tuple[int, bool]:
         """Ask for a turn: its number, and whether it is new. A `key` that was there in the newest turns is that turn.
 
-        When it returns, the turn is in the log and will be begun, once, whatever happens.
+        When it returns, the prompt is in the store and will be begun, once, whatever happens.
 
         Raises:
             NoSuchChat: there is none of this id.
             Wrong, TooLarge, TooMany: it cannot be.
-            LogFailed: it cannot be kept.
+            StoreFailed: it cannot be kept.
         """
-        self._begin()
+        self._require_open()
         worker = self._worker(id)
         turn, new = await worker.ask(self._text(text), key=key_of(key))
         if worker.chat.title is None:
             try:
-                await worker.card.change(lambda chat: replace(chat, title=chat.title or made_title(text)))
-            except (LogFailed, NoSuchChat):
+                await worker.log.change(lambda chat: replace(chat, title=chat.title or made_title(text)))
+            except (StoreFailed, NoSuchChat):
                 pass  # the next prompt gives it one
         return turn, new
 
-    async def answer(self, id: str, hint_id: str, text: str) -> int:
+    async def answer(self, id: str, question: str, text: str) -> int:
         """Answer a question of the agent: the turn that goes on with it, or the new one.
 
         Raises:
             NoSuchChat: there is none of this id.
             Conflicting: nobody asks this, or no more.
             Wrong, TooLarge, TooMany: the answer cannot be.
-            LogFailed: it cannot be kept.
+            StoreFailed: it cannot be kept.
         """
-        self._begin()
+        self._require_open()
         worker = self._worker(id)
-        return await worker.answer(hint_id, self._text(text))
+        return await worker.answer(question, self._text(text))
 
     async def stop(self, id: str, turn: int | None = None) -> list[int]:
         """Stop a turn or take it back from the queue; without one, all of them. Gives those that were.
 
         Raises:
             NoSuchChat, NoSuchTurn: there is none.
-            LogFailed: it cannot be kept.
+            StoreFailed: it cannot be kept.
         """
-        self._begin()
+        self._require_open()
         return await self._worker(id).stop(turn)
 
     async def retain(self, retention: Retention) -> dict[str, int]:
-        """Drop the oldest turns of all chats, as far as is asked; gives the row up to which, for each chat.
+        """Drop the oldest turns of all chats, as far as is asked; return the entry up to which, for each chat.
 
-        Turns go whole, and each chat keeps its newest.
+        Turns go as a whole, and each chat keeps its newest.
 
         Raises:
-            LogFailed: the log cannot be read or trimmed.
+            StoreFailed: the store cannot be read or trimmed.
         """
-        return await retention.retain({id: worker.ledger for id, worker in self._workers.items()})
+        before = None if retention.max_age_ms is None else max(0, self._now() - retention.max_age_ms)
+        trimmed = {}
+        for id, upto in (await self._store.list_expired(before=before, max_bytes=retention.max_bytes)).items():
+            worker = self._workers.get(id)
+            if worker is not None and (reached := await worker.log.trim(upto)):
+                trimmed[id] = reached
+        return trimmed
+
+    async def _retain_again(self, retention: Retention) -> None:
+        while True:
+            with contextlib.suppress(StoreFailed):  # next time
+                await self.retain(retention)
+            await self._sleep(AGAIN_SECONDS)
 
     # --- checks ---
 
-    def _begin(self) -> None:
+    def _require_open(self) -> None:
         if self._ending:
             raise Ending
 
@@ -366,14 +398,14 @@ class Runtime:
         return text_of(text, self.limits.max_prompt_bytes)
 
     def _heartbeat(self, given: Any) -> Heartbeat | None:
-        beat = heartbeat.checked(given)
-        if beat is not None:
-            self._text(beat.prompt)
-        return beat
+        heartbeat = checked(given)
+        if heartbeat is not None:
+            self._text(heartbeat.prompt)
+        return heartbeat
 
 
 def _view(worker: Worker) -> ChatView:
-    chat, newest = worker.chat, worker.ledger.newest
+    chat, newest = worker.chat, worker.log.newest
     return ChatView(
         id=chat.id,
         title=chat.title,

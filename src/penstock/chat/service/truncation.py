@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock import events as ev
-from penstock.chat.history.entries import encode
+from penstock.chat.history.entries import decode_one, encode
 
 MAX_OUTPUT_CHARS = 256 * 1024
 """So much of a tool's output is kept. People read the record of a turn, and nobody reads more than that."""
@@ -78,14 +78,22 @@ class Shortener:
         return f"{text[:head]}\n… [{len(text) - self._limit:,} characters are not kept] …\n{text[-tail:]}"
 
 
-def fitted(items: Iterable[Any], limit: int) -> list[bytes]:
-    """Each as a row of at most `limit` bytes: texts of those that are larger are cut, lists as well, and say so."""
+def fitted(items: Iterable[Any], limit: int) -> tuple[list[bytes], list[Any]]:
+    """Encode each item in at most `limit` bytes; return the encoded items, and the items as they were encoded.
+
+    In items that are larger, texts are cut, lists as well, and say so.
+    """
     items = list(items)
     try:
-        rows = encode(items)
+        encoded = encode(items)
     except UnicodeEncodeError:
-        rows = [_clean(item) for item in items]
-    return [row if len(row) <= limit else _shrunk(row, limit) for row in rows]
+        encoded = [_clean(item) for item in items]
+        items = [decode_one(data) for data in encoded]
+    for place, data in enumerate(encoded):
+        if len(data) > limit:
+            encoded[place] = _shrunk(data, limit)
+            items[place] = decode_one(encoded[place])
+    return encoded, items
 
 
 def _shrunk(row: bytes, limit: int) -> bytes:

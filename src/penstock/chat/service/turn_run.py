@@ -1,35 +1,33 @@
-"""One run of an agent as a turn of a chat needs it: started, followed in batches, stopped for a reason."""
+"""One run of an agent as a turn of a chat: started, followed in batches of events, stopped for a reason."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 from msgspec.structs import replace
 
 from penstock import events as ev
-from penstock.chat.errors import Wrong
 from penstock.chat.service.truncation import Shortener
-from penstock.core.questions import REJECT, resolve
 from penstock.errors import TransportError
 from penstock.run.process import marked
 from penstock.run.run import Run
 
 BATCH_EVENTS = 500
-"""So many events at most are appended at once, so that others of the chat wait no longer for the log."""
+"""Events of one append, at most, so that a prompt or a stop waits no longer than that for the store."""
 
-GATHER_SECONDS = 0.03
-"""Text that goes on waits so long for more: viewers are told less often, and each append costs the disk its time."""
+MERGE_SECONDS = 0.03
+"""Seconds in which the deltas of one block become one entry: less than an eye notices, and a third of the appends."""
 
 
-class Drive:
+class TurnRun:
     """A run that was not started yet, from its start to its end. All of it belongs to one event loop."""
 
-    def __init__(self, run: Run) -> None:
-        self.waiting: dict[str, ev.QuestionAsked] = {}
-        """The questions that it waits for."""
+    def __init__(self, run: Run, turn: int) -> None:
+        self.turn = turn
+        """The number of its turn."""
         self.stopping = False
         self._run = run
         self._started = False
@@ -38,8 +36,12 @@ class Drive:
         self._outcome: ev.Outcome | None = None
         self._said = False
         self._session_id: str | None = None
+        self._taken: list[ev.Event] = []  # of the run, and not in a batch yet
+        self._is_waiting = False  # for more text
+        self._failure: TransportError | None = None
         self._news = asyncio.Event()
         self._shortener = Shortener()
+        self._merger = Merger()
 
     async def start(self) -> None:
         """Start the agent.
@@ -50,13 +52,13 @@ class Drive:
         await asyncio.to_thread(self._run.start)
         loop = asyncio.get_running_loop()
 
-        def tell() -> None:
+        def notify() -> None:
             try:
-                loop.call_soon_threadsafe(self._news.set)
+                loop.call_soon_threadsafe(self._noticed)
             except RuntimeError:
                 pass  # the loop is closed: nobody waits any more
 
-        self._run.on_news(tell)
+        self._run.on_news(notify)
         self._started = True
         if self._killed:
             self._run.kill()
@@ -64,72 +66,90 @@ class Drive:
             self._run.cancel()
 
     async def batches(self) -> AsyncIterator[list[ev.Event]]:
-        """The events as they come, as many at a time as are there; the last one is `run_ended`.
+        """Yield the events as they come, as many at a time as are there; the last one is `run_ended`.
+
+        Deltas of one block that come within `MERGE_SECONDS` are one event. The first delta of a block, any other event,
+        a stop and an answer wait for nothing.
 
         Raises:
             TransportError: the run failed, and has no end.
         """
         loop = asyncio.get_running_loop()
-        before = 0.0
-        while not self._run.ended:
+        last = -MERGE_SECONDS  # the time of the last batch
+        while self._taken or self._failure is not None or not self._run.ended:
             self._news.clear()
-            taken = self._taken([])
-            if not taken:
+            self._poll()
+            if not self._taken:
+                if self._failure is not None:
+                    raise self._failure
                 await self._news.wait()
                 continue
-            wait = before + GATHER_SECONDS - loop.time()
-            if wait > 0 and all(isinstance(event, ev.Delta) for event in taken):
-                await asyncio.sleep(wait)
-                taken = self._taken(taken)
-            before = loop.time()
-            yield [self._explained(event) for event in self._shortener.take(taken)]
+            if loop.time() < last + MERGE_SECONDS and self._can_wait(0):
+                self._is_waiting = True
+                timer = loop.call_later(MERGE_SECONDS, self._news.set)
+                await self._news.wait()
+                timer.cancel()
+                self._is_waiting = False
+                self._poll()
+            last = loop.time()
+            batch, self._taken = self._merger.merge(self._shortener.take(self._taken)), []
+            yield [self._explained(event) for event in batch]
 
-    def _taken(self, events: list[ev.Event]) -> list[ev.Event]:
-        while len(events) < BATCH_EVENTS and (batch := self._run.poll()):
-            events += batch
-        return events
+    def _noticed(self) -> None:
+        """Wake up for what came, unless it is more text that can wait with the text before."""
+        if self._is_waiting:
+            known = len(self._taken)
+            self._poll()
+            if self._can_wait(known):
+                return
+        self._news.set()
 
-    def look(self, events: list[ev.Event]) -> None:
-        """Know what these tell; call it when they are in the log, so that nothing is answered that nobody sees."""
+    def _can_wait(self, known: int) -> bool:
+        """Whether the events that were taken can wait for more; of the first `known` it is so."""
+        is_ending = self.stopping or self._failure is not None or self._run.ended
+        return not is_ending and len(self._taken) < BATCH_EVENTS and self._merger.can_wait(self._taken[known:])
+
+    def _poll(self) -> None:
+        """Take what there is of the run. Its failure comes behind its last events."""
+        try:
+            while self._failure is None and len(self._taken) < BATCH_EVENTS and (batch := self._run.poll()):
+                self._taken += batch
+        except TransportError as error:
+            self._failure = error
+
+    def flush(self) -> None:
+        """Let deltas wait no longer."""
+        self._merger.flush()
+        self._news.set()
+
+    def note(self, events: list[ev.Event]) -> None:
+        """Look at events for the session that they name."""
         for event in events:
-            if isinstance(event, ev.QuestionAsked) and event.blocking:
-                self.waiting[event.id] = event
-            elif isinstance(event, ev.QuestionAnswered):
-                self.waiting.pop(event.id, None)
-            elif isinstance(event, ev.MessageStarted | ev.ToolCalled | ev.Replied):
+            if isinstance(event, ev.MessageStarted | ev.ToolCalled | ev.Replied):
                 self._said = True
             if isinstance(event, ev.RunStarted | ev.Replied | ev.RunEnded) and event.parent is None:
                 self._session_id = event.session_id or self._session_id
 
     @property
     def session_id(self) -> str | None:
-        """The conversation that the next turn goes on with: known only once the agent has said something in it.
+        """The conversation that the next turn resumes: known only once the agent has said something in it.
 
-        Agents tell the id before they have stored anything, and know nothing of it if they are stopped then.
+        Agents name the id before they have stored anything, and know nothing of it if they are stopped then.
         """
         return self._session_id if self._said else None
 
-    def answer(self, id: str, text: str) -> None:
-        """Answer one of the questions that it waits for.
-
-        Raises:
-            KeyError: it waits for none of this id.
-            Wrong: the text is no answer to this question.
-        """
-        question = self.waiting[id]
-        answer = resolve(question, text)
-        if answer is None:
-            labels = ", ".join(option.label for option in question.options or ()) or "words"
-            raise Wrong("this is no answer to the question", expected=f"one of: {labels}")
-        del self.waiting[id]  # a second answer comes too late
-        self._run.answer(id, answer.option or answer.text or REJECT)
+    def answer(self, id: str, answer: str) -> None:
+        """Hand the answer to a question to the agent."""
+        self._run.answer(id, answer)
+        self.flush()
 
     def cancel(self, reason: str | None = None, outcome: ev.Outcome | None = None) -> None:
-        """Stop the agent by the runner's ladder. If it was not over by itself, the turn ends so."""
+        """Stop the agent step by step. If it was not over by itself, the turn ends so."""
         if not self.stopping:
             self.stopping, self._reason, self._outcome = True, reason, outcome
             if self._started:
                 self._run.cancel()
+            self._news.set()
 
     def kill(self, reason: str, outcome: ev.Outcome = "cut_off") -> None:
         """Kill the agent. The turn ends so, if it is not over by then."""
@@ -137,9 +157,10 @@ class Drive:
         self._reason, self._outcome = reason, outcome
         if self._started:
             self._run.kill()
+        self._news.set()
 
     async def let_go(self) -> None:
-        """Kill what still runs, and pass over what it says."""
+        """Kill what still runs, and ignore what it says."""
         if self._started:
             self._run.kill()
             try:
@@ -149,11 +170,52 @@ class Drive:
                 pass  # it failed, and has ended with that
 
     def _explained(self, event: ev.Event) -> ev.Event:
-        """The end of a run that was stopped, with what it was stopped for."""
+        """Give the end of a run that was stopped the reason for it."""
         stopped = self._reason is not None or self._outcome is not None
         if stopped and isinstance(event, ev.RunEnded) and event.outcome in ("cancelled", "cut_off"):
             return replace(event, outcome=self._outcome or event.outcome, reason=self._reason)
         return event
+
+
+class Merger:
+    """Merges deltas of one block that follow each other; knows which blocks have begun to show."""
+
+    def __init__(self) -> None:
+        self._begun: set[int] = set()  # blocks whose first delta was merged, and that are open
+        self._at_once = False
+
+    def can_wait(self, events: list[ev.Event]) -> bool:
+        """Whether more may come: all are deltas of blocks that have begun to show."""
+        return not self._at_once and all(isinstance(it, ev.Delta) and it.block in self._begun for it in events)
+
+    def flush(self) -> None:
+        """Let the next events wait for nothing."""
+        self._at_once = True
+
+    def merge(self, events: Iterable[ev.Event]) -> list[ev.Event]:
+        """Return the events, with deltas of one block that follow each other as one. Nothing changes its place."""
+        self._at_once = False
+        merged: list[ev.Event] = []
+        deltas: list[ev.Delta] = []
+        for event in events:
+            if isinstance(event, ev.Delta) and (not deltas or deltas[0].block == event.block):
+                deltas.append(event)
+                continue
+            merged += _joined(deltas)
+            deltas = [event] if isinstance(event, ev.Delta) else []
+            if isinstance(event, ev.BlockEnded):
+                self._begun.discard(event.block)
+            if not deltas:
+                merged.append(event)
+        merged += _joined(deltas)
+        self._begun.update(event.block for event in merged if isinstance(event, ev.Delta))
+        return merged
+
+
+def _joined(deltas: list[ev.Delta]) -> list[ev.Event]:
+    if len(deltas) < 2:
+        return [*deltas]
+    return [replace(deltas[0], text="".join(delta.text for delta in deltas))]
 
 
 def sweep(mark: str) -> None:

@@ -1,4 +1,4 @@
-"""One chat at work: its queue, one turn at a time. All that it decides stands in the chat's log before it is done."""
+"""One chat at work: its queue, one turn at a time. Each decision is in the chat's entries before it is acted upon."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock import events as ev
-from penstock.chat.errors import Conflicting, Ending, NoSuchTurn, TooLarge, TooMany
-from penstock.chat.history.entries import Asker, Entry, Prompted, TurnBegan, TurnEnded
+from penstock.chat.errors import Conflicting, Ending, NoSuchTurn, TooLarge, TooMany, Wrong
+from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, StopRequested, TurnBegan, TurnEnded
 from penstock.chat.history.frames import TurnView
-from penstock.chat.history.timeline import Thread
+from penstock.chat.history.timeline import Timeline
+from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog, Write
 from penstock.chat.service.concurrency import Slot, Slots
-from penstock.chat.service.index import Card, Chat
-from penstock.chat.service.ledger import LOG_ERRORS, Ledger
+from penstock.chat.service.counters import Counters
 from penstock.chat.service.limits import Limits
-from penstock.chat.service.turn_run import Drive, sweep
-from penstock.chat.store.protocol import EventLog, LogClosed
+from penstock.chat.service.turn_run import TurnRun, sweep
+from penstock.chat.store.protocol import ChatStore, Fenced, StoreClosed, Submitted
+from penstock.chat.store.rows import ChatRow
+from penstock.core.questions import REJECT, resolve
 from penstock.errors import PenstockError
 from penstock.run.run import Run
 
@@ -27,48 +30,51 @@ TAKEN_BACK = "taken back before it began"
 STOPPED = "Penstock was stopped while the agent worked"
 ENDED = "Penstock was ended while the agent worked"
 DELETED = "the chat was deleted"
-UNWRITTEN = "the event log failed while the agent worked"
+UNWRITTEN = "the store failed while the agent worked"
 
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 15.0)
-"""How long a turn waits for a log that failed, time after time; the last one again and again."""
+"""Seconds until a store that failed is tried again, time after time; the last one again and again."""
 
-ROW_ROOM = 1024
-"""Bytes of a row that are not the prompt's."""
+ENTRY_SPARE_BYTES = 1024
+"""Bytes of a prompt's entry that are not its text: numbers, a key, and room for the names of fields."""
 
-Row = Entry | ev.Event
 State = Literal["idle", "queued", "running"]
 
 
 class Shared(msgspec.Struct):
-    """What the chats of a runtime share."""
+    """What the chats of a service share."""
 
-    log: EventLog
+    store: ChatStore
     limits: Limits
     slots: Slots
     """One for each agent that may be at work."""
-    run: Callable[[Chat, str], Run]
-    """Makes a run of a prompt; raises what `Agent.run` does, or a refusal."""
+    counters: Counters
+    run: Callable[[ChatRow, str], Run]
+    """Makes a run of a prompt; raises what `Agent.run` does, or an error for the caller."""
     changed: Callable[[], None]
-    """Something of a chat ended or began."""
+    """Called when a turn began or ended."""
+    now: Callable[[], int]
+    """Gives milliseconds since 1970."""
 
 
 class Worker:
     """One chat."""
 
-    def __init__(self, card: Card, shared: Shared) -> None:
-        self.card = card
-        self.ledger = Ledger(shared.log, card.chat.id, self._look)
-        """What its log says."""
+    def __init__(self, row: ChatRow, shared: Shared) -> None:
+        self.log = ChatLog(shared.store, row, shared.counters, now=shared.now, taken=self._took, answered=self._deliver)
+        """Its entries."""
         self.state: State = "idle"
         self.waiting = 0
         """Turns in its queue."""
-        self.refused_at = 0
-        """When a heartbeat could last not be asked for."""
+        self.asks = False
+        """Whether a question waits for a person."""
+        self.rejected_at = 0
+        """The time at which a heartbeat's prompt was last rejected, in milliseconds since 1970."""
         self._shared = shared
         self._task: asyncio.Task[None] | None = None
-        self._drive: Drive | None = None
+        self._run: TurnRun | None = None
         self._slot: Slot | None = None
-        self._why = STOPPED  # a turn that is found running without a run
+        self._why = STOPPED  # the reason for a turn that is found running without a run
         self._ending = False
         self._early: asyncio.TimerHandle | None = None
         self._woken = asyncio.Event()
@@ -76,17 +82,9 @@ class Worker:
     # --- what is known ---
 
     @property
-    def chat(self) -> Chat:
-        """What is kept of it."""
-        return self.card.chat
-
-    @property
-    def asks(self) -> bool:
-        """Whether a question waits for a person."""
-        view = self.ledger.newest
-        return bool(self._drive and self._drive.waiting) or (
-            self.state == "idle" and view is not None and view.hint is not None
-        )
+    def chat(self) -> ChatRow:
+        """The chat's row."""
+        return self.log.row
 
     @property
     def busy(self) -> bool:
@@ -95,204 +93,227 @@ class Worker:
 
     @property
     def used_at(self) -> int:
-        """When something last happened in it."""
-        view = self.ledger.newest
+        """The time at which something last happened in it, in milliseconds since 1970."""
+        view = self.log.newest
         return max(view.completed_at or 0, view.began_at or 0, view.asked_at) if view else self.chat.created_at
 
     async def recover(self) -> None:
-        """Take the chat up where the log left it.
+        """Go on where the store's entries end.
 
         Raises:
-            LogFailed: the log cannot be read.
+            StoreFailed: the store cannot be read.
         """
-        if not await self.ledger.is_over():
-            async with self.ledger.writing:
-                await self.ledger.current()
-            self._kick()
+        if await self.log.is_over():
+            view = self.log.newest
+            self.asks = view is not None and view.hint is not None
+        else:
+            await self.log.open()
+            self._ensure_working()
 
     # --- what can be asked of it ---
 
     async def ask(self, text: str, by: Asker = "person", key: str | None = None) -> tuple[int, bool]:
-        """Queue a turn; when it returns, it is in the log. The turn, and whether it is new.
+        """Queue a turn; when it returns, the prompt is kept. Return the turn, and whether it is new.
 
         Raises:
             TooMany: the queue is full.
-            TooLarge: the prompt does not go into a row.
+            TooLarge: the prompt does not fit into an entry.
             Conflicting: a heartbeat, and the chat is busy.
-            LogFailed: it could not be kept.
+            StoreFailed: it could not be kept.
         """
-        asked = 0
-        new = False
+        turn = 0
 
-        def make(thread: Thread) -> list[Row]:
-            nonlocal asked, new
-            asked = next((view.turn for view in thread.turns.values() if key is not None and view.key == key), 0)
-            if asked:
-                return []
-            rows = self._prompt(thread, text, by, key)
-            asked, new = max(thread.turns, default=0) + 1, True
-            return rows
+        def decide(timeline: Timeline) -> Entry | None:
+            nonlocal turn
+            turn = next((view.turn for view in timeline.turns.values() if key is not None and view.key == key), 0)
+            if turn:
+                return None
+            entry = self._prompt(timeline, text, by, key)
+            turn = entry.turn
+            return entry
 
-        await self._write(make)
-        if new and by != "heartbeat":
-            self._make_way()
-        return asked, new
+        done = await self._submit(decide, key)
+        if done is not None and not done.is_new:
+            return await self.log.turn_at(done.number), False
+        return turn, done is not None
 
-    def _prompt(self, thread: Thread, text: str, by: Asker, key: str | None) -> list[Row]:
-        queued = thread.queued
-        if by == "heartbeat":
-            if queued or thread.running:
-                raise Conflicting("the chat is busy")
-            beats = []
-        else:
-            beats = [view for view in queued if view.by == "heartbeat"]
+    def _prompt(self, timeline: Timeline, text: str, by: Asker, key: str | None) -> Prompted:
+        queued = [view for view in timeline.queued if view.by != "heartbeat" and view.turn not in timeline.stops]
+        if by == "heartbeat" and (timeline.queued or timeline.running):
+            raise Conflicting("the chat is busy")
         limit = self._shared.limits.max_queue
-        if len(queued) - len(beats) >= limit:
+        if len(queued) >= limit:
             raise TooMany(f"{limit} messages of this chat wait already", way_out="stop some, or wait for them")
-        row = Prompted(max(thread.turns, default=0) + 1, text, by, key)
-        if len(msgspec.json.encode(row)) > self.ledger.max_row_bytes - ROW_ROOM:
-            raise TooLarge("the message is larger than the log takes", expected=f"{self.ledger.max_row_bytes:,} bytes")
-        return [*(TurnEnded(view.turn, "cancelled", GAVE_WAY) for view in beats), row]
+        entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key)
+        if len(msgspec.json.encode(entry)) > self.log.max_entry_bytes - ENTRY_SPARE_BYTES:
+            most = f"{self.log.max_entry_bytes:,} bytes"
+            raise TooLarge("the message is larger than the store accepts", expected=most)
+        return entry
 
-    def _make_way(self) -> None:
-        thread = self.ledger.thread
-        running = thread.running if thread is not None else None
-        if self._drive is not None and running is not None and running.by == "heartbeat":
-            self._drive.cancel(GAVE_WAY)
-
-    async def answer(self, hint_id: str, text: str) -> int:
-        """Answer a question: of the run that waits for it, else as the prompt of the next turn. The turn.
+    async def answer(self, question: str, text: str) -> int:
+        """Answer a question: of the run that waits for it, else as the prompt of the next turn. Return the turn.
 
         Raises:
             Conflicting: nobody asks this.
-            TooMany, TooLarge, LogFailed: as `ask`.
+            Wrong: the text is no answer to this question.
+            TooMany, TooLarge, StoreFailed: as `ask`.
         """
-        asked = 0
+        turn = 0
 
-        def make(thread: Thread) -> list[Row]:
-            nonlocal asked
-            running, drive = thread.running, self._drive
-            if running is not None and drive is not None and hint_id in drive.waiting and not drive.stopping:
-                drive.answer(hint_id, text)
-                self._yield_slot(drive)
-                asked = running.turn
-                return []
-            newest = thread.turns[max(thread.turns)] if thread.turns else None
-            if newest is None or newest.state != "completed" or newest.hint is None or newest.hint.id != hint_id:
+        def decide(timeline: Timeline) -> Entry:
+            nonlocal turn
+            running, newest = timeline.running, timeline.newest
+            is_stopping = self._run is not None and self._run.stopping
+            if running is not None and question in timeline.questions and not is_stopping:
+                turn = running.turn
+                return Answered(turn, question, _resolved(timeline.questions[question], text))
+            if newest is None or newest.state != "completed" or newest.hint is None or newest.hint.id != question:
                 raise Conflicting("nobody asks this any more", way_out="write it as a message")
-            asked = newest.turn + 1
             labels = {option.id: option.label for option in newest.hint.options or ()}
-            return self._prompt(thread, labels.get(text, text), "answer", None)
+            turn = newest.turn + 1
+            return self._prompt(timeline, labels.get(text, text), "answer", None)
 
-        await self._write(make)
-        return asked
+        await self._submit(decide)
+        return turn
 
     async def stop(self, turn: int | None = None) -> list[int]:
-        """Stop a turn or take it back; without one, all. Those that were.
+        """Stop a turn or take it back from the queue; without one, all. Return those that were.
 
         Raises:
             NoSuchTurn: there never was such a turn.
-            LogFailed: it could not be kept.
+            StoreFailed: it could not be kept.
         """
         stopped: list[int] = []
 
-        def make(thread: Thread) -> list[Row]:
-            if turn is not None and not 1 <= turn <= max(thread.turns, default=0):
+        def decide(timeline: Timeline) -> Entry | None:
+            if turn is not None and not 1 <= turn <= max(timeline.turns, default=0):
                 raise NoSuchTurn(f"the chat has no turn {turn}")
-            waiting = [view.turn for view in thread.queued if turn in (None, view.turn)]
-            running = thread.running
-            if running is not None and self._drive is not None and turn in (None, running.turn):
-                self._drive.cancel()
-                stopped.append(running.turn)
-            stopped.extend(waiting)
-            return [TurnEnded(number, "cancelled", TAKEN_BACK) for number in waiting]
+            running = [timeline.running] if timeline.running is not None else []
+            stopped[:] = [view.turn for view in (*running, *timeline.queued) if turn in (None, view.turn)]
+            return None if timeline.stops.issuperset(stopped) else StopRequested(turn)
 
-        await self._write(make)
+        await self._submit(decide)
         return stopped
+
+    async def follow(self, last: int) -> None:
+        """Act upon entries up to number `last` that others submitted."""
+        try:
+            if await self.log.follow(last):
+                await self._settle()
+        except STORE_ERRORS as error:
+            self.log.invalidate(error)
+        finally:
+            self._ensure_working()
 
     async def close(self) -> None:
         """Kill what runs, and mark it as cut off. Nothing begins any more."""
         try:
             async with asyncio.timeout(self._shared.limits.closing):
                 await self._halt(ENDED, "cut_off", self._shared.limits.closing * 3 / 4)
-        except (TimeoutError, *LOG_ERRORS):
+        except (TimeoutError, *STORE_ERRORS):
             pass  # the next start marks it
 
     async def delete(self) -> None:
-        """Kill what runs, and end the log of the chat.
+        """Kill what runs, and delete the chat.
 
         Raises:
-            LogFailed: it could not be kept. What runs is killed all the same.
+            StoreFailed: it could not be deleted. What runs is killed all the same.
         """
-        await self._halt(DELETED, "cancelled", None)
-        async with self.ledger.writing:
-            await self.ledger.end()
+        try:
+            await self._halt(DELETED, "cancelled", None)
+        except STORE_ERRORS:
+            pass  # the end of a turn that goes with its chat
+        await self.log.remove()
+        self.log.delete()
 
     async def _halt(self, why: str, outcome: ev.Outcome, seconds: float | None) -> None:
         self._ending, self._why = True, why
         task = self._task
         if task is None:
             return
-        if self._drive is not None:
-            self._drive.kill(why, outcome)
+        if self._run is not None:
+            self._run.kill(why, outcome)
             await asyncio.wait([task], timeout=seconds)
         task.cancel()
         await asyncio.wait([task], timeout=seconds)
-        async with self.ledger.writing:
-            thread = await self.ledger.current()
-            if thread.running is not None:
-                await self.ledger.append(thread, [TurnEnded(thread.running.turn, outcome, why)])
+        await self.log.write(lambda timeline: _ended(timeline, outcome, why))
 
-    async def _write(self, make: Callable[[Thread], Sequence[Row]]) -> None:
-        """Decide by the chat as it stands, and append what was decided."""
+    async def _submit(self, decide: Callable[[Timeline], Entry | None], key: str | None = None) -> Submitted | None:
+        """Submit what is decided by the chat as it is, and act upon it."""
         if self._ending:
             raise Ending
         try:
-            async with self.ledger.writing:
-                thread = await self.ledger.current()
-                if rows := make(thread):
-                    await self.ledger.append(thread, rows)
+            done = await self.log.submit(decide, key=key)
+            if done is not None and done.is_new:
+                await self._settle()
+            return done
         finally:
-            self._kick()
+            self._ensure_working()
 
-    def _look(self, thread: Thread) -> None:
-        """See what the chat is at, after something of it was read."""
-        before, running, self.waiting = self.state, thread.running, len(thread.queued)
+    # --- acting upon entries ---
+
+    async def _settle(self) -> None:
+        """End the queued turns that were taken back, or that give way."""
+        if not self._ending:
+            await self.log.write(_taken_back)
+
+    def _took(self, timeline: Timeline) -> None:
+        """Act upon the timeline, after it took entries."""
+        before, running, newest = self.state, timeline.running, timeline.newest
+        self.waiting = len(timeline.queued)
         is_running = running is not None and running.state == "running"
         self.state = "running" if is_running else "queued" if self.waiting else "idle"
+        self.asks = bool(timeline.questions) or (
+            self.state == "idle" and newest is not None and newest.hint is not None
+        )
         if self.state != before:
             self._shared.changed()
-        if thread.asking and self._drive is not None and self._early is None:
-            loop = asyncio.get_running_loop()
-            self._early = loop.call_later(self._shared.limits.asking_grace, self._end_early, thread)
+        if self._run is not None and running is not None:
+            self._direct(self._run, timeline, running)
 
-    def _end_early(self, thread: Thread) -> None:
+    def _direct(self, run: TurnRun, timeline: Timeline, running: TurnView) -> None:
+        """Stop the run, or let others work while it waits for a person, as the timeline says."""
+        if running.turn in timeline.stops:
+            run.cancel()
+        elif running.by == "heartbeat" and any(view.by != "heartbeat" for view in timeline.queued):
+            run.cancel(GAVE_WAY)
+        if self._slot is not None:
+            self._slot.work(not timeline.questions)
+        if timeline.asking and self._early is None:
+            grace = self._shared.limits.asking_grace
+            self._early = asyncio.get_running_loop().call_later(grace, self._end_early, timeline)
+
+    def _end_early(self, timeline: Timeline) -> None:
         self._early = None
-        if thread.asking and self._drive is not None:
-            self._drive.cancel(outcome="ok")  # all was said
+        if timeline.asking and self._run is not None:
+            self._run.cancel(outcome="ok")  # all was said
+
+    def _deliver(self, answer: Answered) -> None:
+        """Hand an answer to the run that waits for it."""
+        if self._run is not None and self._run.turn == answer.turn:
+            self._run.answer(answer.id, answer.answer)
 
     # --- the turns ---
 
-    def _kick(self) -> None:
-        """See that somebody works, where there is something to do."""
+    def _ensure_working(self) -> None:
         self._woken.set()
-        if not self._ending and self._task is None and not self.ledger.rest():
+        if not self._ending and self._task is None and not self.log.rest():
             self._task = asyncio.create_task(self._work(), name=f"chat {self.chat.id}")
 
     async def _work(self) -> None:
-        """Take turn after turn, until none waits."""
+        """Run turn after turn, until none waits."""
         failures = 0
         try:
             while not self._ending:
                 try:
                     if not await self._next():
-                        self.ledger.rest()
+                        self.log.rest()
                         return
                     failures = 0
-                except LOG_ERRORS as error:
-                    if isinstance(error, LogClosed) or getattr(error, "lasting", False):
+                except STORE_ERRORS as error:
+                    if isinstance(error, StoreClosed | Fenced) or getattr(error, "lasting", False):
                         return
-                    self.ledger.doubt(error)
+                    self.log.invalidate(error)
                     await self._pause(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                     failures += 1
         finally:
@@ -308,14 +329,15 @@ class Worker:
             pass
 
     async def _next(self) -> bool:
-        """Take the next turn; False where there is none."""
-        async with self.ledger.writing:
-            thread = await self.ledger.current()
-            if thread.running is not None:  # nobody runs it any more
-                await self._sweep(thread.running.turn)
-                await self.ledger.append(thread, [TurnEnded(thread.running.turn, "cut_off", self._why)])
-            if not thread.queued:
-                return False
+        """Run the next turn; return False if there is none."""
+        timeline = await self.log.open()
+        if timeline.running is not None:  # its run is gone
+            await self._sweep(timeline.running.turn)
+            await self.log.write(lambda timeline: _ended(timeline, "cut_off", self._why))
+        await self._settle()
+        if not (await self.log.open()).queued:
+            await self.log.sum_up()
+            return False
         async with self._shared.slots.take() as self._slot:
             try:
                 await self._turn()
@@ -323,72 +345,91 @@ class Worker:
                 self._slot = None
         return True
 
-    def _yield_slot(self, drive: Drive) -> None:
-        """Others may work while the run waits for a person."""
-        if self._slot is not None:
-            self._slot.work(not drive.waiting)
-
     async def _sweep(self, turn: int) -> None:
         """Kill what may be left of a run whose guard was killed as well."""
         try:
-            _, rows = await self.ledger.turn(turn)
+            _, entries = await self.log.turn(turn)
         except NoSuchTurn:
-            return  # its first rows were trimmed
-        for row in rows:
-            if isinstance(row.what, TurnBegan) and row.what.mark is not None:
-                await asyncio.to_thread(sweep, row.what.mark)
+            return  # its first entries were trimmed
+        for entry in entries:
+            if isinstance(entry.what, TurnBegan) and entry.what.mark is not None:
+                await asyncio.to_thread(sweep, entry.what.mark)
 
     async def _turn(self) -> None:
-        async with self.ledger.writing:
-            thread = await self.ledger.current()
-            if not thread.queued or self._ending:
-                return  # taken back while it waited for a slot
-            drive = await self._begin(thread, thread.queued[0])
-        if drive is None:
+        await self.log.claim()
+        run = await self._begin()
+        if run is None:
             return
         try:
-            await self._drive_to_end(drive)
-        except LOG_ERRORS:
+            await self._run_to_end(run)
+        except STORE_ERRORS:
             self._why = UNWRITTEN
             raise
         finally:
-            self._drive = None
+            self._run = None
             if self._early is not None:
                 self._early.cancel()
                 self._early = None
-            await drive.let_go()
+            await run.let_go()
 
-    async def _begin(self, thread: Thread, view: TurnView) -> Drive | None:
+    async def _begin(self) -> TurnRun | None:
         """Write that a turn begins. What is written is begun once at most; what cannot be begun is written too."""
-        chat = self.chat
-        began = TurnBegan(view.turn, chat.agent, chat.cwd, chat.model, chat.session_id)
-        try:
-            run = self._shared.run(chat, view.prompt)
-        except Exception as error:
-            await self.ledger.append(thread, [began, TurnEnded(view.turn, "error", _told(error))])
-            return None
-        await self.ledger.append(thread, [msgspec.structs.replace(began, mark=run.mark)])
-        self._drive = Drive(run)
-        return self._drive
+        made: TurnRun | None = None
 
-    async def _drive_to_end(self, drive: Drive) -> None:
+        def make(timeline: Timeline) -> Sequence[Write]:
+            nonlocal made
+            made = None
+            taken_back = _taken_back(timeline)
+            if taken_back or not timeline.queued or self._ending:
+                return taken_back  # taken back while it waited for a slot
+            chat, view = self.chat, timeline.queued[0]
+            began = TurnBegan(view.turn, chat.agent, chat.cwd, chat.model, chat.session_id)
+            try:
+                run = self._shared.run(chat, view.prompt)
+            except Exception as error:
+                return [began, TurnEnded(view.turn, "error", _reason(error))]
+            made = TurnRun(run, view.turn)
+            return [replace(began, mark=run.mark)]
+
+        await self.log.write(make)
+        self._run = made
+        return made
+
+    async def _run_to_end(self, run: TurnRun) -> None:
         try:
-            await drive.start()
-            async for events in drive.batches():
-                async with self.ledger.writing:
-                    await self.ledger.append(await self.ledger.current(), events)
-                drive.look(events)
-                self._yield_slot(drive)
-                if drive.session_id is not None:
-                    await self.card.keep_session(drive.session_id)
-        except LOG_ERRORS:
+            await run.start()
+            async for events in run.batches():
+                run.note(events)
+                await self.log.add(events, session_id=run.session_id)
+        except STORE_ERRORS:
             raise
         except Exception as error:
-            async with self.ledger.writing:
-                thread = await self.ledger.current()
-                if thread.running is not None:
-                    await self.ledger.append(thread, [TurnEnded(thread.running.turn, "error", _told(error))])
+            reason = _reason(error)
+            await self.log.write(lambda timeline: _ended(timeline, "error", reason))
 
 
-def _told(error: Exception) -> str:
+def _taken_back(timeline: Timeline) -> list[Write]:
+    """Return the ends of queued turns: of those that were taken back, and of heartbeats that give way to a message."""
+    queued = timeline.queued
+    ends: list[Write] = [TurnEnded(it.turn, "cancelled", TAKEN_BACK) for it in queued if it.turn in timeline.stops]
+    left = [view for view in queued if view.turn not in timeline.stops]
+    if any(view.by != "heartbeat" for view in left):
+        ends += [TurnEnded(view.turn, "cancelled", GAVE_WAY) for view in left if view.by == "heartbeat"]
+    return ends
+
+
+def _ended(timeline: Timeline, outcome: ev.Outcome, reason: str) -> list[Write]:
+    """Return the end of the turn that runs, if one does."""
+    return [] if timeline.running is None else [TurnEnded(timeline.running.turn, outcome, reason)]
+
+
+def _resolved(question: ev.QuestionAsked, text: str) -> str:
+    answer = resolve(question, text)
+    if answer is None:
+        labels = ", ".join(option.label for option in question.options or ()) or "words"
+        raise Wrong("this is no answer to the question", expected=f"one of: {labels}")
+    return answer.option or answer.text or REJECT
+
+
+def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, PenstockError) else f"a bug in Penstock ended the turn: {error!r}"

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from penstock.chat.errors import OutsideRoots, Untrusted, Wrong
-from penstock.chat.service.index import Directory, Index
+from penstock.chat.store.protocol import ChatStore
+from penstock.chat.store.rows import Directory
 from penstock.errors import UsageError
 
 MAX_PATH_CHARS = 4096
@@ -33,11 +34,15 @@ class Workspaces:
         UsageError: there are no roots, or one of them is no directory.
     """
 
-    def __init__(self, roots: Iterable[Path], index: Index, now: Callable[[], int]) -> None:
+    def __init__(
+        self, roots: Iterable[Path], store: ChatStore, trusted: Iterable[Directory], now: Callable[[], int]
+    ) -> None:
+        """`trusted` are the directories that the store has. `now` gives milliseconds since 1970."""
         self.roots = list(dict.fromkeys(_root(path) for path in roots))
         if not self.roots:
             raise UsageError("there is no root", expected="a directory below which agents may work")
-        self._index = index
+        self._store = store
+        self._trusted = {directory.path: directory.trusted_at for directory in trusted}
         self._now = now
 
     def find(self, path: str | os.PathLike[str] | None) -> Path:
@@ -70,7 +75,7 @@ class Workspaces:
 
     def is_trusted(self, path: Path) -> bool:
         """Whether somebody trusts this real directory. Trust is not passed on to what lies in it."""
-        return str(path) in self._index.trusted
+        return str(path) in self._trusted
 
     def require(self, path: str | os.PathLike[str] | None) -> Path:
         """`find`, for a directory that an agent is to work in.
@@ -89,17 +94,19 @@ class Workspaces:
 
         Raises:
             Wrong, OutsideRoots: as `find`.
-            LogFailed: it cannot be kept.
+            StoreFailed: it cannot be kept.
         """
         real = self.find(path)
         if not self.is_trusted(real):
-            await self._index.put(Directory(str(real), self._now()))
+            directory = Directory(str(real), self._now())
+            await self._store.put_directory(directory)
+            self._trusted[directory.path] = directory.trusted_at
         return Workspace(str(real), True)
 
     def listed(self, used: Sequence[str]) -> tuple[list[Workspace], list[Workspace]]:
         """The roots, and other directories of late: those that chats `used`, newest first, then those trusted."""
         roots = [str(root) for root in self.roots]
-        newest = sorted(self._index.trusted, key=self._index.trusted.__getitem__, reverse=True)
+        newest = sorted(self._trusted, key=self._trusted.__getitem__, reverse=True)
         recent = [path for path in dict.fromkeys([*used, *newest]) if path not in roots and self._is_inside(path)]
         return self._seen(roots), self._seen(recent[:MAX_RECENT])
 
@@ -107,7 +114,7 @@ class Workspaces:
         return any(Path(path).is_relative_to(root) for root in self.roots)
 
     def _seen(self, paths: Iterable[str]) -> list[Workspace]:
-        return [Workspace(path, path in self._index.trusted) for path in paths]
+        return [Workspace(path, path in self._trusted) for path in paths]
 
 
 def _root(path: Path) -> Path:

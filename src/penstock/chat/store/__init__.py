@@ -1,4 +1,4 @@
-"""The store of the chats: what a store must do (`protocol`), the one in a SQLite file (`sqlite`), the check for others.
+"""The store of the chats: the protocol, the embedded store in SQLite, and a suite that checks any store.
 
-It keeps entries and gives them back; it does not know what they mean.
+It keeps bytes and rows, and knows nothing of agents, turns at work or requests.
 """

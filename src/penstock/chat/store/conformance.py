@@ -1,7 +1,7 @@
-"""A check of an event log against everything that `EventLog` promises, in one line of a test.
+"""Check a store against everything that `ChatStore` promises, in one line of a test.
 
-async def test_my_log() -> None:
-    await check_log(lambda: MyLog.open("somewhere"))
+async def test_my_store() -> None:
+    await check_store(lambda: MyStore.open("somewhere"))
 """
 
 from __future__ import annotations
@@ -13,25 +13,36 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from penstock.chat.store.protocol import Ahead, Conflict, EventLog, Row, RowTooLarge, Trimmed, tail
+from penstock.chat.store.protocol import (
+    Ahead,
+    ChatStore,
+    Conflict,
+    EntryTooLarge,
+    Fenced,
+    StoreClosed,
+    Submitted,
+    Trimmed,
+    UnknownChat,
+)
+from penstock.chat.store.rows import ChatRow, Directory, Heartbeat, TurnRow
 from penstock.errors import UsageError
 
-Open = Callable[[], AbstractAsyncContextManager[EventLog]]
-"""Opens the log, each time the same one."""
+Open = Callable[[], AbstractAsyncContextManager[ChatStore]]
+"""Opens the store, each time the same one."""
 
 Check = Callable[[Open, str], Coroutine[Any, Any, None]]
 
 PATIENCE = 30
-"""Seconds after which what should come does not."""
+"""Seconds in which what should come has come."""
 
 HOSTILE = (b"", b"\n", b"\0", b"\xff\xfe", b"'; --", b'{"type":"replied"}', b"x" * 100_000)
-WRITERS, TAILS, EACH = 4, 8, 15
+WRITERS, EACH = 4, 15
 
 
-async def check_log(make: Open, checks: Sequence[Check] | None = None) -> None:
+async def check_store(make: Open, checks: Sequence[Check] | None = None) -> None:
     """Check all promises, or some of `CHECKS`.
 
-    `make` opens one and the same log at each call; it is used in chats of random names.
+    `make` opens one and the same store at each call; it is used with chats of random ids.
 
     Raises:
         AssertionError: a promise is broken; the message says which.
@@ -45,154 +56,295 @@ async def check_log(make: Open, checks: Sequence[Check] | None = None) -> None:
         except AssertionError as broken:
             raise AssertionError(f"{check.__name__}: {broken}") from broken
         except Exception as error:
-            raise AssertionError(f"{check.__name__}: the log raised {error!r}") from error
+            raise AssertionError(f"{check.__name__}: the store raised {error!r}") from error
 
 
-async def rows_are_kept(make: Open, chat: str) -> None:
-    """Numbers begin at 1 and have no gap; the bytes are those that were given."""
-    async with make() as log:
-        _same("last of a chat that is not there", await log.last(chat), 0)
-        _same("read of a chat that is not there", await log.read(chat), [])
+# --- entries ---
+
+
+async def entries_are_kept(make: Open, chat: str) -> None:
+    """Numbers begin at 1 and have no gap; the bytes and times are those that were given."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
+        _same("a read of a new chat", await store.read(chat), ([], 0))
         given = list(HOSTILE)
-        _same("append of several", await log.append(chat, given, after=0), len(HOSTILE))
+        _same("append of several", await store.append(chat, given, after=0, at=7), len(HOSTILE))
         given[0] = b"changed by the caller afterwards"
-        _same("append of one", await log.append(chat, [b"one more"], after=len(HOSTILE)), len(HOSTILE) + 1)
-        await _holds(log, chat, [*HOSTILE, b"one more"])
-        for row in await log.read(chat):
-            _require(isinstance(row, Row) and type(row.at) is int and row.at >= 0, f"{row!r:.80} is no Row")
+        _same("append of one", await store.append(chat, [b"more"], after=len(HOSTILE), at=5), len(HOSTILE) + 1)
+        await _holds(store, chat, [*HOSTILE, b"more"])
+        page = await store.read(chat)
+        _same("the times", [entry.at for entry in page.entries], [7] * len(HOSTILE) + [5])
+        _same("the last number of a page", (await store.read(chat, limit=1)).last, len(HOSTILE) + 1)
 
 
-async def stale_writers_are_fenced(make: Open, chat: str) -> None:
-    """An append that names another number than the last changes nothing, and tells the real one."""
-    async with make() as log:
+async def stale_writers_conflict(make: Open, chat: str) -> None:
+    """An append that names another number than the last changes nothing, and gets the real one."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
         for number in range(3):
-            await log.append(chat, [b"%d" % number], after=number)
-        for after in (0, 2, 4, 1000):
-            for rows in ([b"stale"], []):
-                refused = await _raises(Conflict, log.append(chat, rows, after=after))
-                _same("the last number that a Conflict tells", refused.last, 3)
-        refused = await _raises(Conflict, log.append(f"{chat}-new", [b"a"], after=1))
-        _same("the last number of a new chat in a Conflict", refused.last, 0)
-        _same("an append of nothing", await log.append(chat, [], after=3), 3)
-        await _holds(log, chat, [b"0", b"1", b"2"])
+            await store.append(chat, [b"%d" % number], after=number, at=1)
+        for after, entries in itertools.product((0, 2, 4, 1000), ([b"stale"], [])):
+            write = store.append(chat, entries, after=after, at=1, turns=[_turn(1)], row=_row(chat, title="stale"))
+            _same("the last number of a Conflict", (await _raises(Conflict, write)).last, 3)
+        submit = store.submit(chat, b"stale", after=2, at=1, key="k")
+        _same("the last number of a Conflict", (await _raises(Conflict, submit)).last, 3)
+        _same("an append of nothing", await store.append(chat, [], after=3, at=1), 3)
+        await _holds(store, chat, [b"0", b"1", b"2"])
+        _same("the turns after conflicts", await store.list_turns(chat, limit=9), [])
+        _same("the row after conflicts", await store.get_chat(chat), _row(chat))
+        _same("a key after a conflict", await store.submit(chat, b"3", at=1, key="k"), Submitted(4, True))
+
+
+async def older_epochs_are_fenced(make: Open, chat: str) -> None:
+    """Each claim is newer than the one before, and whoever claimed before appends nothing any more."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
+        first = await store.claim(chat, "one")
+        last = await store.append(chat, [b"1"], after=0, at=1, epoch=first)
+        second = await store.claim(chat, "two")
+        _require(second > first, f"the epoch {second} is not newer than {first}")
+        fenced = await _raises(Fenced, store.append(chat, [b"stale"], after=last, at=1, epoch=first))
+        _same("the epoch of a Fenced", fenced.epoch, second)
+        await store.append(chat, [b"2"], after=last, at=1, epoch=second)
+        await store.append(chat, [b"3"], after=last + 1, at=1)
+    async with make() as store:
+        await _raises(Fenced, store.append(chat, [b"stale"], after=3, at=1, epoch=first))
+        _require(await store.claim(chat, "one") > second, "an epoch came again after the store was opened anew")
+        await _holds(store, chat, [b"1", b"2", b"3"])
 
 
 async def appends_are_whole(make: Open, chat: str) -> None:
-    """The largest row is taken; a larger one is not, nor is anything that came with it."""
-    async with make() as log:
-        largest = b"x" * log.max_row_bytes
-        await log.append(chat, [largest, b"small"], after=0)
-        await _raises(RowTooLarge, log.append(chat, [b"before", largest + b"x", b"behind"], after=2))
-        _same("last", await log.last(chat), 2)
-        await _holds(log, chat, [largest, b"small"])
+    """The largest entry is accepted; a larger one is not, nor is anything that came with it."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
+        largest = b"x" * store.max_entry_bytes
+        await store.append(chat, [largest, b"small"], after=0, at=1)
+        larger = [b"before", largest + b"x", b"behind"]
+        await _raises(EntryTooLarge, store.append(chat, larger, after=2, at=1, turns=[_turn(1)]))
+        await _raises(EntryTooLarge, store.submit(chat, largest + b"x", at=1))
+        await _holds(store, chat, [largest, b"small"])
+        _same("the turns of an append that failed", await store.list_turns(chat, limit=9), [])
+
+
+async def summaries_go_with_their_entries(make: Open, chat: str) -> None:
+    """Turns and the chat's row are written with the entries of their append, and replaced by later ones."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
+        _same("the summary of a new chat", await store.summary(chat, limit=9), (0, 0, []))
+        first = [_turn(1, first=1), _turn(2, first=2)]
+        await store.append(chat, [b"1", b"2"], after=0, at=1, turns=first, row=_row(chat, session_id="s"))
+        _same("turns", await store.list_turns(chat, limit=9), first)
+        _same("the summary", await store.summary(chat, limit=9), (2, 2, first))
+        _same("the row", await store.get_chat(chat), _row(chat, session_id="s"))
+        over = _turn(1, first=1, last=3, view=b"over")
+        await store.append(chat, [b"3"], after=2, at=9, turns=[over])
+        await store.append(chat, [], after=3, at=9, turns=[_turn(3, first=3)])
+    async with make() as store:
+        _same("turns", await store.list_turns(chat, limit=9), [over, first[1], _turn(3, first=3)])
+        _same("the newest turn", await store.list_turns(chat, limit=1), [_turn(3, first=3)])
+        _same("turns before one", await store.list_turns(chat, before=3, limit=1), [first[1]])
+        _same("turns before the first", await store.list_turns(chat, before=1, limit=9), [])
+        _same("the summary", await store.summary(chat, limit=1), (3, 3, [first[1], _turn(3, first=3)]))
+        await store.append(chat, [b"4"], after=3, at=1)
+        _same("a summary that is behind", (await store.summary(chat, limit=9))[:2], (3, 4))
+
+
+async def a_key_is_one_entry(make: Open, chat: str) -> None:
+    """What is submitted again with its key is the entry that is there, however many submit it at once."""
+    async with make() as store:
+        for name in (chat, f"{chat}-other"):
+            await store.create_chat(_row(name))
+        found = await asyncio.gather(*(store.submit(chat, b"%d" % it, at=1, key="k") for it in range(6)))
+        _same("the numbers of one key", {it.number for it in found}, {1})
+        _same("how many appended it", sum(it.is_new for it in found), 1)
+        _same("another key", await store.submit(chat, b"x", at=1, after=1, key="K"), Submitted(2, True))
+        _same("no key", await store.submit(chat, b"y", at=1), Submitted(3, True))
+        _same("no key again", await store.submit(chat, b"y", at=1), Submitted(4, True))
+        _same("a key after a stale number", await store.submit(chat, b"z", at=1, after=0, key="K"), Submitted(2, False))
+        _same("the key in another chat", await store.submit(f"{chat}-other", b"x", at=1, key="k"), Submitted(1, True))
+    async with make() as store:
+        _same("the key after opening again", await store.submit(chat, b"x", at=1, key="k"), Submitted(1, False))
+        _same("the last number", (await store.read(chat)).last, 4)
 
 
 async def pages_follow(make: Open, chat: str) -> None:
     """A read begins behind the number that it names, and has no more than its limit."""
-    async with make() as log:
+    async with make() as store:
+        await store.create_chat(_row(chat))
         data = [b"%d" % number for number in range(1, 31)]
-        await log.append(chat, data, after=0)
+        await store.append(chat, data, after=0, at=1)
         for after, limit in itertools.product((0, 1, 7, 29, 30), (1, 2, 10, 500)):
-            rows = await log.read(chat, after=after, limit=limit)
-            _require(len(rows) <= limit, f"a read of at most {limit} gave {len(rows)}")
-            _require(bool(rows) == (after < 30), f"a read after {after} of 30 gave {len(rows)} rows")
-            expected = [(number, b"%d" % number) for number in range(after + 1, after + 1 + len(rows))]
-            _same(f"read after {after}", [(row.number, row.data) for row in rows], expected)
+            entries = (await store.read(chat, after=after, limit=limit)).entries
+            _require(len(entries) <= limit, f"a read of at most {limit} gave {len(entries)}")
+            _require(bool(entries) == (after < 30), f"a read after {after} of 30 gave {len(entries)} entries")
+            expected = [(number, b"%d" % number) for number in range(after + 1, after + 1 + len(entries))]
+            _same(f"read after {after}", [(entry.number, entry.data) for entry in entries], expected)
 
 
 async def chats_are_apart(make: Open, chat: str) -> None:
-    """What is done in one chat is not seen in another, however alike their names are."""
-    async with make() as log:
-        names = [chat, f"{chat}/in", f"{chat}.in", f"{chat}_", chat.upper(), f"{chat}1"]
+    """What is done in one chat is not seen in another, however alike their ids are."""
+    async with make() as store:
+        names = [chat, f"{chat}.in", f"{chat}_", chat.upper(), f"{chat}1"]
+        for name in names:
+            await store.create_chat(_row(name))
         for number, name in itertools.product(range(3), names):
-            await log.append(name, [f"{name} {number}".encode()], after=number)
-        await log.trim(chat, 3)
+            turn = _turn(number + 1, first=number + 1, last=number + 1)
+            await store.append(name, [f"{name} {number}".encode()], after=number, at=1, turns=[turn])
+        await store.trim(chat, 3)
+        await store.claim(chat, "n")
         for name in names[1:]:
-            await _holds(log, name, [f"{name} {number}".encode() for number in range(3)])
+            await _holds(store, name, [f"{name} {number}".encode() for number in range(3)])
+            _same("the turns of another chat", len(await store.list_turns(name, limit=9)), 3)
+        await store.delete_chat(chat)
+        for name in names[1:]:
+            await _holds(store, name, [f"{name} {number}".encode() for number in range(3)])
 
 
-async def trimmed_rows_are_told(make: Open, chat: str) -> None:
-    """What was trimmed is gone, and told; all other numbers stay, and none is given twice."""
-    async with make() as log:
-        await log.append(chat, [b"%d" % number for number in range(1, 11)], after=0)
+async def trimmed_entries_are_gone(make: Open, chat: str) -> None:
+    """What was trimmed is gone, with its turns and keys; other numbers stay, and none is given twice."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
+        await store.submit(chat, b"1", at=1, key="k")
+        data = [b"%d" % number for number in range(2, 11)]
+        turns = [
+            _turn(1, first=1, last=4),
+            _turn(2, first=5, last=9),
+            _turn(3, first=10),
+        ]
+        await store.append(chat, data, after=1, at=1, turns=turns)
         for upto, first in ((0, 1), (4, 5), (2, 5), (4, 5), (5, 6)):
-            await log.trim(chat, upto)
-            _same(f"last after trim {upto}", await log.last(chat), 10)
+            await store.trim(chat, upto)
             for after in range(first - 1):
-                trimmed = await _raises(Trimmed, log.read(chat, after=after))
-                _same("the first number that Trimmed tells", trimmed.first, first)
-            await _holds(log, chat, [b"%d" % number for number in range(first, 11)], after=first - 1)
-        await log.trim(chat, 10)
-        _same("last where all is trimmed", await log.last(chat), 10)
-        _same("the first number where all is trimmed", (await _raises(Trimmed, log.read(chat))).first, 11)
-        _same("read at the end where all is trimmed", await log.read(chat, after=10), [])
-    async with make() as log:
-        await _raises(Conflict, log.append(chat, [b"anew"], after=0))
-        _same("append where all was trimmed", await log.append(chat, [b"11"], after=10), 11)
-        await _holds(log, chat, [b"11"], after=10)
+                trimmed = await _raises(Trimmed, store.read(chat, after=after))
+                _same("the first number of a Trimmed", trimmed.first, first)
+            await _holds(store, chat, [b"%d" % number for number in range(first, 11)], after=first - 1)
+            _same("turns", await store.list_turns(chat, limit=9), turns[1 if first > 1 else 0 :])
+        _same("a key that was trimmed", await store.submit(chat, b"11", at=1, key="k"), Submitted(11, True))
+        await store.trim(chat, 11)
+        _same("the first number where all is trimmed", (await _raises(Trimmed, store.read(chat))).first, 12)
+        _same("read at the end where all is trimmed", await store.read(chat, after=11), ([], 11))
+        _same("turns that are not over", await store.list_turns(chat, limit=9), [turns[2]])
+    async with make() as store:
+        await _raises(Conflict, store.append(chat, [b"anew"], after=0, at=1))
+        _same("append where all was trimmed", await store.append(chat, [b"12"], after=11, at=1), 12)
+        await _holds(store, chat, [b"12"], after=11)
 
 
-async def numbers_ahead_are_refused(make: Open, chat: str) -> None:
-    """A number that was never given is told, with the last that was."""
-    async with make() as log:
-        await log.append(chat, [b"1", b"2"], after=0)
+async def numbers_ahead_are_errors(make: Open, chat: str) -> None:
+    """A number that was never given is an error, with the last that was."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
+        await store.append(chat, [b"1", b"2"], after=0, at=1)
         for number in (3, 1000):
-            _same("the last number that Ahead tells", (await _raises(Ahead, log.read(chat, after=number))).last, 2)
-            _same("the last number that Ahead tells", (await _raises(Ahead, log.trim(chat, number))).last, 2)
-        await _raises(Ahead, log.read(f"{chat}-new", after=1))
-        await _raises(Ahead, log.trim(f"{chat}-new", 1))
-        await _holds(log, chat, [b"1", b"2"])
+            _same("the last number of an Ahead", (await _raises(Ahead, store.read(chat, after=number))).last, 2)
+            _same("the last number of an Ahead", (await _raises(Ahead, store.trim(chat, number))).last, 2)
+        await _holds(store, chat, [b"1", b"2"])
 
 
-async def nonsense_is_refused(make: Open, chat: str) -> None:
-    """Names and numbers that cannot be are the caller's error."""
-    async with make() as log:
-        for name in ("", "/a", "../a", "a b", "a\n", "ü", "a" * 201, "a\0"):
-            await _raises(UsageError, log.append(name, [b"x"], after=0))
-            await _raises(UsageError, log.read(name))
-            await _raises(UsageError, log.last(name))
-            await _raises(UsageError, log.trim(name, 0))
+async def nonsense_is_an_error(make: Open, chat: str) -> None:
+    """Ids and numbers that cannot be are the caller's error."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
+        for name in ("", "/a", "../a", "a/b", "a b", "a\n", "ü", "a" * 201, "a\0"):
+            await _raises(UsageError, store.append(name, [b"x"], after=0, at=1))
+            await _raises(UsageError, store.submit(name, b"x", at=1))
+            await _raises(UsageError, store.read(name))
+            await _raises(UsageError, store.trim(name, 0))
+            await _raises(UsageError, store.create_chat(_row(name)))
         nonsense: Any = [True, "1", None, 1.0, -1, 2**63]
         for number in nonsense:
-            await _raises(UsageError, log.append(chat, [b"x"], after=number))
-            await _raises(UsageError, log.read(chat, after=number))
-            await _raises(UsageError, log.read(chat, limit=0 if number is True else number))
-            await _raises(UsageError, log.trim(chat, number))
-        rows: Any
-        for rows in (b"ab", "ab", ["ab"], [b"a", None], [bytearray(b"a")]):
-            await _raises(UsageError, log.append(chat, rows, after=0))
-        _same("last after nothing but nonsense", await log.last(chat), 0)
+            await _raises(UsageError, store.append(chat, [b"x"], after=number, at=1))
+            await _raises(UsageError, store.append(chat, [b"x"], after=0, at=number))
+            await _raises(UsageError, store.read(chat, after=number))
+            await _raises(UsageError, store.read(chat, limit=0 if number is True else number))
+            await _raises(UsageError, store.trim(chat, number))
+        entries: Any
+        for entries in (b"ab", "ab", ["ab"], [b"a", None], [bytearray(b"a")]):
+            await _raises(UsageError, store.append(chat, entries, after=0, at=1))
+        _same("read after nothing but nonsense", await store.read(chat), ([], 0))
 
 
-async def bells_ring_once(make: Open, chat: str) -> None:
-    """A bell that was taken rings for the next row; one that is taken behind it is silent."""
-    async with make() as log:
-        first, other = log.bell(chat), log.bell(chat)
-        await log.append(chat, [b"1"], after=0)
-        for bell in (first, other):
-            await _soon(bell.wait(), "a bell that was taken before an append")
-        for _ in range(50):  # a bell may come for nothing, but not always: a tail would never rest
-            if not log.bell(chat).is_set():
-                break
-            await asyncio.sleep(0.05)
-        else:
-            raise AssertionError("a bell rings though nothing was appended")
-        later = log.bell(chat)
-        await log.append(chat, [b"2"], after=1)
-        await _soon(later.wait(), "a bell that was taken between two appends")
+# --- tables ---
+
+
+async def chats_are_rows(make: Open, chat: str) -> None:
+    """Chats are created, read, listed by pages, replaced and deleted, with all that belongs to them."""
+    heartbeat = Heartbeat(5, "News?", "22:00-07:00", False)
+    full = _row(
+        f"{chat}-b", model="m", title="t ü", allow="all", session_id="s", heartbeat=heartbeat, heartbeat_since=9
+    )
+    async with make() as store:
+        for row in (_row(chat), full, _row(f"{chat}-c")):
+            await store.create_chat(row)
+        await _raises(UsageError, store.create_chat(_row(chat)))
+        await store.append(chat, [b"1"], after=0, at=1, turns=[_turn(1)])
+        await store.update_chat(_row(chat, title="new"))
+    async with make() as store:
+        _same("a chat", await store.get_chat(full.id), full)
+        expected = [_row(chat, title="new"), full, _row(f"{chat}-c")]
+        found: list[ChatRow] = []
+        while page := await store.list_chats(after=found[-1].id if found else "", limit=2):
+            _require(len(page) <= 2, "a page has more chats than its limit")
+            found += page
+        _same("all chats", [row for row in found if row.id.startswith(chat)], expected)
+        await store.delete_chat(chat)
+        for call in (
+            *(store.get_chat(chat), store.update_chat(_row(chat)), store.delete_chat(chat), store.claim(chat, "n")),
+            *(store.read(chat), store.trim(chat, 0), store.append(chat, [b"2"], after=1, at=1)),
+            *(store.submit(chat, b"2", at=1), store.list_turns(chat, limit=1)),
+        ):
+            await _raises(UnknownChat, call)
+        await store.create_chat(_row(chat))
+        _same("a chat that was created again", await store.read(chat), ([], 0))
+        _same("its turns", await store.list_turns(chat, limit=9), [])
+
+
+async def directories_are_rows(make: Open, chat: str) -> None:
+    """Directories are added, replaced, listed and removed."""
+    one, two = Directory(f"/{chat}/a", 1), Directory(f"/{chat}/b ü", 2)
+    async with make() as store:
+        for directory in (two, one, Directory(one.path, 5)):
+            await store.put_directory(directory)
+    async with make() as store:
+        listed = [it for it in await store.list_directories() if it.path.startswith(f"/{chat}/")]
+        _same("directories", listed, [Directory(one.path, 5), two])
+        await store.delete_directory(one.path)
+        await store.delete_directory(f"/{chat}/none")
+        _same("directories", [it for it in await store.list_directories() if it.path.startswith(f"/{chat}/")], [two])
+
+
+async def old_turns_expire(make: Open, chat: str) -> None:
+    """Turns that ended before a time expire, and the oldest where entries are too many; one that goes on does not."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
+        for number in range(1, 6):
+            turn = _turn(number, first=number, last=number if number < 5 else 0, at=number * 10)
+            await store.append(chat, [b"x" * 100], after=number - 1, at=number * 10, turns=[turn])
+        found = [(await store.list_expired(before=at, max_bytes=None)).get(chat) for at in (10, 11, 30, 1000)]
+        _same("turns before a time", found, [None, 1, 2, 4])
+        all_bytes = await store.list_expired(before=None, max_bytes=0)
+        _same("all turns that are over", all_bytes.get(chat), 4)
+        _same("nothing was dropped", len((await store.read(chat)).entries), 5)
+
+
+# --- many at once ---
 
 
 async def writers_race(make: Open, chat: str) -> None:
-    """Of several writers at one number one wins, and each row that was acknowledged has its place, once."""
-    async with make() as log:
+    """Of several writers at one number one wins, and each entry that was acknowledged has its place, once."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
         kept: dict[int, bytes] = {}
 
         async def write(who: int) -> None:
             for turn in range(EACH):
-                data, after = b"%d %d" % (who, turn), await log.last(chat)
+                data, after = b"%d %d" % (who, turn), 0
                 while True:
                     try:
-                        number = await log.append(chat, [data], after=after)
+                        if who % 2:
+                            number = await store.append(chat, [data], after=after, at=1)
+                        else:
+                            number = (await store.submit(chat, data, after=after, at=1)).number
                     except Conflict as stale:
                         after = stale.last
                         continue
@@ -201,92 +353,122 @@ async def writers_race(make: Open, chat: str) -> None:
                     break
 
         await asyncio.gather(*map(write, range(WRITERS)))
-        _same("last", await log.last(chat), WRITERS * EACH)
-        await _holds(log, chat, [kept[number] for number in sorted(kept)])
+        await _holds(store, chat, [kept[number] for number in sorted(kept)])
+        _same("the entries that were acknowledged", len(kept), WRITERS * EACH)
 
 
-async def tails_have_no_gap(make: Open, chat: str) -> None:
-    """Many tails, from many places, at rows that come meanwhile: each has all, in order, once."""
-    async with make() as log:
+async def subscribers_miss_nothing(make: Open, chat: str) -> None:
+    """Whoever subscribes and then reads until there is no more, at each news, has all entries in order, once."""
+    async with make() as store:
         total = 5 * EACH
-        await log.append(chat, [b"%d" % number for number in range(1, EACH + 1)], after=0)
+        await store.create_chat(_row(chat))
+        await store.append(chat, [b"1"], after=0, at=1)
 
         async def follow(after: int) -> None:
-            expected = after
-            async for row in tail(log, chat, after=after, limit=1 + after % 5):
-                expected += 1
-                _same("the next row of a tail", (row.number, row.data), (expected, b"%d" % expected))
-                if expected == total:
-                    return
+            subscription = store.subscribe()
+            try:
+                while True:
+                    while page := (await store.read(chat, after=after, limit=1 + after % 5)).entries:
+                        for entry in page:
+                            after += 1
+                            _same("the next entry", (entry.number, entry.data), (after, b"%d" % after))
+                    if after == total:
+                        return
+                    while True:
+                        news = await subscription.next()
+                        if news.all or news.chats.get(chat, 0) > after:
+                            break
+            finally:
+                subscription.close()
 
         async def write() -> None:
-            last = EACH
-            while last < total:
+            last = 1
+            while last < total - 1:
                 await asyncio.sleep(0)
-                count = min(1 + last % 3, total - last)
-                rows = [b"%d" % number for number in range(last + 1, last + count + 1)]
-                last = await log.append(chat, rows, after=last)
+                count = min(1 + last % 3, total - 1 - last)
+                entries = [b"%d" % number for number in range(last + 1, last + count + 1)]
+                last = await store.append(chat, entries, after=last, at=1)
+            await asyncio.sleep(0.1)  # so that all have read the rest, and wait for news
+            await store.submit(chat, b"%d" % total, at=1)
 
-        await _soon(asyncio.gather(write(), *map(follow, range(TAILS))), "the last row of a tail")
+        await _soon(asyncio.gather(write(), follow(0), follow(0), follow(1)), "the news of the last entry")
 
 
 async def cancelled_appends_are_whole(make: Open, chat: str) -> None:
-    """An append that is cancelled is made, or is not; the next goes on from `last`."""
-    async with make() as log:
+    """An append that is cancelled is made, or is not; the next goes on from where the chat ends."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
         kept: list[bytes] = []
         for turn in range(EACH):
-            rows = [b"%d %d" % (turn, number) for number in range(3)]
-            task = asyncio.ensure_future(log.append(chat, rows, after=len(kept)))
+            entries = [b"%d %d" % (turn, number) for number in range(3)]
+            task = asyncio.ensure_future(store.append(chat, entries, after=len(kept), at=1))
             for _ in range(turn % 5):
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             try:
-                await log.append(chat, rows, after=len(kept))
+                await store.append(chat, entries, after=len(kept), at=1)
             except Conflict as made:
-                _same("the last number after a cancelled append", made.last, len(kept) + len(rows))
-            kept += rows
-        await _holds(log, chat, kept)
+                _same("the last number after a cancelled append", made.last, len(kept) + len(entries))
+            kept += entries
+        await _holds(store, chat, kept)
 
 
-async def a_new_log_has_all(make: Open, chat: str) -> None:
-    """What one that is closed acknowledged, the next one has."""
-    async with make() as log:
-        await log.append(chat, [b"1", b"2", b"3"], after=0)
-        await log.trim(chat, 1)
-    async with make() as log:
-        _same("last after opening again", await log.last(chat), 3)
-        _same("Trimmed after opening again", (await _raises(Trimmed, log.read(chat))).first, 2)
-        await _raises(Conflict, log.append(chat, [b"stale"], after=0))
-        await log.append(chat, [b"4"], after=3)
-        await _holds(log, chat, [b"2", b"3", b"4"], after=1)
+async def a_new_store_has_all(make: Open, chat: str) -> None:
+    """What one that is closed acknowledged, the next one has; a closed one is of no use."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
+        await store.append(chat, [b"1", b"2", b"3"], after=0, at=1)
+        await store.trim(chat, 1)
+        subscription = store.subscribe()
+    await _raises(StoreClosed, store.read(chat))
+    await _raises(StoreClosed, store.append(chat, [b"x"], after=3, at=1))
+    await _raises(StoreClosed, subscription.next())
+    async with make() as store:
+        _same("Trimmed after opening again", (await _raises(Trimmed, store.read(chat))).first, 2)
+        await _raises(Conflict, store.append(chat, [b"stale"], after=0, at=1))
+        await store.append(chat, [b"4"], after=3, at=1)
+        await _holds(store, chat, [b"2", b"3", b"4"], after=1)
 
 
 CHECKS: tuple[Check, ...] = (
-    rows_are_kept,
-    stale_writers_are_fenced,
+    entries_are_kept,
+    stale_writers_conflict,
+    older_epochs_are_fenced,
     appends_are_whole,
+    summaries_go_with_their_entries,
+    a_key_is_one_entry,
     pages_follow,
     chats_are_apart,
-    trimmed_rows_are_told,
-    numbers_ahead_are_refused,
-    nonsense_is_refused,
-    bells_ring_once,
+    trimmed_entries_are_gone,
+    numbers_ahead_are_errors,
+    nonsense_is_an_error,
+    chats_are_rows,
+    directories_are_rows,
+    old_turns_expire,
     writers_race,
-    tails_have_no_gap,
+    subscribers_miss_nothing,
     cancelled_appends_are_whole,
-    a_new_log_has_all,
+    a_new_store_has_all,
 )
-"""The promises, one by one. Each is given a log and the name of a chat that is new."""
+"""The promises, one by one. Each is given a store and the id of a chat that is not there yet."""
 
 
-async def _holds(log: EventLog, chat: str, data: list[bytes], after: int = 0) -> None:
-    """The chat has exactly these rows behind a number."""
-    found: list[Row] = []
-    while len(found) <= len(data) and (rows := await log.read(chat, after=after + len(found))):
-        found += rows
-    _same("numbers", [row.number for row in found], list(range(after + 1, after + 1 + len(data))))
-    _require([row.data for row in found] == data, "the bytes that were read are not those that were appended")
+def _row(chat: str, **more: Any) -> ChatRow:
+    return ChatRow(chat, "agent", "/src", 5, **more)
+
+
+def _turn(turn: int, *, first: int = 1, last: int = 0, at: int = 1, view: bytes = b"view") -> TurnRow:
+    return TurnRow(turn, first, last, at, view)
+
+
+async def _holds(store: ChatStore, chat: str, data: list[bytes], after: int = 0) -> None:
+    """Check that the chat has exactly these entries behind a number."""
+    found: list[tuple[int, bytes]] = []
+    while len(found) <= len(data) and (page := (await store.read(chat, after=after + len(found))).entries):
+        found += [(entry.number, entry.data) for entry in page]
+    _same("numbers", [number for number, _ in found], list(range(after + 1, after + 1 + len(data))))
+    _require([it for _, it in found] == data, "the bytes that were read are not those that were appended")
 
 
 async def _raises(kind: type[Any], call: Awaitable[Any]) -> Any:

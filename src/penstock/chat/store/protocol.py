@@ -1,110 +1,168 @@
-"""The event log of the chats: what a log must do, whatever holds it.
+"""The store of the chats: the calls that a store must answer, whatever keeps the data.
 
-A log keeps the events of each chat as bytes, numbered 1, 2, 3, … without a gap. Everything that is shown later (a turn,
-a page, a protocol) is a pure function of these rows: what is not in the log has not happened.
+A store keeps the entries of each chat as bytes, numbered 1, 2, 3, … without a gap, beside tables of chats, turns and
+directories. Everything that is shown of a chat is a pure function of its entries: what is not in the store has not
+happened. The summary of a turn is written in the transaction of the entries that it sums up, so the two never differ.
 
 ::
 
     UsageError
-    ├── Conflict      someone else appended meanwhile: `last` is where the chat stands
-    ├── Trimmed       the rows asked for were trimmed: `first` is the first that is kept
-    ├── Ahead         the number asked for was never given: `last` is where the chat stands
-    ├── RowTooLarge   nothing was appended
-    └── LogClosed     the log was closed
+    ├── Conflict       another writer appended: `last` is the chat's last number
+    ├── Fenced         another worker claimed the chat: its `epoch` is newer
+    ├── Trimmed        the entries were dropped: `first` is the first that is kept
+    ├── Ahead          the number was never given: `last` is the chat's last number
+    ├── EntryTooLarge  nothing was appended
+    ├── UnknownChat    there is no chat of this id
+    └── StoreClosed    the store was closed
     TransportError
-    └── LogFailed     the disk is full, the file is damaged, …: what was acknowledged stays
+    └── StoreFailed    the disk is full, the file is damaged, …: what was acknowledged stays
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
-from weakref import WeakValueDictionary
 
+from penstock.chat.store.rows import ChatRow, Directory, TurnRow
 from penstock.errors import TransportError, UsageError
 
-PAGE_ROWS = 500
-"""Rows of one read, where nothing else is said."""
+PAGE_ENTRIES = 500
+"""Entries of one read, by default."""
 
-MAX_ROW_BYTES = 16 * 1024 * 1024
-"""The largest row, where nothing else is said."""
+MAX_ENTRY_BYTES = 16 * 1024 * 1024
+"""Bytes of the largest entry, by default."""
 
-POLL_SECONDS = 1.0
-"""How long a tail waits for a bell that may have been lost."""
+PAGE_CHATS = 500
+"""Chats of one page of the list, by default."""
 
-CHAT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
-"""The names that a chat may have. Any store can hold them as a key."""
+CHAT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+"""The ids that a chat may have: any store can hold them as a key."""
 
 
-class Row(NamedTuple):
-    """One event of a chat."""
+def clock() -> int:
+    """Return the time in milliseconds since 1970. It may step back."""
+    return time.time_ns() // 1_000_000
+
+
+class StoredEntry(NamedTuple):
+    """One entry of a chat."""
 
     number: int
-    """From 1, without a gap."""
+    """From 1, without a gap. It never changes, and is never given twice."""
     at: int
-    """When it was appended: milliseconds since 1970, by the clock of the log, which may step back."""
+    """The time at which it was appended: milliseconds since 1970, by the clock of the writer."""
     data: bytes
-    """The event, byte for byte as it was appended."""
+    """The entry, byte for byte as it was appended."""
+
+
+class Page(NamedTuple):
+    """Entries of a chat."""
+
+    entries: list[StoredEntry]
+    last: int
+    """The chat's last number."""
+
+
+class Submitted(NamedTuple):
+    """The result of `ChatStore.submit`."""
+
+    number: int
+    """The number of the entry that has this key."""
+    is_new: bool
+    """False if an earlier call appended it."""
+
+
+class Summary(NamedTuple):
+    """The chat as its turns sum it up."""
+
+    number: int
+    """The number of the last entry that the turns take into account: a reader goes on behind it."""
+    last: int
+    """The chat's last number."""
+    turns: list[TurnRow]
+    """The newest turns and all that are not over, in their order."""
+
+
+class News(NamedTuple):
+    """Chats with entries that may be new."""
+
+    chats: Mapping[str, int]
+    """The last number of each chat, by its id."""
+    all: bool = False
+    """Notifications were lost: any chat may have new entries."""
 
 
 class Conflict(UsageError):
-    """The chat does not end where the writer believed: nothing was appended.
-
-    A writer that did not expect this is stale, and has to stop; `last` is the chat's real last number.
-    """
+    """The chat does not end at the number that the writer named: nothing was appended."""
 
     def __init__(self, chat: str, after: int, last: int) -> None:
         self.chat, self.after, self.last = chat, after, last
         super().__init__(
-            f"nothing was appended to the chat {chat!r}: its last event is {last}, not {after}",
-            way_out="read what came, and append after it",
+            f"nothing was appended to the chat {chat!r}: its last entry is {last}, not {after}",
+            way_out="read the new entries, and append after them",
         )
 
 
+class Fenced(UsageError):
+    """Another worker claimed the chat: nothing was appended, and this worker must stop its agent."""
+
+    def __init__(self, chat: str, epoch: int) -> None:
+        self.chat, self.epoch = chat, epoch
+        super().__init__(f"nothing was appended to the chat {chat!r}: another worker has claimed it (epoch {epoch})")
+
+
 class Trimmed(UsageError):
-    """Rows that were asked for are no longer kept; `first` is the first that is, or will be."""
+    """The entries are no longer kept; `first` is the number of the first that is, or will be."""
 
     def __init__(self, chat: str, after: int, first: int) -> None:
         self.chat, self.after, self.first = chat, after, first
         super().__init__(
-            f"the chat {chat!r} no longer has its event {after + 1}: what came before {first} was trimmed",
+            f"the chat {chat!r} no longer has its entry {after + 1}: what came before {first} was dropped",
             way_out=f"read after {first - 1}",
         )
 
 
 class Ahead(UsageError):
-    """A number was named that the chat has not reached; `last` is its last one.
+    """The chat has not reached the number; `last` is its last one.
 
-    Whoever knows such a number has it from another log, or from one that was since restored from a backup.
+    A caller has such a number from another store, or from one that was since restored from a backup.
     """
 
     def __init__(self, chat: str, number: int, last: int) -> None:
         self.chat, self.number, self.last = chat, number, last
-        super().__init__(f"the chat {chat!r} has no event {number}: its last one is {last}", way_out="read it anew")
+        super().__init__(f"the chat {chat!r} has no entry {number}: its last one is {last}", way_out="read it anew")
 
 
-class RowTooLarge(UsageError):
-    """A row is larger than the log takes. Nothing was appended."""
+class EntryTooLarge(UsageError):
+    """An entry is larger than the store accepts. Nothing was appended."""
 
     def __init__(self, size: int, limit: int) -> None:
         self.size, self.limit = size, limit
-        super().__init__(f"an event of {size:,} bytes is too large for the log", expected=f"at most {limit:,} bytes")
+        super().__init__(f"an entry of {size:,} bytes is too large for the store", expected=f"at most {limit:,} bytes")
 
 
-class LogClosed(UsageError):
-    """The log was closed, and does nothing more."""
+class UnknownChat(UsageError):
+    """There is no chat of this id, or no longer."""
+
+    def __init__(self, chat: str) -> None:
+        self.chat = chat
+        super().__init__(f"the store has no chat {chat!r}")
+
+
+class StoreClosed(UsageError):
+    """The store was closed."""
 
     def __init__(self) -> None:
-        super().__init__("the event log is closed")
+        super().__init__("the store is closed")
 
 
-class LogFailed(TransportError):
-    """What holds the log failed. Everything that was acknowledged before stays.
+class StoreFailed(TransportError):
+    """The disk, the file or the server behind the store failed. Everything that was acknowledged before stays.
 
-    An `append` that failed so was most likely not made; `last` knows. `lasting`: it will not get better by itself,
-    and the log takes nothing more.
+    An `append` that failed so was most likely not made; `read` shows whether it was. `lasting`: the failure does not
+    pass by itself, and the store accepts nothing more.
     """
 
     def __init__(self, what: str, *, expected: str = "", way_out: str = "", lasting: bool = False) -> None:
@@ -112,128 +170,204 @@ class LogFailed(TransportError):
         super().__init__(what, expected=expected, way_out=way_out)
 
 
-class EventLog(Protocol):
-    """A log of events. `penstock.chat.store.conformance.check_log` says whether one keeps these promises.
+class Subscription(Protocol):
+    """Notifications of new entries, from the time of `ChatStore.subscribe` on."""
 
-    All of it belongs to one event loop. Chats are names as `CHAT` has them; a chat begins with its first row. All raise
-    `UsageError` for a name or a number that cannot be, `LogFailed` where the store fails, and `LogClosed`.
+    async def next(self) -> News:
+        """Wait for news. They may be spurious; the news of several appends may come as one.
+
+        Raises:
+            StoreClosed: nothing follows.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the subscription."""
+        ...
+
+
+class ChatStore(Protocol):
+    """A store of chats. `penstock.chat.store.conformance.check_store` checks one against these promises.
+
+    All of it belongs to one event loop. All calls raise `UsageError` for an id or a number that cannot be one,
+    `StoreFailed` if what keeps the data fails, and `StoreClosed`.
     """
 
     @property
-    def max_row_bytes(self) -> int:
-        """The size of the largest row that `append` takes."""
+    def max_entry_bytes(self) -> int:
+        """The size of the largest entry, in bytes."""
         ...
 
-    async def append(self, chat: str, rows: Sequence[bytes], *, after: int) -> int:
-        """Append all rows, or none, if `after` is the chat's last number (0 for a new chat); gives the new last number.
+    # --- entries ---
 
-        When it returns, the rows are kept: a crash or a power cut does not take them. No rows: only the check is made.
-        Who cancels it has to ask `last` whether it was made.
+    async def append(
+        self,
+        chat: str,
+        entries: Sequence[bytes],
+        *,
+        after: int,
+        at: int,
+        epoch: int | None = None,
+        turns: Sequence[TurnRow] = (),
+        row: ChatRow | None = None,
+    ) -> int:
+        """Append all entries if `after` is the chat's last number, or none; return the new last number.
+
+        The chat's `row` and the summaries `turns`, which take all entries up to the new last number into account, are
+        written in the same transaction. When it returns, all of it is kept: a crash or a power cut does not take it. If
+        it is cancelled, `read` shows whether it was made.
 
         Raises:
             Conflict: the chat ends elsewhere.
-            RowTooLarge: one of the rows is.
+            Fenced: `epoch` is not the newest.
+            EntryTooLarge, UnknownChat: nothing was appended.
         """
         ...
 
-    async def read(self, chat: str, *, after: int = 0, limit: int = PAGE_ROWS) -> list[Row]:
-        """The rows from number `after + 1` on: at most `limit`, at least one where there is one.
+    async def submit(
+        self, chat: str, entry: bytes, *, at: int, after: int | None = None, key: str | None = None
+    ) -> Submitted:
+        """Append one entry from anywhere: a prompt, a stop, an answer.
 
-        Fewer than `limit` do not mean that there are no more: a read of large rows ends early.
+        If the chat has an entry with this `key`, that entry is the result, and nothing is appended. With `after`, the
+        entry depends on the entries before it: the chat must end there.
 
         Raises:
-            Trimmed: row `after + 1` was trimmed.
-            Ahead: `after` is past the last row.
+            Conflict: the chat ends elsewhere.
+            EntryTooLarge, UnknownChat: nothing was appended.
         """
         ...
 
-    def bell(self, chat: str) -> asyncio.Event:
-        """An event that is set soon after the next row was appended: a hint, which may be lost or come for nothing.
+    async def claim(self, chat: str, node: str) -> int:
+        """Claim a chat for the worker at `node`; return its epoch, which is newer than any before.
 
-        Each bell rings once. Take it before a read, and nothing that comes after the read is missed.
+        Raises:
+            UnknownChat: there is none.
+        """
+        ...
+
+    async def read(self, chat: str, *, after: int = 0, limit: int = PAGE_ENTRIES) -> Page:
+        """Return the entries from number `after + 1` on: at most `limit`, at least one if there is one.
+
+        Fewer than `limit` do not mean that there are no more: a read of large entries ends early.
+
+        Raises:
+            Trimmed: entry `after + 1` was dropped.
+            Ahead: `after` is past the last entry.
+            UnknownChat: there is none.
         """
         ...
 
     async def trim(self, chat: str, upto: int) -> None:
-        """Drop the rows up to and with number `upto`, for good. Numbers stay as they are, and are never given again.
+        """Drop the entries up to and with number `upto`, and the turns that ended there. Numbers are not given again.
 
         Raises:
-            Ahead: `upto` is past the last row.
+            Ahead: `upto` is past the last entry.
+            UnknownChat: there is none.
         """
         ...
 
-    async def last(self, chat: str) -> int:
-        """The chat's last number, trimmed or not; 0 for a chat that has none."""
+    def subscribe(self) -> Subscription:
+        """Subscribe to new entries of all chats. Subscribe before a read, and nothing is missed."""
+        ...
+
+    # --- chats ---
+
+    async def create_chat(self, row: ChatRow) -> None:
+        """Add a chat.
+
+        Raises:
+            UsageError: there is one of this id.
+        """
+        ...
+
+    async def get_chat(self, chat: str) -> ChatRow:
+        """Return a chat.
+
+        Raises:
+            UnknownChat: there is none.
+        """
+        ...
+
+    async def list_chats(self, *, after: str = "", limit: int = PAGE_CHATS) -> list[ChatRow]:
+        """Return chats in the order of their ids, from behind the id `after`."""
+        ...
+
+    async def update_chat(self, row: ChatRow) -> None:
+        """Replace the row of a chat.
+
+        Raises:
+            UnknownChat: there is none.
+        """
+        ...
+
+    async def delete_chat(self, chat: str) -> None:
+        """Delete a chat with its entries and turns.
+
+        Raises:
+            UnknownChat: there is none.
+        """
+        ...
+
+    # --- turns ---
+
+    async def summary(self, chat: str, *, limit: int) -> Summary:
+        """Return the newest `limit` turns of a chat and all that are not over.
+
+        Raises:
+            UnknownChat: there is none.
+        """
+        ...
+
+    async def list_turns(self, chat: str, *, before: int | None = None, limit: int) -> list[TurnRow]:
+        """Return the newest turns of a chat, of those before turn `before`, oldest first.
+
+        Raises:
+            UnknownChat: there is none.
+        """
+        ...
+
+    async def list_expired(self, *, before: int | None, max_bytes: int | None) -> dict[str, int]:
+        """Return the chats with turns that ended before the time `before`, or that make the entries exceed `max_bytes`.
+
+        For each chat, the number up to which entries are too old or too many. It drops nothing.
+        """
+        ...
+
+    # --- directories ---
+
+    async def list_directories(self) -> list[Directory]:
+        """Return all trusted directories, in the order of their paths."""
+        ...
+
+    async def put_directory(self, directory: Directory) -> None:
+        """Add a directory, or replace it."""
+        ...
+
+    async def delete_directory(self, path: str) -> None:
+        """Remove a directory, if it is there."""
         ...
 
 
-async def pages(
-    log: EventLog, chat: str, *, after: int = 0, limit: int = PAGE_ROWS, poll: float = POLL_SECONDS
-) -> AsyncIterator[list[Row]]:
-    """The rows of a chat after a number, those to come as well, in lists as they come. It has no end: leave it.
-
-    Raises:
-        Trimmed: rows were trimmed that it had not read yet.
-        Ahead: `after` is past the last row.
-    """
-    while True:
-        bell = log.bell(chat)  # before the read: what is appended between the two still rings it
-        if rows := await log.read(chat, after=after, limit=limit):
-            after = rows[-1].number
-            yield rows
-            continue
-        try:
-            async with asyncio.timeout(poll):
-                await bell.wait()
-        except TimeoutError:
-            pass  # a bell may be lost; a row is not
-
-
-async def tail(
-    log: EventLog, chat: str, *, after: int = 0, limit: int = PAGE_ROWS, poll: float = POLL_SECONDS
-) -> AsyncIterator[Row]:
-    """As `pages`, row by row."""
-    async for rows in pages(log, chat, after=after, limit=limit, poll=poll):
-        for row in rows:
-            yield row
-
-
-class Bells:
-    """The bells of a log, for those who write one. One event loop."""
-
-    def __init__(self) -> None:
-        # Weak: a chat that nobody listens to has none.
-        self._bells: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
-
-    def take(self, chat: str) -> asyncio.Event:
-        """The bell that rings next."""
-        return self._bells.setdefault(chat, asyncio.Event())
-
-    def ring(self, chat: str) -> None:
-        """Wake all who took it; who takes one now waits for the next ring."""
-        if bell := self._bells.pop(chat, None):
-            bell.set()
-
-
-# --- the same checks for every log ---
+# --- the same checks for every store ---
 
 
 def check_chat(chat: str) -> None:
-    """The name of a chat can be one.
+    """Check that a chat may have this id.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: it may not.
     """
-    if not isinstance(chat, str) or not CHAT.fullmatch(chat):
+    if not isinstance(chat, str) or not CHAT_ID.fullmatch(chat):
         shown = repr(chat)
         raise UsageError(
-            f"{shown if len(shown) <= 60 else shown[:60] + '…'} is no name of a chat",
-            expected="1 to 200 of the characters A-Z a-z 0-9 . _ / -, a letter or digit first",
+            f"{shown if len(shown) <= 60 else shown[:60] + '…'} is not the id of a chat",
+            expected="1 to 200 of the characters A-Z a-z 0-9 . _ -, a letter or digit first",
         )
 
 
 def check_number(name: str, number: int, least: int = 0) -> None:
-    """A number can be one of an event.
+    """Check that a number can be one of an entry.
 
     Raises:
         UsageError: it cannot.
@@ -242,19 +376,19 @@ def check_number(name: str, number: int, least: int = 0) -> None:
         raise UsageError(f"{name} cannot be {number!r}", expected=f"a whole number from {least} on")
 
 
-def check_rows(rows: Sequence[bytes], max_row_bytes: int) -> list[bytes]:
-    """The rows of an append, copied, so that no one can change them any more.
+def check_entries(entries: Sequence[bytes], max_entry_bytes: int) -> list[bytes]:
+    """Return a copy of the entries of an append, which the caller can no longer change.
 
     Raises:
-        RowTooLarge: one of them is.
-        UsageError: they are no bytes.
+        EntryTooLarge: one of them is too large.
+        UsageError: they are not bytes.
     """
-    if isinstance(rows, bytes | bytearray | memoryview | str):
-        raise UsageError("rows cannot be a single value", expected="a list of bytes")
-    copied = list(rows)
-    for row in copied:
-        if not isinstance(row, bytes):
-            raise UsageError(f"a row cannot be of the type {type(row).__name__}", expected="bytes")
-        if len(row) > max_row_bytes:
-            raise RowTooLarge(len(row), max_row_bytes)
+    if isinstance(entries, bytes | bytearray | memoryview | str):
+        raise UsageError("entries cannot be a single value", expected="a list of bytes")
+    copied = list(entries)
+    for entry in copied:
+        if not isinstance(entry, bytes):
+            raise UsageError(f"an entry cannot be of the type {type(entry).__name__}", expected="bytes")
+        if len(entry) > max_entry_bytes:
+            raise EntryTooLarge(len(entry), max_entry_bytes)
     return copied

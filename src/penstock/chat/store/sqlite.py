@@ -1,248 +1,298 @@
-"""The event log in a SQLite file: what `append` acknowledged is on the disk.
+"""The store in a SQLite file: what `append` acknowledged is on the disk.
 
-One process has the file, and one connection in one thread changes it; see `docs/event-log.md`.
+One process has the file, and one connection in one thread changes it; see `docs/store.md`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from penstock.chat.store import store
-from penstock.chat.store.file import caution
+from penstock.chat.store import tables
+from penstock.chat.store.database import caution
 from penstock.chat.store.protocol import (
-    MAX_ROW_BYTES,
-    PAGE_ROWS,
-    Bells,
-    LogClosed,
-    Row,
+    MAX_ENTRY_BYTES,
+    PAGE_CHATS,
+    PAGE_ENTRIES,
+    News,
+    Page,
+    StoreClosed,
+    Submitted,
+    Summary,
     check_chat,
+    check_entries,
     check_number,
-    check_rows,
 )
-from penstock.chat.store.recent import Recent
-from penstock.chat.store.store import Readers, Writer
+from penstock.chat.store.rows import ChatRow, Directory, TurnRow
+from penstock.chat.store.tables import Statements
+from penstock.chat.store.writer import Change, Outcomes, Readers, Writer
 from penstock.errors import UsageError
 
 READERS = 2
 """Threads that read."""
 
-LARGEST_ROW = 512 * 1024 * 1024
-"""More than this SQLite may not hold."""
+LARGEST_ENTRY = 512 * 1024 * 1024
+"""Bytes of an entry that SQLite holds in any build."""
 
 
-def clock() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
+class SqliteSubscription:
+    """News of one store: of several appends the last numbers are kept, so none are lost."""
+
+    def __init__(self, ended: Callable[[SqliteSubscription], None]) -> None:
+        self._ended = ended
+        self._chats: dict[str, int] = {}
+        self._changed = asyncio.Event()
+        self._closed = False
+
+    async def next(self) -> News:
+        """As `Subscription.next`."""
+        await self._changed.wait()
+        if self._closed:
+            raise StoreClosed
+        self._changed.clear()
+        chats, self._chats = self._chats, {}
+        return News(chats)
+
+    def add(self, chats: dict[str, int]) -> None:
+        """Notify the subscriber."""
+        self._chats.update(chats)
+        self._changed.set()
+
+    def close(self) -> None:
+        """As `Subscription.close`."""
+        self._closed = True
+        self._changed.set()
+        self._ended(self)
 
 
-class SqliteLog:
-    """An `EventLog` in a file. Make it with `SqliteLog.open`; one event loop uses it.
+class SqliteStore:
+    """A `ChatStore` in a file. Make it with `SqliteStore.open`; one event loop uses it.
 
     Not closed, it loses nothing, as it loses nothing in a crash.
     """
 
-    def __init__(self, writer: Writer, *, now: Callable[[], int], max_row_bytes: int) -> None:
-        self.path = writer.path
+    def __init__(self, path: Path, *, max_entry_bytes: int) -> None:
+        self.path = path
         self.caution = caution()
-        """What to tell the user of this version of SQLite, None where there is nothing."""
-        self._writer = writer
-        self._readers = Readers(writer.path)
-        self._pool = ThreadPoolExecutor(READERS, "penstock-log-reader")
-        self._bells = Bells()
-        self._recent = Recent()
-        self._done: deque[tuple[Future[Any], asyncio.Future[Any], Callable[[Any], None] | None]] = deque()
-        self._telling = False
-        self._now = now
-        self._max_row_bytes = max_row_bytes
+        """A warning about this version of SQLite, None if there is none."""
+        self._max_entry_bytes = max_entry_bytes
+        self._loop = asyncio.get_running_loop()
+        self._readers = Readers(path)
+        self._pool = ThreadPoolExecutor(READERS, "penstock-store-reader")
+        self._subscriptions: set[SqliteSubscription] = set()
         self._closing: asyncio.Future[None] | None = None
+        self._writer: Writer
 
     @classmethod
-    async def open(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        now: Callable[[], int] = clock,
-        max_row_bytes: int = MAX_ROW_BYTES,
-    ) -> SqliteLog:
-        """Open the log in a file, which is made where there is none; its folder is there.
-
-        `now` gives the time of a row, in milliseconds since 1970.
+    async def open(cls, path: str | os.PathLike[str], *, max_entry_bytes: int = MAX_ENTRY_BYTES) -> SqliteStore:
+        """Open the store in a file, which is made if there is none; its folder is there.
 
         Raises:
-            LogHeld: another process has it.
-            LogTooNew: a newer Penstock wrote it.
-            UsageError: it is a database, but no log.
-            LogFailed: it cannot be opened, written or understood.
+            StoreHeld: another process has it.
+            StoreTooOld, StoreTooNew: it is of another form, and left as it is.
+            UsageError: it is a database, but not a store.
+            StoreFailed: it cannot be opened, written or understood.
         """
-        check_number("max_row_bytes", max_row_bytes, 1)
-        if max_row_bytes > LARGEST_ROW:
-            raise UsageError(f"max_row_bytes cannot be {max_row_bytes:,}", expected=f"at most {LARGEST_ROW:,}")
+        check_number("max_entry_bytes", max_entry_bytes, 1)
+        if max_entry_bytes > LARGEST_ENTRY:
+            raise UsageError(f"max_entry_bytes cannot be {max_entry_bytes:,}", expected=f"at most {LARGEST_ENTRY:,}")
         try:
-            real = Path(os.path.realpath(path))  # two names of one file are one log
+            real = Path(os.path.realpath(path))  # two names of one file are one store
         except ValueError as error:  # a NUL
             raise UsageError(f"{str(path)!r} is no name of a file") from error
-        writer = await asyncio.to_thread(Writer, real)
-        return cls(writer, now=now, max_row_bytes=max_row_bytes)
+        store = cls(real, max_entry_bytes=max_entry_bytes)
+        store._writer = await asyncio.to_thread(Writer, real, store._delivered)
+        return store
 
     async def close(self) -> None:
-        """Finish what was asked for, and let go of the file. Again: nothing."""
+        """Finish the calls that wait, and release the file. Again, nothing."""
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().run_in_executor(None, self._close)
+            self._closing = self._loop.run_in_executor(None, self._close)
+            for subscription in [*self._subscriptions]:
+                subscription.close()
         await asyncio.shield(self._closing)
 
-    async def __aenter__(self) -> SqliteLog:
+    async def __aenter__(self) -> SqliteStore:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @property
-    def max_row_bytes(self) -> int:
-        """The size of the largest row that `append` takes."""
-        return self._max_row_bytes
+    def max_entry_bytes(self) -> int:
+        """As `ChatStore.max_entry_bytes`."""
+        return self._max_entry_bytes
 
-    async def append(self, chat: str, rows: Sequence[bytes], *, after: int) -> int:
-        """As `EventLog.append`. Appends are made in the order of the calls."""
+    # --- entries ---
+
+    async def append(
+        self,
+        chat: str,
+        entries: Sequence[bytes],
+        *,
+        after: int,
+        at: int,
+        epoch: int | None = None,
+        turns: Sequence[TurnRow] = (),
+        row: ChatRow | None = None,
+    ) -> int:
+        """As `ChatStore.append`. Appends are made in the order of the calls."""
         check_chat(chat)
         check_number("after", after)
-        copied, at = check_rows(rows, self._max_row_bytes), self._now()
-
-        def made(last: int) -> None:
-            # Also for a caller who no longer waits: the rows are there.
-            if copied:
-                self._recent.add(chat, copied, last=last, at=at)
-                self._bells.ring(chat)
-
-        last: int = await self._change(partial(store.append, name=chat, rows=copied, after=after, at=at), made)
+        check_number("at", at)
+        copied, rows = check_entries(entries, self._max_entry_bytes), [*turns]
+        last: int = await self._change(lambda changes: changes.append(chat, copied, after, at, epoch, rows, row))
         return last
 
-    async def read(self, chat: str, *, after: int = 0, limit: int = PAGE_ROWS) -> list[Row]:
-        """As `EventLog.read`."""
+    async def submit(
+        self, chat: str, entry: bytes, *, at: int, after: int | None = None, key: str | None = None
+    ) -> Submitted:
+        """As `ChatStore.submit`."""
+        check_chat(chat)
+        check_number("at", at)
+        if after is not None:
+            check_number("after", after)
+        check_entries([entry], self._max_entry_bytes)
+        submitted: Submitted = await self._change(lambda changes: changes.submit(chat, entry, at, after, key))
+        return submitted
+
+    async def claim(self, chat: str, node: str) -> int:
+        """As `ChatStore.claim`."""
+        check_chat(chat)
+        epoch: int = await self._change(lambda changes: changes.claim(chat, node))
+        return epoch
+
+    async def read(self, chat: str, *, after: int = 0, limit: int = PAGE_ENTRIES) -> Page:
+        """As `ChatStore.read`."""
         check_chat(chat)
         check_number("after", after)
         check_number("limit", limit, 1)
-        self._require_open()
-        if (recent := self._recent.read(chat, after, limit)) is not None:
-            return recent
-        rows: list[Row] = await self._look(store.read, chat, after, limit)
-        return rows
-
-    def bell(self, chat: str) -> asyncio.Event:
-        """As `EventLog.bell`."""
-        check_chat(chat)
-        self._require_open()
-        return self._bells.take(chat)
-
-    async def last(self, chat: str) -> int:
-        """As `EventLog.last`."""
-        check_chat(chat)
-        self._require_open()
-        if (recent := self._recent.last(chat)) is not None:
-            return recent
-        number: int = await self._look(store.last, chat)
-        return number
+        page: Page = await self._read(tables.read, chat, after, limit)
+        return page
 
     async def trim(self, chat: str, upto: int) -> None:
-        """As `EventLog.trim`. It goes by steps, between which others append; cut off, it has trimmed the oldest."""
+        """As `ChatStore.trim`. It goes by steps, between which others append; cut off, it has trimmed the oldest."""
         check_chat(chat)
         check_number("upto", upto)
-        change = partial(store.trim, name=chat, upto=upto)
-        while await self._change(change, lambda _: self._recent.forget(chat)):
+        while await self._change(lambda changes: changes.trim(chat, upto)):
+            pass
+        while await self._change(Statements.shrink):
             pass
 
-    # --- retention and backup ---
+    def subscribe(self) -> SqliteSubscription:
+        """As `ChatStore.subscribe`."""
+        self._require_open()
+        made = SqliteSubscription(self._subscriptions.discard)
+        self._subscriptions.add(made)
+        return made
 
-    async def expired(self, *, max_age_ms: int | None = None, max_bytes: int | None = None) -> dict[str, int]:
-        """What `retain` would trim: for each such chat, the number up to which."""
-        for name, value in (("max_age_ms", max_age_ms), ("max_bytes", max_bytes)):
+    # --- chats, turns, directories ---
+
+    async def create_chat(self, row: ChatRow) -> None:
+        """As `ChatStore.create_chat`."""
+        check_chat(row.id)
+        await self._change(lambda changes: changes.create_chat(row))
+
+    async def get_chat(self, chat: str) -> ChatRow:
+        """As `ChatStore.get_chat`."""
+        check_chat(chat)
+        row: ChatRow = await self._read(tables.get_chat, chat)
+        return row
+
+    async def list_chats(self, *, after: str = "", limit: int = PAGE_CHATS) -> list[ChatRow]:
+        """As `ChatStore.list_chats`."""
+        check_number("limit", limit, 1)
+        rows: list[ChatRow] = await self._read(tables.list_chats, after, limit)
+        return rows
+
+    async def update_chat(self, row: ChatRow) -> None:
+        """As `ChatStore.update_chat`."""
+        check_chat(row.id)
+        await self._change(lambda changes: changes.update_chat(row))
+
+    async def delete_chat(self, chat: str) -> None:
+        """As `ChatStore.delete_chat`."""
+        check_chat(chat)
+        await self._change(lambda changes: changes.delete_chat(chat))
+
+    async def summary(self, chat: str, *, limit: int) -> Summary:
+        """As `ChatStore.summary`."""
+        check_chat(chat)
+        check_number("limit", limit, 1)
+        found: Summary = await self._read(tables.summary, chat, limit)
+        return found
+
+    async def list_turns(self, chat: str, *, before: int | None = None, limit: int) -> list[TurnRow]:
+        """As `ChatStore.list_turns`."""
+        check_chat(chat)
+        check_number("limit", limit, 1)
+        rows: list[TurnRow] = await self._read(tables.list_turns, chat, before, limit)
+        return rows
+
+    async def list_expired(self, *, before: int | None, max_bytes: int | None) -> dict[str, int]:
+        """As `ChatStore.list_expired`."""
+        for name, value in (("before", before), ("max_bytes", max_bytes)):
             if value is not None:
                 check_number(name, value)
-        before = None if max_age_ms is None else self._now() - max_age_ms
-        upto: dict[str, int] = await self._look(store.expired, before, max_bytes)
+        upto: dict[str, int] = await self._read(tables.list_expired, before, max_bytes)
         return upto
 
-    async def retain(self, *, max_age_ms: int | None = None, max_bytes: int | None = None) -> dict[str, int]:
-        """Trim rows older than `max_age_ms`, and the oldest of all until the rest is at most `max_bytes`.
+    async def list_directories(self) -> list[Directory]:
+        """As `ChatStore.list_directories`."""
+        found: list[Directory] = await self._read(tables.list_directories)
+        return found
 
-        Gives what was trimmed: for each such chat, the number up to which. The file gets smaller too. It knows nothing
-        of turns: who wants whole ones takes `expired`, moves each number to an end of a turn, and calls `trim`.
-        """
-        trimmed = await self.expired(max_age_ms=max_age_ms, max_bytes=max_bytes)
-        for chat, upto in trimmed.items():
-            await self.trim(chat, upto)
-        while await self._change(store.shrink):
-            pass
-        return trimmed
+    async def put_directory(self, directory: Directory) -> None:
+        """As `ChatStore.put_directory`."""
+        await self._change(lambda changes: changes.put_directory(directory))
 
-    async def backup(self, target: str | os.PathLike[str]) -> None:
-        """Write the log as it is now into a new file, which can be opened as a log. Others go on meanwhile.
-
-        Raises:
-            UsageError: there is such a file.
-            LogFailed: it cannot be written.
-        """
-        path = Path(os.path.abspath(target))
-        if path.exists():
-            raise UsageError(f"{str(path)!r} is there already", way_out="name a new file for the backup")
-        await self._look(store.backup, path)
+    async def delete_directory(self, path: str) -> None:
+        """As `ChatStore.delete_directory`."""
+        await self._change(lambda changes: changes.delete_directory(path))
 
     # --- inside ---
 
-    async def _change(self, change: store.Change, made: Callable[[Any], None] | None = None) -> Any:
-        """Have it made; `made` is called with its result in the loop, before anybody has it."""
+    async def _change(self, make: Callable[[Statements], Any]) -> Any:
         self._require_open()
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
-        future = self._writer.put(change)
+        result: asyncio.Future[Any] = self._loop.create_future()
+        self._writer.put(Change(make, result))
+        return await result  # one that is cancelled here before the writer begins with it is not made
 
-        def tell(done: Future[Any]) -> None:
-            self._done.append((done, answer, made))
-            if not self._telling:  # one call for all that was committed together
-                self._telling = True
-                try:
-                    loop.call_soon_threadsafe(self._tell)
-                except RuntimeError:
-                    pass  # the loop is closed, and with it all who listened
-
-        future.add_done_callback(tell)
+    def _delivered(self, outcomes: Outcomes) -> None:
+        """Hand results from the writer's thread to the loop, all of one transaction at once."""
         try:
-            return await answer
-        except asyncio.CancelledError:
-            future.cancel()  # what has not begun is not made
-            raise
+            self._loop.call_soon_threadsafe(self._deliver, outcomes)
+        except RuntimeError:
+            pass  # the loop is closed, and with it all callers
 
-    def _tell(self) -> None:
-        self._telling = False  # first: what is done from now on calls again
-        while self._done:
-            done, answer, made = self._done.popleft()
-            if done.cancelled():
+    def _deliver(self, outcomes: Outcomes) -> None:
+        for future, result in outcomes.results:
+            if future.done():
                 continue
-            error = done.exception()
-            if error is None and made is not None:
-                made(done.result())
-            if not answer.done():
-                if error is None:
-                    answer.set_result(done.result())
-                else:
-                    answer.set_exception(error)
+            if isinstance(result, BaseException):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+        if outcomes.appended:
+            # Behind the callers, which wake up first: they know of their own entries before they are notified.
+            self._loop.call_soon(self._notify, outcomes.appended)
 
-    async def _look(self, what: Callable[..., Any], *arguments: Any) -> Any:
+    def _notify(self, chats: dict[str, int]) -> None:
+        for subscription in self._subscriptions:
+            subscription.add(chats)
+
+    async def _read(self, read: Callable[..., Any], *arguments: Any) -> Any:
         self._require_open()
-        return await asyncio.get_running_loop().run_in_executor(
-            self._pool, partial(self._readers.look, what, *arguments)
-        )
+        return await self._loop.run_in_executor(self._pool, partial(self._readers.call, read, *arguments))
 
     def _require_open(self) -> None:
         if self._closing is not None:
-            raise LogClosed
+            raise StoreClosed
 
     def _close(self) -> None:
         self._pool.shutdown(wait=True)

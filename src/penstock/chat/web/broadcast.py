@@ -1,7 +1,7 @@
-"""One watch for each chat that somebody looks at: the event log, folded once for all of its viewers.
+"""The viewers of the chats: one watch for each chat that somebody looks at.
 
-A viewer is a number, of the last row that it was told of, and an event that wakes it; what it missed is computed when
-it can take more.
+The chat's worker has the one timeline; a watch asks it for frames. A viewer is a number, that of the last entry that it
+has seen, and an event that wakes it; what it missed is computed when it can accept more.
 """
 
 from __future__ import annotations
@@ -16,55 +16,48 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from penstock.chat.errors import Ending, NoSuchChat
-from penstock.chat.history import entries
-from penstock.chat.history import frames as views
+from penstock.chat.history import frames
 from penstock.chat.history.frames import Frame
-from penstock.chat.history.timeline import Thread
-from penstock.chat.store.protocol import Ahead, EventLog, LogClosed, LogFailed, Trimmed, pages
+from penstock.chat.history.timeline import Timeline
+from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
+from penstock.chat.service.service import Service
+from penstock.chat.turn import Assistant
 from penstock.chat.web.errors import TooManyRequests
 from penstock.chat.web.metrics import Metrics
 
 MAX_VIEWERS = 2_000
-"""Streams at once, of all chats. One costs about 30 KB, and a place among the process's open files."""
+"""Streams at once, of all chats. One costs about 30 KB, and one of the process's open files."""
 
-GROWTH_SECONDS = 0.1
-"""Text is told to grow at most ten times a second: as often as an eye can follow."""
+PACE_SECONDS = 0.1
+"""Seconds between two frames in which a reply only grows: as often as an eye can follow."""
 
 LINGER_SECONDS = 15.0
-"""A chat is still watched so long after its last viewer left: one that reloads its page comes right back."""
+"""Seconds for which a chat is still watched after its last viewer left: one that reloads its page comes right back."""
 
 MAX_KEPT = 32
-"""Encoded steps that are kept for other viewers. Most viewers of a chat stand at one place."""
-
-POLL_SECONDS = 5.0
-"""How long a watch waits for a bell that was lost: a log of this process loses none."""
-
-RESTARTS = 3
-"""So often a watch begins anew where rows were trimmed before it read them; then its viewers do."""
+"""Encoded steps that are kept for other viewers. Most viewers of a chat have seen the same."""
 
 _encoder = msgspec.json.Encoder()
 _log = logging.getLogger("penstock.gateway")
 
 
-GROWING = (views.Assistant, views.AssistantDelta)
+GROWING = (Assistant, frames.AssistantDelta)
+"""Frames of a reply that is being written."""
 
 
 class Step(NamedTuple):
-    """What leads a viewer on, as it is sent."""
+    """The frames that lead a viewer on, as they are sent."""
 
     data: bytes
     frames: int
 
 
-class Threads(Protocol):
-    """Who has the chats."""
+class Flow(Protocol):
+    """The flow control of a connection."""
 
-    async def thread(self, id: str) -> Thread:
-        """A thread of this chat, of which only older rows are taken.
-
-        Raises:
-            NoSuchChat: there is none.
-        """
+    @property
+    def write_paused(self) -> bool:
+        """Whether a send waits until the client has taken more."""
         ...
 
 
@@ -78,6 +71,18 @@ class Viewer:
         """Nobody reads it any more."""
         self.sending: asyncio.Timeout | None = None
         """The time limit of what is being sent."""
+        self.flow: Flow | None = None
+        """The flow control of its connection, if the server shows it."""
+        self.sent_at = asyncio.get_running_loop().time()
+        """The time of the loop at which something was last sent."""
+        self.is_silent = False
+        """Nothing was sent for so long that a proxy may end the connection."""
+        self.ticking: asyncio.TimerHandle | None = None
+
+    def stop_ticking(self) -> None:
+        """Look at the time no longer."""
+        if self.ticking is not None:
+            self.ticking.cancel()
 
     def leave(self) -> None:
         """Nobody reads it any more."""
@@ -98,106 +103,97 @@ class Viewer:
 class Watch:
     """A chat, for all who look at it. `Watches.enter` gives it."""
 
-    def __init__(self, chat: str, threads: Threads, log: EventLog, growth: float) -> None:
+    def __init__(self, chat: str, service: Service, pace: float) -> None:
         self.chat = chat
         self.viewers: set[Viewer] = set()
-        self.ready = False
-        """All rows are read that were there when the watch began: nobody was told of later ones."""
         self.over = False
         """There will be nothing more: the chat is deleted."""
         self.failed = False
-        """The log could not be read; who comes back begins a new watch."""
-        self._threads = threads
-        self._log = log
-        self._growth = growth
-        self._thread = Thread()
-        self._told_at = -growth
+        """The store could not be read; a viewer that comes back begins a new watch."""
+        self._service = service
+        self._pace = pace
+        self._chat_log: ChatLog | None = None
+        self._timeline: Timeline | None = None  # that of the kept steps
+        self._notified_at = -pace
         self._later: asyncio.TimerHandle | None = None
         self._kept: dict[tuple[int | None, bool], Step] = {}
         self._kept_number = 0
-        self._task = asyncio.create_task(self._run(), name="penstock watch")
+        self._task = asyncio.create_task(self._open(), name="penstock watch")
+
+    @property
+    def ready(self) -> bool:
+        """Whether the chat can be shown: it is read, and all that it shows is kept."""
+        return self._task.done() and self._chat_log is not None and self._chat_log.shown is not None
 
     @property
     def number(self) -> int:
-        """The last row that can be told."""
-        return self._thread.number
+        """The last entry that can be shown; the watch is `ready`."""
+        return self._shown().number
 
     def step(self, cursor: int | None, *, deltas: bool) -> Step:
-        """What leads a viewer from row `cursor` to now; None, and one who cannot be led: the snapshot."""
-        if self._kept_number != self.number or len(self._kept) >= MAX_KEPT:
+        """Return the frames that lead a viewer from entry `cursor` to now; the snapshot, if it is None or not known."""
+        timeline = self._shown()
+        if timeline is not self._timeline or self._kept_number != timeline.number or len(self._kept) >= MAX_KEPT:
             self._kept.clear()
-            self._kept_number = self.number
+            self._timeline, self._kept_number = timeline, timeline.number
         key = (cursor, deltas)
         found = self._kept.get(key)
         if found is None:
-            told = self._thread.frames(cursor, deltas=deltas) if cursor is not None else None
-            if told is None:
-                snapshot = self._thread.snapshot()
-                told = [(snapshot.number, snapshot)]
-            found = self._kept[key] = encode(told)
+            missed = timeline.frames(cursor, deltas=deltas) if cursor is not None else None
+            if missed is None:
+                snapshot = timeline.snapshot()
+                missed = [(snapshot.number, snapshot)]
+            found = self._kept[key] = encode(missed)
         return found
 
     async def close(self) -> None:
-        """Stop reading."""
+        """Watch no longer."""
         if self._later is not None:
             self._later.cancel()
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
+        if self._chat_log is not None:
+            self._chat_log.unwatch(self._changed)
+            self._chat_log = None
 
-    # --- reading ---
+    def _shown(self) -> Timeline:
+        timeline = self._chat_log.shown if self._chat_log is not None else None
+        assert timeline is not None
+        return timeline
 
-    async def _run(self) -> None:
+    async def _open(self) -> None:
         try:
-            for _ in range(RESTARTS):
-                with contextlib.suppress(Trimmed, Ahead):  # a shorter log, or one that was trimmed: read it anew
-                    await self._read()
-                    return
-            self.failed = True
+            chat_log = self._service.log(self.chat)
+            chat_log.watch(self._changed)
+            self._chat_log = chat_log
+            await chat_log.open()
         except NoSuchChat:
             self.over = True
-        except (LogFailed, LogClosed, Ending) as error:
+        except STORE_ERRORS as error:
             self.failed = True
             _log.warning("a chat cannot be read: %s", error)
         except Exception:
             self.failed = True
             _log.exception("a bug: the watch of a chat ended")
         finally:
-            self._tell()
+            asyncio.get_running_loop().call_soon(self._notify)  # when the task is done
 
-    async def _read(self) -> None:
-        self.ready = False
-        self._kept.clear()
-        self._thread = thread = await self._threads.thread(self.chat)
-        there = await self._log.last(self.chat)
-        if thread.number >= there:
-            self._begin()
-        async for page in pages(self._log, self.chat, after=thread.number, poll=POLL_SECONDS):
-            at_once = thread.take(entries.decode(page))
-            self.over = thread.deleted
-            if not self.ready and thread.number >= there:
-                self._begin()
-            elif self.ready:
-                self._tell_soon(at_once)
-            if self.over:
-                return
-
-    def _begin(self) -> None:
-        self.ready = True
-        self._tell()
-
-    def _tell_soon(self, at_once: bool) -> None:
+    def _changed(self, at_once: bool) -> None:
+        """Wake the viewers, at once or at the pace of growing text. They see what is there when they wake."""
+        if self._chat_log is not None and self._chat_log.shown is not None:
+            self.over = self._chat_log.shown.deleted
         loop = asyncio.get_running_loop()
-        if at_once or loop.time() - self._told_at >= self._growth:
-            self._tell()
+        if at_once or loop.time() - self._notified_at >= self._pace:
+            self._notify()
         elif self._later is None:
-            self._later = loop.call_at(self._told_at + self._growth, self._tell)
+            self._later = loop.call_at(self._notified_at + self._pace, self._notify)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        self._told_at = asyncio.get_running_loop().time()
+        self._notified_at = asyncio.get_running_loop().time()
         for viewer in self.viewers:
             viewer.wake.set()
 
@@ -207,22 +203,20 @@ class Watches:
 
     def __init__(
         self,
-        threads: Threads,
-        log: EventLog,
+        service: Service,
         metrics: Metrics,
         *,
         max_viewers: int = MAX_VIEWERS,
-        growth: float = GROWTH_SECONDS,
+        pace: float = PACE_SECONDS,
         linger: float = LINGER_SECONDS,
     ) -> None:
-        """`growth` and `linger` are in seconds."""
+        """`pace` and `linger` are in seconds."""
         self.ending = False
         """The server is about to end."""
         self.metrics = metrics
         self.max_viewers = max_viewers
-        self._threads = threads
-        self._log = log
-        self._growth = growth
+        self._service = service
+        self._pace = pace
         self._linger = linger
         self._watches: dict[str, Watch] = {}
         self._leaving: dict[str, asyncio.TimerHandle] = {}
@@ -244,7 +238,7 @@ class Watches:
             raise TooManyRequests("there are too many viewers", 5, f"at most {self.max_viewers:,} streams at once")
         watch = self._watches.get(chat)
         if watch is None or watch.failed or watch.over:
-            watch = self._watches[chat] = Watch(chat, self._threads, self._log, self._growth)
+            watch = self._watches[chat] = Watch(chat, self._service, self._pace)
             self.metrics.watches = len(self._watches)
         if timer := self._leaving.pop(chat, None):
             timer.cancel()
@@ -262,7 +256,7 @@ class Watches:
                 self._leave(watch)
 
     def drain(self, seconds: float) -> None:
-        """The server is about to end: viewers are told, and have `seconds` for what is being sent to them."""
+        """The server is about to end: viewers get a goodbye, and have `seconds` for what is being sent to them."""
         self.ending = True
         self._end = asyncio.get_running_loop().time() + seconds
         for viewer in self._viewers:
@@ -299,19 +293,19 @@ class Watches:
         closing.add_done_callback(self._closing.discard)
 
 
-def encode(told: list[tuple[int, Frame]]) -> Step:
-    """Frames as server-sent events.
+def encode(missed: list[tuple[int, Frame]]) -> Step:
+    """Encode frames as server-sent events.
 
-    Who comes back with a number has seen all up to it. So of the frames of one row the last alone has the number, and
-    none has one that stands before text: that may have begun to grow before it, and is told once, as it is now.
+    A viewer that comes back with a number has seen all up to it. So of the frames of one entry only the last has the
+    number, and none before text has one: the text may have begun to grow before it, and comes once, as it is now.
     """
     parts: list[bytes] = []
-    text = max((place for place, (_, frame) in enumerate(told) if isinstance(frame, GROWING)), default=0)
-    for place, (number, frame) in enumerate(told):
-        if place >= text and (place + 1 == len(told) or told[place + 1][0] != number):
+    text = max((place for place, (_, frame) in enumerate(missed) if isinstance(frame, GROWING)), default=0)
+    for place, (number, frame) in enumerate(missed):
+        if place >= text and (place + 1 == len(missed) or missed[place + 1][0] != number):
             parts.append(b"id: %d\n" % number)
         parts.append(event(frame))
-    return Step(b"".join(parts), len(told))
+    return Step(b"".join(parts), len(missed))
 
 
 def event(frame: Frame) -> bytes:
@@ -331,5 +325,5 @@ def escaped(data: bytes) -> bytes:
     return data
 
 
-GOODBYE = event(views.Goodbye())
-DELETED = event(views.Deleted())
+GOODBYE = event(frames.Goodbye())
+DELETED = event(frames.Deleted())

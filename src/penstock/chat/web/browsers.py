@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.chat.store.file import sync_folder
+from penstock.chat.store.database import sync_folder
 from penstock.chat.web.errors import NotKept
 from penstock.errors import UsageError
 

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from penstock.chat.errors import Ending, Refusal
-from penstock.chat.store.protocol import LogClosed, LogFailed
+from penstock.chat.store.protocol import StoreClosed, StoreFailed
 from penstock.errors import PenstockError, UsageError
 
 NO_STORE = {"Cache-Control": "no-store"}
@@ -148,11 +148,11 @@ class TooManyRequests(HttpRefusal):
 def answer(error: Exception) -> Response:
     """An error as an answer. One that is no `PenstockError` is a bug: nothing of it is told."""
     headers = {**NO_STORE, **getattr(error, "headers", {})}
-    if isinstance(error, LogClosed):
+    if isinstance(error, StoreClosed):
         error = Ending()
     if isinstance(error, Refusal):
         code, status = error.code, error.status
-    elif isinstance(error, LogFailed):
+    elif isinstance(error, StoreFailed):
         code, status = "failed", 503
     elif isinstance(error, UsageError):
         code, status = "wrong", 400

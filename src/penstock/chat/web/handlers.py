@@ -1,4 +1,4 @@
-"""Each answer of the gateway, made of the runtime. `addresses` says which of these is asked for where."""
+"""Each answer of the gateway, made by the service. `routes` says which of these is asked for where."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock._version import __version__
 from penstock.adapter import Allow
 from penstock.chat.errors import Wrong
 from penstock.chat.history.details import record
-from penstock.chat.service.service import Runtime
+from penstock.chat.service.service import Service
 from penstock.chat.web import metrics, schemas
 from penstock.chat.web.broadcast import Watches
 from penstock.chat.web.browsers import Browser, name_of
@@ -43,7 +43,7 @@ class Api:
 
     def __init__(
         self,
-        runtime: Runtime,
+        service: Service,
         watches: Watches,
         security: Security,
         *,
@@ -51,7 +51,7 @@ class Api:
         patience: float = SEND_SECONDS,
     ) -> None:
         """`ping` and `patience` are of streams, in seconds."""
-        self.runtime = runtime
+        self.service = service
         self.watches = watches
         self.security = security
         self.openapi = b"{}"
@@ -67,8 +67,8 @@ class Api:
 
     async def about(self, request: Request) -> Response:
         """What it is. The browser keeps its cookie for as long from now on as a new one."""
-        limits = self.runtime.limits
-        default = await asyncio.to_thread(self.runtime.agents.default)
+        limits = self.service.limits
+        default = await asyncio.to_thread(self.service.agents.default)
         answer = _json(schemas.About(__version__, default, [*get_args(Allow)], limits.max_prompt_bytes))
         browser = _browser(request)
         if browser is not None and (cookie := self.security.cookie_of(request)):
@@ -81,7 +81,7 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         """What Prometheus asks for."""
-        text = metrics.text(self.watches.metrics, self.runtime)
+        text = metrics.text(self.watches.metrics, self.service)
         return Response(text, headers={**NO_STORE, "Content-Type": metrics.CONTENT_TYPE})
 
     # --- logins ---
@@ -143,41 +143,41 @@ class Api:
 
     async def agents(self, request: Request) -> Response:
         """All agents."""
-        return _json({"agents": await asyncio.to_thread(self.runtime.agents.listed)})
+        return _json({"agents": await asyncio.to_thread(self.service.agents.listed)})
 
     async def workspaces(self, request: Request) -> Response:
         """Where agents may work."""
-        roots, recent = self.runtime.workspaces()
+        roots, recent = self.service.workspaces()
         return _json(schemas.WorkspaceList(roots, recent))
 
     async def trust(self, request: Request, body: schemas.Trust) -> Response:
         """Trust a directory."""
-        return _json(await self.runtime.trust(body.path))
+        return _json(await self.service.trust(body.path))
 
     # --- chats ---
 
     async def chats(self, request: Request) -> Response:
         """All chats."""
-        return _json({"chats": self.runtime.chats()})
+        return _json({"chats": self.service.chats()})
 
     async def create(self, request: Request, body: schemas.NewChat) -> Response:
         """A new chat."""
-        made = await self.runtime.create(
+        made = await self.service.create(
             agent=body.agent, cwd=body.cwd, model=body.model, title=body.title, allow=body.allow
         )
         return _json(made, 201, {"Location": f"/api/chats/{made.id}"})
 
     async def chat(self, request: Request, chat: str) -> Response:
         """One chat."""
-        return _json(self.runtime.chat(chat))
+        return _json(self.service.chat(chat))
 
     async def change(self, request: Request, chat: str, body: schemas.Changes) -> Response:
         """A chat, changed."""
-        return _json(await self.runtime.change(chat, **schemas.given(body)))
+        return _json(await self.service.change(chat, **schemas.given(body)))
 
     async def delete(self, request: Request, chat: str) -> Response:
         """Nothing more of this chat."""
-        await self.runtime.delete(chat)
+        await self.service.delete(chat)
         return Response(status_code=204, headers=NO_STORE)
 
     # --- turns ---
@@ -187,7 +187,7 @@ class Api:
         key = request.headers.get("idempotency-key")
         if key is not None and not KEY.fullmatch(key):
             raise Wrong("the Idempotency-Key cannot be this", expected="1 to 200 visible characters of ASCII")
-        turn, is_new = await self.runtime.prompt(chat, body.text, key=key)
+        turn, is_new = await self.service.prompt(chat, body.text, key=key)
         return _json(schemas.TurnNumber(turn), 202 if is_new else 200)
 
     async def turns(self, request: Request, chat: str) -> Response:
@@ -195,7 +195,7 @@ class Api:
         before = _number(request, "before", None, 1, 2**53)
         limit = _number(request, "limit", PAGE_TURNS, 1, MAX_PAGE_TURNS)
         assert limit is not None
-        found, earlier = await self.runtime.turns(chat, before=before, limit=limit)
+        found, earlier = await self.service.turns(chat, before=before, limit=limit)
         return _json(schemas.TurnPage(found, earlier))
 
     async def record(self, request: Request, chat: str, turn: int) -> Response:
@@ -203,7 +203,7 @@ class Api:
         form = request.query_params.get("format", "json")
         if form not in ("json", "ndjson"):
             raise Wrong("the record has no such format", expected="format=json or format=ndjson")
-        view, rows = await self.runtime.turn(chat, turn)
+        view, rows = await self.service.turn(chat, turn)
         if form == "json":
             made = await asyncio.to_thread(lambda: msgspec.json.encode(record(view, rows)))
             return Response(made, headers=NO_STORE, media_type="application/json")
@@ -213,15 +213,15 @@ class Api:
 
     async def stop(self, request: Request, chat: str, body: schemas.Stop) -> Response:
         """The turns that are stopped."""
-        return _json(schemas.TurnNumbers(await self.runtime.stop(chat, body.turn)), 202)
+        return _json(schemas.TurnNumbers(await self.service.stop(chat, body.turn)), 202)
 
     async def answer(self, request: Request, chat: str, body: schemas.Answer) -> Response:
         """The turn that goes on."""
-        return _json(schemas.TurnNumber(await self.runtime.answer(chat, body.id, body.answer)), 202)
+        return _json(schemas.TurnNumber(await self.service.answer(chat, body.id, body.answer)), 202)
 
     async def events(self, request: Request, chat: str) -> ASGIApp:
         """The stream."""
-        self.runtime.chat(chat)
+        self.service.chat(chat)
         if request.method == "HEAD":
             return _Heads()
         last = request.headers.get("last-event-id") or request.query_params.get("after") or ""

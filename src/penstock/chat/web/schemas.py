@@ -11,8 +11,8 @@ from starlette.requests import ClientDisconnect, Request
 from penstock.adapter import Allow
 from penstock.chat.errors import Wrong
 from penstock.chat.history.frames import TurnView
-from penstock.chat.service.heartbeat import Heartbeat
 from penstock.chat.service.workspaces import Workspace
+from penstock.chat.store.rows import Heartbeat
 from penstock.chat.web.errors import BodyTooLarge, BodyTooSlow, WrongType
 
 MAX_BODY_BYTES = 1024 * 1024

@@ -35,12 +35,15 @@ BACKLOG = 512
 
 
 class Connection(H11Protocol):
-    """One connection. What it answers can end it at once: `scope["state"]["abort"]`."""
+    """One connection. What it answers can end it at once: `scope["state"]["abort"]`.
+
+    `scope["state"]["flow"]` tells whether a send would wait for the client.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """As uvicorn's."""
         super().connection_made(transport)
-        self.app_state = {**self.app_state, "abort": transport.abort}
+        self.app_state = {**self.app_state, "abort": transport.abort, "flow": self.flow}
         self.loop.call_later(GREETING_SECONDS, self._hang_up)
 
     def _hang_up(self) -> None:

@@ -76,6 +76,8 @@ class EventStream:
         """
         with self._watches.enter(self._chat) as (watch, viewer), self._watched(viewer.expel):
             listening = asyncio.create_task(_listen(receive, viewer))
+            viewer.flow = scope.get("state", {}).get("flow")
+            self._tick(viewer)
             try:
                 await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
                 await self._send(send, viewer, HELLO)
@@ -85,6 +87,7 @@ class EventStream:
                 self._watches.metrics.dropped += 1
                 await _hang_up(scope, listening)
             finally:
+                viewer.stop_ticking()
                 listening.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await listening
@@ -111,16 +114,18 @@ class EventStream:
             if ending:
                 await self._send(send, viewer, FAREWELL if self._watches.ending else b"")
                 return
-            await self._wait(viewer, send)
-
-    async def _wait(self, viewer: Viewer, send: Send) -> None:
-        """Until there may be something new."""
-        while not viewer.wake.is_set():
-            try:
-                async with asyncio.timeout(self._ping):
-                    await viewer.wake.wait()
-            except TimeoutError:
+            await viewer.wake.wait()
+            if viewer.is_silent:
                 await self._send(send, viewer, PING)
+
+    def _tick(self, viewer: Viewer) -> None:
+        """Wake the viewer if nothing was sent for so long. One timer for a stream: a timer for each wait costs more."""
+        loop = asyncio.get_running_loop()
+        viewer.is_silent = loop.time() - viewer.sent_at >= self._ping
+        if viewer.is_silent:
+            viewer.wake.set()
+        at = loop.time() if viewer.is_silent else viewer.sent_at
+        viewer.ticking = loop.call_at(at + self._ping, self._tick, viewer)
 
     async def _send(self, send: Send, viewer: Viewer, data: bytes, *, more: bool = True) -> None:
         """Send it piece by piece.
@@ -131,12 +136,16 @@ class EventStream:
         for start in range(0, len(data) or 1, PIECE_BYTES):
             if start and viewer.gone:
                 return
-            piece = data[start : start + PIECE_BYTES]
+            message = {"type": "http.response.body", "body": data[start : start + PIECE_BYTES], "more_body": more}
+            if viewer.flow is not None and not viewer.flow.write_paused:
+                await send(message)  # the connection takes it without waiting: no time limit is needed
+                continue
             try:
                 async with asyncio.timeout_at(self._watches.until(self._patience)) as viewer.sending:
-                    await send({"type": "http.response.body", "body": piece, "more_body": more})
+                    await send(message)
             finally:
                 viewer.sending = None
+        viewer.sent_at, viewer.is_silent = asyncio.get_running_loop().time(), False
         self._watches.metrics.bytes += len(data)
 
 

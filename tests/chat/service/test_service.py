@@ -1,4 +1,4 @@
-"""The runtime with real agents' recordings, played through the real runner."""
+"""The service with real agents' recordings, played through the real runner."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from penstock.chat.errors import (
     Untrusted,
     Wrong,
 )
-from penstock.chat.history.entries import ChatDeleted, Prompted, TurnBegan, TurnEnded
+from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded
 from penstock.chat.service.limits import Limits
 from penstock.chat.service.retention import Retention
-from penstock.chat.store.protocol import Trimmed
+from penstock.chat.store.protocol import Trimmed, UnknownChat
 
 if TYPE_CHECKING:
     from conftest import Home
 
 
 def test_a_prompt_becomes_a_turn(home: Home) -> None:
-    """A prompt is in the log before it is acknowledged; the turn has the agent's reply, and the chat its session."""
+    """A prompt is in the store before it is acknowledged; the turn has the agent's reply, and the chat its session."""
 
     async def chat() -> None:
-        async with home.runtime() as runtime:
-            made = await runtime.create(agent="scripted", model="m7")
-            turn, new = await runtime.prompt(made.id, "  Hello, \t you\nthere")
+        async with home.service() as service:
+            made = await service.create(agent="scripted", model="m7")
+            turn, new = await service.prompt(made.id, "  Hello, \t you\nthere")
             assert (turn, new) == (1, True)
-            assert (await runtime.turns(made.id))[0][0].prompt == "  Hello, \t you\nthere"
-            (view,) = await home.settled(runtime, made.id)
+            assert (await service.turns(made.id))[0][0].prompt == "  Hello, \t you\nthere"
+            (view,) = await home.settled(service, made.id)
             assert (view.state, view.outcome, view.agent, view.model) == (
                 "completed",
                 "ok",
@@ -46,11 +46,11 @@ def test_a_prompt_becomes_a_turn(home: Home) -> None:
                 "claude-sonnet-4-5",
             )
             assert view.message.startswith("# Résumé — 你好，世界")
-            shown = runtime.chat(made.id)
+            shown = service.chat(made.id)
             assert (shown.title, shown.state, shown.turns, shown.asks) == ("Hello, you", "idle", 1, False)
             assert shown.used_at >= shown.created_at
-            await runtime.prompt(made.id, "again")
-            await home.settled(runtime, made.id)
+            await service.prompt(made.id, "again")
+            await home.settled(service, made.id)
         rows = await home.rows(made.id)
         home.judge(rows)
         assert [type(row.what) for row in rows[:2]] == [Prompted, TurnBegan]
@@ -66,11 +66,11 @@ def test_turns_wait_for_each_other(home: Home) -> None:
     """A chat does one turn after another, in the order of their prompts."""
 
     async def chat() -> None:
-        async with home.runtime() as runtime:
-            made = await runtime.create()
+        async with home.service() as service:
+            made = await service.create()
             for number in range(1, 6):
-                assert await runtime.prompt(made.id, f"prompt {number}") == (number, True)
-            turns = await home.settled(runtime, made.id)
+                assert await service.prompt(made.id, f"prompt {number}") == (number, True)
+            turns = await home.settled(service, made.id)
             assert [turn.outcome for turn in turns] == ["ok"] * 5
         home.judge(await home.rows(made.id))
         assert home.asked() == [f"prompt {number}" for number in range(1, 6)]
@@ -83,15 +83,15 @@ def test_no_more_agents_work_than_may(home: Home) -> None:
     home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=2:{home.folder}/go")
 
     async def chat() -> None:
-        async with home.runtime(limits=Limits(max_runs=2)) as runtime:
-            chats = [(await runtime.create(agent="held")).id for _ in range(3)]
+        async with home.service(limits=Limits(max_runs=2)) as service:
+            chats = [(await service.create(agent="held")).id for _ in range(3)]
             for id in chats:
-                await runtime.prompt(id, id)
+                await service.prompt(id, id)
             await home.until(lambda: len(home.runs()) == 2)
-            assert sorted(view.state for view in runtime.chats()) == ["queued", "running", "running"]
+            assert sorted(view.state for view in service.chats()) == ["queued", "running", "running"]
             (home.folder / "go").touch()
             for id in chats:
-                assert [turn.outcome for turn in await home.settled(runtime, id)] == ["ok"]
+                assert [turn.outcome for turn in await home.settled(service, id)] == ["ok"]
         assert sorted(home.asked()) == sorted(chats)
 
     asyncio.run(chat())
@@ -101,15 +101,15 @@ def test_a_key_makes_a_prompt_once(home: Home) -> None:
     """A prompt that comes again with its key is the same turn, also after a restart."""
 
     async def chat() -> None:
-        async with home.runtime() as runtime:
-            made = await runtime.create()
-            both = await asyncio.gather(*(runtime.prompt(made.id, "once", key="k1") for _ in range(4)))
+        async with home.service() as service:
+            made = await service.create()
+            both = await asyncio.gather(*(service.prompt(made.id, "once", key="k1") for _ in range(4)))
             assert sorted(both) == [(1, False)] * 3 + [(1, True)]
-            await home.settled(runtime, made.id)
-        async with home.runtime() as runtime:
-            assert await runtime.prompt(made.id, "once", key="k1") == (1, False)
-            assert await runtime.prompt(made.id, "once", key="k2") == (2, True)
-            await home.settled(runtime, made.id)
+            await home.settled(service, made.id)
+        async with home.service() as service:
+            assert await service.prompt(made.id, "once", key="k1") == (1, False)
+            assert await service.prompt(made.id, "once", key="k2") == (2, True)
+            await home.settled(service, made.id)
         assert home.asked() == ["once", "once"]
 
     asyncio.run(chat())
@@ -120,22 +120,22 @@ def test_stop_ends_the_run_and_takes_back_the_queue(home: Home) -> None:
     home.scripted("held", "claude/text", "--speed=0", f"--hold=60:{home.folder}/never")
 
     async def chat() -> None:
-        async with home.runtime() as runtime:
-            made = await runtime.create(agent="held")
+        async with home.service() as service:
+            made = await service.create(agent="held")
             for number in range(1, 5):
-                await runtime.prompt(made.id, str(number))
+                await service.prompt(made.id, str(number))
             async with asyncio.timeout(30):
-                while not (await runtime.turns(made.id))[0][0].reply:
+                while not (await service.turns(made.id))[0][0].reply:
                     await asyncio.sleep(0.01)
-            assert await runtime.stop(made.id, 3) == [3]
-            assert await runtime.stop(made.id, 3) == []
-            assert await runtime.stop(made.id) == [1, 2, 4]
-            turns = await home.settled(runtime, made.id)
+            assert await service.stop(made.id, 3) == [3]
+            assert await service.stop(made.id, 3) == []
+            assert await service.stop(made.id) == [1, 2, 4]
+            turns = await home.settled(service, made.id)
             assert [turn.outcome for turn in turns] == ["cancelled"] * 4
             assert turns[0].message.startswith("# R")
             assert [turn.began_at is None for turn in turns] == [False, True, True, True]
             with pytest.raises(NoSuchTurn):
-                await runtime.stop(made.id, 5)
+                await service.stop(made.id, 5)
         home.judge(await home.rows(made.id))
         assert home.asked() == ["1"]
         assert home.left_over() == []
@@ -148,23 +148,23 @@ def test_a_question_is_answered_while_the_run_waits(home: Home) -> None:
     home.peer()
 
     async def chat() -> None:
-        async with home.runtime() as runtime:
-            made = await runtime.create(agent="peer")
-            await runtime.prompt(made.id, "permission")
-            await home.until(lambda: runtime.chat(made.id).asks)
-            (view,), _ = await runtime.turns(made.id)
+        async with home.service() as service:
+            made = await service.create(agent="peer")
+            await service.prompt(made.id, "permission")
+            await home.until(lambda: service.chat(made.id).asks)
+            (view,), _ = await service.turns(made.id)
             assert view.hint is not None
             assert view.hint.options
             with pytest.raises(Conflicting):
-                await runtime.answer(made.id, "another", "yes")
+                await service.answer(made.id, "another", "yes")
             with pytest.raises(Wrong, match="one of: Yes, once, Always, No"):
-                await runtime.answer(made.id, view.hint.id, "perhaps")
-            assert await runtime.answer(made.id, view.hint.id, view.hint.options[0].id) == 1
+                await service.answer(made.id, view.hint.id, "perhaps")
+            assert await service.answer(made.id, view.hint.id, view.hint.options[0].id) == 1
             with pytest.raises(Conflicting):
-                await runtime.answer(made.id, view.hint.id, "never")
-            (view,) = await home.settled(runtime, made.id)
+                await service.answer(made.id, view.hint.id, "never")
+            (view,) = await home.settled(service, made.id)
             assert (view.message, view.outcome) == ("asked: once", "ok")
-            assert not runtime.chat(made.id).asks
+            assert not service.chat(made.id).asks
         home.judge(await home.rows(made.id))
 
     asyncio.run(chat())
@@ -187,18 +187,18 @@ def test_a_run_that_waits_for_a_person_holds_nobody_up(home: Home) -> None:
     home.scripted("quick", "claude/tools", "--speed=0")
 
     async def chat() -> None:
-        async with home.runtime(limits=Limits(max_runs=1)) as runtime:
-            asks, works = await runtime.create(agent="peer"), await runtime.create(agent="quick")
-            await runtime.prompt(asks.id, "permission")
-            await home.until(lambda: runtime.chat(asks.id).asks)
-            await runtime.prompt(works.id, "work")
-            (view,) = await home.settled(runtime, works.id)
+        async with home.service(limits=Limits(max_runs=1)) as service:
+            asks, works = await service.create(agent="peer"), await service.create(agent="quick")
+            await service.prompt(asks.id, "permission")
+            await home.until(lambda: service.chat(asks.id).asks)
+            await service.prompt(works.id, "work")
+            (view,) = await home.settled(service, works.id)
             assert view.outcome == "ok"
-            (view,), _ = await runtime.turns(asks.id)
+            (view,), _ = await service.turns(asks.id)
             assert view.hint is not None
             assert view.hint.options
-            await runtime.answer(asks.id, view.hint.id, view.hint.options[0].id)
-            (view,) = await home.settled(runtime, asks.id)
+            await service.answer(asks.id, view.hint.id, view.hint.options[0].id)
+            (view,) = await home.settled(service, asks.id)
             assert view.message == "asked: once"
 
     asyncio.run(chat())
@@ -209,21 +209,21 @@ def test_a_question_that_nobody_waits_for_ends_the_turn(home: Home) -> None:
     home.scripted("asks", home.lines("asks", question()), "--stay")
 
     async def chat() -> None:
-        async with home.runtime(limits=Limits(asking_grace=0.05)) as runtime:
-            made = await runtime.create(agent="asks")
-            await runtime.prompt(made.id, "remove it")
-            (view,) = await home.settled(runtime, made.id)
+        async with home.service(limits=Limits(asking_grace=0.05)) as service:
+            made = await service.create(agent="asks")
+            await service.prompt(made.id, "remove it")
+            (view,) = await home.settled(service, made.id)
             assert view.hint is not None
             assert (view.outcome, view.reason) == ("ok", None)
             assert "I could remove it." in view.message
             assert "rm all" in view.message
-            assert runtime.chat(made.id).asks
-        async with home.runtime(limits=Limits(asking_grace=0.05)) as runtime:
-            assert runtime.chat(made.id).asks
-            assert await runtime.answer(made.id, "q1", "yes, all of it") == 2
+            assert service.chat(made.id).asks
+        async with home.service(limits=Limits(asking_grace=0.05)) as service:
+            assert service.chat(made.id).asks
+            assert await service.answer(made.id, "q1", "yes, all of it") == 2
             with pytest.raises(Conflicting):
-                await runtime.answer(made.id, "q1", "no!")
-            turns = await home.settled(runtime, made.id)
+                await service.answer(made.id, "q1", "no!")
+            turns = await home.settled(service, made.id)
             assert [turn.by for turn in turns] == ["person", "answer"]
         rows = await home.rows(made.id)
         home.judge(rows)
@@ -242,26 +242,26 @@ def test_what_cannot_be_started_ends_its_turn_in_words(home: Home) -> None:
     home.configure("plain", ["true"])
 
     async def chat() -> None:
-        async with home.runtime() as runtime:
-            missing = await runtime.create(agent="missing")
-            await runtime.prompt(missing.id, "hi")
-            (view,) = await home.settled(runtime, missing.id)
+        async with home.service() as service:
+            missing = await service.create(agent="missing")
+            await service.prompt(missing.id, "hi")
+            (view,) = await home.settled(service, missing.id)
             assert (view.outcome, view.message) == ("error", "")
             assert "no-such-program-anywhere" in (view.reason or "")
-            plain = await runtime.create(agent="plain", model="m")
-            await runtime.prompt(plain.id, "hi")
-            (view,) = await home.settled(runtime, plain.id)
+            plain = await service.create(agent="plain", model="m")
+            await service.prompt(plain.id, "hi")
+            (view,) = await home.settled(service, plain.id)
             assert "model" in (view.reason or "")
             here = home.work / "here"
             here.mkdir()
-            await runtime.trust(here)
-            gone = await runtime.create(cwd=here)
+            await service.trust(here)
+            gone = await service.create(cwd=here)
             here.rmdir()
-            await runtime.prompt(gone.id, "hi")
-            (view,) = await home.settled(runtime, gone.id)
+            await service.prompt(gone.id, "hi")
+            (view,) = await home.settled(service, gone.id)
             assert "no directory" in (view.reason or "")
             for id in (missing.id, plain.id, gone.id):
-                home.judge(await home.rows(id, runtime._log))
+                home.judge(await home.rows(id, service._store))
 
     asyncio.run(chat())
 
@@ -272,17 +272,17 @@ def test_a_session_is_kept_once_the_agent_spoke(home: Home) -> None:
     home.scripted("mute", home.lines("mute", start), "--stay")
 
     async def chat() -> None:
-        async with home.runtime() as runtime:
-            made = await runtime.create(agent="mute")
+        async with home.service() as service:
+            made = await service.create(agent="mute")
             for number in (1, 2):
-                await runtime.prompt(made.id, "hi")
+                await service.prompt(made.id, "hi")
                 async with asyncio.timeout(30):
                     while not any(
-                        isinstance(row.what, ev.RunStarted) for row in (await runtime.turn(made.id, number))[1]
+                        isinstance(row.what, ev.RunStarted) for row in (await service.turn(made.id, number))[1]
                     ):
                         await asyncio.sleep(0.01)
-                await runtime.stop(made.id)
-                await home.settled(runtime, made.id)
+                await service.stop(made.id)
+                await home.settled(service, made.id)
         assert [run["resume"] for run in home.runs()] == [None, None]
 
     asyncio.run(chat())
@@ -295,7 +295,7 @@ def test_what_is_refused_changes_nothing(home: Home) -> None:
 
     async def chat() -> None:
         limits = Limits(max_chats=2, max_queue=2, max_prompt_bytes=100)
-        async with home.runtime(limits=limits) as runtime:
+        async with home.service(limits=limits) as service:
             for refusal, asked in (
                 (NoSuchAgent, {"agent": "nobody"}),
                 (NoSuchAgent, {"agent": "acp:true"}),
@@ -309,46 +309,46 @@ def test_what_is_refused_changes_nothing(home: Home) -> None:
                 (Wrong, {"allow": "anything"}),
             ):
                 with pytest.raises(refusal):
-                    await runtime.create(**asked)
-            assert runtime.chats() == []
-            made = await runtime.create()
+                    await service.create(**asked)
+            assert service.chats() == []
+            made = await service.create()
             for refusal, text in ((Wrong, " \n"), (Wrong, "a\0b"), (Wrong, "\udc80"), (TooLarge, "ü" * 51)):
                 with pytest.raises(refusal):
-                    await runtime.prompt(made.id, text)
+                    await service.prompt(made.id, text)
             with pytest.raises(Wrong):
-                await runtime.prompt(made.id, "hi", key="k" * 1000)
+                await service.prompt(made.id, "hi", key="k" * 1000)
             with pytest.raises(NoSuchChat):
-                await runtime.prompt("../" + made.id, "hi")
+                await service.prompt("../" + made.id, "hi")
             with pytest.raises(NoSuchTurn):
-                await runtime.turn(made.id, 1)
+                await service.turn(made.id, 1)
             with pytest.raises(Conflicting):
-                await runtime.answer(made.id, "q", "yes")
+                await service.answer(made.id, "q", "yes")
             for changes in ({"agent": "claude"}, {"heartbeat": {"minutes": 0, "prompt": "x"}}, {"heartbeat": 5}):
                 with pytest.raises(Wrong):
-                    await runtime.change(made.id, **changes)
-            assert await home.rows(made.id, runtime._log) == []
-            await runtime.create()
+                    await service.change(made.id, **changes)
+            assert await home.rows(made.id, service._store) == []
+            await service.create()
             with pytest.raises(TooMany):
-                await runtime.create()
+                await service.create()
 
     asyncio.run(chat())
 
 
 def test_a_full_queue_takes_no_more(home: Home) -> None:
-    """The turn that runs and as many as may wait; the next one is refused and not in the log."""
+    """The turn that runs and as many as may wait; the next one is refused and not in the store."""
     home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=1:{home.folder}/go")
 
     async def chat() -> None:
-        async with home.runtime(limits=Limits(max_queue=2)) as runtime:
-            made = await runtime.create(agent="held")
-            await runtime.prompt(made.id, "1")
-            await home.until(lambda: runtime.chat(made.id).state == "running")
-            await runtime.prompt(made.id, "2")
-            await runtime.prompt(made.id, "3")
+        async with home.service(limits=Limits(max_queue=2)) as service:
+            made = await service.create(agent="held")
+            await service.prompt(made.id, "1")
+            await home.until(lambda: service.chat(made.id).state == "running")
+            await service.prompt(made.id, "2")
+            await service.prompt(made.id, "3")
             with pytest.raises(TooMany):
-                await runtime.prompt(made.id, "4")
+                await service.prompt(made.id, "4")
             (home.folder / "go").touch()
-            assert len(await home.settled(runtime, made.id)) == 3
+            assert len(await home.settled(service, made.id)) == 3
 
     asyncio.run(chat())
 
@@ -358,64 +358,62 @@ def test_changes_hold_over_a_restart(home: Home) -> None:
 
     async def chat() -> None:
         beat = {"minutes": 30, "prompt": "News?", "quiet": "22:00-07:00", "on": False}
-        async with home.runtime() as runtime:
-            made = await runtime.create(title="first")
-            changed = await runtime.change(made.id, title="  se  cond ", model="m2", allow="edits", heartbeat=beat)
+        async with home.service() as service:
+            made = await service.create(title="first")
+            changed = await service.change(made.id, title="  se  cond ", model="m2", allow="edits", heartbeat=beat)
             assert changed.title == "se cond"
-        async with home.runtime() as runtime:
-            assert runtime.chats() == [changed]
-            assert (await runtime.change(made.id, heartbeat=None)).heartbeat is None
+        async with home.service() as service:
+            assert service.chats() == [changed]
+            assert (await service.change(made.id, heartbeat=None)).heartbeat is None
 
     asyncio.run(chat())
 
 
 def test_a_deleted_chat_is_gone(home: Home) -> None:
-    """What ran is stopped, the log ends and is trimmed, and nothing of it comes back."""
+    """What ran is stopped, the store has nothing of it any more, and nothing of it comes back."""
     home.scripted("held", "claude/text", "--speed=0", f"--hold=60:{home.folder}/never")
 
     async def chat() -> None:
-        async with home.runtime() as runtime:
-            made, other = await runtime.create(agent="held"), await runtime.create()
+        async with home.service() as service:
+            made, other = await service.create(agent="held"), await service.create()
             for text in ("1", "2"):
-                await runtime.prompt(made.id, text)
+                await service.prompt(made.id, text)
             await home.until(lambda: len(home.runs()) == 1)
-            await runtime.delete(made.id)
+            await service.delete(made.id)
             assert home.left_over() == []
             with pytest.raises(NoSuchChat):
-                await runtime.prompt(made.id, "hi")
-            last = await runtime._log.last(made.id)
-            (row,) = await runtime._log.read(made.id, after=last - 1)
-            assert b"chat_deleted" in row.data
-            with pytest.raises(Trimmed):
-                await runtime._log.read(made.id)
-        async with home.runtime() as runtime:
-            assert [view.id for view in runtime.chats()] == [other.id]
+                await service.prompt(made.id, "hi")
+            for call in (service._store.read(made.id), service._store.get_chat(made.id)):
+                with pytest.raises(UnknownChat):
+                    await call
+        async with home.service() as service:
+            assert [view.id for view in service.chats()] == [other.id]
         assert home.asked() == ["1"]
 
     asyncio.run(chat())
 
 
 def test_the_end_kills_what_runs(home: Home) -> None:
-    """Four agents that take no signal are gone, and their turns are marked, before the runtime has closed."""
+    """Four agents that take no signal are gone, and their turns are marked, before the service has closed."""
     home.scripted("deaf", "claude/text", "--speed=0", f"--hold=60:{home.folder}/never", "--stubborn")
 
     async def chat() -> None:
-        async with home.runtime() as runtime:
-            chats = [(await runtime.create(agent="deaf")).id for _ in range(4)]
+        async with home.service() as service:
+            chats = [(await service.create(agent="deaf")).id for _ in range(4)]
             for id in chats:
-                await runtime.prompt(id, "1")
-                await runtime.prompt(id, "2")
+                await service.prompt(id, "1")
+                await service.prompt(id, "2")
             await home.until(lambda: len(home.runs()) == 4)
             async with asyncio.timeout(30):
                 for id in chats:
-                    while not (await runtime.turns(id))[0][0].reply:
+                    while not (await service.turns(id))[0][0].reply:
                         await asyncio.sleep(0.01)
-            await runtime.close()
+            await service.close()
             assert home.left_over() == []
             with pytest.raises(Ending):
-                await runtime.prompt(chats[0], "3")
+                await service.prompt(chats[0], "3")
             for id in chats:
-                rows = await home.rows(id, runtime._log)
+                rows = await home.rows(id, service._store)
                 home.judge(rows)
                 ended = rows[-1].what
                 assert isinstance(ended, ev.RunEnded | TurnEnded)
@@ -430,32 +428,32 @@ def test_old_turns_are_dropped_whole(home: Home) -> None:
 
     async def chat() -> None:
         time = [1_000_000]
-        async with home.log(now=lambda: time[0]) as log:
-            runtime = await home.open(log, now=lambda: time[0])
-            made = await runtime.create()
+        async with home.store() as store:
+            service = await home.open(store, now=lambda: time[0])
+            made = await service.create()
             for number in range(1, 5):
                 time[0] += 1000
-                await runtime.prompt(made.id, str(number))
-                await home.settled(runtime, made.id)
-            last = await log.last(made.id)
-            retention = Retention(expired=log.expired, max_age_ms=1500)
-            trimmed = await runtime.retain(retention)
-            turns, earlier = await runtime.turns(made.id)
+                await service.prompt(made.id, str(number))
+                await home.settled(service, made.id)
+            last = (await store.read(made.id)).last
+            retention = Retention(max_age_ms=1500)
+            trimmed = await service.retain(retention)
+            turns, earlier = await service.turns(made.id)
             assert [turn.turn for turn in turns] == [3, 4]
             assert not earlier
             with pytest.raises(Trimmed) as told:
-                await log.read(made.id)
+                await store.read(made.id)
             assert turns[0].first == told.value.first == trimmed[made.id] + 1
             time[0] += 100_000
-            await runtime.retain(retention)
-            assert [turn.turn for turn in (await runtime.turns(made.id))[0]] == [4]
-            assert [type(row.what) for row in (await runtime.turn(made.id, 4))[1]][:2] == [Prompted, TurnBegan]
+            await service.retain(retention)
+            assert [turn.turn for turn in (await service.turns(made.id))[0]] == [4]
+            assert [type(row.what) for row in (await service.turn(made.id, 4))[1]][:2] == [Prompted, TurnBegan]
             with pytest.raises(NoSuchTurn):
-                await runtime.turn(made.id, 3)
-            assert await log.last(made.id) == last
-            assert await runtime.prompt(made.id, "5") == (5, True)
-            await home.settled(runtime, made.id)
-            await runtime.close()
+                await service.turn(made.id, 3)
+            assert (await store.read(made.id, after=last)).last == last
+            assert await service.prompt(made.id, "5") == (5, True)
+            await home.settled(service, made.id)
+            await service.close()
 
     asyncio.run(chat())
 
@@ -464,19 +462,18 @@ def test_the_rows_of_a_turn_are_its_own(home: Home) -> None:
     """A prompt that came while another turn ran is no part of that turn."""
 
     async def chat() -> None:
-        async with home.runtime() as runtime:
-            made = await runtime.create()
-            await runtime.prompt(made.id, "1")
-            await runtime.prompt(made.id, "2")
-            await home.settled(runtime, made.id)
+        async with home.service() as service:
+            made = await service.create()
+            await service.prompt(made.id, "1")
+            await service.prompt(made.id, "2")
+            await home.settled(service, made.id)
             for turn in (1, 2):
-                rows = [row.what for row in (await runtime.turn(made.id, turn))[1]]
+                rows = [row.what for row in (await service.turn(made.id, turn))[1]]
                 assert [what.turn for what in rows if isinstance(what, Prompted | TurnBegan)] == [turn, turn]
                 assert [what.outcome for what in rows if isinstance(what, ev.RunEnded)] == ["ok"]
                 assert rows[-1] is not None
-                assert not [what for what in rows if isinstance(what, ChatDeleted)]
-            everything = await home.rows(made.id, runtime._log)
-            assert len(everything) == sum([len((await runtime.turn(made.id, turn))[1]) for turn in (1, 2)])
+            everything = await home.rows(made.id, service._store)
+            assert len(everything) == sum([len((await service.turn(made.id, turn))[1]) for turn in (1, 2)])
 
     asyncio.run(chat())
 
@@ -486,20 +483,20 @@ def test_turns_are_given_page_by_page(home: Home) -> None:
     home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=1:{home.folder}/go")
 
     async def chat() -> None:
-        async with home.runtime() as runtime:
-            made = await runtime.create(agent="held")
+        async with home.service() as service:
+            made = await service.create(agent="held")
             for number in range(1, 9):
-                await runtime.prompt(made.id, str(number))
-            await runtime.stop(made.id, 8)
-            await runtime.stop(made.id, 5)
+                await service.prompt(made.id, str(number))
+            await service.stop(made.id, 8)
+            await service.stop(made.id, 5)
             (home.folder / "go").touch()
-            await home.settled(runtime, made.id)
-        async with home.runtime() as runtime:
-            assert runtime.chat(made.id).turns == 8
+            await home.settled(service, made.id)
+        async with home.service() as service:
+            assert service.chat(made.id).turns == 8
             seen: list[int] = []
             before, earlier = None, True
             while earlier:
-                page, earlier = await runtime.turns(made.id, before=before, limit=3)
+                page, earlier = await service.turns(made.id, before=before, limit=3)
                 seen = [turn.turn for turn in page] + seen
                 before = seen[0]
             assert seen == [*range(1, 9)]

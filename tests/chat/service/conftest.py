@@ -1,4 +1,4 @@
-"""What the tests of the runtime share: a home for chats, agents that play recordings, and a judge of the log."""
+"""What the tests of the service share: a home for chats, agents that play recordings, and a judge of the entries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,19 @@ from typing import Any
 import pytest
 
 from penstock import events as ev
-from penstock.chat.history.entries import ChatDeleted, Numbered, Prompted, TurnBegan, TurnEnded, decode
+from penstock.chat.history.entries import (
+    Answered,
+    Numbered,
+    Prompted,
+    StopRequested,
+    TurnBegan,
+    TurnEnded,
+    decode,
+)
 from penstock.chat.history.frames import TurnView
-from penstock.chat.service.service import Runtime
-from penstock.chat.store.protocol import EventLog
-from penstock.chat.store.sqlite import SqliteLog
+from penstock.chat.service.service import Service
+from penstock.chat.store.protocol import ChatStore
+from penstock.chat.store.sqlite import SqliteStore
 from penstock.config import settings
 from penstock.run import lifecycle
 
@@ -37,7 +45,7 @@ SHORT = lifecycle.Limits(
 
 
 class Home:
-    """A log, a directory to work in, and a configuration of agents."""
+    """A store, a directory to work in, and a configuration of agents."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -82,27 +90,27 @@ class Home:
         return path
 
     @asynccontextmanager
-    async def log(self, **options: Any) -> AsyncIterator[SqliteLog]:
-        """The log."""
-        async with await SqliteLog.open(self.path, **options) as log:
-            yield log
+    async def store(self, **options: Any) -> AsyncIterator[SqliteStore]:
+        """The store."""
+        async with await SqliteStore.open(self.path, **options) as store:
+            yield store
 
-    async def open(self, log: EventLog, **options: Any) -> Runtime:
-        """The runtime over a log; its directory is trusted."""
+    async def open(self, store: ChatStore, **options: Any) -> Service:
+        """The service over a store; its directory is trusted."""
         given = {"roots": [self.work], "config": self.config, "default_agent": "scripted", "run_limits": SHORT}
-        runtime = await Runtime.open(log, **given | options)
-        await runtime.trust(self.work)
-        return runtime
+        service = await Service.open(store, **given | options)
+        await service.trust(self.work)
+        return service
 
     @asynccontextmanager
-    async def runtime(self, **options: Any) -> AsyncIterator[Runtime]:
-        """The runtime over the log of this home, from its start to its end."""
-        async with self.log() as log:
-            runtime = await self.open(log, **options)
+    async def service(self, **options: Any) -> AsyncIterator[Service]:
+        """The service over the store of this home, from its start to its end."""
+        async with self.store() as store:
+            service = await self.open(store, **options)
             try:
-                yield runtime
+                yield service
             finally:
-                await runtime.close()
+                await service.close()
 
     def asked(self) -> list[str]:
         """The prompts that agents were given, in their order."""
@@ -118,14 +126,14 @@ class Home:
         """The agents that still live."""
         return [run["pid"] for run in self.runs() if _lives(run["pid"])]
 
-    async def rows(self, chat: str, log: EventLog | None = None) -> list[Numbered]:
-        """All rows of a chat; without a log, from the file."""
-        if log is None:
-            async with self.log() as log:
-                return await self.rows(chat, log)
+    async def rows(self, chat: str, store: ChatStore | None = None) -> list[Numbered]:
+        """All entries of a chat; without a store, from the file."""
+        if store is None:
+            async with self.store() as store:
+                return await self.rows(chat, store)
         found: list[Numbered] = []
-        while rows := await log.read(chat, after=found[-1].number if found else 0):
-            found += decode(rows)
+        while entries := (await store.read(chat, after=found[-1].number if found else 0)).entries:
+            found += decode(entries)
         return found
 
     @staticmethod
@@ -140,11 +148,11 @@ class Home:
                 await asyncio.sleep(0.005)
 
     @staticmethod
-    async def settled(runtime: Runtime, chat: str) -> list[TurnView]:
+    async def settled(service: Service, chat: str) -> list[TurnView]:
         """The turns of a chat, once it has nothing more to do."""
         async with asyncio.timeout(PATIENCE):
             while True:
-                turns, _ = await runtime.turns(chat, limit=1000)
+                turns, _ = await service.turns(chat, limit=1000)
                 if all(turn.recorded for turn in turns):
                     return turns
                 await asyncio.sleep(0.005)
@@ -157,10 +165,9 @@ class Home:
             AssertionError: the rows do not keep it.
         """
         waiting: list[int] = []
-        last, running, over = 0, 0, False
+        last, running = 0, 0
         for place, row in enumerate(rows, 1):
             assert row.number == place
-            assert not over, "something follows the end of the chat"
             what = row.what
             if isinstance(what, Prompted):
                 assert what.turn == last + 1
@@ -175,8 +182,10 @@ class Home:
                     running = 0
                 else:
                     waiting.remove(what.turn)
-            elif isinstance(what, ChatDeleted):
-                over = True
+            elif isinstance(what, StopRequested):
+                assert what.turn is None or 1 <= what.turn <= last
+            elif isinstance(what, Answered):
+                assert 1 <= what.turn <= last
             else:
                 assert what is not None
                 assert running, "an event that belongs to no turn"

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.chat.service.limits import Limits
-from penstock.chat.service.service import Runtime
+from penstock.chat.service.service import Service
 from penstock.chat.service.worker import GAVE_WAY
 
 if TYPE_CHECKING:
@@ -45,24 +45,24 @@ class Clock:
 
 
 @asynccontextmanager
-async def beating(home: Home, clock: Clock, **options: Any) -> AsyncIterator[Runtime]:
-    """A runtime by this clock."""
-    async with home.log(now=clock.now) as log:
-        runtime = await home.open(log, now=clock.now, sleep=clock.sleep, **options)
+async def beating(home: Home, clock: Clock, **options: Any) -> AsyncIterator[Service]:
+    """A service by this clock."""
+    async with home.store() as store:
+        service = await home.open(store, now=clock.now, sleep=clock.sleep, **options)
         try:
-            yield runtime
+            yield service
         finally:
-            await runtime.close()
+            await service.close()
 
 
-async def asked(home: Home, runtime: Runtime, id: str) -> list[str]:
+async def asked(home: Home, service: Service, id: str) -> list[str]:
     """Who asked for the turns of a chat, once all are over."""
-    return [turn.by for turn in await home.settled(runtime, id)]
+    return [turn.by for turn in await home.settled(service, id)]
 
 
-async def shows(home: Home, runtime: Runtime, id: str, count: int) -> None:
+async def shows(home: Home, service: Service, id: str, count: int) -> None:
     """Wait until a chat has so many turns."""
-    await home.until(lambda: runtime.chat(id).turns == count)
+    await home.until(lambda: service.chat(id).turns == count)
 
 
 def test_it_comes_an_interval_after_the_last_turn(home: Home) -> None:
@@ -70,29 +70,29 @@ def test_it_comes_an_interval_after_the_last_turn(home: Home) -> None:
 
     async def use() -> None:
         clock = Clock()
-        async with beating(home, clock) as runtime:
-            made = await runtime.create()
-            await runtime.prompt(made.id, "hi")
-            await home.settled(runtime, made.id)
+        async with beating(home, clock) as service:
+            made = await service.create()
+            await service.prompt(made.id, "hi")
+            await home.settled(service, made.id)
             await clock.move(20)
-            await runtime.change(made.id, heartbeat=BEAT)
+            await service.change(made.id, heartbeat=BEAT)
             start = clock.time
             await clock.move(29)
-            assert runtime.chat(made.id).turns == 1
+            assert service.chat(made.id).turns == 1
             await clock.move(1)
-            await shows(home, runtime, made.id, 2)
-            assert await asked(home, runtime, made.id) == ["person", "heartbeat"]
+            await shows(home, service, made.id, 2)
+            assert await asked(home, service, made.id) == ["person", "heartbeat"]
             await clock.move(29)
-            assert runtime.chat(made.id).turns == 2
+            assert service.chat(made.id).turns == 2
             await clock.move(1)
-            await shows(home, runtime, made.id, 3)
-            turns = await home.settled(runtime, made.id)
+            await shows(home, service, made.id, 3)
+            turns = await home.settled(service, made.id)
             assert [turn.asked_at - start for turn in turns[1:]] == [30 * MINUTE, 60 * MINUTE]
-            await runtime.change(made.id, heartbeat=BEAT | {"on": False})
+            await service.change(made.id, heartbeat=BEAT | {"on": False})
             await clock.move(100)
-            await runtime.change(made.id, heartbeat=None)
+            await service.change(made.id, heartbeat=None)
             await clock.move(100)
-            assert runtime.chat(made.id).turns == 3
+            assert service.chat(made.id).turns == 3
         assert home.asked() == ["hi", "News?", "News?"]
 
     asyncio.run(use())
@@ -103,22 +103,22 @@ def test_it_is_due_by_the_log_after_a_restart(home: Home) -> None:
 
     async def use() -> None:
         clock = Clock()
-        async with beating(home, clock) as runtime:
-            made = await runtime.create()
-            await runtime.change(made.id, heartbeat=BEAT)
-            await runtime.prompt(made.id, "hi")
-            await home.settled(runtime, made.id)
+        async with beating(home, clock) as service:
+            made = await service.create()
+            await service.change(made.id, heartbeat=BEAT)
+            await service.prompt(made.id, "hi")
+            await home.settled(service, made.id)
         clock.time += 20 * MINUTE
-        async with beating(home, clock) as runtime:
+        async with beating(home, clock) as service:
             await clock.move(9)
-            assert runtime.chat(made.id).turns == 1
+            assert service.chat(made.id).turns == 1
             await clock.move(1)
-            await shows(home, runtime, made.id, 2)
-            await home.settled(runtime, made.id)
+            await shows(home, service, made.id, 2)
+            await home.settled(service, made.id)
         clock.time += 1000 * MINUTE
-        async with beating(home, clock) as runtime:
-            await shows(home, runtime, made.id, 3)
-            assert await asked(home, runtime, made.id) == ["person", "heartbeat", "heartbeat"]
+        async with beating(home, clock) as service:
+            await shows(home, service, made.id, 3)
+            assert await asked(home, service, made.id) == ["person", "heartbeat", "heartbeat"]
 
     asyncio.run(use())
 
@@ -128,14 +128,14 @@ def test_it_waits_for_the_end_of_quiet_hours(home: Home) -> None:
 
     async def use() -> None:
         clock = Clock("2026-11-21 21:50")
-        async with beating(home, clock) as runtime:
-            made = await runtime.create()
-            await runtime.change(made.id, heartbeat=BEAT | {"quiet": "22:00-07:00"})
+        async with beating(home, clock) as service:
+            made = await service.create()
+            await service.change(made.id, heartbeat=BEAT | {"quiet": "22:00-07:00"})
             await clock.move(9 * 60 + 9)
-            assert runtime.chat(made.id).turns == 0
+            assert service.chat(made.id).turns == 0
             await clock.move(1)
-            await shows(home, runtime, made.id, 1)
-            (turn,) = await home.settled(runtime, made.id)
+            await shows(home, service, made.id, 1)
+            (turn,) = await home.settled(service, made.id)
             assert datetime.fromtimestamp(turn.asked_at / 1000).isoformat(" ", "minutes") == "2026-11-22 07:00"
 
     asyncio.run(use())
@@ -147,20 +147,20 @@ def test_it_is_skipped_while_the_chat_is_busy(home: Home) -> None:
 
     async def use() -> None:
         clock = Clock()
-        async with beating(home, clock) as runtime:
-            made = await runtime.create(agent="held")
-            await runtime.change(made.id, heartbeat=BEAT)
-            await runtime.prompt(made.id, "long")
+        async with beating(home, clock) as service:
+            made = await service.create(agent="held")
+            await service.change(made.id, heartbeat=BEAT)
+            await service.prompt(made.id, "long")
             await home.until(lambda: home.runs())
             await clock.move(200)
-            assert runtime.chat(made.id).turns == 1
+            assert service.chat(made.id).turns == 1
             (home.folder / "go").touch()
-            await home.settled(runtime, made.id)
+            await home.settled(service, made.id)
             await clock.move(29)
-            assert runtime.chat(made.id).turns == 1
+            assert service.chat(made.id).turns == 1
             await clock.move(1)
-            await shows(home, runtime, made.id, 2)
-            assert await asked(home, runtime, made.id) == ["person", "heartbeat"]
+            await shows(home, service, made.id, 2)
+            assert await asked(home, service, made.id) == ["person", "heartbeat"]
 
     asyncio.run(use())
 
@@ -171,26 +171,26 @@ def test_it_gives_way_to_a_message(home: Home) -> None:
 
     async def use() -> None:
         clock = Clock()
-        async with beating(home, clock, limits=Limits(max_runs=1)) as runtime:
-            made, other = await runtime.create(agent="held"), await runtime.create(agent="held")
+        async with beating(home, clock, limits=Limits(max_runs=1)) as service:
+            made, other = await service.create(agent="held"), await service.create(agent="held")
             for chat in (made, other):
-                await runtime.change(chat.id, heartbeat=BEAT)
+                await service.change(chat.id, heartbeat=BEAT)
             await clock.move(30)
-            await home.until(lambda: runtime.chat(made.id).turns and runtime.chat(other.id).turns and home.runs())
-            running, waiting = sorted((made.id, other.id), key=lambda id: runtime.chat(id).state != "running")
-            assert [runtime.chat(id).state for id in (running, waiting)] == ["running", "queued"]
-            await runtime.prompt(waiting, "to the one that waits")
-            first, second = (await runtime.turns(waiting))[0]
+            await home.until(lambda: service.chat(made.id).turns and service.chat(other.id).turns and home.runs())
+            running, waiting = sorted((made.id, other.id), key=lambda id: service.chat(id).state != "running")
+            assert [service.chat(id).state for id in (running, waiting)] == ["running", "queued"]
+            await service.prompt(waiting, "to the one that waits")
+            first, second = (await service.turns(waiting))[0]
             assert (first.outcome, first.reason, first.began_at) == ("cancelled", GAVE_WAY, None)
             assert second.state == "queued"
-            await runtime.prompt(running, "to the one that runs")
+            await service.prompt(running, "to the one that runs")
             (home.folder / "go").touch()
-            first, second = await home.settled(runtime, running)
+            first, second = await home.settled(service, running)
             assert (first.by, first.outcome, first.reason) == ("heartbeat", "cancelled", GAVE_WAY)
             assert (second.by, second.outcome) == ("person", "ok")
-            await home.settled(runtime, waiting)
+            await home.settled(service, waiting)
             for id in (running, waiting):
-                home.judge(await home.rows(id, runtime._log))
+                home.judge(await home.rows(id, service._store))
         assert sorted(home.asked()) == ["News?", "to the one that runs", "to the one that waits"]
 
     asyncio.run(use())
@@ -204,16 +204,16 @@ def test_it_buries_no_question(home: Home) -> None:
 
     async def use() -> None:
         clock = Clock()
-        async with beating(home, clock, limits=Limits(asking_grace=0.05)) as runtime:
-            made = await runtime.create(agent="asks")
-            await runtime.prompt(made.id, "hi")
-            await home.settled(runtime, made.id)
-            other = await runtime.create(agent="scripted")  # it is looked at after the one that asks
+        async with beating(home, clock, limits=Limits(asking_grace=0.05)) as service:
+            made = await service.create(agent="asks")
+            await service.prompt(made.id, "hi")
+            await home.settled(service, made.id)
+            other = await service.create(agent="scripted")  # it is looked at after the one that asks
             for chat in (made, other):
-                await runtime.change(chat.id, heartbeat=BEAT)
+                await service.change(chat.id, heartbeat=BEAT)
             await clock.move(31)
-            await shows(home, runtime, other.id, 1)
-            await home.settled(runtime, other.id)
-            assert (runtime.chat(made.id).turns, runtime.chat(made.id).asks) == (1, True)
+            await shows(home, service, other.id, 1)
+            await home.settled(service, other.id)
+            assert (service.chat(made.id).turns, service.chat(made.id).asks) == (1, True)
 
     asyncio.run(use())

@@ -1,6 +1,6 @@
 """A Penstock of chats without a gateway: it prompts and tells what was acknowledged, until somebody kills it.
 
-prompter.py LOG DIRECTORY CONFIGURATION ROUND
+prompter.py STORE DIRECTORY CONFIGURATION ROUND
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from penstock.chat.errors import TooMany
-from penstock.chat.service.service import Runtime
-from penstock.chat.store.sqlite import SqliteLog
+from penstock.chat.service.service import Service
+from penstock.chat.store.sqlite import SqliteStore
 from penstock.config import settings as config
 
 CHATS = 3
@@ -27,23 +27,23 @@ def tell(*words: object) -> None:
 async def main(path: str, work: str, file: str, name: str) -> None:
     """Prompt on and on."""
     chance = random.Random(name)
-    async with await SqliteLog.open(path) as log:
+    async with await SqliteStore.open(path) as store:
         settings = config.load({"PENSTOCK_CONFIG": file})
-        runtime = await Runtime.open(log, roots=[Path(work)], config=settings, default_agent="scripted")
-        await runtime.trust(work)
-        while len(runtime.chats()) < CHATS:
-            tell("made", (await runtime.create()).id)
+        service = await Service.open(store, roots=[Path(work)], config=settings, default_agent="scripted")
+        await service.trust(work)
+        while len(service.chats()) < CHATS:
+            tell("made", (await service.create()).id)
         number = 0
         while True:
             number += 1
-            id, text = chance.choice(runtime.chats()).id, f"round {name} prompt {number}"
+            id, text = chance.choice(service.chats()).id, f"round {name} prompt {number}"
             try:
-                turn, _ = await runtime.prompt(id, text, key=text)
+                turn, _ = await service.prompt(id, text, key=text)
                 tell("asked", id, turn, text)
             except TooMany:
                 pass
             if chance.random() < 0.1:
-                await runtime.stop(id)
+                await service.stop(id)
             await asyncio.sleep(chance.uniform(0, 0.1))
 
 

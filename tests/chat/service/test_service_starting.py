@@ -25,10 +25,10 @@ def test_the_environment_is_allow_listed(home: Home) -> None:
     }
 
     async def chat() -> None:
-        async with home.runtime(environ=environ, extra_env=["MINE"]) as runtime:
-            made = await runtime.create(agent="tells")
-            await runtime.prompt(made.id, "hi")
-            (view,) = await home.settled(runtime, made.id)
+        async with home.service(environ=environ, extra_env=["MINE"]) as service:
+            made = await service.create(agent="tells")
+            await service.prompt(made.id, "hi")
+            (view,) = await home.settled(service, made.id)
             assert view.message == "ok"
 
     asyncio.run(chat())
@@ -49,19 +49,19 @@ def test_a_projects_own_file_starts_nothing_unasked(home: Home) -> None:
     found = settings.load({}, str(project))
 
     async def chat() -> None:
-        async with home.runtime(config=found) as runtime:
-            assert [it.available for it in runtime.agents.listed() if it.name == "scripted"] == [False]
-            made = await runtime.create(agent="scripted")
-            await runtime.prompt(made.id, "1")
-            (view,) = await home.settled(runtime, made.id)
+        async with home.service(config=found) as service:
+            assert [it.available for it in service.agents.listed() if it.name == "scripted"] == [False]
+            made = await service.create(agent="scripted")
+            await service.prompt(made.id, "1")
+            (view,) = await home.settled(service, made.id)
             assert view.outcome == "error"
             assert f"trust the directory {project}" in (view.reason or "")
             assert "--trust" not in (view.reason or "")  # which penstock serve has not
             assert home.asked() == []
-            await runtime.trust(project)
-            assert [it.available for it in runtime.agents.listed() if it.name == "scripted"] == [True]
-            await runtime.prompt(made.id, "2")
-            assert (await home.settled(runtime, made.id))[1].outcome == "ok"
+            await service.trust(project)
+            assert [it.available for it in service.agents.listed() if it.name == "scripted"] == [True]
+            await service.prompt(made.id, "2")
+            assert (await home.settled(service, made.id))[1].outcome == "ok"
             assert home.asked() == ["2"]
 
     asyncio.run(chat())
@@ -74,13 +74,13 @@ def test_a_directory_that_became_a_link_is_not_worked_in(home: Home) -> None:
     inside.mkdir()
 
     async def chat() -> None:
-        async with home.runtime() as runtime:
-            await runtime.trust(inside)
-            made = await runtime.create(cwd=inside)
+        async with home.service() as service:
+            await service.trust(inside)
+            made = await service.create(cwd=inside)
             inside.rmdir()
             inside.symlink_to(outside)
-            await runtime.prompt(made.id, "hi")
-            (view,) = await home.settled(runtime, made.id)
+            await service.prompt(made.id, "hi")
+            (view,) = await home.settled(service, made.id)
             assert view.outcome == "error"
             assert "root" in (view.reason or "")
             assert home.asked() == []

@@ -1,4 +1,4 @@
-"""Whatever is asked in whatever order: the log keeps its grammar, and what is shown is a function of it."""
+"""Whatever is asked in whatever order: the store keeps its grammar, and what is shown is a function of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.chat.errors import Refusal
-from penstock.chat.history.timeline import Thread
+from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.limits import Limits
-from penstock.chat.service.service import Runtime
+from penstock.chat.service.service import Service
 
 if TYPE_CHECKING:
     from conftest import Home
@@ -22,26 +22,26 @@ STEPS = 40
 PROMPTS = ["permission", "wait", "hello there", "fail", "play err500", "play tools.nopartial"]
 
 
-async def step(runtime: Runtime, chance: random.Random, asked: set[str]) -> None:
+async def step(service: Service, chance: random.Random, asked: set[str]) -> None:
     """Ask for something."""
-    id = chance.choice(runtime.chats()).id
+    id = chance.choice(service.chats()).id
     what = chance.choices(["prompt", "stop", "stop one", "answer", "wait", "change"], [8, 1, 2, 4, 4, 1])[0]
-    turns, _ = await runtime.turns(id)
+    turns, _ = await service.turns(id)
     try:
         if what == "prompt":
             key = f"key {chance.randrange(30)}"
-            await runtime.prompt(id, chance.choice(PROMPTS), key=key)
+            await service.prompt(id, chance.choice(PROMPTS), key=key)
             asked.add(id)
         elif what == "stop":
-            await runtime.stop(id)
+            await service.stop(id)
         elif what == "stop one" and turns:
-            await runtime.stop(id, chance.choice(turns).turn)
+            await service.stop(id, chance.choice(turns).turn)
         elif what == "answer":
             hints = [turn.hint for turn in turns if turn.hint is not None]
             if hints:
-                await runtime.answer(id, chance.choice(hints).id, chance.choice(["Yes, once", "No", "perhaps"]))
+                await service.answer(id, chance.choice(hints).id, chance.choice(["Yes, once", "No", "perhaps"]))
         elif what == "change":
-            await runtime.change(id, allow=chance.choice(["default", "all"]))
+            await service.change(id, allow=chance.choice(["default", "all"]))
     except Refusal:
         pass
     await asyncio.sleep(chance.choice([0, 0, 0.01, 0.1]))
@@ -49,35 +49,34 @@ async def step(runtime: Runtime, chance: random.Random, asked: set[str]) -> None
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_requests_keep_the_grammar(home: Home, seed: int) -> None:
-    """Prompts, stops, answers and restarts; at the end a fold of all rows shows what the checkpoints show."""
+    """Prompts, stops, answers and restarts; at the end a fold of all rows shows what the summaries show."""
     home.peer()
     home.scripted("quick", "claude/tools", "--speed=50")
     chance = random.Random(seed)
 
     async def use(steps: int, first: bool) -> None:
         limits = Limits(max_runs=2, max_queue=4, asking_grace=0.05)
-        async with home.runtime(limits=limits) as runtime:
+        async with home.service(limits=limits) as service:
             if first:
                 for agent in ("peer", "quick", "scripted"):
-                    await runtime.create(agent=agent)
+                    await service.create(agent=agent)
             for _ in range(steps):
-                await step(runtime, chance, asked)
+                await step(service, chance, asked)
 
     async def look() -> None:
-        async with home.runtime() as runtime:
-            for view in runtime.chats():
-                await runtime.stop(view.id)
-                shown = await home.settled(runtime, view.id)
-                rows = await home.rows(view.id, runtime._log)
+        async with home.service() as service:
+            for view in service.chats():
+                await service.stop(view.id)
+                shown = await home.settled(service, view.id)
+                rows = await home.rows(view.id, service._store)
                 home.judge(rows)
-                thread = Thread()
-                thread.take(rows)
-                folded = [turn for _, turn in sorted(thread.turns.items())]
+                timeline = Timeline()
+                timeline.take(rows)
+                folded = [turn for _, turn in sorted(timeline.turns.items())]
                 assert shown[-len(folded) :] == folded if folded else not shown
-                fresh = await runtime.thread(view.id)
-                fresh.take([row for row in rows if row.number > fresh.number])
-                assert fresh.snapshot().turns == thread.snapshot().turns
-                assert runtime.chat(view.id).turns == len(shown)
+                fresh = await service.log(view.id).open()
+                assert fresh.snapshot().turns == timeline.snapshot().turns
+                assert service.chat(view.id).turns == len(shown)
         assert home.left_over() == []
 
     asked: set[str] = set()

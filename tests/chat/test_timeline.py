@@ -12,9 +12,10 @@ import pytest
 
 from penstock import events as ev
 from penstock.chat.history import entries, timeline
-from penstock.chat.history.entries import ChatDeleted, Entry, Numbered, Prompted, TurnBegan, TurnEnded
-from penstock.chat.history.timeline import Thread
-from penstock.chat.store.protocol import Row
+from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, StopRequested, TurnBegan, TurnEnded
+from penstock.chat.history.frames import TurnView
+from penstock.chat.history.timeline import Timeline
+from penstock.chat.store.protocol import StoredEntry
 from penstock.stream import Stream
 from penstock.testing import feeds
 from penstock.testing.viewer import Viewer
@@ -29,7 +30,7 @@ MANY = 24
 def numbered(whats: list[Entry | ev.Event]) -> list[Numbered]:
     """As the log would give them."""
     encoded = entries.encode(whats)
-    return entries.decode(Row(number, 1000 + number, data) for number, data in enumerate(encoded, 1))
+    return entries.decode(StoredEntry(number, 1000 + number, data) for number, data in enumerate(encoded, 1))
 
 
 def chat_of(recording: Recording) -> list[Numbered]:
@@ -46,9 +47,9 @@ def _chat_of(agent: str, data: bytes) -> list[Numbered]:
     return numbered([*first, TurnEnded(2, "cancelled"), *run[half:], began[1], *run])
 
 
-def folded(chat: list[Numbered], *cuts: int) -> Thread:
+def folded(chat: list[Numbered], *cuts: int) -> Timeline:
     """The chat, taken in the pieces between the cuts."""
-    made = Thread()
+    made = Timeline()
     for start, end in zip((0, *cuts), (*cuts, len(chat)), strict=True):
         made.take(chat[start:end])
     return made
@@ -59,14 +60,14 @@ def plain(frame: Any) -> Any:
     return json.loads(msgspec.json.encode(frame))
 
 
-def new_viewer(made: Thread) -> Viewer:
+def new_viewer(made: Timeline) -> Viewer:
     """A viewer that got the snapshot."""
     viewer = Viewer()
     viewer.take(plain(made.snapshot()), made.number)
     return viewer
 
 
-def bring_up(viewer: Viewer, made: Thread, deltas: bool) -> None:
+def bring_up(viewer: Viewer, made: Timeline, deltas: bool) -> None:
     """Give a viewer what it missed."""
     frames = made.frames(viewer.number or 0, deltas=deltas)
     assert frames is not None
@@ -86,7 +87,7 @@ def test_from_every_row_to_now(recording: Recording, deltas: bool) -> None:
     chat = chat_of(recording)
     whole = folded(chat)
     expected = new_viewer(whole).seen
-    grown = Thread()
+    grown = Timeline()
     for place in places(chat):
         grown.take(chat[grown.number : place])
         viewer = new_viewer(grown)
@@ -99,7 +100,7 @@ def test_from_every_row_to_now(recording: Recording, deltas: bool) -> None:
 def test_step_by_step(recording: Recording, deltas: bool) -> None:
     """A viewer that is told at odd times sees at each of them what a newcomer sees."""
     chat = chat_of(recording)
-    grown, viewer = Thread(), new_viewer(Thread())
+    grown, viewer = Timeline(), new_viewer(Timeline())
     for place in places(chat):
         grown.take(chat[grown.number : place])
         bring_up(viewer, grown, deltas)
@@ -119,7 +120,7 @@ def test_a_viewer_of_another_server(recording: Recording) -> None:
     """An id that was given where rows came in other pieces leads to the same end: a server that was restarted."""
     chat = chat_of(recording)
     whole = folded(chat)
-    viewer, grown = new_viewer(Thread()), Thread()
+    viewer, grown = new_viewer(Timeline()), Timeline()
     for place in places(chat):
         grown.take(chat[grown.number : place])
         bring_up(viewer, grown, True)
@@ -128,27 +129,30 @@ def test_a_viewer_of_another_server(recording: Recording) -> None:
     assert viewer.seen == new_viewer(whole).seen
 
 
-def test_checkpoints_stand_for_the_rows_before(recording: Recording) -> None:
-    """A chat that is read from its checkpoints on is the chat that was read whole."""
+def test_summaries_stand_for_the_entries_before(recording: Recording) -> None:
+    """A chat that is read from its summaries on is the chat that was read from its first entry on."""
     chat = chat_of(recording)
-    grown, checkpoints = Thread(), []
+    grown, kept, times = Timeline(), dict[int, TurnView](), 0
     for row in chat:
         grown.take([row])
-        if (made := grown.checkpoint()) is not None:
-            checkpoints.append(made)
-            again = Thread(msgspec.json.decode(msgspec.json.encode(checkpoints), type=list[timeline.Checkpoint]))
-            assert again.number == grown.number
+        if isinstance(row.what, TurnEnded | ev.RunEnded) and (changed := grown.summary()) is not None:
+            times += 1
+            kept.update(
+                (view.turn, view) for view in msgspec.json.decode(msgspec.json.encode(changed), type=list[TurnView])
+            )
+            again = Timeline(row.number, [kept[turn] for turn in sorted(kept)])
             assert again.snapshot() == grown.snapshot()
             again.take(chat[again.number :])
             assert new_viewer(again).seen == new_viewer(folded(chat)).seen
-    assert [view.turn for made in checkpoints for view in made.turns] == [2, 1, 3]
+    assert times == 2
+    assert {turn for turn, view in kept.items() if view.last} == {1, 2, 3}
 
 
 def test_deltas_cost_what_the_reply_is_long() -> None:
     """A viewer who is told of each word gets each character once."""
     words = [f"word{number} " for number in range(2000)]
     chat = numbered([Prompted(1, "?"), TurnBegan(1, "claude", "/"), *said(words)])
-    grown, viewer, size = Thread(), new_viewer(Thread()), 0
+    grown, viewer, size = Timeline(), new_viewer(Timeline()), 0
     for row in chat:
         grown.take([row])
         told = grown.frames(viewer.number or 0, deltas=True)
@@ -170,14 +174,14 @@ def said(words: list[str]) -> list[ev.Event]:
 
 def test_who_comes_from_too_far_back_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told step by step is bounded; before that there is the snapshot, and after it nothing is lost."""
-    monkeypatch.setattr(timeline, "MAX_MOMENTS", 50)
+    monkeypatch.setattr(timeline, "MAX_CHANGES", 50)
     chat = numbered([Prompted(1, "?"), TurnBegan(1, "claude", "/"), *said([f"{number} " for number in range(500)])])
-    grown = Thread()
+    grown = Timeline()
     for row in chat:
         grown.take([row])
     assert grown.frames(10) is None
     assert grown.frames(len(chat) + 1) is None
-    assert len(grown._moments) <= 51
+    assert len(grown._changes) <= 51
     near = folded(chat[:-20])
     viewer = new_viewer(near)
     bring_up(viewer, grown, True)
@@ -195,13 +199,35 @@ def test_long_chats_show_their_newest_turns() -> None:
 
 
 def test_a_deleted_chat() -> None:
-    """The end of a chat is told to who is there, and asks for nothing more."""
-    chat = numbered([Prompted(1, "?"), ChatDeleted()])
-    grown = folded(chat[:1])
+    """The end of a chat comes to its viewers, and asks for nothing more."""
+    grown = folded(numbered([Prompted(1, "?")]))
     viewer = new_viewer(grown)
-    assert grown.take(chat[1:])
+    grown.delete()
     bring_up(viewer, grown, False)
     assert viewer.deleted
+
+
+def test_a_stop_marks_what_is_not_over() -> None:
+    """One turn, or the one that runs and all that wait; the mark goes with the end of the turn."""
+    begun = [Prompted(1, "a"), Prompted(2, "b"), Prompted(3, "c"), TurnBegan(1, "claude", "/")]
+    assert folded(numbered([*begun, StopRequested(3)])).stops == {3}
+    grown = folded(numbered([*begun, StopRequested()]))
+    assert grown.stops == {1, 2, 3}
+    grown.take([Numbered(6, 1, TurnEnded(2, "cancelled")), Numbered(7, 1, Prompted(4, "d"))])
+    grown.take([Numbered(8, 1, ev.RunEnded(agent="claude", outcome="cancelled", reply="", rounds=0))])
+    assert grown.stops == {3}
+    assert folded(numbered([Prompted(1, "a"), TurnEnded(1, "cancelled"), StopRequested(1)])).stops == set()
+
+
+def test_a_question_can_be_answered_until_somebody_does() -> None:
+    """Only a question that the run waits for, and until an answer to it, or the agent's own, is an entry."""
+    questions = [ev.QuestionAsked(agent="x", id=name, text="?", ask="tool", blocking=name != "c") for name in "abc"]
+    grown = folded(numbered([Prompted(1, "?"), TurnBegan(1, "x", "/"), *questions]))
+    assert [*grown.questions] == ["a", "b"]
+    grown.take([Numbered(6, 1, Answered(1, "a", "yes"))])
+    assert [*grown.questions] == ["b"]
+    grown.take([Numbered(7, 1, ev.QuestionAnswered(agent="x", id="b", by="nobody"))])
+    assert not grown.questions
 
 
 BEGAN = TurnBegan(2, "claude", "/")
@@ -210,7 +236,7 @@ BEGAN = TurnBegan(2, "claude", "/")
 def test_growing_text_can_wait_and_all_else_cannot() -> None:
     """`take` says what viewers are to be told at once."""
     chat = numbered([Prompted(1, "?"), TurnBegan(1, "claude", "/"), *said(["a", "b", "c"])])
-    grown = Thread()
+    grown = Timeline()
     assert [grown.take([row]) for row in chat] == [True, True, False, False, True, False, False]
     chat = numbered([*(row.what for row in chat if row.what), TurnEnded(1, "cancelled"), Prompted(2, "?"), BEGAN])
     assert [grown.take([row]) for row in chat[grown.number :]] == [True, True, True]
@@ -222,8 +248,10 @@ ODD = [b'{"type":"of_tomorrow"}', b"\xff", b"[" * 100_000, b'{"type":"tool_calle
 def test_rows_of_a_newer_version() -> None:
     """A kind of row that is not known is passed over, and counts."""
     known = entries.encode([Prompted(1, "?")])[0]
-    read = entries.decode([Row(1, 5, known), *(Row(number, 5, odd) for number, odd in enumerate(ODD, 2))])
-    grown = Thread()
+    read = entries.decode(
+        [StoredEntry(1, 5, known), *(StoredEntry(number, 5, odd) for number, odd in enumerate(ODD, 2))]
+    )
+    grown = Timeline()
     grown.take(read)
     assert (grown.number, list(grown.turns)) == (1 + len(ODD), [1])
 

@@ -80,11 +80,11 @@ def test_kill_9_loses_nothing_and_runs_nothing_twice(home: Home) -> None:
 
     async def look() -> int:
         cut = 0
-        async with home.runtime() as runtime:
-            assert {view.id for view in runtime.chats()} >= set(made)
-            for view in runtime.chats():
-                await home.settled(runtime, view.id)
-                rows = await home.rows(view.id, runtime._log)
+        async with home.service() as service:
+            assert {view.id for view in service.chats()} >= set(made)
+            for view in service.chats():
+                await home.settled(service, view.id)
+                rows = await home.rows(view.id, service._store)
                 home.judge(rows)
                 cut += check(rows, home.asked())
                 prompts = {row.what.turn: row.what.text for row in rows if isinstance(row.what, Prompted)}

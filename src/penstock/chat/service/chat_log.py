@@ -1,0 +1,463 @@
+"""One chat in this process: its row, its entries in the store, and the one timeline that is folded of them.
+
+The timeline takes entries that this process appended as objects, once they are kept, and others as it reads them from
+the store. After a failure it is folded anew from the store, as at the start: a crash is no case of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock import events as ev
+from penstock.chat.errors import NoSuchChat, NoSuchTurn
+from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnBegan, TurnEnded, decode
+from penstock.chat.history.frames import TurnView
+from penstock.chat.history.timeline import KEPT_TURNS, Timeline
+from penstock.chat.service.counters import Counters
+from penstock.chat.service.truncation import fitted
+from penstock.chat.store.protocol import (
+    Ahead,
+    ChatStore,
+    Conflict,
+    Fenced,
+    StoreClosed,
+    StoreFailed,
+    Submitted,
+    Trimmed,
+    UnknownChat,
+)
+from penstock.chat.store.rows import ChatRow, TurnRow
+
+STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Trimmed, Ahead, UnknownChat)
+"""The errors of a store that are not the caller's fault."""
+
+NODE = "here"
+"""The node of a store that one process has."""
+
+Result = TypeVar("Result")
+Write = Entry | ev.Event
+Watcher = Callable[[bool], None]
+"""Called after entries were taken; True: viewers should see them at once."""
+
+_decoder = msgspec.json.Decoder(TurnView)
+_encoder = msgspec.json.Encoder()
+
+
+class ChatLog:
+    """One chat. What decides by the timeline and then appends is one step: another entry between them repeats it."""
+
+    def __init__(
+        self,
+        store: ChatStore,
+        row: ChatRow,
+        counters: Counters,
+        *,
+        now: Callable[[], int],
+        taken: Callable[[Timeline], None] = lambda timeline: None,
+        answered: Callable[[Answered], None] = lambda answer: None,
+    ) -> None:
+        """`now` gives milliseconds since 1970. `taken` and `answered` are called when the timeline took entries."""
+        self.row = row
+        """The chat as the store has it."""
+        self.newest: TurnView | None = None
+        """The newest turn, as it was last read."""
+        self.max_entry_bytes = store.max_entry_bytes
+        self._store = store
+        self._counters = counters
+        self._now = now
+        self._taken = taken
+        self._answered = answered
+        self._lock = asyncio.Lock()
+        self._timeline: Timeline | None = None
+        self._is_current = False  # the timeline is where the store is, as far as this process knows
+        self._is_kept = True  # all that the timeline shows is in the store
+        self._at_rest = False  # nothing is to be done, and no timeline is needed
+        self._epoch: int | None = None
+        self._number = 0  # the last entry that any timeline of this process took
+        self._watchers: list[Watcher] = []
+
+    @property
+    def id(self) -> str:
+        """The id of the chat."""
+        return self.row.id
+
+    # --- what is known ---
+
+    @property
+    def shown(self) -> Timeline | None:
+        """The timeline for viewers; None while it is not known to be in the store."""
+        return self._timeline if self._is_kept else None
+
+    async def open(self) -> Timeline:
+        """Return the timeline, up to date.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        async with self._lock:
+            return await self._current()
+
+    async def is_over(self) -> bool:
+        """Check whether nothing is to be done: each turn is over, and summed up.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        summary = await self._store.summary(self.id, limit=1)
+        if summary.number != summary.last or any(row.last == 0 for row in summary.turns):
+            return False
+        views = _views(summary.turns)
+        if views is None:
+            return False
+        self.newest = views[-1] if views else None
+        self._at_rest = True
+        return True
+
+    async def turns(self, before: int | None, limit: int) -> tuple[list[TurnView], bool]:
+        """Return the newest turns before one, oldest first, and whether there are earlier ones."""
+        shown: list[TurnView] = []
+        if not self._at_rest:  # else all are summed up
+            shown = (await self.open()).snapshot().turns
+        rows = await self._store.list_turns(self.id, before=before, limit=limit + 1)
+        found = {view.turn: view for view in _views(rows) or []}
+        found.update((view.turn, view) for view in shown if before is None or view.turn < before)
+        views = [view for _, view in sorted(found.items())]
+        return views[-limit:], len(views) > limit
+
+    async def turn(self, turn: int) -> tuple[TurnView, list[Numbered]]:
+        """Return one turn, and its entries, as far as it is by now.
+
+        Raises:
+            NoSuchTurn: there is none, or it is no longer kept.
+        """
+        views, _ = await self.turns(turn + 1, 1)
+        if not views or views[0].turn != turn:
+            raise NoSuchTurn(f"the chat has no turn {turn}")
+        view, found = views[0], list[Numbered]()
+        after, end = view.first - 1, view.last
+        while not end or after < end:
+            try:
+                page = await self._store.read(self.id, after=after)
+            except Trimmed as error:
+                raise NoSuchTurn(f"the record of turn {turn} is no longer kept") from error
+            end = end or page.last
+            if not page.entries:
+                break
+            after = page.entries[-1].number
+            found += decode(page.entries)
+        return view, list(_of(turn, (entry for entry in found if entry.number <= end)))
+
+    async def turn_at(self, number: int) -> int:
+        """Return the turn that the entry of this number asked for.
+
+        Raises:
+            NoSuchTurn: it asked for none.
+        """
+        page = await self._store.read(self.id, after=number - 1, limit=1)
+        what = decode(page.entries)[0].what
+        if not isinstance(what, Prompted):
+            raise NoSuchTurn("the entry with this key asked for no turn")
+        return what.turn
+
+    # --- viewers ---
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call this whenever entries were taken; the timeline stays in memory."""
+        self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Call it no longer."""
+        self._watchers.remove(watcher)
+        self.rest()
+
+    def delete(self) -> None:
+        """Show viewers that the chat was deleted."""
+        if self._timeline is not None:
+            self._timeline.delete()
+            self._notify(True)
+
+    # --- appending ---
+
+    async def add(self, events: Sequence[ev.Event], *, session_id: str | None) -> None:
+        """Append events of the run, and keep its session with them.
+
+        Raises:
+            StoreFailed: as `write`.
+        """
+        await self.write(lambda timeline: events, session_id=session_id)
+
+    async def write(self, make: Callable[[Timeline], Sequence[Write]], *, session_id: str | None = None) -> None:
+        """Append what `make` decides by the current timeline. Nothing, if it decides so.
+
+        Raises:
+            StoreFailed: it was not appended, most likely; the next call finds out.
+        """
+        async with self._lock:
+            while True:
+                timeline = await self._current()
+                entries = make(timeline)
+                if not entries:
+                    return
+                is_new = session_id is not None and session_id != self.row.session_id
+                row = replace(self.row, session_id=session_id) if is_new else None
+                try:
+                    await self._append(timeline, entries, row)
+                    return
+                except Conflict:
+                    continue  # somebody submitted an entry meanwhile: decide anew
+
+    async def submit(self, decide: Callable[[Timeline], Entry | None], *, key: str | None = None) -> Submitted | None:
+        """Submit the entry that `decide` makes by the current timeline, and follow it. None, if it makes none.
+
+        Raises:
+            StoreFailed: it was not kept, most likely.
+        """
+        async with self._lock:
+            while True:
+                timeline = await self._current()
+                entry = decide(timeline)
+                if entry is None:
+                    return None
+                ((data,), _) = fitted([entry], self.max_entry_bytes)
+                self._is_current = False
+                try:
+                    done = await self._timed(
+                        1, self._store.submit(self.id, data, at=self._now(), after=timeline.number, key=key)
+                    )
+                except Conflict:
+                    continue
+                await self._current()
+                return done
+
+    def is_behind(self, last: int) -> bool:
+        """Whether the store has entries up to `last` that no timeline took."""
+        return last > self._number
+
+    async def follow(self, last: int) -> bool:
+        """Read on if the store has entries up to `last` that the timeline has not; return whether it read.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        async with self._lock:
+            if not self.is_behind(last):
+                return False
+            self._is_current = False
+            await self._current()
+            return True
+
+    async def change(self, change: Callable[[ChatRow], ChatRow]) -> None:
+        """Replace the chat's row.
+
+        Raises:
+            NoSuchChat: it was deleted.
+            StoreFailed: it was not kept, and is as it was.
+        """
+        async with self._lock:
+            changed = change(self.row)
+            if changed != self.row:
+                try:
+                    await self._store.update_chat(changed)
+                except UnknownChat as error:
+                    raise NoSuchChat(self.id) from error
+                self.row = changed
+
+    async def sum_up(self) -> None:
+        """Keep summaries of turns that are over and have none: entries without them were found in the store.
+
+        Raises:
+            StoreFailed: they could not be kept.
+        """
+        async with self._lock:
+            timeline = await self._current()
+            if not timeline.is_summed_up and (rows := _rows(timeline)):
+                self._is_current = False
+                await self._store.append(self.id, [], after=timeline.number, at=timeline.at, turns=rows)
+                self._is_current = True
+
+    async def claim(self) -> None:
+        """Make this process the one whose appends count; before the first run of a chat in this process.
+
+        Raises:
+            StoreFailed: it could not be kept.
+        """
+        if self._epoch is None:
+            self._epoch = await self._store.claim(self.id, NODE)
+
+    def invalidate(self, error: Exception) -> None:
+        """Read on from the store after this error, or fold anew if the store is another one than was known."""
+        self._is_current = False
+        if not isinstance(error, StoreFailed):
+            self._timeline = None
+
+    def rest(self) -> bool:
+        """Keep no more than the newest turn, if nothing is to be done; return whether nothing is."""
+        timeline = self._timeline
+        if timeline is None:
+            return self._at_rest
+        is_over = timeline.running is None and not timeline.queued and timeline.is_summed_up
+        if not is_over or not self._is_current:
+            return False
+        if not self._watchers and not self._lock.locked():
+            self._timeline, self._at_rest = None, True
+        return True
+
+    async def trim(self, upto: int) -> int:
+        """Drop full turns up to entry `upto`; return the number up to which. The newest turn is kept, whatever its age.
+
+        Raises:
+            StoreFailed: it could not be trimmed.
+        """
+        async with self._lock:
+            end = _end(await self._all_turns(), upto)
+            if end:
+                await self._store.trim(self.id, end)
+                if self._timeline is not None:
+                    self._timeline.drop(end)
+            return end
+
+    async def remove(self) -> None:
+        """Delete the chat from the store.
+
+        Raises:
+            StoreFailed: it could not be deleted.
+        """
+        async with self._lock:
+            try:
+                await self._store.delete_chat(self.id)
+            except UnknownChat:
+                pass  # the call before was made although the store failed
+
+    # --- inside, with the lock ---
+
+    async def _current(self) -> Timeline:
+        timeline = self._timeline
+        if timeline is None:
+            summary = await self._store.summary(self.id, limit=KEPT_TURNS + 1)
+            views = _views(summary.turns)
+            # Summaries that another version wrote cannot be read: then the entries are folded from the first on.
+            timeline = Timeline(await self._first() - 1) if views is None else Timeline(summary.number, views)
+            self._timeline, self._at_rest, self._is_kept, self._is_current = timeline, False, True, False
+        if not self._is_current:
+            await self._read_on(timeline)
+        return timeline
+
+    async def _first(self) -> int:
+        """Return the number of the first entry that is kept."""
+        try:
+            await self._store.read(self.id, limit=1)
+        except Trimmed as trimmed:
+            return trimmed.first
+        return 1
+
+    async def _read_on(self, timeline: Timeline) -> None:
+        at_once = False
+        while True:
+            page = await self._store.read(self.id, after=timeline.number)
+            entries = decode(page.entries)
+            at_once = timeline.take(entries) or at_once
+            for entry in entries:
+                if isinstance(entry.what, Answered) and entry.number > self._number:
+                    self._answered(entry.what)
+            if timeline.number >= page.last:
+                break
+        self._is_current = True
+        self._took(timeline, at_once)
+
+    async def _append(self, timeline: Timeline, entries: Sequence[Write], row: ChatRow | None) -> None:
+        at, after = self._now(), timeline.number
+        data, written = fitted(entries, self.max_entry_bytes)
+        numbered = [Numbered(number, at, what) for number, what in enumerate(written, after + 1)]
+        ends = [it for it in written if isinstance(it, ev.RunEnded | TurnEnded)]
+        at_once, rows = False, list[TurnRow]()
+        self._is_current = False  # if it fails or is cancelled, it is not known what was appended
+        if ends:
+            # The summary is computed before the entries are kept, and goes with them. Nobody sees it until then.
+            self._is_kept = False
+            at_once = timeline.take(numbered)
+            rows = _rows(timeline)
+        try:
+            await self._timed(
+                len(data),
+                self._store.append(self.id, data, after=after, at=at, epoch=self._epoch, turns=rows, row=row),
+            )
+        except BaseException:
+            if ends:
+                self._timeline = None
+            raise
+        if not ends:
+            at_once = timeline.take(numbered)
+        self._is_current = self._is_kept = True
+        self.row = row or self.row
+        for end in ends:
+            self._counters.ended[end.outcome] += 1
+        self._took(timeline, at_once)
+
+    async def _timed(self, count: int, call: Awaitable[Result]) -> Result:
+        began = time.perf_counter()
+        try:
+            result = await call
+        except StoreFailed:
+            self._counters.failures += 1
+            raise
+        self._counters.appends.add(time.perf_counter() - began)
+        self._counters.entries += count
+        return result
+
+    def _took(self, timeline: Timeline, at_once: bool) -> None:
+        self.newest, self._number = timeline.newest, max(timeline.number, self._number)
+        self._taken(timeline)
+        self._notify(at_once)
+
+    def _notify(self, at_once: bool) -> None:
+        for watcher in self._watchers:
+            watcher(at_once)
+
+    async def _all_turns(self) -> list[TurnRow]:
+        rows: list[TurnRow] = []
+        while page := await self._store.list_turns(self.id, before=rows[0].turn if rows else None, limit=KEPT_TURNS):
+            rows = page + rows
+        return rows
+
+
+def _rows(timeline: Timeline) -> list[TurnRow]:
+    """Return the rows of the turns that changed; none while a turn runs."""
+    return [
+        TurnRow(view.turn, view.first, view.last, timeline.at, _encoder.encode(view))
+        for view in timeline.summary() or ()
+    ]
+
+
+def _views(rows: Iterable[TurnRow]) -> list[TurnView] | None:
+    """Decode the summaries; None if another version of Penstock wrote one."""
+    try:
+        return [_decoder.decode(row.view) for row in rows]
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+
+
+def _end(turns: Sequence[TurnRow], upto: int) -> int:
+    """Return the last number, not behind `upto`, where turns are over and none is cut in two; 0 if there is none."""
+    newest = max(turns, key=lambda row: row.turn, default=None)
+    for end in sorted({row.last for row in turns if 0 < row.last <= upto}, reverse=True):
+        is_whole = all(row.first > end or 0 < row.last <= end for row in turns)
+        if is_whole and newest is not None and not 0 < newest.last <= end:
+            return end
+    return 0
+
+
+def _of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:
+    """Choose the entries that belong to a turn: an event belongs to the one that began last."""
+    running = 0
+    for entry in entries:
+        what = entry.what
+        if isinstance(what, TurnBegan):
+            running = what.turn
+        if turn == (what.turn if isinstance(what, Prompted | TurnBegan | TurnEnded | Answered) else running):
+            yield entry

@@ -1,0 +1,340 @@
+"""The statements of the SQLite store: plain calls that block."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.chat.store.protocol import (
+    Ahead,
+    Conflict,
+    Fenced,
+    Page,
+    StoredEntry,
+    StoreFailed,
+    Submitted,
+    Summary,
+    Trimmed,
+    UnknownChat,
+)
+from penstock.chat.store.rows import ChatRow, Directory, Heartbeat, TurnRow
+from penstock.errors import UsageError
+
+MAX_PAGE_BYTES = 8 * 1024 * 1024
+"""Bytes of a read: it ends with the entry that reaches this size."""
+
+TRIM_ENTRIES = 2000
+"""Entries that one change trims: an append that waits behind it waits no longer than that."""
+
+SHRINK_PAGES = 2000
+"""Pages that one change gives back to the disk."""
+
+COLUMNS = "id, agent, cwd, created_at, model, title, allow, session_id, heartbeat, heartbeat_since"
+TURN_COLUMNS = "turn, first, last, at, view"
+
+
+@dataclass(slots=True)
+class Head:
+    """The end of one chat, as the writer knows it."""
+
+    key: int
+    trimmed: int
+    last: int
+    epoch: int
+
+
+class Statements:
+    """The changes, each made in a transaction that it does not end; each checks before it changes anything."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.appended: dict[str, int] = {}
+        """Chats that got entries since this was last cleared, with their last numbers."""
+        self._connection = connection
+        self._heads: dict[str, Head] = {}  # this process is the only writer: they need not be read again
+
+    def forget(self) -> None:
+        """Read the heads again: a transaction was rolled back."""
+        self._heads.clear()
+        self.appended = {}
+
+    def append(
+        self,
+        chat: str,
+        entries: Sequence[bytes],
+        after: int,
+        at: int,
+        epoch: int | None = None,
+        turns: Sequence[TurnRow] = (),
+        row: ChatRow | None = None,
+    ) -> int:
+        """Append entries behind number `after`, with the rows that go with them; return the new last number."""
+        head = self._head(chat)
+        if epoch is not None and epoch != head.epoch:
+            raise Fenced(chat, head.epoch)
+        if head.last != after:
+            raise Conflict(chat, after, head.last)
+        self._insert(chat, head, entries, at)
+        if turns:
+            self._put_turns(head, turns)
+        if row is not None:
+            self._update(head.key, row)
+        return head.last
+
+    def submit(self, chat: str, entry: bytes, at: int, after: int | None, key: str | None) -> Submitted:
+        """Append one entry, unless there is one with this key."""
+        head = self._head(chat)
+        if key is not None:
+            found = self._connection.execute(
+                "SELECT number FROM keys WHERE chat = ? AND key = ?", (head.key, key)
+            ).fetchone()
+            if found:
+                return Submitted(found[0], False)
+        if after is not None and head.last != after:
+            raise Conflict(chat, after, head.last)
+        self._insert(chat, head, [entry], at)
+        if key is not None:
+            self._connection.execute("INSERT INTO keys VALUES (?, ?, ?)", (head.key, key, head.last))
+        return Submitted(head.last, True)
+
+    def claim(self, chat: str, node: str) -> int:
+        """Count the epoch of a chat up."""
+        head = self._head(chat)
+        head.epoch += 1
+        self._connection.execute("UPDATE chats SET epoch = ?, node = ? WHERE key = ?", (head.epoch, node, head.key))
+        return head.epoch
+
+    def trim(self, chat: str, upto: int) -> bool:
+        """Drop some of the entries up to a number, the oldest first; return whether more are left to drop."""
+        head = self._head(chat)
+        if upto > head.last:
+            raise Ahead(chat, upto, head.last)
+        if upto <= head.trimmed:
+            return False
+        head.trimmed = min(upto, head.trimmed + TRIM_ENTRIES)
+        gone = (head.key, head.trimmed)
+        self._connection.execute("DELETE FROM entries WHERE chat = ? AND number <= ?", gone)
+        self._connection.execute("DELETE FROM keys WHERE chat = ? AND number <= ?", gone)
+        self._connection.execute("DELETE FROM turns WHERE chat = ? AND last BETWEEN 1 AND ?", gone)
+        self._connection.execute("UPDATE chats SET trimmed = ? WHERE key = ?", (head.trimmed, head.key))
+        return head.trimmed < upto
+
+    def shrink(self) -> bool:
+        """Give some unused pages back to the disk; return whether more are left."""
+        self._connection.execute(f"PRAGMA incremental_vacuum({SHRINK_PAGES})").fetchall()
+        incremental = self._connection.execute("PRAGMA auto_vacuum").fetchone()[0] == 2
+        return incremental and bool(self._connection.execute("PRAGMA freelist_count").fetchone()[0])
+
+    def create_chat(self, row: ChatRow) -> None:
+        """Add a chat."""
+        if self._connection.execute("SELECT 1 FROM chats WHERE id = ?", (row.id,)).fetchone():
+            raise UsageError(f"there is a chat {row.id!r} already")
+        marks = ", ".join("?" * len(_values(row)))
+        self._connection.execute(f"INSERT INTO chats ({COLUMNS}) VALUES ({marks})", _values(row))
+
+    def update_chat(self, row: ChatRow) -> None:
+        """Replace the row of a chat."""
+        self._update(self._head(row.id).key, row)
+
+    def delete_chat(self, chat: str) -> None:
+        """Delete a chat with all that belongs to it."""
+        key = self._head(chat).key
+        for table in ("entries", "keys", "turns"):
+            self._connection.execute(f"DELETE FROM {table} WHERE chat = ?", (key,))
+        self._connection.execute("DELETE FROM chats WHERE key = ?", (key,))
+        del self._heads[chat]
+
+    def put_directory(self, directory: Directory) -> None:
+        """Add or replace a directory."""
+        values = (directory.path, directory.trusted_at)
+        self._connection.execute("INSERT OR REPLACE INTO directories VALUES (?, ?)", values)
+
+    def delete_directory(self, path: str) -> None:
+        """Remove a directory."""
+        self._connection.execute("DELETE FROM directories WHERE path = ?", (path,))
+
+    def _head(self, chat: str) -> Head:
+        head = self._heads.get(chat)
+        if head is None:
+            head = self._heads[chat] = find_head(self._connection, chat)
+        return head
+
+    def _insert(self, chat: str, head: Head, entries: Sequence[bytes], at: int) -> None:
+        if not entries:
+            return
+        key, first = head.key, head.last + 1
+        statement = "INSERT INTO entries VALUES (?, ?, ?, ?)"
+        if len(entries) == 1:
+            self._connection.execute(statement, (key, first, at, entries[0]))
+        else:
+            self._connection.executemany(
+                statement, [(key, number, at, data) for number, data in enumerate(entries, first)]
+            )
+        head.last += len(entries)
+        self.appended[chat] = head.last
+
+    def _put_turns(self, head: Head, rows: Sequence[TurnRow]) -> None:
+        self._connection.execute("UPDATE chats SET summarized = ? WHERE key = ?", (head.last, head.key))
+        for row in rows:
+            size = 0
+            if row.last:
+                (size,) = self._connection.execute(
+                    "SELECT coalesce(sum(length(data)), 0) FROM entries WHERE chat = ? AND number BETWEEN ? AND ?",
+                    (head.key, row.first, row.last),
+                ).fetchone()
+            self._connection.execute(
+                "INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (head.key, row.turn, row.first, row.last, row.at, size, row.view),
+            )
+
+    def _update(self, key: int, row: ChatRow) -> None:
+        names = ", ".join(f"{name.strip()} = ?" for name in COLUMNS.split(","))
+        self._connection.execute(f"UPDATE chats SET {names} WHERE key = ?", (*_values(row), key))
+
+
+def _values(row: ChatRow) -> tuple[object, ...]:
+    heartbeat = None if row.heartbeat is None else msgspec.json.encode(row.heartbeat).decode()
+    return (
+        *(row.id, row.agent, row.cwd, row.created_at, row.model, row.title, row.allow, row.session_id),
+        *(heartbeat, row.heartbeat_since),
+    )
+
+
+def _chat_row(values: Sequence[object]) -> ChatRow:
+    found = dict(zip((name.strip() for name in COLUMNS.split(",")), values, strict=True))
+    if isinstance(found["heartbeat"], str):
+        found["heartbeat"] = msgspec.json.decode(found["heartbeat"], type=Heartbeat)
+    return msgspec.convert(found, ChatRow)
+
+
+# --- reads ---
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Read all that is read inside from one state of the file."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def find_head(connection: sqlite3.Connection, chat: str) -> Head:
+    """Find the end of a chat.
+
+    Raises:
+        UnknownChat: there is none.
+    """
+    found = connection.execute(
+        """SELECT key, trimmed, max(trimmed, coalesce((SELECT max(number) FROM entries WHERE chat = key), 0)), epoch
+        FROM chats WHERE id = ?""",
+        (chat,),
+    ).fetchone()
+    if found is None:
+        raise UnknownChat(chat)
+    return Head(*found)
+
+
+def read(connection: sqlite3.Connection, chat: str, after: int, limit: int) -> Page:
+    """Read entries from `after + 1` on.
+
+    Raises:
+        StoreFailed: an entry is missing, which only a damaged file can lack.
+    """
+    found: list[StoredEntry] = []
+    size = 0
+    with _snapshot(connection):
+        head = find_head(connection, chat)
+        if after > head.last:
+            raise Ahead(chat, after, head.last)
+        if after < head.trimmed:
+            raise Trimmed(chat, after, head.trimmed + 1)
+        rows = connection.execute(
+            "SELECT number, at, data FROM entries WHERE chat = ? AND number > ? ORDER BY number LIMIT ?",
+            (head.key, after, limit),
+        )
+        for row in map(StoredEntry._make, rows):
+            if row.number != after + len(found) + 1:
+                break
+            found.append(row)
+            size += len(row.data)
+            if size >= MAX_PAGE_BYTES:
+                break
+    if not found and after < head.last:
+        raise StoreFailed(
+            f"the store is damaged: the chat {chat!r} has no entry {after + 1}, and should have {head.last}",
+            way_out="restore it from a backup",
+            lasting=True,
+        )
+    return Page(found, head.last)
+
+
+def get_chat(connection: sqlite3.Connection, chat: str) -> ChatRow:
+    """Read a chat."""
+    row = connection.execute(f"SELECT {COLUMNS} FROM chats WHERE id = ?", (chat,)).fetchone()
+    if row is None:
+        raise UnknownChat(chat)
+    return _chat_row(row)
+
+
+def list_chats(connection: sqlite3.Connection, after: str, limit: int) -> list[ChatRow]:
+    """Read chats in the order of their ids."""
+    rows = connection.execute(f"SELECT {COLUMNS} FROM chats WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
+    return [_chat_row(row) for row in rows]
+
+
+def list_turns(connection: sqlite3.Connection, chat: str, before: int | None, limit: int) -> list[TurnRow]:
+    """Read the newest turns before one, oldest first."""
+    with _snapshot(connection):
+        head = find_head(connection, chat)
+        rows = connection.execute(
+            f"SELECT {TURN_COLUMNS} FROM turns WHERE chat = ? AND turn < ? ORDER BY turn DESC LIMIT ?",
+            (head.key, 2**62 if before is None else before, limit),
+        ).fetchall()
+    return [TurnRow(*row) for row in reversed(rows)]
+
+
+def summary(connection: sqlite3.Connection, chat: str, limit: int) -> Summary:
+    """Read the newest turns and all that are not over."""
+    with _snapshot(connection):
+        head = find_head(connection, chat)
+        (number,) = connection.execute("SELECT summarized FROM chats WHERE key = ?", (head.key,)).fetchone()
+        rows = connection.execute(
+            f"""SELECT {TURN_COLUMNS} FROM turns WHERE chat = ? AND (last = 0 OR turn IN (
+                SELECT turn FROM turns WHERE chat = ? ORDER BY turn DESC LIMIT ?)) ORDER BY turn""",
+            (head.key, head.key, limit),
+        ).fetchall()
+    return Summary(max(number, head.trimmed), head.last, [TurnRow(*row) for row in rows])
+
+
+def list_expired(connection: sqlite3.Connection, before: int | None, max_bytes: int | None) -> dict[str, int]:
+    """Find the turns that are too old, or too many in all: for each chat, the number up to which."""
+    upto: dict[str, int] = {}
+    with _snapshot(connection):
+        if before is not None:
+            # Only turns before the first one that is young enough: a clock that stepped back makes no hole.
+            upto |= connection.execute(
+                """SELECT id, max(last) FROM turns AS old JOIN chats ON key = chat WHERE last > 0 AND turn < coalesce(
+                    (SELECT min(turn) FROM turns WHERE chat = old.chat AND (last = 0 OR at >= ?)), 1 << 62)
+                GROUP BY id""",
+                (before,),
+            )
+        if max_bytes is not None:
+            excess = connection.execute("SELECT coalesce(sum(bytes), 0) FROM turns").fetchone()[0] - max_bytes
+            oldest = connection.execute(
+                "SELECT id, last, bytes FROM turns JOIN chats ON key = chat WHERE last > 0 ORDER BY at, id, turn"
+            )
+            while excess > 0 and (row := oldest.fetchone()):
+                upto[row[0]] = max(row[1], upto.get(row[0], 0))
+                excess -= row[2]
+    return upto
+
+
+def list_directories(connection: sqlite3.Connection) -> list[Directory]:
+    """Read all directories."""
+    return [Directory(*row) for row in connection.execute("SELECT path, trusted_at FROM directories ORDER BY path")]

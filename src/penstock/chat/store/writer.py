@@ -1,0 +1,193 @@
+"""The threads of the SQLite store: one that changes the file, and a few that read it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from penstock.chat.store.database import Lock, connect, failure, make_file
+from penstock.chat.store.protocol import StoreClosed, StoreFailed
+from penstock.chat.store.schema import prepare
+from penstock.chat.store.tables import Statements
+from penstock.errors import PenstockError
+
+MAX_BATCH = 1000
+"""Statements of one transaction."""
+
+SIZE_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_TOOBIG", "SQLITE_NOMEM")
+"""Failures of a transaction that one large change in it may have caused."""
+
+
+class Change(NamedTuple):
+    """A change that waits for the writer, and the future of its result."""
+
+    make: Callable[[Statements], Any]
+    result: asyncio.Future[Any]
+
+
+class Outcomes(NamedTuple):
+    """The results of changes that were made together, and the chats that got entries by them."""
+
+    results: list[tuple[asyncio.Future[Any], Any]]
+    """A result may be an exception."""
+    appended: dict[str, int]
+
+
+class Writer:
+    """The one connection that changes the file, in its own thread. Statements that wait are committed together."""
+
+    def __init__(self, path: Path, deliver: Callable[[Outcomes], None]) -> None:
+        """Take the file. `deliver` is called in the writer's thread.
+
+        Raises:
+            PenstockError: it is someone else's, of another form, no store, or cannot be used.
+        """
+        self.path = path
+        self._deliver = deliver
+        self._waiting: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
+        self._broken: StoreFailed | None = None
+        try:
+            self._lock = Lock(path)
+        except OSError as error:
+            raise failure(error, path) from error
+        try:
+            make_file(path)
+            self._connection = connect(path, write=True)
+            try:
+                prepare(self._connection, path)
+                self._changes = Statements(self._connection)
+                self._files = self._identity()
+            except BaseException:
+                self._connection.close()
+                raise
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, sqlite3.Error | OSError):
+                raise failure(error, path) from error
+            raise
+        # A daemon: a program that forgets to close the store can end, and a commit that is cut off is none.
+        self._thread = threading.Thread(target=self._work, name="penstock-store", daemon=True)
+        self._thread.start()
+
+    def put(self, change: Change) -> None:
+        """Queue a change. Its result is delivered once it is on the disk. One that was cancelled before is not made."""
+        self._waiting.put(change)
+
+    def close(self) -> None:
+        """Make the changes that wait, and release the file. The readers are closed before."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        goes_on = True
+        while goes_on:
+            batch = [self._waiting.get()]
+            while len(batch) < MAX_BATCH and not self._waiting.empty():
+                batch.append(self._waiting.get())
+            goes_on = None not in batch
+            changes = [change for change in batch if change is not None and not change.result.cancelled()]
+            if changes:
+                self._make(changes)
+        try:
+            self._connection.close()
+        except sqlite3.Error:
+            pass  # the next one to open the file takes the -wal file in
+        finally:
+            self._lock.release()
+
+    def _make(self, changes: list[Change]) -> None:
+        """Make changes in one transaction, and deliver the results. If one may be too large, try each alone."""
+        try:
+            results = self._commit(changes)
+        except (sqlite3.Error, OSError, StoreFailed) as error:
+            failed = error if isinstance(error, StoreFailed) else failure(error, self.path)
+            if failed.lasting:
+                self._broken = failed
+            if len(changes) > 1 and str(getattr(error, "sqlite_errorname", "")).startswith(SIZE_ERRORS):
+                for change in changes:
+                    self._make([change])
+                return
+            results = [failed] * len(changes)
+        except BaseException as error:  # a bug: the callers get it, and the thread goes on
+            results = [error] * len(changes)
+        futures = [change.result for change in changes]
+        appended, self._changes.appended = self._changes.appended, {}
+        self._deliver(Outcomes(list(zip(futures, results, strict=True)), appended))
+
+    def _commit(self, changes: list[Change]) -> list[Any]:
+        if self._broken:
+            raise self._broken
+        self._check_files()
+        connection = self._connection
+        results: list[Any] = []
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for change in changes:
+                try:
+                    results.append(change.make(self._changes))
+                except StoreFailed:
+                    raise
+                except PenstockError as error:  # before it changed anything
+                    results.append(error)
+            connection.execute("COMMIT")
+        except BaseException:
+            self._changes.forget()
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return results
+
+    def _identity(self) -> list[tuple[int, int]]:
+        found = [os.stat(self.path), os.stat(f"{self.path}-wal")]
+        return [(stat.st_dev, stat.st_ino) for stat in found]
+
+    def _check_files(self) -> None:
+        """Check that the files are still there: what is written to a file that was deleted is lost."""
+        try:
+            if self._identity() == self._files:
+                return
+        except OSError:
+            pass
+        raise StoreFailed(
+            f"the store {str(self.path)!r}, or its -wal file, was moved, replaced or deleted while it was in use",
+            way_out="end Penstock, put the files back, and start it again",
+            lasting=True,
+        )
+
+
+class Readers:
+    """A connection for each thread that reads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._own = threading.local()
+        self._all: list[sqlite3.Connection] = []
+        self._closed = False
+
+    def call(self, read: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a read with the connection of this thread.
+
+        Raises:
+            PenstockError: as the read does, and if the file fails.
+        """
+        if self._closed:
+            raise StoreClosed
+        try:
+            if not hasattr(self._own, "connection"):
+                self._own.connection = connect(self.path, write=False)
+                self._all.append(self._own.connection)
+            return read(self._own.connection, *arguments)
+        except (sqlite3.Error, OSError) as error:
+            raise failure(error, self.path) from error
+
+    def close(self) -> None:
+        """Close them all. No read is under way."""
+        self._closed = True
+        for connection in self._all:
+            connection.close()

@@ -1,0 +1,203 @@
+"""One chat in one process: its timeline and its store are in step, whatever fails and whoever else appends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock import events as ev
+from penstock.chat.errors import NoSuchTurn
+from penstock.chat.history.entries import Entry, Prompted, StopRequested, TurnBegan, TurnEnded, encode
+from penstock.chat.history.timeline import Timeline
+from penstock.chat.service.chat_log import ChatLog
+from penstock.chat.service.counters import Counters
+from penstock.chat.store.protocol import Fenced, StoreFailed
+from penstock.chat.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from conftest import Place
+
+
+class Poor:
+    """A store whose appends fail while it is told to, with the append made or not."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.fails = ""
+        self.before: Callable[[], Awaitable[Any]] | None = None
+        """Called once before the next append."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        if self.before is not None:
+            before, self.before = self.before, None
+            await before()
+        if self.fails == "before":
+            raise StoreFailed("the disk is full")
+        last = await self._store.append(chat, entries, **options)
+        if self.fails == "after":
+            raise StoreFailed("the disk is said to be full")
+        return last
+
+
+async def opened(store: Any, chat: str = "c") -> ChatLog:
+    """The chat, as a process has it that was just started."""
+    return ChatLog(store, await store.get_chat(chat), Counters(), now=lambda: 1_000)
+
+
+def run(turn: int) -> list[Entry | ev.Event]:
+    """A turn that begins and ends."""
+    return [TurnBegan(turn, "a", "/"), ev.RunEnded(agent="a", outcome="ok", reply=f"reply {turn}", rounds=1)]
+
+
+async def write(log: ChatLog, *entries: Entry | ev.Event) -> Timeline:
+    """Append these."""
+    await log.write(lambda _: entries)
+    return await log.open()
+
+
+async def tangle(log: ChatLog) -> None:
+    """Four turns, of which the last was taken back before the second began."""
+    await write(log, Prompted(1, "p"))
+    await write(log, *run(1))
+    await write(log, Prompted(2, "p"), Prompted(3, "p"), Prompted(4, "p"))
+    await write(log, TurnEnded(4, "cancelled"))
+    await write(log, *run(2))
+    await write(log, *run(3))
+
+
+def test_only_whole_turns_are_dropped(place: Place) -> None:
+    """Never where a turn waited, and never the newest turn, whenever it was over."""
+
+    async def use() -> None:
+        async with await place.open("c") as store:
+            log = await opened(store)
+            await tangle(log)
+            assert await log.trim(2) == 0
+            assert await log.trim(11) == 3
+            assert [view.turn for view in (await log.turns(None, 10))[0]] == [2, 3, 4]
+            again = await opened(store)
+            assert await again.is_over()
+            assert again.newest is not None
+            assert again.newest.turn == 4
+            timeline = await write(again, Prompted(5, "p"))
+            assert max(timeline.turns) == 5
+            await write(again, *run(5))
+            assert await again.trim(10) == 0
+            assert await again.trim(11) == 11
+            assert [view.turn for view in (await again.turns(None, 10))[0]] == [5]
+            with pytest.raises(NoSuchTurn):
+                await again.turn(3)
+            assert len((await again.turn(5))[1]) == 3
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("fails", ["before", "after"])
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_after_a_failure_it_is_where_the_store_is(place: Place, fails: str, where: int) -> None:
+    """Whether an append that failed was made or not, the next one goes on behind what is kept, with its summary."""
+    steps: list[list[Entry | ev.Event]] = [[Prompted(1, "p")], run(1)[:1], run(1)[1:]]
+
+    async def use() -> None:
+        async with await place.open("c") as real:
+            store = Poor(real)
+            log = await opened(store)
+            for number, step in enumerate(steps):
+                if number == where:
+                    store.fails = fails
+                    with pytest.raises(StoreFailed):
+                        await write(log, *step)
+                    store.fails = ""
+                    if fails == "after":
+                        assert (await log.open()).number == sum(map(len, steps[: number + 1]))
+                        continue
+                await write(log, *step)
+            assert log.rest()
+            for known in (log, await opened(real)):
+                ((view,), earlier) = await known.turns(None, 10)
+                assert (view.message, view.outcome, view.last, earlier) == ("reply 1", "ok", 3, False)
+            assert await (await opened(real)).is_over()
+
+    asyncio.run(use())
+
+
+def test_an_entry_that_comes_between_is_followed(place: Place) -> None:
+    """What is decided by the timeline is decided anew if another process appends in between."""
+
+    async def use() -> None:
+        async with await place.open("c") as real:
+            store = Poor(real)
+            log = await opened(store)
+            await write(log, Prompted(1, "p"), *run(1)[:1])
+            seen: list[tuple[int, set[int]]] = []
+
+            async def submit() -> None:
+                last = (await real.read("c")).last
+                assert (await real.submit("c", encode([StopRequested(1)])[0], at=5, after=last)).is_new
+
+            def decide(timeline: Timeline) -> list[Entry | ev.Event]:
+                seen.append((timeline.number, set(timeline.stops)))
+                return [TurnEnded(1, "cancelled")]
+
+            store.before = submit
+            await log.write(decide)
+            assert seen == [(2, set()), (3, {1})]
+            assert [view.outcome for view in (await log.turns(None, 9))[0]] == ["cancelled"]
+
+    asyncio.run(use())
+
+
+def test_a_worker_that_lost_its_chat_appends_nothing(place: Place) -> None:
+    """Once another one has claimed the chat, each append of the former fails, and its end of the turn is not shown."""
+
+    async def use() -> None:
+        async with await place.open("c") as store:
+            log = await opened(store)
+            await log.claim()
+            await write(log, Prompted(1, "p"), *run(1)[:1])
+            await store.claim("c", "elsewhere")
+            with pytest.raises(Fenced):
+                await write(log, *run(1)[1:])
+            assert [view.state for view in (await log.turns(None, 9))[0]] == ["running"]
+            assert (await store.read("c")).last == 2
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("spoilt", ["none", "some", "all"])
+def test_without_summaries_all_is_read(place: Place, spoilt: str) -> None:
+    """They spare entries and nothing else: with none of them, or with one that cannot be read, the chat is the same."""
+
+    async def use() -> None:
+        async with await place.open("c") as store:
+            await tangle(await opened(store))
+            if spoilt == "some":
+                rows = await store.list_turns("c", limit=9)
+                turns = [type(row)(row.turn, row.first, row.last, row.at, b'{"turn": "newer"}') for row in rows[:1]]
+                await store.append("c", [], after=11, at=1, turns=turns)
+        if spoilt == "none":
+            place.execute("DELETE FROM turns")
+            place.execute("UPDATE chats SET summarized = 0")
+        async with await place.open() as store:
+            log = await opened(store)
+            assert await log.is_over() == (spoilt != "none")
+            timeline = await log.open()
+            await log.sum_up()
+            assert log.rest()
+            assert timeline.number == 11
+            for known in (log, await opened(store)):
+                views = (await known.turns(None, 10))[0]
+                assert [(view.turn, view.outcome) for view in views] == [
+                    (1, "ok"),
+                    (2, "ok"),
+                    (3, "ok"),
+                    (4, "cancelled"),
+                ]
+
+    asyncio.run(use())

@@ -1,0 +1,604 @@
+"""The conformance suite: right stores pass it, and each wrong one is rejected for what is wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from penstock.chat.store import conformance
+from penstock.chat.store.conformance import CHECKS, check_store
+from penstock.chat.store.protocol import (
+    Ahead,
+    ChatStore,
+    Conflict,
+    EntryTooLarge,
+    Fenced,
+    News,
+    Page,
+    StoreClosed,
+    StoredEntry,
+    Submitted,
+    Summary,
+    Trimmed,
+    UnknownChat,
+    check_chat,
+    check_entries,
+    check_number,
+)
+from penstock.chat.store.rows import ChatRow, Directory, TurnRow
+from penstock.errors import UsageError
+
+
+class MemoryChat:
+    """One chat of a store in memory."""
+
+    def __init__(self, row: ChatRow) -> None:
+        self.row = row
+        self.entries: list[StoredEntry] = []
+        self.trimmed = 0
+        self.epoch = 0
+        self.summarized = 0
+        self.keys: dict[str, int] = {}
+        self.turns: dict[int, TurnRow] = {}
+
+    @property
+    def last(self) -> int:
+        return len(self.entries)
+
+
+class MemorySubscription:
+    """News of a store in memory, one append at a time."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[News | None] = asyncio.Queue()
+
+    async def next(self) -> News:
+        news = await self.queue.get()
+        if news is None:
+            raise StoreClosed
+        return news
+
+    def close(self) -> None:
+        self.queue.put_nowait(None)
+
+
+class MemoryStore:
+    """The least store that keeps the promises."""
+
+    max_entry_bytes = 200_000
+
+    def __init__(self) -> None:
+        self.chats: dict[str, MemoryChat] = {}
+        self.directories: dict[str, Directory] = {}
+        self.subscriptions: list[MemorySubscription] = []
+        self.closed = False
+
+    def of(self, chat: str) -> MemoryChat:
+        if self.closed:
+            raise StoreClosed
+        check_chat(chat)
+        if chat not in self.chats:
+            raise UnknownChat(chat)
+        return self.chats[chat]
+
+    def notify(self, chat: str, last: int) -> None:
+        for subscription in self.subscriptions:
+            subscription.queue.put_nowait(News({chat: last}))
+
+    async def append(
+        self,
+        chat: str,
+        entries: Sequence[bytes],
+        *,
+        after: int,
+        at: int,
+        epoch: int | None = None,
+        turns: Sequence[TurnRow] = (),
+        row: ChatRow | None = None,
+    ) -> int:
+        check_number("after", after)
+        check_number("at", at)
+        copied = check_entries(entries, self.max_entry_bytes)
+        await asyncio.sleep(0)
+        found = self.of(chat)
+        if epoch is not None and epoch != found.epoch:
+            raise Fenced(chat, found.epoch)
+        if after != found.last:
+            raise Conflict(chat, after, found.last)
+        self.put(found, copied, at)
+        if turns:
+            found.turns |= {turn.turn: turn for turn in turns}
+            found.summarized = found.last
+        found.row = row or found.row
+        return found.last
+
+    def put(self, found: MemoryChat, entries: Sequence[bytes], at: int) -> None:
+        found.entries += [StoredEntry(number, at, data) for number, data in enumerate(entries, found.last + 1)]
+        if entries:
+            self.notify(found.row.id, found.last)
+
+    async def submit(
+        self, chat: str, entry: bytes, *, at: int, after: int | None = None, key: str | None = None
+    ) -> Submitted:
+        check_entries([entry], self.max_entry_bytes)
+        await asyncio.sleep(0)
+        found = self.of(chat)
+        if key is not None and key in found.keys:
+            return Submitted(found.keys[key], False)
+        if after not in (None, found.last):
+            raise Conflict(chat, after or 0, found.last)
+        self.put(found, [entry], at)
+        if key is not None:
+            found.keys[key] = found.last
+        return Submitted(found.last, True)
+
+    async def claim(self, chat: str, node: str) -> int:
+        found = self.of(chat)
+        found.epoch += 1
+        return found.epoch
+
+    async def read(self, chat: str, *, after: int = 0, limit: int = 500) -> Page:
+        check_number("after", after)
+        check_number("limit", limit, 1)
+        await asyncio.sleep(0)
+        found = self.of(chat)
+        if after > found.last:
+            raise Ahead(chat, after, found.last)
+        if after < found.trimmed:
+            raise Trimmed(chat, after, found.trimmed + 1)
+        return Page(found.entries[after : after + limit], found.last)
+
+    async def trim(self, chat: str, upto: int) -> None:
+        check_number("upto", upto)
+        found = self.of(chat)
+        if upto > found.last:
+            raise Ahead(chat, upto, found.last)
+        found.trimmed = max(found.trimmed, upto)
+        found.keys = {key: number for key, number in found.keys.items() if number > upto}
+        found.turns = {turn: row for turn, row in found.turns.items() if not 0 < row.last <= upto}
+
+    def subscribe(self) -> MemorySubscription:
+        self.subscriptions.append(MemorySubscription())
+        return self.subscriptions[-1]
+
+    async def create_chat(self, row: ChatRow) -> None:
+        check_chat(row.id)
+        if row.id in self.chats:
+            raise UsageError("there is one")
+        self.chats[row.id] = MemoryChat(row)
+
+    async def get_chat(self, chat: str) -> ChatRow:
+        return self.of(chat).row
+
+    async def list_chats(self, *, after: str = "", limit: int = 500) -> list[ChatRow]:
+        return [self.chats[id].row for id in sorted(self.chats) if id > after][:limit]
+
+    async def update_chat(self, row: ChatRow) -> None:
+        self.of(row.id).row = row
+
+    async def delete_chat(self, chat: str) -> None:
+        self.of(chat)
+        del self.chats[chat]
+
+    async def summary(self, chat: str, *, limit: int) -> Summary:
+        found = self.of(chat)
+        newest = sorted(found.turns)[-limit:]
+        rows = [row for turn, row in sorted(found.turns.items()) if turn in newest or not row.last]
+        return Summary(max(found.summarized, found.trimmed), found.last, rows)
+
+    async def list_turns(self, chat: str, *, before: int | None = None, limit: int) -> list[TurnRow]:
+        rows = [row for turn, row in sorted(self.of(chat).turns.items()) if before is None or turn < before]
+        return rows[-limit:]
+
+    async def list_expired(self, *, before: int | None, max_bytes: int | None) -> dict[str, int]:
+        upto: dict[str, int] = {}
+        for id, chat in self.chats.items():
+            for _, row in sorted(chat.turns.items()):
+                if not row.last or (before is not None and row.at >= before):
+                    break
+                upto[id] = max(row.last, upto.get(id, 0))
+        return upto
+
+    async def list_directories(self) -> list[Directory]:
+        return [directory for _, directory in sorted(self.directories.items())]
+
+    async def put_directory(self, directory: Directory) -> None:
+        self.directories[directory.path] = directory
+
+    async def delete_directory(self, path: str) -> None:
+        self.directories.pop(path, None)
+
+
+def opener(store: Any) -> conformance.Open:
+    """Opens one and the same store."""
+
+    @asynccontextmanager
+    async def make() -> AsyncIterator[ChatStore]:
+        store.closed = False
+        yield store
+        store.closed = True
+        for subscription in store.subscriptions:
+            subscription.close()
+
+    return make
+
+
+def test_the_file_passes(place: Any) -> None:
+    """The store in a SQLite file keeps all promises."""
+
+    @asynccontextmanager
+    async def make() -> AsyncIterator[ChatStore]:
+        async with await place.open() as store:
+            yield store
+
+    asyncio.run(check_store(make))
+
+
+def test_a_store_in_memory_passes() -> None:
+    """Nothing is asked that only a file can do."""
+    asyncio.run(check_store(opener(MemoryStore())))
+
+
+# --- stores that are wrong ---
+
+
+class FromZero(MemoryStore):
+    """Begins at 0."""
+
+    async def read(self, chat: str, **where: Any) -> Page:
+        page = await super().read(chat, **where)
+        return page._replace(entries=[entry._replace(number=entry.number - 1) for entry in page.entries])
+
+
+class Strips(MemoryStore):
+    """Gives other bytes than it was given."""
+
+    async def read(self, chat: str, **where: Any) -> Page:
+        page = await super().read(chat, **where)
+        return page._replace(entries=[entry._replace(data=entry.data.strip()) for entry in page.entries])
+
+
+class OwnClock(MemoryStore):
+    """Stamps entries by its own clock."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        return await super().append(chat, entries, **{**options, "at": options["at"] and 1})
+
+
+class NoCompare(MemoryStore):
+    """Lets everyone append."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        check_number("after", options["after"])
+        return await super().append(chat, entries, **{**options, "after": self.of(chat).last})
+
+
+class LaxCompare(MemoryStore):
+    """Rejects only what is behind."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        check_number("after", options["after"])
+        return await super().append(chat, entries, **{**options, "after": min(options["after"], self.of(chat).last)})
+
+
+class WrongLast(MemoryStore):
+    """Rejects with another number than the last."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        try:
+            return await super().append(chat, entries, **options)
+        except Conflict as stale:
+            raise Conflict(chat, stale.after, stale.last + 1) from stale
+
+
+class SummaryAnyway(MemoryStore):
+    """Writes the summary of an append that conflicts."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        self.of(chat).turns |= {turn.turn: turn for turn in options.get("turns", ())}
+        return await super().append(chat, entries, **options)
+
+
+class BlindSubmit(MemoryStore):
+    """Submits behind whatever there is."""
+
+    async def submit(self, chat: str, entry: bytes, **options: Any) -> Submitted:
+        return await super().submit(chat, entry, **{**options, "after": None})
+
+
+class NoEpoch(MemoryStore):
+    """Lets every worker append."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        return await super().append(chat, entries, **{**options, "epoch": None})
+
+
+class OneEpoch(MemoryStore):
+    """Gives the same epoch again."""
+
+    async def claim(self, chat: str, node: str) -> int:
+        self.of(chat).epoch = 1
+        return 1
+
+
+class Halves(MemoryStore):
+    """Writes what fits of an append that is too large."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        try:
+            return await super().append(chat, entries, **options)
+        except EntryTooLarge:
+            fits = [entry for entry in entries if len(entry) <= self.max_entry_bytes]
+            await super().append(chat, fits, **options)
+            raise
+
+
+class Cuts(MemoryStore):
+    """Cuts a long entry."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        if isinstance(entries, list) and all(isinstance(entry, bytes) for entry in entries):
+            entries = [entry[: self.max_entry_bytes] for entry in entries]
+        return await super().append(chat, entries, **options)
+
+
+class NoSummaries(MemoryStore):
+    """Forgets the summaries."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        return await super().append(chat, entries, **{**options, "turns": ()})
+
+
+class NoRows(MemoryStore):
+    """Forgets the row that comes with entries."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        return await super().append(chat, entries, **{**options, "row": None})
+
+
+class FreshSummary(MemoryStore):
+    """Says that the summary has all entries."""
+
+    async def summary(self, chat: str, *, limit: int) -> Summary:
+        found = await super().summary(chat, limit=limit)
+        return found._replace(number=found.last)
+
+
+class Keyless(MemoryStore):
+    """Knows no keys."""
+
+    async def submit(self, chat: str, entry: bytes, **options: Any) -> Submitted:
+        return await super().submit(chat, entry, **{**options, "key": None})
+
+
+class NewKeys(MemoryStore):
+    """Says of each entry that it is new."""
+
+    async def submit(self, chat: str, entry: bytes, **options: Any) -> Submitted:
+        return (await super().submit(chat, entry, **options))._replace(is_new=True)
+
+
+class NoLimit(MemoryStore):
+    """Gives more than was asked for."""
+
+    async def read(self, chat: str, *, after: int = 0, limit: int = 500) -> Page:
+        check_number("limit", limit, 1)
+        return await super().read(chat, after=after)
+
+
+class Swaps(MemoryStore):
+    """Gives entries in another order."""
+
+    async def read(self, chat: str, **where: Any) -> Page:
+        page = await super().read(chat, **where)
+        return page._replace(entries=page.entries[::-1])
+
+
+class Folds(MemoryStore):
+    """Takes upper and lower case for the same chat."""
+
+    def of(self, chat: str) -> MemoryChat:
+        return super().of(chat.lower())
+
+    async def create_chat(self, row: ChatRow) -> None:
+        if row.id == row.id.lower():
+            await super().create_chat(row)
+
+
+class SilentTrim(MemoryStore):
+    """Goes on at the first entry that is left."""
+
+    async def read(self, chat: str, **where: Any) -> Page:
+        try:
+            return await super().read(chat, **where)
+        except Trimmed as trimmed:
+            return await super().read(chat, **{**where, "after": trimmed.first - 1})
+
+
+class KeepsTurns(MemoryStore):
+    """Keeps the turns of entries that were trimmed."""
+
+    async def trim(self, chat: str, upto: int) -> None:
+        turns = dict(self.of(chat).turns)
+        await super().trim(chat, upto)
+        self.of(chat).turns = turns
+
+
+class KeepsKeys(MemoryStore):
+    """Keeps the keys of entries that were trimmed."""
+
+    async def trim(self, chat: str, upto: int) -> None:
+        keys = dict(self.of(chat).keys)
+        await super().trim(chat, upto)
+        self.of(chat).keys = keys
+
+
+class StartsAnew(MemoryStore):
+    """Gives numbers again once all entries are gone."""
+
+    async def trim(self, chat: str, upto: int) -> None:
+        await super().trim(chat, upto)
+        if upto and upto == self.of(chat).last:
+            self.of(chat).entries, self.of(chat).trimmed = [], 0
+
+
+class SilentAhead(MemoryStore):
+    """Does not mind a number that was never given."""
+
+    async def read(self, chat: str, **where: Any) -> Page:
+        try:
+            return await super().read(chat, **where)
+        except Ahead as ahead:
+            return Page([], ahead.last)
+
+
+class Lenient(MemoryStore):
+    """Reads a chat of any name."""
+
+    async def read(self, chat: str, **where: Any) -> Page:
+        return await super().read(chat, **where) if chat in self.chats else Page([], 0)
+
+
+class KeepsDeleted(MemoryStore):
+    """Keeps the turns of a chat that was deleted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[str, dict[int, TurnRow]] = {}
+
+    async def delete_chat(self, chat: str) -> None:
+        self.kept[chat] = self.of(chat).turns
+        await super().delete_chat(chat)
+
+    async def create_chat(self, row: ChatRow) -> None:
+        await super().create_chat(row)
+        self.chats[row.id].turns = self.kept.get(row.id, {})
+
+
+class DropsHeartbeats(MemoryStore):
+    """Forgets a field of a chat."""
+
+    async def get_chat(self, chat: str) -> ChatRow:
+        return replace(await super().get_chat(chat), heartbeat=None)
+
+
+class KeepsDirectories(MemoryStore):
+    """Removes nothing."""
+
+    async def delete_directory(self, path: str) -> None:
+        pass
+
+
+class ExpiresOpen(MemoryStore):
+    """Lets a turn expire that goes on."""
+
+    async def list_expired(self, *, before: int | None, max_bytes: int | None) -> dict[str, int]:
+        found = await super().list_expired(before=before, max_bytes=max_bytes)
+        return {chat: self.chats[chat].last for chat in found}
+
+
+class Racing(MemoryStore):
+    """Looks first and writes later."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        found = self.of(chat)
+        if options["after"] != found.last:
+            raise Conflict(chat, options["after"], found.last)
+        await asyncio.sleep(0)
+        self.put(found, entries, options["at"])
+        return found.last
+
+
+class Silent(MemoryStore):
+    """Notifies nobody."""
+
+    def notify(self, chat: str, last: int) -> None:
+        pass
+
+
+class SilentSubmit(MemoryStore):
+    """Notifies nobody of what was submitted."""
+
+    async def submit(self, chat: str, entry: bytes, **options: Any) -> Submitted:
+        subscriptions, self.subscriptions = self.subscriptions, []
+        try:
+            return await super().submit(chat, entry, **options)
+        finally:
+            self.subscriptions = subscriptions + self.subscriptions
+
+
+class Torn(MemoryStore):
+    """Can be cancelled between two entries."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        last = await super().append(chat, [], **options)
+        for entry in entries:
+            last = await super().append(chat, [entry], **{**options, "after": last})
+        return last
+
+
+class Forgets(MemoryStore):
+    """Loses the last entry when it is opened again."""
+
+    async def trim(self, chat: str, upto: int) -> None:
+        await super().trim(chat, upto)
+        self.of(chat).entries.pop()
+
+
+WRONG: list[tuple[type[MemoryStore], str]] = [
+    (FromZero, "entries_are_kept"),
+    (Strips, "entries_are_kept"),
+    (OwnClock, "entries_are_kept"),
+    (NoCompare, "stale_writers_conflict"),
+    (LaxCompare, "stale_writers_conflict"),
+    (WrongLast, "stale_writers_conflict"),
+    (SummaryAnyway, "stale_writers_conflict"),
+    (BlindSubmit, "stale_writers_conflict"),
+    (NoEpoch, "older_epochs_are_fenced"),
+    (OneEpoch, "older_epochs_are_fenced"),
+    (Halves, "appends_are_whole"),
+    (Cuts, "appends_are_whole"),
+    (NoSummaries, "summaries_go_with_their_entries"),
+    (NoRows, "summaries_go_with_their_entries"),
+    (FreshSummary, "summaries_go_with_their_entries"),
+    (Keyless, "a_key_is_one_entry"),
+    (NewKeys, "a_key_is_one_entry"),
+    (NoLimit, "pages_follow"),
+    (Swaps, "pages_follow"),
+    (Folds, "chats_are_apart"),
+    (SilentTrim, "trimmed_entries_are_gone"),
+    (KeepsTurns, "trimmed_entries_are_gone"),
+    (KeepsKeys, "trimmed_entries_are_gone"),
+    (StartsAnew, "trimmed_entries_are_gone"),
+    (SilentAhead, "numbers_ahead_are_errors"),
+    (Lenient, "nonsense_is_an_error"),
+    (KeepsDeleted, "chats_are_rows"),
+    (DropsHeartbeats, "chats_are_rows"),
+    (KeepsDirectories, "directories_are_rows"),
+    (ExpiresOpen, "old_turns_expire"),
+    (Racing, "writers_race"),
+    (Silent, "subscribers_miss_nothing"),
+    (SilentSubmit, "subscribers_miss_nothing"),
+    (Torn, "cancelled_appends_are_whole"),
+    (Forgets, "a_new_store_has_all"),
+]
+"""Wrong stores, and the check that is there for what is wrong with each."""
+
+
+@pytest.mark.parametrize(("wrong", "check"), WRONG, ids=[wrong.__name__ for wrong, _ in WRONG])
+def test_a_wrong_store_is_rejected(wrong: type[MemoryStore], check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wrong store fails the check that is there for it, and so the suite."""
+    monkeypatch.setattr(conformance, "PATIENCE", 1)
+    [found] = [known for known in CHECKS if known.__name__ == check]
+    with pytest.raises(AssertionError, match=check):
+        asyncio.run(check_store(opener(wrong()), [found]))
+
+
+def test_every_check_rejects_something() -> None:
+    """No check is there that every store passes."""
+    assert {check for _, check in WRONG} == {check.__name__ for check in CHECKS}
