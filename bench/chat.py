@@ -335,7 +335,7 @@ async def first_status(count: int) -> dict[str, Any]:
             if b" 202 " not in answer[:20]:
                 raise SystemExit(answer.decode())
             writer.close()
-            while b"event: recorded" not in b"".join(viewer.pieces):
+            while b"event: finalized" not in b"".join(viewer.pieces):
                 await asyncio.sleep(0.01)
             seen = b""
             for piece, at in zip(viewer.pieces, viewer.times, strict=True):

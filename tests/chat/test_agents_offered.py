@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.agents import registry
-from penstock.chat.errors import NoSuchAgent, Wrong
+from penstock.chat.errors import Invalid, NoSuchAgent
 from penstock.chat.service import ollama
 from penstock.chat.service.agents import Agents, AgentView
 from penstock.chat.service.ollama import FRESH_SECONDS, MAX_ANSWER_BYTES, MAX_MODELS, OllamaServer
@@ -193,7 +193,7 @@ def test_without_a_server_there_is_no_ollama(tmp_path: Path) -> None:
     assert view.reason == f"no Ollama server answers at {host}"
     assert not any(agent.available or agent.installed for agent in agents.listed())
     assert agents.default() == "claude"
-    with pytest.raises(Wrong, match="needs the name of a model: no Ollama server answers"):
+    with pytest.raises(Invalid, match="needs the name of a model: no Ollama server answers"):
         agents.choose("ollama", None)
 
 

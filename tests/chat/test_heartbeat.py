@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.chat.errors import Wrong
+from penstock.chat.errors import Invalid
 from penstock.chat.service.scheduler import MAX_MINUTES, checked, due, hours
 from penstock.chat.store.rows import Heartbeat
 
@@ -92,7 +92,7 @@ def test_due_is_never_in_quiet_hours(minutes: int, start: int, length: int, sinc
 )
 def test_what_is_no_heartbeat_is_refused(given: Any) -> None:
     """Values that cannot be are refused, and fields that nobody knows."""
-    with pytest.raises(Wrong):
+    with pytest.raises(Invalid):
         checked(given)
 
 

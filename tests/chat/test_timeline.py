@@ -262,4 +262,4 @@ def test_a_turn_that_a_crash_cut_off() -> None:
     chat = numbered([Prompted(1, "?"), TurnBegan(1, "claude", "/"), *said(["half a"]), *cut])
     view = folded(chat).turns[1]
     assert (view.message, view.outcome, view.reason) == ("half a", "cut_off", "Penstock was stopped")
-    assert (view.state, view.recorded, view.last) == ("completed", True, len(chat))
+    assert (view.state, view.finalized, view.last) == ("completed", True, len(chat))

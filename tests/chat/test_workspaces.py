@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.chat.errors import OutsideRoots, Untrusted, Wrong
+from penstock.chat.errors import Invalid, OutsideRoots, UntrustedDirectory
 from penstock.chat.service.workspaces import MAX_RECENT, Workspace, Workspaces
 from penstock.errors import UsageError
 
@@ -48,16 +48,16 @@ def ground(tmp_path: Path) -> Ground:
         ("{root}-3", OutsideRoots),
         ("/", OutsideRoots),
         ("/no/such/place", OutsideRoots),
-        ("{root}/nothing", Wrong),
-        ("{root}/file", Wrong),
-        ("{root}/loop", Wrong),
-        ("in/side", Wrong),
-        ("", Wrong),
-        ("~", Wrong),
-        ("{root}/a\0b", Wrong),
-        ("{root}/\ud800", Wrong),
-        ("{root}/" + "x" * 300, Wrong),
-        ("/" + "x" * 5000, Wrong),
+        ("{root}/nothing", Invalid),
+        ("{root}/file", Invalid),
+        ("{root}/loop", Invalid),
+        ("in/side", Invalid),
+        ("", Invalid),
+        ("~", Invalid),
+        ("{root}/a\0b", Invalid),
+        ("{root}/\ud800", Invalid),
+        ("{root}/" + "x" * 300, Invalid),
+        ("/" + "x" * 5000, Invalid),
     ],
 )
 def test_what_is_not_below_a_root_is_refused(
@@ -99,7 +99,7 @@ def test_trust_is_asked_once_and_kept(place: Place, ground: Ground) -> None:
     async def use() -> None:
         async with await place.open() as log:
             spaces = Workspaces([ground.root], log, await log.list_directories(), lambda: 7)
-            with pytest.raises(Untrusted) as told:
+            with pytest.raises(UntrustedDirectory) as told:
                 spaces.require(ground.root / "in")
             assert str(ground.root / "in") in str(told.value)
             trusted = await spaces.trust(ground.root / "in")
@@ -107,12 +107,12 @@ def test_trust_is_asked_once_and_kept(place: Place, ground: Ground) -> None:
             spaces = Workspaces([ground.root], log, await log.list_directories(), lambda: 8)
             spaces.require(ground.root / "in")
             for other in (ground.inside, ground.root):
-                with pytest.raises(Untrusted):
+                with pytest.raises(UntrustedDirectory):
                     spaces.require(other)
             ground.inside.rmdir()
             (ground.root / "in").rmdir()
             (ground.root / "in").symlink_to(ground.root)
-            with pytest.raises(Untrusted):
+            with pytest.raises(UntrustedDirectory):
                 spaces.require(ground.root / "in")
 
     asyncio.run(use())

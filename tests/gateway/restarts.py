@@ -206,9 +206,9 @@ class Served:
                 return found
             before = f"&before={found[0]['turn']}"
 
-    def recorded(self, chat: str) -> bool:
+    def finalized(self, chat: str) -> bool:
         """Whether nothing runs and nothing waits."""
-        return all(turn.get("recorded") for turn in self.turns(chat))
+        return all(turn.get("finalized") for turn in self.turns(chat))
 
     def rows(self, chat: str) -> list[StoredEntry]:
         """All entries of a chat, from the file: the server has ended."""

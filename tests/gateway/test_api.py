@@ -57,12 +57,12 @@ def check_answer(document: dict[str, Any], response: httpx.Response) -> None:
 
 def refused(answer: httpx.Response) -> tuple[int, str]:
     """The status and the code of a refusal."""
-    return answer.status_code, answer.json()["error"]["code"]
+    return answer.status_code, answer.json()["code"]
 
 
 def finished(client: httpx.Client, chat: str) -> list[dict[str, Any]]:
     """The turns of a chat, when all are recorded."""
-    until(lambda: all(turn.get("recorded") for turn in client.get(f"/api/chats/{chat}/turns").json()["turns"]))
+    until(lambda: all(turn.get("finalized") for turn in client.get(f"/api/chats/{chat}/turns").json()["turns"]))
     turns: list[dict[str, Any]] = client.get(f"/api/chats/{chat}/turns").json()["turns"]
     return turns
 
@@ -96,7 +96,7 @@ def test_directories_are_trusted_once(client: httpx.Client, shared: Gateway) -> 
     inside = shared.root / "shop"
     inside.mkdir()
     body = {"agent": "scripted", "cwd": str(inside)}
-    assert refused(client.post("/api/chats", json=body)) == (409, "untrusted")
+    assert refused(client.post("/api/chats", json=body)) == (409, "untrusted_directory")
     assert client.post("/api/workspaces", json={"path": str(inside)}).json() == {"path": str(inside), "trusted": True}
     assert client.post("/api/chats", json=body).status_code == 201
     found = client.get("/api/workspaces").json()
@@ -105,10 +105,10 @@ def test_directories_are_trusted_once(client: httpx.Client, shared: Gateway) -> 
     outside = inside / "out"
     outside.symlink_to("/")
     for path in ("/", str(shared.root.parent), f"{inside}/../..", str(outside)):
-        assert refused(client.post("/api/workspaces", json={"path": path})) == (403, "refused"), path
-        assert refused(client.post("/api/chats", json={**body, "cwd": path})) == (403, "refused"), path
+        assert refused(client.post("/api/workspaces", json={"path": path})) == (403, "forbidden"), path
+        assert refused(client.post("/api/chats", json={**body, "cwd": path})) == (403, "forbidden"), path
     for path in ("shop", "", "\0", "/" * 5000, str(inside / "none")):
-        assert refused(client.post("/api/workspaces", json={"path": path})) == (400, "wrong"), path
+        assert refused(client.post("/api/workspaces", json={"path": path})) == (400, "invalid"), path
 
 
 # --- chats ---
@@ -179,7 +179,7 @@ def test_a_change_that_cannot_be(client: httpx.Client, shared: Gateway, body: An
     """A field that a chat has not, or a value that it cannot have, changes nothing."""
     path = f"/api/chats/{shared.chat()}"
     before = client.get(path).json()
-    assert refused(client.patch(path, json=body)) == (400, "wrong")
+    assert refused(client.patch(path, json=body)) == (400, "invalid")
     assert client.get(path).json() == before
 
 
@@ -192,8 +192,8 @@ def test_a_body_that_is_no_prompt(client: httpx.Client, shared: Gateway, content
     answer = client.post(
         f"/api/chats/{shared.chat()}/turns", content=content, headers={"Content-Type": "application/json"}
     )
-    assert refused(answer) == (400, "wrong")
-    assert answer.json()["error"]["expected"] == '{"text"}'
+    assert refused(answer) == (400, "invalid")
+    assert answer.json()["detail"].endswith('expected {"text"}')
 
 
 # --- turns ---
@@ -213,11 +213,11 @@ def test_a_turn_runs_and_has_a_record(client: httpx.Client, shared: Gateway) -> 
         ("Hello", "k1", "ok"),
         ("And?", "k2", "ok"),
     ]
-    record = client.get(f"{path}/1/record").json()
+    record = client.get(f"{path}/1/details").json()
     assert record["whole"] is True
     assert record["turn"]["turn"] == 1
     assert {"thinking", "call", "text"} <= {item["kind"] for item in record["items"]}
-    lines = client.get(f"{path}/1/record?format=ndjson")
+    lines = client.get(f"{path}/1/details?format=ndjson")
     assert lines.headers["content-type"] == "application/x-ndjson"
     events = [json.loads(line)["type"] for line in lines.text.splitlines()]
     assert (events[0], events[-1]) == ("run_started", "run_ended")
@@ -263,28 +263,28 @@ def test_turns_come_page_by_page(client: httpx.Client, shared: Gateway) -> None:
 )
 def test_a_page_that_cannot_be(client: httpx.Client, shared: Gateway, query: str) -> None:
     """A number that cannot be is refused."""
-    assert refused(client.get(f"/api/chats/{shared.chat()}/turns?{query}")) == (400, "wrong")
+    assert refused(client.get(f"/api/chats/{shared.chat()}/turns?{query}")) == (400, "invalid")
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "with space", "tab\tin"])
 def test_a_key_that_is_none(client: httpx.Client, shared: Gateway, key: str) -> None:
     """An idempotency key that no one would make is refused, and no turn begins."""
     path = f"/api/chats/{shared.chat()}/turns"
-    assert refused(client.post(path, json={"text": "x"}, headers={"Idempotency-Key": key})) == (400, "wrong")
+    assert refused(client.post(path, json={"text": "x"}, headers={"Idempotency-Key": key})) == (400, "invalid")
     assert client.get(path).json()["turns"] == []
 
 
 @pytest.mark.parametrize("turn", ["0", "-1", "x", "01", "9" * 30, "1.0"])
 def test_a_record_of_no_turn(client: httpx.Client, shared: Gateway, turn: str) -> None:
     """What is no number of a turn is found nowhere."""
-    assert refused(client.get(f"/api/chats/{shared.chat()}/turns/{turn}/record")) == (404, "not_found")
+    assert refused(client.get(f"/api/chats/{shared.chat()}/turns/{turn}/details")) == (404, "not_found")
 
 
 def test_records_that_are_not_there(client: httpx.Client, shared: Gateway) -> None:
     """Neither a turn that never was, nor a format that is none."""
     chat = shared.chat()
-    assert refused(client.get(f"/api/chats/{chat}/turns/1/record")) == (404, "not_found")
-    assert refused(client.get(f"/api/chats/{chat}/turns/1/record?format=xml")) == (400, "wrong")
+    assert refused(client.get(f"/api/chats/{chat}/turns/1/details")) == (404, "not_found")
+    assert refused(client.get(f"/api/chats/{chat}/turns/1/details?format=xml")) == (400, "invalid")
 
 
 def test_a_chat_that_is_not_there(client: httpx.Client) -> None:
@@ -296,9 +296,9 @@ def test_a_chat_that_is_not_there(client: httpx.Client) -> None:
         ("DELETE", "", None),
         ("GET", "/turns", None),
         ("POST", "/turns", {"text": "x"}),
-        ("GET", "/turns/1/record", None),
+        ("GET", "/turns/1/details", None),
         ("POST", "/stop", {}),
-        ("POST", "/hints", {"id": "1", "answer": "x"}),
+        ("POST", "/questions", {"id": "1", "answer": "x"}),
         ("GET", "/events", None),
     ):
         assert refused(client.request(method, path + tail, json=body)) == (404, "not_found"), (method, tail)
@@ -314,7 +314,7 @@ def test_stopping_and_taking_back(client: httpx.Client, shared: Gateway) -> None
     taken = client.post(f"{path}/stop", json={"turn": 3})
     assert (taken.status_code, taken.json()) == (202, {"turns": [3]})
     assert refused(client.post(f"{path}/stop", json={"turn": 9})) == (404, "not_found")
-    assert refused(client.post(f"{path}/stop", json={"turn": "3"})) == (400, "wrong")
+    assert refused(client.post(f"{path}/stop", json={"turn": "3"})) == (400, "invalid")
     assert sorted(client.post(f"{path}/stop", json={}).json()["turns"]) == [1, 2, 4]
     assert [turn["outcome"] for turn in finished(client, chat)] == ["cancelled"] * 4
     assert client.post(f"{path}/stop", json={}).json() == {"turns": []}
@@ -323,7 +323,7 @@ def test_stopping_and_taking_back(client: httpx.Client, shared: Gateway) -> None
 def test_an_answer_that_nobody_waits_for(client: httpx.Client, shared: Gateway) -> None:
     """It is refused, and is no prompt."""
     path = f"/api/chats/{shared.chat()}"
-    assert refused(client.post(f"{path}/hints", json={"id": "1", "answer": "yes"})) == (409, "conflict")
+    assert refused(client.post(f"{path}/questions", json={"id": "1", "answer": "yes"})) == (409, "conflict")
     assert client.get(f"{path}/turns").json()["turns"] == []
 
 
@@ -332,14 +332,14 @@ def test_there_is_an_end_to_everything(own: Callable[..., Gateway]) -> None:
     gateway = own(limits=Limits(max_queue=2, max_chats=1, max_prompt_bytes=100))
     chat = gateway.chat("staying")
     with gateway.client() as client:
-        assert refused(client.post("/api/chats", json={})) == (429, "too_many")
+        assert refused(client.post("/api/chats", json={})) == (429, "too_many_requests")
         path = f"/api/chats/{chat}/turns"
-        assert refused(client.post(path, json={"text": "é" * 51})) == (413, "too_large")
+        assert refused(client.post(path, json={"text": "é" * 51})) == (413, "content_too_large")
         assert client.post(path, json={"text": "x" * 100}).status_code == 202
         until(lambda: client.get(f"/api/chats/{chat}").json()["state"] == "running")
         for _ in range(2):
             assert client.post(path, json={"text": "x"}).status_code == 202
-        assert refused(client.post(path, json={"text": "x"})) == (429, "too_many")
+        assert refused(client.post(path, json={"text": "x"})) == (429, "too_many_requests")
 
 
 def test_who_asks_while_it_ends(own: Callable[..., Gateway]) -> None:
@@ -369,7 +369,7 @@ def test_other_methods_are_refused(client: httpx.Client, shared: Gateway, method
     client = shared.client()
     for path in ("/api/about", "/api/agents", "/healthz", "/metrics", "/", "/app.js"):
         answer = client.request(method, path)
-        assert refused(answer) == (405, "wrong_method"), path
+        assert refused(answer) == (405, "method_not_allowed"), path
         assert answer.headers["allow"] == "GET, HEAD"
     client.close()
 
@@ -392,15 +392,15 @@ def test_what_no_one_may_know_of_a_bug(shared: Gateway, monkeypatch: pytest.Monk
     monkeypatch.setattr(shared.service, "chats", fail)
     with shared.client() as client:
         answer = client.get("/api/chats")
-    assert refused(answer) == (500, "bug")
+    assert refused(answer) == (500, "internal_error")
     assert "secret" not in answer.text
 
 
 def test_a_store_that_fails_is_an_error() -> None:
     """That the disk is full is no bug, and may be over soon."""
-    for error, code in ((StoreFailed("the disk is full"), "failed"), (StoreClosed(), "ending")):
+    for error, code in ((StoreFailed("the disk is full"), "store_unavailable"), (StoreClosed(), "shutting_down")):
         made = answer(error)
-        assert (made.status_code, json.loads(bytes(made.body))["error"]["code"]) == (503, code)
+        assert (made.status_code, json.loads(bytes(made.body))["code"]) == (503, code)
         assert made.headers["retry-after"]
 
 
@@ -502,8 +502,8 @@ def test_the_page_of_the_docs_has_every_error(shared: Gateway) -> None:
         for status in statuses.split(",")
     }
     kinds = [*vars(errors).values(), *vars(web_errors).values()]
-    ours = {(kind.status, kind.code) for kind in kinds if isinstance(kind, type) and issubclass(kind, errors.Refusal)}
-    assert told == ours | {(503, "failed"), (500, "bug")}
+    ours = {(kind.status, kind.code) for kind in kinds if isinstance(kind, type) and issubclass(kind, errors.ChatError)}
+    assert told == ours | {(503, "store_unavailable"), (500, "internal_error")}
 
 
 # --- the page ---

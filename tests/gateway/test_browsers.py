@@ -24,7 +24,7 @@ from test_serve import LINK, Serve, browser, serve  # noqa: F401 - a fixture
 from penstock.chat.history.entries import Prompted
 from penstock.chat.web import browsers as module
 from penstock.chat.web.browsers import COOKIE_DAYS, DAY, MAX_BROWSERS, USED_SECONDS, Browsers, name_of
-from penstock.chat.web.errors import NotKept
+from penstock.chat.web.errors import StoreUnavailable
 from penstock.errors import UsageError
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -64,9 +64,9 @@ def test_signing_out_ends_every_copy_of_the_cookie(own: Callable[..., Gateway]) 
         assert f"penstock_{gateway.port}=; " in answer.headers["set-cookie"]
         assert "Max-Age=0" in answer.headers["set-cookie"]
         for path in ("/api/chats", "/api/about", "/api/browsers", "/metrics"):
-            assert refused(copy.get(path)) == (401, "unknown_person")
+            assert refused(copy.get(path)) == (401, "unauthorized")
             assert other.get(path).status_code == 200
-        assert refused(copy.post("/api/logout", json={})) == (401, "unknown_person")
+        assert refused(copy.post("/api/logout", json={})) == (401, "unauthorized")
 
 
 def test_signing_out_everywhere(own: Callable[..., Gateway]) -> None:
@@ -76,7 +76,7 @@ def test_signing_out_everywhere(own: Callable[..., Gateway]) -> None:
         links = [client.post("/api/link", json={}).json()["url"].partition("=")[2] for client in (one, other, program)]
         assert other.post("/api/logout", json={"everywhere": True}).status_code == 204
         for client in (one, other):
-            assert refused(client.get("/api/chats")) == (401, "unknown_person")
+            assert refused(client.get("/api/chats")) == (401, "unauthorized")
         assert listed(program) == []
         logins = [one.post("/api/login", json={"code": code}).status_code for code in links]
         assert logins == [401, 401, 204]
@@ -110,7 +110,7 @@ def test_browsers_are_listed_and_signed_out_one_by_one(own: Callable[..., Gatewa
             path = f"/api/browsers/{found[0]['id']}"
             answer = one.delete(path)
             assert (answer.status_code, "set-cookie" in answer.headers) == (204, False)
-            assert refused(other.get("/api/chats")) == (401, "unknown_person")
+            assert refused(other.get("/api/chats")) == (401, "unauthorized")
             assert refused(one.delete(path)) == (404, "not_found")
             assert refused(one.delete("/api/browsers/x")) == (404, "not_found")
             answer = one.delete(f"/api/browsers/{found[1]['id']}")  # its own
@@ -122,7 +122,7 @@ def test_browsers_are_listed_and_signed_out_one_by_one(own: Callable[..., Gatewa
 def test_what_signs_nobody_out(shared: Gateway, body: Any) -> None:
     """A body that is wrong is refused, and the browser stays."""
     with signed_in(shared) as client:
-        assert refused(client.post("/api/logout", json=body)) == (400, "wrong")
+        assert refused(client.post("/api/logout", json=body)) == (400, "invalid")
         assert client.get("/api/chats").status_code == 200
 
 
@@ -135,8 +135,8 @@ def test_a_page_of_another_origin_signs_nobody_out(shared: Gateway) -> None:
             client.headers["Origin"] = origin or ""
             if origin is None:
                 del client.headers["Origin"]
-            assert refused(client.post("/api/logout", json={})) == (403, "refused")
-            assert refused(client.delete(f"/api/browsers/{own_id}")) == (403, "refused")
+            assert refused(client.post("/api/logout", json={})) == (403, "forbidden")
+            assert refused(client.delete(f"/api/browsers/{own_id}")) == (403, "forbidden")
         assert client.get("/api/chats").status_code == 200
 
 
@@ -170,7 +170,7 @@ def test_streams_of_a_browser_end_with_it(own: Callable[..., Gateway], by: str) 
         for one_of in pieces[:2]:
             assert b"secret" not in b"".join(one_of)  # and it ends
         assert b"secret" in next(pieces[2])
-        assert refused(copy.get(path)) == (401, "unknown_person")
+        assert refused(copy.get(path)) == (401, "unauthorized")
     until(lambda: gateway.metrics.viewers == 0)
 
 
@@ -218,7 +218,7 @@ def test_signing_in_again_is_the_same_browser(own: Callable[..., Gateway]) -> No
         for body in ({"code": code}, {"token": TOKEN}):
             assert client.post("/api/login", json=body).status_code == 204
             assert client.cookies[f"penstock_{gateway.port}"] == cookie
-        assert refused(client.post("/api/login", json={"code": code})) == (401, "unknown_person")
+        assert refused(client.post("/api/login", json={"code": code})) == (401, "unauthorized")
         assert len(listed(client)) == 1
 
 
@@ -261,7 +261,7 @@ def test_a_browser_that_is_not_used_is_signed_out(own: Callable[..., Gateway]) -
                 f"penstock_{gateway.port}={cookie}; Path=/; Max-Age={COOKIE_DAYS * DAY}; HttpOnly; SameSite=Strict"
             )
         gateway.time += COOKIE_DAYS * DAY
-        assert refused(client.get("/api/about")) == (401, "unknown_person")
+        assert refused(client.get("/api/about")) == (401, "unauthorized")
     with gateway.client() as program:
         assert "set-cookie" not in program.get("/api/about").headers
         assert listed(program) == []
@@ -377,9 +377,9 @@ def test_a_disk_that_takes_nothing(own: Callable[..., Gateway]) -> None:
         path.mkdir()  # nothing can take its place
         for client, where, body in ((one, "/api/logout", {}), (other, "/api/login", {"code": code})):
             answer = client.post(where, json=body)
-            assert refused(answer) == (503, "failed")
+            assert refused(answer) == (503, "store_unavailable")
             assert answer.headers["retry-after"]
-            assert str(gateway.folder) in answer.json()["error"]["what"]
+            assert str(gateway.folder) in answer.json()["detail"]
         assert one.get("/api/chats").status_code == 200
         path.rmdir()
         assert other.post("/api/login", json={"code": code}).status_code == 204
@@ -436,7 +436,7 @@ def test_nobody_comes_in_by_a_link_of_one_who_is_out(tmp_path: Path) -> None:
         assert known.listed() == []
         (tmp_path / "browsers.json").unlink()
         (tmp_path / "browsers.json").mkdir()
-        with pytest.raises(NotKept):
+        with pytest.raises(StoreUnavailable):
             await known.sign_in("third")
         assert known.listed() == []
 

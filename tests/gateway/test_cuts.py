@@ -101,7 +101,7 @@ def waiting(served: Served, chat: str) -> int:
         status, answer = served.ask("GET", f"/api/chats/{chat}/turns?limit=3")
     except Exception:
         return 99
-    return 99 if status != 200 else sum(not turn.get("recorded") for turn in answer["turns"])
+    return 99 if status != 200 else sum(not turn.get("finalized") for turn in answer["turns"])
 
 
 def restart(served: Served, cuts: Cuts, dice: random.Random) -> list[int]:
@@ -167,7 +167,7 @@ def test_viewers_whose_connections_are_cut_end_with_the_same_text(tmp_path: Path
 
 def settled(served: Served, chat: str) -> list[dict[str, Any]]:
     """The turns of a chat once all are over."""
-    until(lambda: served.recorded(chat), "all turns are over")
+    until(lambda: served.finalized(chat), "all turns are over")
     return served.turns(chat)
 
 

@@ -84,7 +84,7 @@ def test_a_reader_that_never_reads_holds_nothing_up(served: Served) -> None:
     chat = served.chat("claude")
     stuck = [Stream(served, chat, delta=False, after=None, buffer=2048) for _ in range(3)]
     served.prompt(chat, f"{LONG} {chat}", key="one")
-    until(lambda: served.recorded(chat), "the turn is over for those who read")
+    until(lambda: served.finalized(chat), "the turn is over for those who read")
     served.prompt(chat, f"{LONG} {chat}-2", key="two")
     until(lambda: len(served.starts()) == 2, "the agent is started")
     assert served.end(signal.SIGTERM) == 0, served.said()

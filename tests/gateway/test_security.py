@@ -29,7 +29,7 @@ from penstock.chat.web.auth import (
     read_token,
 )
 from penstock.chat.web.browsers import COOKIE_DAYS, DAY
-from penstock.chat.web.errors import UnknownPerson
+from penstock.chat.web.errors import Unauthorized
 from penstock.chat.web.schemas import MAX_BODY_BYTES
 from penstock.chat.web.security import MAX_HEADER_BYTES, MAX_HEADERS, peer_of
 from penstock.errors import UsageError
@@ -41,7 +41,7 @@ JSON = {"Content-Type": "application/json"}
 
 def refused(answer: httpx.Response) -> tuple[int, str]:
     """The status and the code of a refusal, which has the form of all of them."""
-    error = answer.json()["error"]
+    error = answer.json()
     assert {"code", "what"} <= set(error) <= {"code", "what", "expected", "way_out"}
     assert all(isinstance(text, str) and text for text in error.values())
     return answer.status_code, error["code"]
@@ -78,7 +78,7 @@ def browser(shared: Gateway) -> Iterator[httpx.Client]:
 )
 def test_a_rebound_name_is_refused_everywhere(program: httpx.Client, host: str, path: str) -> None:
     """A page whose name was turned to this machine names that name, and gets nothing, not even a file."""
-    assert refused(program.get(path, headers={"Host": host})) == (421, "wrong_host")
+    assert refused(program.get(path, headers={"Host": host})) == (421, "misdirected_request")
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8377", "127.0.0.1:1", "[::1]:8377"])
@@ -100,7 +100,7 @@ def test_no_host_and_two_hosts_are_refused(shared: Gateway, path: str, hosts: li
         async with httpx.AsyncClient(transport=httpx.ASGITransport(shared.server.config.app)) as client:
             return await client.send(request)
 
-    assert refused(shared.call(ask())) == (421, "wrong_host")
+    assert refused(shared.call(ask())) == (421, "misdirected_request")
 
 
 def test_the_server_takes_no_two_hosts(shared: Gateway) -> None:
@@ -144,13 +144,13 @@ def test_another_host_is_allowed_by_name(own: Callable[..., Gateway]) -> None:
 def test_nobody_gets_in_without_the_token(anybody: httpx.Client, path: str, header: dict[str, Any]) -> None:
     """No token, or a wrong one, gets the same refusal wherever it asks."""
     answer = anybody.get(path, headers=header)
-    assert refused(answer) == (401, "unknown_person")
+    assert refused(answer) == (401, "unauthorized")
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
 def test_a_token_in_the_address_is_none(anybody: httpx.Client) -> None:
     """Addresses are logged and kept: what stands in one lets nobody in."""
-    assert refused(anybody.get(f"/api/chats?token={TOKEN}&access_token={TOKEN}")) == (401, "unknown_person")
+    assert refused(anybody.get(f"/api/chats?token={TOKEN}&access_token={TOKEN}")) == (401, "unauthorized")
 
 
 @pytest.mark.parametrize("path", PUBLIC)
@@ -184,7 +184,7 @@ def test_cookies_that_are_not_ours(shared: Gateway) -> None:
     ):
         with shared.browser("") as client:
             header = {"Cookie": f"penstock_{shared.port}={cookie}".encode("latin-1")}
-            assert refused(client.get("/api/chats", headers=header)) == (401, "unknown_person"), cookie
+            assert refused(client.get("/api/chats", headers=header)) == (401, "unauthorized"), cookie
     with shared.browser() as client:
         client.headers["Cookie"] = f"penstock_1={ours}; other=1"
         assert client.get("/api/chats").status_code == 401
@@ -210,7 +210,7 @@ def test_a_link_lets_one_browser_in_once(own: Callable[..., Gateway]) -> None:
         assert gateway.logins.browsers.find(value) is not None
         assert attributes == [f"Path=/; Max-Age={COOKIE_DAYS * DAY}; HttpOnly; SameSite=Strict"]
         assert browser.get("/api/chats").status_code == 200
-        assert refused(browser.post("/api/login", json={"code": code})) == (401, "unknown_person")
+        assert refused(browser.post("/api/login", json={"code": code})) == (401, "unauthorized")
 
 
 def test_behind_https_the_cookie_is_for_https(shared: Gateway) -> None:
@@ -231,7 +231,7 @@ def test_a_link_grows_old() -> None:
     def opens(code: str) -> bool:
         try:
             return logins.browsers.find(asyncio.run(logins.log_in(code=code))) is not None
-        except UnknownPerson:
+        except Unauthorized:
             return False
 
     first, second = logins.new_code(), logins.new_code()
@@ -252,17 +252,17 @@ def test_who_fails_too_often_locks_out_nobody(own: Callable[..., Gateway]) -> No
     with gateway.client() as client:
         for guess in range(FAILURES):
             body = {"code": f"guess {guess}"} if guess % 2 else {"token": f"guess {guess}"}
-            assert refused(client.post("/api/login", json=body)) == (401, "unknown_person")
+            assert refused(client.post("/api/login", json=body)) == (401, "unauthorized")
         for body in ({"code": "another"}, {"token": "another"}):
             answer = client.post("/api/login", json=body)
-            assert refused(answer) == (429, "too_many")
+            assert refused(answer) == (429, "too_many_requests")
             assert answer.headers["retry-after"] == str(round(FAILURE_SECONDS))
-        assert refused(client.post("/api/login", json={"code": "guess 1"})) == (401, "unknown_person")  # no new guess
+        assert refused(client.post("/api/login", json={"code": "guess 1"})) == (401, "unauthorized")  # no new guess
         assert client.get("/api/chats").status_code == 200
         assert client.post("/api/login", json={"code": code}).status_code == 204
         assert client.post("/api/login", json={"token": TOKEN}).status_code == 204
         gateway.time += FAILURE_SECONDS
-        assert refused(client.post("/api/login", json={"code": "another"})) == (401, "unknown_person")
+        assert refused(client.post("/api/login", json={"code": "another"})) == (401, "unauthorized")
 
 
 def test_failures_are_counted_for_each_address() -> None:
@@ -298,7 +298,7 @@ def test_where_a_request_comes_from(client: tuple[str, int] | None, peer: str) -
 @pytest.mark.parametrize("body", [{}, {"code": "x", "token": "y"}, {"code": 1}, {"token": None}, {"cod": "x"}, [], 1])
 def test_a_login_is_one_thing(program: httpx.Client, body: Any) -> None:
     """A code or the token; nothing else, and not both."""
-    assert refused(program.post("/api/login", json=body)) == (400, "wrong")
+    assert refused(program.post("/api/login", json=body)) == (400, "invalid")
 
 
 # --- origins ---
@@ -330,7 +330,7 @@ def test_a_page_of_another_origin_is_refused(shared: Gateway, origin: str, known
             ("OPTIONS", "/api/chats"),
         ):
             answer = client.request(method, path, **({"json": {}} if method == "POST" else {}))
-            assert refused(answer) == (403, "refused"), (method, path)
+            assert refused(answer) == (403, "forbidden"), (method, path)
             assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
@@ -341,7 +341,7 @@ def test_a_request_that_a_browser_says_is_foreign_is_refused(shared: Gateway, si
         del client.headers["Origin"]
         client.headers["Sec-Fetch-Site"] = site
         for path in ("/api/chats", f"/api/chats/{shared.chat()}/events", "/metrics"):
-            assert refused(client.get(path)) == (403, "refused")
+            assert refused(client.get(path)) == (403, "forbidden")
         assert client.get("/").status_code == 200  # a link from elsewhere leads to the page
 
 
@@ -349,7 +349,7 @@ def test_a_cookie_changes_nothing_without_an_origin(shared: Gateway) -> None:
     """A browser says where a change comes from; a cookie alone is no proof of that. A program's token is."""
     with shared.browser() as client:
         del client.headers["Origin"]
-        assert refused(client.post("/api/link", json={})) == (403, "refused")
+        assert refused(client.post("/api/link", json={})) == (403, "forbidden")
         assert client.get("/api/chats").status_code == 200
     with shared.client() as client:
         assert client.post("/api/link", json={}).status_code == 200
@@ -359,7 +359,7 @@ def test_behind_https_a_page_of_http_is_foreign(shared: Gateway) -> None:
     """Where the proxy says https, a page that came over http may have been changed on its way."""
     with shared.browser() as client:
         client.headers["X-Forwarded-Proto"] = "https"
-        assert refused(client.post("/api/link", json={})) == (403, "refused")
+        assert refused(client.post("/api/link", json={})) == (403, "forbidden")
         client.headers["Origin"] = client.headers["Origin"].replace("http:", "https:")
         assert client.post("/api/link", json={}).status_code == 200
 
@@ -382,7 +382,7 @@ def test_another_origin_is_allowed_by_name(own: Callable[..., Gateway]) -> None:
         assert client.get("/api/chats").status_code == 401
     with gateway.browser() as client:
         client.headers["Origin"] = page
-        assert refused(client.get("/api/chats")) == (401, "unknown_person")
+        assert refused(client.get("/api/chats")) == (401, "unauthorized")
 
 
 # --- bodies, headers, addresses ---
@@ -393,14 +393,14 @@ def test_a_body_has_a_limit(shared: Gateway, program: httpx.Client) -> None:
     big = b'{"text": "' + b"x" * (2 * MAX_BODY_BYTES) + b'"}'
     path = f"/api/chats/{shared.chat()}/turns"
     with_length = program.post(path, content=big, headers=JSON)
-    assert refused(with_length) == (413, "too_large")
+    assert refused(with_length) == (413, "content_too_large")
     assert with_length.headers["connection"] == "close"
     pieces = (big[start : start + 65536] for start in range(0, len(big), 65536))
     try:
         chunked = program.post(path, content=pieces, headers=JSON)
     except httpx.WriteError:  # it was told while it still wrote
         return
-    assert refused(chunked) == (413, "too_large")
+    assert refused(chunked) == (413, "content_too_large")
 
 
 def test_a_body_that_never_ends_is_cut(shared: Gateway) -> None:
@@ -455,7 +455,7 @@ def test_a_form_changes_nothing(shared: Gateway, program: httpx.Client, kind: st
     """Only JSON is taken: what a page may send without being asked is none."""
     body = {"content": b'{"path": "/"}', "headers": {"Content-Type": kind}}
     for path in ("/api/workspaces", "/api/chats", "/api/login", "/api/logout", "/api/link"):
-        assert refused(program.post(path, **body)) == (415, "wrong_type")
+        assert refused(program.post(path, **body)) == (415, "unsupported_media_type")
     kind = "Application/JSON; charset=utf-8"
     assert program.post("/api/link", content=b"", headers={"Content-Type": kind}).status_code == 200
 
@@ -471,7 +471,7 @@ def test_ids_lead_nowhere(shared: Gateway, id: str) -> None:
         ("DELETE", ""),
         ("GET", "/events"),
         ("GET", "/turns"),
-        ("GET", "/turns/1/record"),
+        ("GET", "/turns/1/details"),
     ):
         request = (
             f"{method} /api/chats/{id}{tail} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"

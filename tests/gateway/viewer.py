@@ -105,7 +105,7 @@ class Viewer(testing.Viewer):
     @property
     def is_quiet(self) -> bool:
         """All turns that it knows are recorded."""
-        return bool(self.turns) and all(turn.get("recorded") for turn in self.turns.values())
+        return bool(self.turns) and all(turn.get("finalized") for turn in self.turns.values())
 
 
 def shown(turns: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:

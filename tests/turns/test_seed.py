@@ -287,7 +287,7 @@ def test_g6_an_early_exit_does_not_reset_the_text(recording: Recording) -> None:
         before = Turn()
         crashed = check(before.feed(events[:at]) + before.close())
         said = completed.message.removesuffix("Which one?").strip()
-        assert completed.hint == QUESTION
+        assert completed.question == QUESTION
         assert completed.message.endswith("Which one?")
         assert said == crashed.message.strip()
         assert at != spoke or said.endswith(strip_tags(last).strip())
@@ -418,7 +418,7 @@ def test_final_sc4_no_tags_in_stream_or_message(recording: Recording, shorten: C
                 up.MessageStart("m2"),
                 text("I go on."),
             ],
-            Completed("Two ways.\n\nWhich one?", "ok", hint=QUESTION),
+            Completed("Two ways.\n\nWhich one?", "ok", question=QUESTION),
         ),
         (
             [up.Question("q1", "May I?", "tool"), up.Answer("q1", "person", "once"), text(" I go on."), up.Result()],
@@ -445,7 +445,7 @@ def test_final_g1_only_a_new_round_resets() -> None:
     early = run(
         *first, *second, up.Question("q1", "Which one?", "choice", OPTIONS), up.MessageEnd(), up.MessageStart("m3")
     )
-    assert early[-1] == Completed("Two ways.\n\nWhich one?", "ok", hint=QUESTION)
+    assert early[-1] == Completed("Two ways.\n\nWhich one?", "ok", question=QUESTION)
     timed_out = run(*first, *second, exit=Exit(signal=15, timed_out=True))[-1]
     assert isinstance(timed_out, Completed)
     assert (timed_out.message, timed_out.outcome) == ("Two ways.", "timed_out")

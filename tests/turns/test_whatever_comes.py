@@ -167,7 +167,7 @@ def test_mutated_recordings(seed: int, recordings: list[Recording]) -> None:
         completed, end = out[-1], events[-1]
         assert isinstance(completed, Completed)
         assert isinstance(end, RunEnded)
-        if completed.outcome != "ok" and completed.hint is None:
+        if completed.outcome != "ok" and completed.question is None:
             assert completed.outcome == end.outcome
             assert completed.message.strip() == strip_tags(end.reply).strip()
         told = {event.text for event in events if getattr(event, "kind", "") == "thinking" and hasattr(event, "text")}

@@ -1,34 +1,34 @@
-"""Why a chat refuses what is asked of it: each with a `code` and a `status`, as `docs/gateway-api.md` lists them."""
+"""Errors of requests to a chat, each with a `code` and a `status` of HTTP, as `docs/gateway-api.md` lists them."""
 
 from __future__ import annotations
 
 from penstock.errors import UsageError
 
 
-class Refusal(UsageError):
-    """What was asked cannot be done, by the caller's fault or as things stand. Nothing has changed."""
+class ChatError(UsageError):
+    """A request that cannot be done, because of the request or the state of the chat. Nothing has changed."""
 
-    code = "wrong"
+    code = "invalid"
     status = 400
 
 
-class Wrong(Refusal):
-    """A value cannot be what it is."""
+class Invalid(ChatError):
+    """A value is invalid."""
 
 
-class NoSuchAgent(Refusal):
-    """No agent of that name can be chatted with."""
+class NoSuchAgent(ChatError):
+    """No agent has that name."""
 
 
-class OutsideRoots(Refusal):
+class OutsideRoots(ChatError):
     """A directory that is not below one of the roots, wherever its links lead."""
 
-    code = "refused"
+    code = "forbidden"
     status = 403
 
 
-class NoSuchChat(Refusal):
-    """There is no chat of this id, or no more."""
+class NoSuchChat(ChatError):
+    """No chat has this id, or it was deleted."""
 
     code = "not_found"
     status = 404
@@ -38,17 +38,17 @@ class NoSuchChat(Refusal):
         self.id = id
 
 
-class NoSuchTurn(Refusal):
-    """The chat has no such turn, or no longer keeps it."""
+class NoSuchTurn(ChatError):
+    """The chat does not have this turn, or no longer keeps it."""
 
     code = "not_found"
     status = 404
 
 
-class Untrusted(Refusal):
-    """Nobody has said yet that the files of this directory are to be trusted."""
+class UntrustedDirectory(ChatError):
+    """Nobody has trusted the files of this directory yet."""
 
-    code = "untrusted"
+    code = "untrusted_directory"
     status = 409
 
     def __init__(self, path: str) -> None:
@@ -60,32 +60,32 @@ class Untrusted(Refusal):
         self.path = path
 
 
-class Conflicting(Refusal):
-    """It does not go with how the chat stands."""
+class Conflicting(ChatError):
+    """The request conflicts with the state of the chat."""
 
     code = "conflict"
     status = 409
 
 
-class TooLarge(Refusal):
-    """The prompt, or another text, is larger than is taken."""
+class ContentTooLarge(ChatError):
+    """The prompt or another text is too large."""
 
-    code = "too_large"
+    code = "content_too_large"
     status = 413
 
 
-class TooMany(Refusal):
-    """The queue is full, or there are as many chats as there may be."""
+class TooMany(ChatError):
+    """The queue is full, or the limit of chats is reached."""
 
-    code = "too_many"
+    code = "too_many_requests"
     status = 429
 
 
-class Ending(Refusal):
-    """The server is about to end, and begins nothing any more."""
+class ShuttingDown(ChatError):
+    """The server is shutting down and begins nothing new."""
 
-    code = "ending"
+    code = "shutting_down"
     status = 503
 
     def __init__(self) -> None:
-        super().__init__("Penstock is about to end", way_out="come back in a moment")
+        super().__init__("Penstock is shutting down", way_out="try again in a moment")

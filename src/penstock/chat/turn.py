@@ -53,11 +53,11 @@ def _first() -> int:
 class Streaming(msgspec.Struct, frozen=True, omit_defaults=True, tag="streaming"):
     """The turn goes on. `status` is one of a few short lines, none of them the agent's words.
 
-    `hint`: the run waits for the answer to it; the next `streaming` without one takes it away.
+    `question`: the run waits for the answer to it; the next `streaming` without one takes it away.
     """
 
     status: str
-    hint: Question | None = None
+    question: Question | None = None
     turn: int = msgspec.field(default_factory=_first)
     """The number of the turn in its chat."""
     began_at: int | None = None
@@ -91,14 +91,14 @@ class Assistant(msgspec.Struct, frozen=True, omit_defaults=True, tag="assistant"
 class Completed(msgspec.Struct, frozen=True, omit_defaults=True, tag="completed"):
     """The turn is over, exactly once and last. `message` is all of it that stays in the thread.
 
-    `reason`: why, where the outcome is not `ok`. `hint`: the turn ended early with this question, which is also the
+    `reason`: why, where the outcome is not `ok`. `question`: the turn ended early with this question, which is also the
     last paragraph of the message; the answer is the prompt of the next turn.
     """
 
     message: str
     outcome: ev.Outcome
     reason: str | None = None
-    hint: Question | None = None
+    question: Question | None = None
     turn: int = msgspec.field(default_factory=_first)
     """The number of the turn in its chat."""
     completed_at: int = 0

@@ -13,18 +13,18 @@ Frame = dict[str, Any]
 FIELDS = {
     "snapshot": {"number", "turns", "earlier"},
     "prompted": {"turn", "prompt", "by", "asked_at", "key"},
-    "streaming": {"turn", "status", "hint", "began_at"},
+    "streaming": {"turn", "status", "question", "began_at"},
     "thinking": {"turn", "content"},
     "final_message_start": {"turn"},
     "assistant": {"turn", "content", "delta", "offset", "replace"},
-    "completed": {"turn", "message", "outcome", "completed_at", "reason", "hint"},
-    "recorded": {"turn", "steps", "duration_ms", "usage", "cost_usd", "agent", "model"},
+    "completed": {"turn", "message", "outcome", "completed_at", "reason", "question"},
+    "finalized": {"turn", "steps", "duration_ms", "usage", "cost_usd", "agent", "model"},
     "deleted": set(),
     "goodbye": set(),
 }
 """Each type of frame, with the fields that it may have."""
 
-WHILE_RUNNING = ("status", "reply", "hint")
+WHILE_RUNNING = ("status", "reply", "question")
 OF_SNAPSHOTS = ("first", "last", "agent", "model")
 """What a snapshot tells of a turn, and the frames do not, or later."""
 
@@ -92,7 +92,7 @@ class Viewer:
     def _streaming(self, frame: Frame) -> None:
         turn = self._turn(frame, "queued", "running")
         require(("began_at" in frame) == (turn["state"] == "queued"), "only the first `streaming` says when it began")
-        turn.pop("hint", None)
+        turn.pop("question", None)
         turn.update(frame, state="running")
 
     def _thinking(self, frame: Frame) -> None:
@@ -123,10 +123,10 @@ class Viewer:
             turn.pop(name, None)
         turn.update(frame, state="completed")
 
-    def _recorded(self, frame: Frame) -> None:
+    def _finalized(self, frame: Frame) -> None:
         turn = self._turn(frame, "completed")
-        require(not turn.get("recorded"), "a second `recorded`")
-        turn.update(frame, recorded=True)
+        require(not turn.get("finalized"), "a second `finalized`")
+        turn.update(frame, finalized=True)
 
     def _deleted(self, _frame: Frame) -> None:
         self.deleted = True

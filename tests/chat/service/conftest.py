@@ -153,7 +153,7 @@ class Home:
         async with asyncio.timeout(PATIENCE):
             while True:
                 turns, _ = await service.turns(chat, limit=1000)
-                if all(turn.recorded for turn in turns):
+                if all(turn.finalized for turn in turns):
                     return turns
                 await asyncio.sleep(0.005)
 

@@ -10,15 +10,15 @@ import pytest
 from penstock import events as ev
 from penstock.chat.errors import (
     Conflicting,
-    Ending,
+    ContentTooLarge,
+    Invalid,
     NoSuchAgent,
     NoSuchChat,
     NoSuchTurn,
     OutsideRoots,
-    TooLarge,
+    ShuttingDown,
     TooMany,
-    Untrusted,
-    Wrong,
+    UntrustedDirectory,
 )
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded
 from penstock.chat.service.limits import Limits
@@ -153,15 +153,15 @@ def test_a_question_is_answered_while_the_run_waits(home: Home) -> None:
             await service.prompt(made.id, "permission")
             await home.until(lambda: service.chat(made.id).asks)
             (view,), _ = await service.turns(made.id)
-            assert view.hint is not None
-            assert view.hint.options
+            assert view.question is not None
+            assert view.question.options
             with pytest.raises(Conflicting):
                 await service.answer(made.id, "another", "yes")
-            with pytest.raises(Wrong, match="one of: Yes, once, Always, No"):
-                await service.answer(made.id, view.hint.id, "perhaps")
-            assert await service.answer(made.id, view.hint.id, view.hint.options[0].id) == 1
+            with pytest.raises(Invalid, match="one of: Yes, once, Always, No"):
+                await service.answer(made.id, view.question.id, "perhaps")
+            assert await service.answer(made.id, view.question.id, view.question.options[0].id) == 1
             with pytest.raises(Conflicting):
-                await service.answer(made.id, view.hint.id, "never")
+                await service.answer(made.id, view.question.id, "never")
             (view,) = await home.settled(service, made.id)
             assert (view.message, view.outcome) == ("asked: once", "ok")
             assert not service.chat(made.id).asks
@@ -195,9 +195,9 @@ def test_a_run_that_waits_for_a_person_holds_nobody_up(home: Home) -> None:
             (view,) = await home.settled(service, works.id)
             assert view.outcome == "ok"
             (view,), _ = await service.turns(asks.id)
-            assert view.hint is not None
-            assert view.hint.options
-            await service.answer(asks.id, view.hint.id, view.hint.options[0].id)
+            assert view.question is not None
+            assert view.question.options
+            await service.answer(asks.id, view.question.id, view.question.options[0].id)
             (view,) = await home.settled(service, asks.id)
             assert view.message == "asked: once"
 
@@ -213,7 +213,7 @@ def test_a_question_that_nobody_waits_for_ends_the_turn(home: Home) -> None:
             made = await service.create(agent="asks")
             await service.prompt(made.id, "remove it")
             (view,) = await home.settled(service, made.id)
-            assert view.hint is not None
+            assert view.question is not None
             assert (view.outcome, view.reason) == ("ok", None)
             assert "I could remove it." in view.message
             assert "rm all" in view.message
@@ -302,20 +302,25 @@ def test_what_is_refused_changes_nothing(home: Home) -> None:
                 (NoSuchAgent, {"agent": "ccs/--version"}),
                 (OutsideRoots, {"cwd": home.folder / "outside"}),
                 (OutsideRoots, {"cwd": f"{home.work}/../outside"}),
-                (Untrusted, {"cwd": home.work / "unknown"}),
-                (Wrong, {"model": "--flag"}),
-                (Wrong, {"title": "\ud800"}),
-                (TooLarge, {"title": "x" * 1000}),
-                (Wrong, {"allow": "anything"}),
+                (UntrustedDirectory, {"cwd": home.work / "unknown"}),
+                (Invalid, {"model": "--flag"}),
+                (Invalid, {"title": "\ud800"}),
+                (ContentTooLarge, {"title": "x" * 1000}),
+                (Invalid, {"allow": "anything"}),
             ):
                 with pytest.raises(refusal):
                     await service.create(**asked)
             assert service.chats() == []
             made = await service.create()
-            for refusal, text in ((Wrong, " \n"), (Wrong, "a\0b"), (Wrong, "\udc80"), (TooLarge, "ü" * 51)):
+            for refusal, text in (
+                (Invalid, " \n"),
+                (Invalid, "a\0b"),
+                (Invalid, "\udc80"),
+                (ContentTooLarge, "ü" * 51),
+            ):
                 with pytest.raises(refusal):
                     await service.prompt(made.id, text)
-            with pytest.raises(Wrong):
+            with pytest.raises(Invalid):
                 await service.prompt(made.id, "hi", key="k" * 1000)
             with pytest.raises(NoSuchChat):
                 await service.prompt("../" + made.id, "hi")
@@ -324,7 +329,7 @@ def test_what_is_refused_changes_nothing(home: Home) -> None:
             with pytest.raises(Conflicting):
                 await service.answer(made.id, "q", "yes")
             for changes in ({"agent": "claude"}, {"heartbeat": {"minutes": 0, "prompt": "x"}}, {"heartbeat": 5}):
-                with pytest.raises(Wrong):
+                with pytest.raises(Invalid):
                     await service.change(made.id, **changes)
             assert await home.rows(made.id, service._store) == []
             await service.create()
@@ -410,7 +415,7 @@ def test_the_end_kills_what_runs(home: Home) -> None:
                         await asyncio.sleep(0.01)
             await service.close()
             assert home.left_over() == []
-            with pytest.raises(Ending):
+            with pytest.raises(ShuttingDown):
                 await service.prompt(chats[0], "3")
             for id in chats:
                 rows = await home.rows(id, service._store)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import events as ev
-from penstock.chat.errors import TooLarge
+from penstock.chat.errors import ContentTooLarge
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded, encode
 from penstock.chat.service.limits import Limits
 from penstock.chat.store.protocol import ChatStore, Page, StoreFailed, Summary
@@ -113,7 +113,7 @@ def test_outputs_that_are_too_long_are_shortened(home: Home) -> None:
         async with home.store(max_entry_bytes=100_000) as store:
             service = await home.open(store)
             made = await service.create(agent="big")
-            with pytest.raises(TooLarge):
+            with pytest.raises(ContentTooLarge):
                 await service.prompt(made.id, "\x01" * 20_000)
             await service.prompt(made.id, "hi")
             (view,) = await home.settled(service, made.id)

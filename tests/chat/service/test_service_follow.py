@@ -61,9 +61,9 @@ def test_an_answer_from_elsewhere_reaches_the_agent(home: Home) -> None:
             await service.prompt(made.id, "permission")
             await home.until(lambda: service.chat(made.id).asks)
             (view,), _ = await service.turns(made.id)
-            assert view.hint is not None
-            assert view.hint.options
-            answer = Answered(1, view.hint.id, view.hint.options[0].id)
+            assert view.question is not None
+            assert view.question.options
+            answer = Answered(1, view.question.id, view.question.options[0].id)
             await service._store.submit(made.id, encode([answer])[0], at=1)
             (view,) = await home.settled(service, made.id)
             assert (view.message, view.outcome) == ("asked: once", "ok")

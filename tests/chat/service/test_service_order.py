@@ -146,8 +146,8 @@ async def question_of(service: Service, chat: str) -> str:
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             for turn in (await service.turns(chat))[0]:
-                if turn.hint is not None:
-                    return turn.hint.id
+                if turn.question is not None:
+                    return turn.question.id
             await asyncio.sleep(0.005)
 
 

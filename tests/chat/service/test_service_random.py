@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.chat.errors import Refusal
+from penstock.chat.errors import ChatError
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.limits import Limits
 from penstock.chat.service.service import Service
@@ -37,12 +37,12 @@ async def step(service: Service, chance: random.Random, asked: set[str]) -> None
         elif what == "stop one" and turns:
             await service.stop(id, chance.choice(turns).turn)
         elif what == "answer":
-            hints = [turn.hint for turn in turns if turn.hint is not None]
-            if hints:
-                await service.answer(id, chance.choice(hints).id, chance.choice(["Yes, once", "No", "perhaps"]))
+            questions = [turn.question for turn in turns if turn.question is not None]
+            if questions:
+                await service.answer(id, chance.choice(questions).id, chance.choice(["Yes, once", "No", "perhaps"]))
         elif what == "change":
             await service.change(id, allow=chance.choice(["default", "all"]))
-    except Refusal:
+    except ChatError:
         pass
     await asyncio.sleep(chance.choice([0, 0, 0.01, 0.1]))
 

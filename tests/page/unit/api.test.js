@@ -9,12 +9,12 @@ import { api, ApiError, messageOf, newKey, onSignedOut } from "../../../src/pens
 beforeEach(reset);
 
 test("an error says what happened, what was expected and what helps, as sentences", async () => {
-  const error = { code: "wrong", what: "the title is too long", expected: "200 characters", way_out: "shorten it" };
+  const error = { code: "invalid", detail: "the title is too long; expected 200 characters", help: "shorten it" };
   answers.set("PATCH /api/chats/c", () => failure(400, error));
   await assert.rejects(api.change("c", { title: "x" }), (thrown) => {
     assert.ok(thrown instanceof ApiError);
-    assert.deepEqual([thrown.status, thrown.code], [400, "wrong"]);
-    assert.equal(messageOf(thrown), "The title is too long. Expected: 200 characters. Shorten it.");
+    assert.deepEqual([thrown.status, thrown.code], [400, "invalid"]);
+    assert.equal(messageOf(thrown), "The title is too long; expected 200 characters. Shorten it.");
     return true;
   });
 });
@@ -32,7 +32,7 @@ test("a server that cannot be reached is status 0, with words about this machine
 test("an answer that nobody is signed in is passed on, and is an error as well", async () => {
   let calls = 0;
   onSignedOut(() => calls++);
-  answers.set("GET /api/chats", () => failure(401, { code: "unknown_person", what: "who" }));
+  answers.set("GET /api/chats", () => failure(401, { code: "unauthorized", detail: "who" }));
   await assert.rejects(api.chats(), { status: 401 });
   assert.equal(calls, 1);
 });
@@ -53,10 +53,10 @@ test("a prompt carries its key, and an answer without a body is null", async () 
 });
 
 test("turns and details come with the names of the page, whatever those of the wire are", async () => {
-  const turn = { turn: 1, prompt: "p", by: "person", state: "completed", hint: { id: "q" }, recorded: true };
+  const turn = { turn: 1, prompt: "p", by: "person", state: "completed", question: { id: "q" }, finalized: true };
   const expected = { turn: 1, prompt: "p", by: "person", state: "completed", question: { id: "q" }, finalized: true };
   answers.set("GET /api/chats/c/turns", () => ({ turns: [turn], earlier: true }));
-  answers.set("GET /api/chats/c/turns/1/record", () => ({ turn, whole: true, items: [] }));
+  answers.set("GET /api/chats/c/turns/1/details", () => ({ turn, whole: true, items: [] }));
   assert.deepEqual(await api.turns("c", 2), { turns: [expected], earlier: true });
   assert.deepEqual(await api.details("c", 1), { turn: expected, whole: true, items: [] });
 });

@@ -64,10 +64,10 @@ test("frames come with the names of the page, whatever those of the wire are", a
   const question = { id: "q", text: "May I?", ask: "tool" };
   const { stream, frames } = follow([
     sends(
-      { type: "snapshot", turns: [{ turn: 1, prompt: "p", hint: question, recorded: true }] },
-      { type: "streaming", turn: 1, status: "", hint: question },
+      { type: "snapshot", turns: [{ turn: 1, prompt: "p", question, finalized: true }] },
+      { type: "streaming", turn: 1, status: "", question },
       { type: "completed", turn: 1, message: "" },
-      { type: "recorded", turn: 1, steps: 2 },
+      { type: "finalized", turn: 1, steps: 2 },
     ),
   ]);
   await settle();

@@ -47,7 +47,7 @@ test("the code of a link is out of the address before it is sent, and everything
 test("a link that was used leaves the page signed out, and says why", async () => {
   Object.assign(location, { hash: "#code=old" });
   for (const path of ["POST /api/login", "GET /api/about", "GET /api/chats", "GET /api/agents"]) {
-    answers.set(path, () => failure(401, { code: "unknown_person", what: "who" }));
+    answers.set(path, () => failure(401, { code: "unauthorized", detail: "who" }));
   }
   await begin();
   assert.equal(state.signedIn, false);

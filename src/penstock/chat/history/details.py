@@ -49,7 +49,7 @@ TOLD: frozenset[ev.NoticeCode] = frozenset(
 """Notices of level `info` that tell a person something of the work. Warnings and errors are always there."""
 
 
-class Record(msgspec.Struct):
+class Details(msgspec.Struct):
     """A turn and its items. `whole`: its run is over, nothing is added any more."""
 
     turn: TurnView
@@ -57,11 +57,11 @@ class Record(msgspec.Struct):
     items: list[AnyItem]
 
 
-def record(turn: TurnView, rows: Iterable[Numbered]) -> Record:
+def details_of(turn: TurnView, rows: Iterable[Numbered]) -> Details:
     """The record of a turn, made of its rows; rows of other turns between them are passed over."""
     recorder = Recorder(turn.turn)
     recorder.take(rows)
-    return Record(turn, recorder.over, recorder.items())
+    return Details(turn, recorder.over, recorder.items())
 
 
 class Recorder:

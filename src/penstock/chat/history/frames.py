@@ -37,7 +37,7 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     """The quiet line; None where something else took its place."""
     reply: str | None = None
     """The reply so far; None until its first text."""
-    hint: Question | None = None
+    question: Question | None = None
     """What the agent asks: the run waits for it, or, in a completed turn, the next prompt answers it."""
 
     # --- once it is completed ---
@@ -47,7 +47,7 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     reason: str | None = None
 
     # --- once its run is over ---
-    recorded: bool = False
+    finalized: bool = False
     """The record of the turn is whole: nothing is added to it any more."""
     steps: int = 0
     """The thoughts, texts and calls in its record."""
@@ -92,7 +92,7 @@ class AssistantDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="assis
     replace: bool = False
 
 
-class Recorded(msgspec.Struct, frozen=True, omit_defaults=True, tag="recorded"):
+class Finalized(msgspec.Struct, frozen=True, omit_defaults=True, tag="finalized"):
     """The run of a completed turn is over, and its record whole."""
 
     turn: int
@@ -121,7 +121,7 @@ Frame = (
     | Assistant
     | AssistantDelta
     | Completed
-    | Recorded
+    | Finalized
     | Deleted
     | Goodbye
 )

@@ -88,7 +88,7 @@ class Timeline:
         self._changes: list[_Change] = []
         self._live: _Live | None = None
         self._replies: dict[int, _Live] = {}  # turns whose growing reply is still told
-        self._recorded: dict[int, TurnView] = {}  # since the last summary
+        self._finalized: dict[int, TurnView] = {}  # since the last summary
         self._forget()
 
     # --- what is known ---
@@ -131,14 +131,14 @@ class Timeline:
     @property
     def is_summed_up(self) -> bool:
         """Whether the last summary has all turns that are over."""
-        return not self._recorded
+        return not self._finalized
 
     def summary(self) -> list[TurnView] | None:
         """Return the turns that changed since the last summary and all that wait; None while a turn runs."""
         if self._live is not None:
             return None
-        changed = self._recorded | {view.turn: view for view in self.queued}
-        self._recorded = {}
+        changed = self._finalized | {view.turn: view for view in self.queued}
+        self._finalized = {}
         return [view for _, view in sorted(changed.items())]
 
     # --- entries ---
@@ -188,7 +188,7 @@ class Timeline:
         elif isinstance(what, TurnEnded):
             self._end_without_run(what)
         elif isinstance(what, StopRequested):
-            open_turns = [view.turn for view in self.turns.values() if not view.recorded]
+            open_turns = [view.turn for view in self.turns.values() if not view.finalized]
             self.stops.update(turn for turn in open_turns if what.turn in (None, turn))
         elif isinstance(what, Answered) and self._live is not None and self._live.view.turn == what.turn:
             self._live.questions.pop(what.id, None)
@@ -246,7 +246,7 @@ class Timeline:
             if isinstance(event, turns.Streaming):
                 if view.status is None and view.reply is None:
                     event = replace(event, began_at=self._at)
-                view.status, view.hint = event.status, event.hint
+                view.status, view.question = event.status, event.question
             elif isinstance(event, turns.Thinking):
                 view.status = THINKING
             else:
@@ -263,19 +263,26 @@ class Timeline:
     def _complete(self, view: TurnView, event: turns.Completed) -> None:
         view.state, view.completed_at = "completed", self._at
         view.status = view.reply = None
-        view.message, view.outcome, view.reason, view.hint = event.message, event.outcome, event.reason, event.hint
+        view.message, view.outcome, view.reason, view.question = (
+            event.message,
+            event.outcome,
+            event.reason,
+            event.question,
+        )
         self._change(view.turn, replace(event, completed_at=self._at))
 
     def _record(self, view: TurnView) -> None:
-        view.recorded, view.last = True, self.number
+        view.finalized, view.last = True, self.number
         self.stops.discard(view.turn)
         if self._live is not None and self._live.view is view:
             view.steps = self._live.steps.count
             self._live = None
-        self._recorded[view.turn] = view
+        self._finalized[view.turn] = view
         self._change(
             view.turn,
-            frames.Recorded(view.turn, view.steps, view.duration_ms, view.usage, view.cost_usd, view.agent, view.model),
+            frames.Finalized(
+                view.turn, view.steps, view.duration_ms, view.usage, view.cost_usd, view.agent, view.model
+            ),
         )
 
     # --- frames ---
@@ -317,7 +324,7 @@ class Timeline:
 
     def _forget(self) -> None:
         """Keep the newest turns, and all that are not over."""
-        over = sorted(turn for turn, view in self.turns.items() if view.recorded)
+        over = sorted(turn for turn, view in self.turns.items() if view.finalized)
         for turn in over[: max(0, len(self.turns) - KEPT_TURNS)]:
             del self.turns[turn]
             self._earlier = True

@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.adapter import Startable
 from penstock.agents import registry
-from penstock.chat.errors import NoSuchAgent, Wrong
+from penstock.chat.errors import Invalid, NoSuchAgent
 from penstock.chat.service.ollama import OllamaServer
 from penstock.config.settings import Config
 from penstock.errors import UnknownAgent, nearest
@@ -121,7 +121,7 @@ class Agents:
             return name, model
         models = None if self.blocked(name) else self._ollama.models()
         if not models:
-            raise Wrong(f"{name} needs the name of a model: {self._without(models)}", expected='"model"')
+            raise Invalid(f"{name} needs the name of a model: {self._without(models)}", expected='"model"')
         return name, models[0]
 
     def blocked(self, name: str) -> str | None:

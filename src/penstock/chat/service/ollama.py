@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from penstock.chat.errors import Wrong
+from penstock.chat.errors import Invalid
 from penstock.chat.service.validation import model_of
 from penstock.run import http_bridge
 
@@ -108,5 +108,5 @@ def _models_at(host: str) -> list[str] | None:
 def _is_model(name: str) -> bool:
     try:
         return name.isprintable() and model_of(name) == name
-    except Wrong:
+    except Invalid:
         return False

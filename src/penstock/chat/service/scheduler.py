@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.chat.errors import Conflicting, Ending, Wrong
+from penstock.chat.errors import Conflicting, Invalid, ShuttingDown
 from penstock.chat.service.worker import Worker
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.store.rows import Heartbeat
@@ -60,7 +60,7 @@ class Scheduler:
             return  # it was removed meanwhile
         try:
             await worker.ask(heartbeat.prompt, "heartbeat")
-        except (Conflicting, Ending):
+        except (Conflicting, ShuttingDown):
             pass  # it became busy meanwhile
         except (StoreFailed, UsageError):
             worker.rejected_at = self._now()  # again an interval later
@@ -99,13 +99,13 @@ def checked(given: Any) -> Heartbeat | None:
     try:
         heartbeat = given if isinstance(given, Heartbeat) else msgspec.convert(given, Heartbeat)
     except msgspec.ValidationError as error:
-        raise Wrong(f"this is no heartbeat: {error}", expected='{"minutes", "prompt", "quiet"?, "on"?}') from error
+        raise Invalid(f"this is no heartbeat: {error}", expected='{"minutes", "prompt", "quiet"?, "on"?}') from error
     if not 1 <= heartbeat.minutes <= MAX_MINUTES:
-        raise Wrong(f"a heartbeat cannot come every {heartbeat.minutes} minutes", expected=f"1 to {MAX_MINUTES:,}")
+        raise Invalid(f"a heartbeat cannot come every {heartbeat.minutes} minutes", expected=f"1 to {MAX_MINUTES:,}")
     if heartbeat.quiet is not None:
         start, end = hours(heartbeat.quiet)
         if start == end:
-            raise Wrong("quiet hours cannot end when they begin", expected='two times, as "22:00-07:00"')
+            raise Invalid("quiet hours cannot end when they begin", expected='two times, as "22:00-07:00"')
     return heartbeat
 
 
@@ -117,7 +117,7 @@ def hours(quiet: str) -> tuple[time, time]:
     """
     found = _QUIET.fullmatch(quiet)
     if found is None:
-        raise Wrong(f"quiet hours cannot be {quiet[:40]!r}", expected='two local times, as "22:00-07:00"')
+        raise Invalid(f"quiet hours cannot be {quiet[:40]!r}", expected='two local times, as "22:00-07:00"')
     first, second, third, fourth = map(int, found.groups())
     return time(first, second), time(third, fourth)
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock.adapter import Allow
-from penstock.chat.errors import Ending, NoSuchChat, TooMany, Wrong
+from penstock.chat.errors import Invalid, NoSuchChat, ShuttingDown, TooMany
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
@@ -289,7 +289,7 @@ class Service:
         }
         for name in changes:
             if name not in checks:
-                raise Wrong(f"{name[:40]!r} of a chat cannot be changed", expected=", ".join(checks))
+                raise Invalid(f"{name[:40]!r} of a chat cannot be changed", expected=", ".join(checks))
         values = {name: checks[name](value) for name, value in changes.items()}
         if "heartbeat" in values and values["heartbeat"] != worker.chat.heartbeat:
             values["heartbeat_since"] = self._now()
@@ -386,7 +386,7 @@ class Service:
 
     def _require_open(self) -> None:
         if self._ending:
-            raise Ending
+            raise ShuttingDown
 
     def _worker(self, id: str) -> Worker:
         worker = self._workers.get(id)

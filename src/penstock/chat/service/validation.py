@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from penstock.adapter import Allow, Request, checked
-from penstock.chat.errors import TooLarge, Wrong
+from penstock.chat.errors import ContentTooLarge, Invalid
 from penstock.errors import UsageError
 
 MADE_TITLE_CHARS = 60
@@ -27,9 +27,9 @@ def text_of(text: str, limit: int) -> str:
     size = len(whole(text, "the message"))
     if size > limit:
         way_out = "put the text into a file and name the file"
-        raise TooLarge(f"the message has {size:,} bytes", expected=f"at most {limit:,} bytes", way_out=way_out)
+        raise ContentTooLarge(f"the message has {size:,} bytes", expected=f"at most {limit:,} bytes", way_out=way_out)
     if not text.strip() or "\0" in text:
-        raise Wrong("the message is empty, or has a NUL", expected="something to say to the agent")
+        raise Invalid("the message is empty, or has a NUL", expected="something to say to the agent")
     return text
 
 
@@ -40,7 +40,7 @@ def key_of(key: str | None) -> str | None:
         Wrong: it cannot be.
     """
     if key is not None and not (0 < len(key) <= MAX_KEY_CHARS and key.isascii() and key.isprintable()):
-        raise Wrong("this is no key for a prompt", expected=f"1 to {MAX_KEY_CHARS} characters of ASCII")
+        raise Invalid("this is no key for a prompt", expected=f"1 to {MAX_KEY_CHARS} characters of ASCII")
     return key
 
 
@@ -53,11 +53,11 @@ def title_of(title: Any) -> str | None:
     if title is None:
         return None
     if not isinstance(title, str):
-        raise Wrong("a title is text")
+        raise Invalid("a title is text")
     whole(title, "the title")
     words = " ".join(title.split())
     if len(words) > MAX_TITLE_CHARS:
-        raise TooLarge(f"the title has {len(words):,} characters", expected=f"at most {MAX_TITLE_CHARS}")
+        raise ContentTooLarge(f"the title has {len(words):,} characters", expected=f"at most {MAX_TITLE_CHARS}")
     return words or None
 
 
@@ -74,7 +74,7 @@ def allow_of(allow: Any) -> Allow:
         Wrong: it cannot be.
     """
     if allow not in get_args(Allow):
-        raise Wrong(f"allow cannot be {str(allow)[:40]!r}", expected="one of " + ", ".join(get_args(Allow)))
+        raise Invalid(f"allow cannot be {str(allow)[:40]!r}", expected="one of " + ", ".join(get_args(Allow)))
     found: Allow = allow
     return found
 
@@ -88,12 +88,12 @@ def model_of(model: Any) -> str | None:
     if model is None:
         return None
     if not isinstance(model, str):
-        raise Wrong("a model is named by text")
+        raise Invalid("a model is named by text")
     whole(model, "the model's name")
     try:
         return checked(Request(prompt="…", model=model)).model
     except UsageError as error:
-        raise Wrong(error.what, expected=error.expected) from error
+        raise Invalid(error.what, expected=error.expected) from error
 
 
 def whole(text: str, name: str) -> bytes:
@@ -105,4 +105,4 @@ def whole(text: str, name: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise Wrong(f"{name} has half a character", expected="whole ones, as UTF-8 has") from error
+        raise Invalid(f"{name} has half a character", expected="whole ones, as UTF-8 has") from error

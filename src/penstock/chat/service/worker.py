@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock import events as ev
-from penstock.chat.errors import Conflicting, Ending, NoSuchTurn, TooLarge, TooMany, Wrong
+from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, NoSuchTurn, ShuttingDown, TooMany
 from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, StopRequested, TurnBegan, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
@@ -105,7 +105,7 @@ class Worker:
         """
         if await self.log.is_over():
             view = self.log.newest
-            self.asks = view is not None and view.hint is not None
+            self.asks = view is not None and view.question is not None
         else:
             await self.log.open()
             self._ensure_working()
@@ -147,7 +147,7 @@ class Worker:
         entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key)
         if len(msgspec.json.encode(entry)) > self.log.max_entry_bytes - ENTRY_SPARE_BYTES:
             most = f"{self.log.max_entry_bytes:,} bytes"
-            raise TooLarge("the message is larger than the store accepts", expected=most)
+            raise ContentTooLarge("the message is larger than the store accepts", expected=most)
         return entry
 
     async def answer(self, question: str, text: str) -> int:
@@ -167,9 +167,14 @@ class Worker:
             if running is not None and question in timeline.questions and not is_stopping:
                 turn = running.turn
                 return Answered(turn, question, _resolved(timeline.questions[question], text))
-            if newest is None or newest.state != "completed" or newest.hint is None or newest.hint.id != question:
+            if (
+                newest is None
+                or newest.state != "completed"
+                or newest.question is None
+                or newest.question.id != question
+            ):
                 raise Conflicting("nobody asks this any more", way_out="write it as a message")
-            labels = {option.id: option.label for option in newest.hint.options or ()}
+            labels = {option.id: option.label for option in newest.question.options or ()}
             turn = newest.turn + 1
             return self._prompt(timeline, labels.get(text, text), "answer", None)
 
@@ -241,7 +246,7 @@ class Worker:
     async def _submit(self, decide: Callable[[Timeline], Entry | None], key: str | None = None) -> Submitted | None:
         """Submit what is decided by the chat as it is, and act upon it."""
         if self._ending:
-            raise Ending
+            raise ShuttingDown
         try:
             done = await self.log.submit(decide, key=key)
             if done is not None and done.is_new:
@@ -264,7 +269,7 @@ class Worker:
         is_running = running is not None and running.state == "running"
         self.state = "running" if is_running else "queued" if self.waiting else "idle"
         self.asks = bool(timeline.questions) or (
-            self.state == "idle" and newest is not None and newest.hint is not None
+            self.state == "idle" and newest is not None and newest.question is not None
         )
         if self.state != before:
             self._shared.changed()
@@ -427,7 +432,7 @@ def _resolved(question: ev.QuestionAsked, text: str) -> str:
     answer = resolve(question, text)
     if answer is None:
         labels = ", ".join(option.label for option in question.options or ()) or "words"
-        raise Wrong("this is no answer to the question", expected=f"one of: {labels}")
+        raise Invalid("this is no answer to the question", expected=f"one of: {labels}")
     return answer.option or answer.text or REJECT
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.chat.errors import OutsideRoots, Untrusted, Wrong
+from penstock.chat.errors import Invalid, OutsideRoots, UntrustedDirectory
 from penstock.chat.store.protocol import ChatStore
 from penstock.chat.store.rows import Directory
 from penstock.errors import UsageError
@@ -56,13 +56,13 @@ class Workspaces:
             return self.roots[0]
         text = os.fspath(path)
         if not os.path.isabs(text) or len(text) > MAX_PATH_CHARS or "\0" in text:
-            raise Wrong("the directory cannot be named so", expected="an absolute path")
+            raise Invalid("the directory cannot be named so", expected="an absolute path")
         try:
             real = Path(text).resolve()
             is_inside = self._is_inside(real)
             is_directory = is_inside and real.is_dir()
         except (OSError, ValueError, RuntimeError) as error:  # a loop of links, half a character
-            raise Wrong("the directory cannot be looked at", expected="an absolute path") from error
+            raise Invalid("the directory cannot be looked at", expected="an absolute path") from error
         if not is_inside:
             raise OutsideRoots(
                 f"{text!r} is not below a root of this Penstock",
@@ -70,7 +70,7 @@ class Workspaces:
                 way_out="start penstock serve with another --root",
             )
         if not is_directory:
-            raise Wrong(f"there is no directory {text!r}")
+            raise Invalid(f"there is no directory {text!r}")
         return real
 
     def is_trusted(self, path: Path) -> bool:
@@ -86,7 +86,7 @@ class Workspaces:
         """
         real = self.find(path)
         if not self.is_trusted(real):
-            raise Untrusted(str(real))
+            raise UntrustedDirectory(str(real))
         return real
 
     async def trust(self, path: str | os.PathLike[str]) -> Workspace:

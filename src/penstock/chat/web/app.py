@@ -11,7 +11,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.chat.web import openapi, schemas, security
-from penstock.chat.web.errors import NotFound, WrongMethod
+from penstock.chat.web.errors import MethodNotAllowed, NotFound
 from penstock.chat.web.handlers import Api
 from penstock.chat.web.middleware import NAMED, PRIVATE, Entrance
 from penstock.chat.web.routes import ADDRESSES, PAGES, Address
@@ -60,7 +60,7 @@ class _Place:
         request = Request(scope, receive)
         address = self._methods.get("GET" if request.method == "HEAD" else request.method)
         if address is None:
-            raise WrongMethod(self._allowed)
+            raise MethodNotAllowed(self._allowed)
         arguments = _ids(scope)
         if address.body is not None:
             arguments["body"] = await schemas.read(request, address.body)
@@ -112,7 +112,7 @@ async def _serve(files: PageFiles, name: str, scope: Scope, receive: Receive, se
         raise NotFound
     scope.setdefault(NAMED, "file")
     if request.method not in ("GET", "HEAD"):
-        raise WrongMethod("GET, HEAD")
+        raise MethodNotAllowed("GET, HEAD")
     await answer(scope, receive, send)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.chat.web.browsers import Browser, Browsers
-from penstock.chat.web.errors import TooManyRequests, UnknownPerson
+from penstock.chat.web.errors import RateLimited, Unauthorized
 from penstock.errors import UsageError
 
 TOKEN_VARIABLE = "PENSTOCK_TOKEN"
@@ -206,13 +206,13 @@ class Logins:
             raise self._failure(peer, code, token)
         return made
 
-    def _failure(self, peer: str, code: str | None, token: str | None) -> UnknownPerson | TooManyRequests:
+    def _failure(self, peer: str, code: str | None, token: str | None) -> Unauthorized | RateLimited:
         wait = self._failures.add(peer, _hashed(token if code is None else code), self._clock())
         if wait > 0:
-            return TooManyRequests("too many logins from this address failed, and this one did too", wait)
+            return RateLimited("too many logins from this address failed, and this one did too", wait)
         if code is None:
-            return UnknownPerson("the token is wrong", expected="the one in the file that penstock serve names")
-        return UnknownPerson(
+            return Unauthorized("the token is wrong", expected="the one in the file that penstock serve names")
+        return Unauthorized(
             "this link has been used already, or is too old",
             expected=f"a link that is not older than {CODE_SECONDS // 60} minutes, once",
             way_out="enter the token, or make a new link where you are logged in",

@@ -15,14 +15,14 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from penstock.chat.errors import Ending, NoSuchChat
+from penstock.chat.errors import NoSuchChat, ShuttingDown
 from penstock.chat.history import frames
 from penstock.chat.history.frames import Frame
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.service import Service
 from penstock.chat.turn import Assistant
-from penstock.chat.web.errors import TooManyRequests
+from penstock.chat.web.errors import RateLimited
 from penstock.chat.web.metrics import Metrics
 
 MAX_VIEWERS = 2_000
@@ -233,9 +233,9 @@ class Watches:
             TooManyRequests: there are as many viewers as there may be.
         """
         if self.ending:
-            raise Ending
+            raise ShuttingDown
         if len(self._viewers) >= self.max_viewers:
-            raise TooManyRequests("there are too many viewers", 5, f"at most {self.max_viewers:,} streams at once")
+            raise RateLimited("there are too many viewers", 5, f"at most {self.max_viewers:,} streams at once")
         watch = self._watches.get(chat)
         if watch is None or watch.failed or watch.over:
             watch = self._watches[chat] = Watch(chat, self._service, self._pace)

@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.chat.store.database import sync_folder
-from penstock.chat.web.errors import NotKept
+from penstock.chat.web.errors import StoreUnavailable
 from penstock.errors import UsageError
 
 SECRET_BYTES = 32
@@ -198,7 +198,7 @@ class Browsers:
             try:
                 await asyncio.to_thread(self._write, self._path, data)
             except OSError as error:
-                raise NotKept(f"{self._path} cannot be written: {error.strerror or error}") from error
+                raise StoreUnavailable(f"{self._path} cannot be written: {error.strerror or error}") from error
         before, self._known = self._known, {browser.secret: browser for browser in browsers}
         for gone in before.keys() - self._known.keys():
             for call in [*self._calls.get(before[gone].id, ())]:
@@ -212,7 +212,7 @@ class Browsers:
         try:
             async with self._changing:
                 await self._keep(self.listed())
-        except NotKept as error:
+        except StoreUnavailable as error:
             _log.warning("%s", error.what)
 
     def _write(self, path: Path, data: bytes) -> None:

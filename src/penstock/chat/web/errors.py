@@ -1,4 +1,4 @@
-"""Why the gateway refuses a request, and any error as the answer that tells it."""
+"""Errors of HTTP requests, and the response for any error: problem details as in RFC 9457."""
 
 from __future__ import annotations
 
@@ -7,31 +7,58 @@ from collections.abc import Mapping
 import msgspec
 from starlette.responses import Response
 
-from penstock.chat.errors import Ending, Refusal
+from penstock.chat.errors import ChatError, ShuttingDown
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
 from penstock.errors import PenstockError, UsageError
 
 NO_STORE = {"Cache-Control": "no-store"}
-"""Answers that are about a person's chats are kept nowhere."""
+"""Headers of responses about a user's chats, which no cache may keep."""
+
+
+TITLES = {
+    "invalid": "The request is invalid",
+    "unauthorized": "Authentication is required",
+    "forbidden": "The request is not allowed",
+    "not_found": "Not found",
+    "method_not_allowed": "The method is not allowed",
+    "request_timeout": "The request timed out",
+    "untrusted_directory": "The directory is not trusted",
+    "conflict": "The request conflicts with the state of the chat",
+    "content_too_large": "The content is too large",
+    "unsupported_media_type": "The media type is not supported",
+    "misdirected_request": "The host is not allowed",
+    "too_many_requests": "Too many requests",
+    "internal_error": "Internal error",
+    "shutting_down": "The server is shutting down",
+    "store_unavailable": "The store is unavailable",
+}
+"""Titles of all problems by code; the detail says what happened in one case."""
+
+MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happened, what was expected, and the way out."""
+    """Body of any response from 400 on: problem details of RFC 9457, with `code` and `help` as extensions."""
 
+    type: str
+    """`urn:penstock:problem:CODE`."""
+    title: str
+    """Summary of the problem, the same for each code."""
+    status: int
+    detail: str
+    """What happened and what was expected."""
     code: str
-    what: str
-    expected: str = ""
-    way_out: str = ""
+    help: str = ""
+    """What to do about it."""
 
 
-class Failure(msgspec.Struct, frozen=True):
-    """Any answer from 400 on."""
+def problem(code: str, status: int, detail: str, help: str = "") -> Problem:
+    """Return the problem of a code."""
+    return Problem(f"urn:penstock:problem:{code}", TITLES[code], status, detail, code, help)
 
-    error: Problem
 
-
-class HttpRefusal(Refusal):
-    """A request that is refused before a chat hears of it; `headers` go with the answer."""
+class HttpError(ChatError):
+    """A request that fails before it reaches a chat; `headers` are sent with the response."""
 
     def __init__(
         self, what: str, *, expected: str = "", way_out: str = "", headers: Mapping[str, str] | None = None
@@ -40,20 +67,20 @@ class HttpRefusal(Refusal):
         self.headers = headers or {}
 
 
-class UnknownPerson(HttpRefusal):
+class Unauthorized(HttpError):
     """No token, no cookie, or a wrong one."""
 
-    code, status = "unknown_person", 401
+    code, status = "unauthorized", 401
 
 
-class Refused(HttpRefusal):
-    """The request of another origin."""
+class Forbidden(HttpError):
+    """A request of another origin."""
 
-    code, status = "refused", 403
+    code, status = "forbidden", 403
 
 
-class NotFound(HttpRefusal):
-    """No such address."""
+class NotFound(HttpError):
+    """No such route."""
 
     code, status = "not_found", 404
 
@@ -61,7 +88,7 @@ class NotFound(HttpRefusal):
         super().__init__("there is nothing at this address", expected="an address of GET /api/openapi.json")
 
 
-class NoSuchBrowser(HttpRefusal):
+class NoSuchBrowser(HttpError):
     """No browser that is signed in has this id."""
 
     code, status = "not_found", 404
@@ -70,62 +97,62 @@ class NoSuchBrowser(HttpRefusal):
         super().__init__("no browser of this id is signed in", expected="an id of GET /api/browsers")
 
 
-class NotKept(HttpRefusal):
+class StoreUnavailable(HttpError):
     """The file of the browsers cannot be written."""
 
-    code, status = "failed", 503
+    code, status = "store_unavailable", 503
 
 
-class WrongMethod(HttpRefusal):
-    """The address takes other methods."""
+class MethodNotAllowed(HttpError):
+    """The route has other methods."""
 
-    code, status = "wrong_method", 405
+    code, status = "method_not_allowed", 405
 
     def __init__(self, allowed: str) -> None:
         super().__init__("this address does not take this method", expected=allowed, headers={"Allow": allowed})
 
 
-class BodyTooLarge(HttpRefusal):
-    """The body of a request. The rest of it is not read, so the connection ends with it."""
+class BodyTooLarge(HttpError):
+    """The body is too large. The rest of it is not read, so the connection is closed."""
 
-    code, status = "too_large", 413
+    code, status = "content_too_large", 413
 
     def __init__(self, limit: int) -> None:
         super().__init__("the body is too large", expected=f"at most {limit:,} bytes", headers={"Connection": "close"})
 
 
-class HeadersTooLarge(HttpRefusal):
-    """The headers of a request."""
+class HeadersTooLarge(HttpError):
+    """The headers are too large."""
 
-    code, status = "too_large", 431
+    code, status = "content_too_large", 431
 
     def __init__(self, limit: int) -> None:
         super().__init__("the headers are too large", expected=f"at most {limit:,} bytes")
 
 
-class BodyTooSlow(HttpRefusal):
-    """The body of a request did not come in time."""
+class RequestTimeout(HttpError):
+    """The body did not arrive in time."""
 
-    code, status = "too_slow", 408
+    code, status = "request_timeout", 408
 
     def __init__(self, seconds: float) -> None:
-        what, expected = "the body did not come", f"all of it within {seconds:g} seconds"
+        what, expected = "the request body timed out", f"all of it within {seconds:g} seconds"
         super().__init__(what, expected=expected, headers={"Connection": "close"})
 
 
-class WrongType(HttpRefusal):
-    """The body is of another type than JSON."""
+class UnsupportedMediaType(HttpError):
+    """The body is not JSON."""
 
-    code, status = "wrong_type", 415
+    code, status = "unsupported_media_type", 415
 
     def __init__(self) -> None:
         super().__init__("the request has the wrong type", expected="Content-Type: application/json")
 
 
-class WrongHost(HttpRefusal):
-    """A host that is not allowed."""
+class MisdirectedRequest(HttpError):
+    """The `Host` header names a host that is not allowed."""
 
-    code, status = "wrong_host", 421
+    code, status = "misdirected_request", 421
 
     def __init__(self) -> None:
         super().__init__(
@@ -135,10 +162,10 @@ class WrongHost(HttpRefusal):
         )
 
 
-class TooManyRequests(HttpRefusal):
-    """Viewers, or logins that failed."""
+class RateLimited(HttpError):
+    """Too many viewers, or failed logins."""
 
-    code, status = "too_many", 429
+    code, status = "too_many_requests", 429
 
     def __init__(self, what: str, seconds: float, expected: str = "") -> None:
         wait = max(1, round(seconds))
@@ -146,23 +173,23 @@ class TooManyRequests(HttpRefusal):
 
 
 def answer(error: Exception) -> Response:
-    """An error as an answer. One that is no `PenstockError` is a bug: nothing of it is told."""
+    """Return the response for an error. One that is not a `PenstockError` is a bug, whose text is not shown."""
     headers = {**NO_STORE, **getattr(error, "headers", {})}
     if isinstance(error, StoreClosed):
-        error = Ending()
-    if isinstance(error, Refusal):
+        error = ShuttingDown()
+    if isinstance(error, ChatError):
         code, status = error.code, error.status
     elif isinstance(error, StoreFailed):
-        code, status = "failed", 503
+        code, status = "store_unavailable", 503
     elif isinstance(error, UsageError):
-        code, status = "wrong", 400
+        code, status = "invalid", 400
     else:
-        code, status = "bug", 500
+        code, status = "internal_error", 500
     if status == 503:
         headers.setdefault("Retry-After", "1")
     if isinstance(error, PenstockError) and status != 500:
-        problem = Problem(code, error.what, error.expected, error.way_out)
+        detail = f"{error.what}; expected {error.expected}" if error.expected else error.what
+        found = problem(code, status, detail, error.way_out)
     else:
-        problem = Problem(code, "something went wrong inside of Penstock", way_out="its log on stderr says what")
-    body = msgspec.json.encode(Failure(problem))
-    return Response(body, status, headers, media_type="application/json")
+        found = problem(code, status, "something went wrong inside of Penstock", "see its log on stderr")
+    return Response(msgspec.json.encode(found), status, headers, media_type=MEDIA_TYPE)

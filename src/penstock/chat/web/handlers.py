@@ -16,8 +16,8 @@ from starlette.types import ASGIApp
 from penstock import events as ev
 from penstock._version import __version__
 from penstock.adapter import Allow
-from penstock.chat.errors import Wrong
-from penstock.chat.history.details import record
+from penstock.chat.errors import Invalid
+from penstock.chat.history.details import details_of
 from penstock.chat.service.service import Service
 from penstock.chat.web import metrics, schemas
 from penstock.chat.web.broadcast import Watches
@@ -89,7 +89,7 @@ class Api:
     async def log_in(self, request: Request, body: schemas.Login) -> Response:
         """A cookie."""
         if (body.code is None) == (body.token is None):
-            raise Wrong("it takes a code, or a token", expected='{"code"} or {"token"}')
+            raise Invalid("it takes a code, or a token", expected='{"code"} or {"token"}')
         secure = is_https(request)
         cookie = await self.security.logins.log_in(
             code=body.code,
@@ -186,7 +186,7 @@ class Api:
         """The turn of a prompt."""
         key = request.headers.get("idempotency-key")
         if key is not None and not KEY.fullmatch(key):
-            raise Wrong("the Idempotency-Key cannot be this", expected="1 to 200 visible characters of ASCII")
+            raise Invalid("the Idempotency-Key cannot be this", expected="1 to 200 visible characters of ASCII")
         turn, is_new = await self.service.prompt(chat, body.text, key=key)
         return _json(schemas.TurnNumber(turn), 202 if is_new else 200)
 
@@ -198,14 +198,14 @@ class Api:
         found, earlier = await self.service.turns(chat, before=before, limit=limit)
         return _json(schemas.TurnPage(found, earlier))
 
-    async def record(self, request: Request, chat: str, turn: int) -> Response:
+    async def details(self, request: Request, chat: str, turn: int) -> Response:
         """All that the agent did in a turn, for a person or as events."""
         form = request.query_params.get("format", "json")
         if form not in ("json", "ndjson"):
-            raise Wrong("the record has no such format", expected="format=json or format=ndjson")
+            raise Invalid("the details have no such format", expected="format=json or format=ndjson")
         view, rows = await self.service.turn(chat, turn)
         if form == "json":
-            made = await asyncio.to_thread(lambda: msgspec.json.encode(record(view, rows)))
+            made = await asyncio.to_thread(lambda: msgspec.json.encode(details_of(view, rows)))
             return Response(made, headers=NO_STORE, media_type="application/json")
         events = [row.what for row in rows if isinstance(row.what, ev.Base)]
         lines = await asyncio.to_thread(lambda: ev.encode(events))
@@ -262,5 +262,5 @@ def _number(request: Request, name: str, default: int | None, least: int, most: 
     if given is None:
         return default
     if not NUMBER.fullmatch(given) or not least <= int(given) <= most:
-        raise Wrong(f"{name} cannot be this", expected=f"a whole number from {least} to {most}")
+        raise Invalid(f"{name} cannot be this", expected=f"a whole number from {least} to {most}")
     return int(given)

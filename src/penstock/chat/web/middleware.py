@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.chat.errors import Ending
+from penstock.chat.errors import ShuttingDown
 from penstock.chat.web import security
 from penstock.chat.web.broadcast import Watches
 from penstock.chat.web.errors import answer
@@ -79,7 +79,7 @@ class Entrance:
             if (request.method, scope["path"]) not in self._public:
                 scope[security.BROWSER] = self._security.check_person(request, foreign)
             if self.watches.ending:
-                raise Ending
+                raise ShuttingDown
         await self._inside(scope, receive, sent)
 
     def _note(self, scope: Scope, status: int) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from penstock._version import __version__
 from penstock.chat.history.frames import Frame
-from penstock.chat.web.errors import Failure
+from penstock.chat.web.errors import MEDIA_TYPE, Problem
 from penstock.chat.web.routes import ADDRESSES, Address
 
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
@@ -30,13 +30,13 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 ALWAYS = (401, 403, 421, 431, 500, 503)
-"""Statuses of refusals that every address has; those of an address with a body have more."""
+"""Statuses of problems that every route has; routes with a body have more."""
 WITH_BODY = (400, 408, 413, 415)
 
 
 def document() -> bytes:
     """The document, as JSON."""
-    types = {str(kind): kind for address in ADDRESSES for kind in (Failure, address.body, *_kinds(address))}
+    types = {str(kind): kind for address in ADDRESSES for kind in (Problem, address.body, *_kinds(address))}
     types.pop("None")
     schemas, components = msgspec.json.schema_components(types.values(), ref_template="#/components/schemas/{name}")
     by_type = dict(zip(types, schemas, strict=True))
@@ -77,21 +77,21 @@ def _operation(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameter(name: str, place: str) -> dict[str, Any]:
-    told, schema = PARAMETERS[name]
-    return {"name": name, "in": place, "required": place == "path", "description": told, "schema": schema}
+    description, schema = PARAMETERS[name]
+    return {"name": name, "in": place, "required": place == "path", "description": description, "schema": schema}
 
 
 def _responses(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": HTTPStatus(address.status).phrase}
     if address.answers is not None:
         answer["content"] = _content(address.media, _schema(address, schemas))
-    told = {str(address.status): answer}
+    responses = {str(address.status): answer}
     if address.does == "prompt":
-        told["200"] = {**answer, "description": "The turn that was asked for with this key before"}
-    failure = {"content": _content("application/json", schemas[str(Failure)])}
-    for status in sorted({*ALWAYS, *(WITH_BODY if address.body else ()), *address.refuses}):
-        told[str(status)] = {"description": HTTPStatus(status).phrase, **failure}
-    return told
+        responses["200"] = {**answer, "description": "The turn that was asked for with this key before"}
+    problem = {"content": _content(MEDIA_TYPE, schemas[str(Problem)])}
+    for status in sorted({*ALWAYS, *(WITH_BODY if address.body else ()), *address.problems}):
+        responses[str(status)] = {"description": HTTPStatus(status).phrase, **problem}
+    return responses
 
 
 def _kinds(address: Address) -> Sequence[Any]:
@@ -103,7 +103,7 @@ def _kinds(address: Address) -> Sequence[Any]:
 def _schema(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
     found: list[dict[str, Any]] = [schemas[str(kind)] for kind in _kinds(address)]
     if len(found) > 1:
-        return {"anyOf": found, "description": "What stands in `data` of an event"}
+        return {"anyOf": found, "description": "`data` of an event"}
     if not isinstance(address.answers, dict):
         return found[0]
     [name] = address.answers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from penstock.chat.history.details import Record
+from penstock.chat.history.details import Details
 from penstock.chat.history.frames import Frame
 from penstock.chat.service.agents import AgentView
 from penstock.chat.service.service import ChatView
@@ -25,7 +25,7 @@ class Address(NamedTuple):
     status: int = 200
     answers: Any = None
     """The type of the answer; a dict names its only field. None: it has no body."""
-    refuses: tuple[int, ...] = ()
+    problems: tuple[int, ...] = ()
     """The statuses of its refusals, besides those that every address has."""
     public: bool = False
     """Whether anybody may ask."""
@@ -41,11 +41,11 @@ ADDRESSES = (
     Address("GET", "/metrics", "metrics", "Counters for Prometheus", None, 200, str, media="text/plain"),
     Address("GET", "/api/openapi.json", "document", "This document", None, 200, dict[str, Any]),
     Address("POST", "/api/login", "log_in", "Log in with the code of a link, or the token", schemas.Login, 204,
-            refuses=(400, 429), public=True),
-    Address("POST", "/api/logout", "log_out", "Sign this browser out, or all", schemas.Logout, 204, refuses=(400,)),
+            problems=(400, 429), public=True),
+    Address("POST", "/api/logout", "log_out", "Sign this browser out, or all", schemas.Logout, 204, problems=(400,)),
     Address("GET", "/api/browsers", "browsers", "The browsers that are signed in, the one used last first", None, 200,
             {"browsers": list[schemas.BrowserView]}),
-    Address("DELETE", "/api/browsers/{browser}", "revoke", "Sign a browser out", None, 204, refuses=(404,)),
+    Address("DELETE", "/api/browsers/{browser}", "revoke", "Sign a browser out", None, 204, problems=(404,)),
     Address("POST", "/api/link", "link", "Make a one-time link", schemas.NoBody, 200, schemas.Link, (400,)),
     Address("GET", "/api/about", "about", "What this server is", None, 200, schemas.About),
     Address("GET", "/api/agents", "agents", "The agents", None, 200, {"agents": list[AgentView]}),
@@ -55,16 +55,16 @@ ADDRESSES = (
     Address("POST", "/api/chats", "create", "Begin a chat", schemas.NewChat, 201, ChatView, (400, 409, 429)),
     Address("GET", C, "chat", "A chat", None, 200, ChatView, (404,)),
     Address("PATCH", C, "change", "Change a chat", schemas.Changes, 200, ChatView, (400, 404)),
-    Address("DELETE", C, "delete", "Stop what runs, and forget the chat", None, 204, refuses=(404,)),
+    Address("DELETE", C, "delete", "Stop what runs, and forget the chat", None, 204, problems=(404,)),
     Address("POST", f"{C}/turns", "prompt", "Write to the agent", schemas.Prompt, 202, schemas.TurnNumber,
             (400, 404, 409, 429), headers=("Idempotency-Key",)),
     Address("GET", f"{C}/turns", "turns", "Turns, oldest first", None, 200, schemas.TurnPage, (400, 404),
             query=("before", "limit")),
-    Address("GET", f"{C}/turns/{{turn}}/record", "record", "All that the agent did in a turn", None, 200, Record,
+    Address("GET", f"{C}/turns/{{turn}}/details", "record", "All that the agent did in a turn", None, 200, Details,
             (400, 404), query=("format",)),
     Address("POST", f"{C}/stop", "stop", "Stop a turn, or all", schemas.Stop, 202, schemas.TurnNumbers, (400, 404)),
-    Address("POST", f"{C}/hints", "answer", "Answer a question of the agent", schemas.Answer, 202, schemas.TurnNumber,
-            (400, 404, 409, 429)),
+    Address("POST", f"{C}/questions", "answer", "Answer a question of the agent", schemas.Answer, 202,
+            schemas.TurnNumber, (400, 404, 409, 429)),
     Address("GET", f"{C}/events", "events", "The stream of a chat", None, 200, Frame, (404, 429),
             media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),
 )  # fmt: skip

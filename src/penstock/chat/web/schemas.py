@@ -9,11 +9,11 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from penstock.adapter import Allow
-from penstock.chat.errors import Wrong
+from penstock.chat.errors import Invalid
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.workspaces import Workspace
 from penstock.chat.store.rows import Heartbeat
-from penstock.chat.web.errors import BodyTooLarge, BodyTooSlow, WrongType
+from penstock.chat.web.errors import BodyTooLarge, RequestTimeout, UnsupportedMediaType
 
 MAX_BODY_BYTES = 1024 * 1024
 """Twice the largest prompt: JSON may write a character as six."""
@@ -101,12 +101,12 @@ async def read(request: Request, kind: type[Given]) -> Given:
         Wrong: it is not of this kind.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise WrongType
+        raise UnsupportedMediaType
     data = await _received(request)
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise Wrong(f"the body is wrong: {error}", expected=_told(kind)) from error
+        raise Invalid(f"invalid request body: {error}", expected=_expected(kind)) from error
 
 
 async def _received(request: Request) -> bytes:
@@ -121,11 +121,11 @@ async def _received(request: Request) -> bytes:
                 if len(data) > MAX_BODY_BYTES:  # it came without a length
                     raise BodyTooLarge(MAX_BODY_BYTES)
     except (TimeoutError, ClientDisconnect) as error:
-        raise BodyTooSlow(BODY_SECONDS) from error
+        raise RequestTimeout(BODY_SECONDS) from error
     return bytes(data)
 
 
-def _told(kind: type[Body]) -> str:
+def _expected(kind: type[Body]) -> str:
     fields = msgspec.structs.fields(kind)
     return "{" + ", ".join(f'"{field.name}"{"" if field.required else "?"}' for field in fields) + "}"
 

@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from penstock.chat.web.auth import Logins
 from penstock.chat.web.browsers import COOKIE_DAYS, DAY, Browser
-from penstock.chat.web.errors import HeadersTooLarge, Refused, UnknownPerson, WrongHost
+from penstock.chat.web.errors import Forbidden, HeadersTooLarge, MisdirectedRequest, Unauthorized
 from penstock.errors import UsageError
 
 BROWSER = "penstock.browser"
@@ -95,7 +95,7 @@ class Security:
         named = request.headers.getlist("host")
         found = HOST.fullmatch(named[0].lower()) if len(named) == 1 else None
         if found is None or not {found[0], found[1]} & set(self.hosts):
-            raise WrongHost
+            raise MisdirectedRequest
         return found[0]
 
     def check_origin(self, request: Request, host: str) -> str | None:
@@ -133,7 +133,7 @@ class Security:
             scheme, _, token = given.partition(" ")
             if scheme.lower() == "bearer" and self.logins.is_token(token.strip()):
                 return None
-            raise UnknownPerson("the token is wrong", expected=_EXPECTED, headers=_CHALLENGE)
+            raise Unauthorized("the token is wrong", expected=_EXPECTED, headers=_CHALLENGE)
         cookie = self.cookie_of(request) if foreign is None else None
         browser = self.logins.browsers.find(cookie) if cookie is not None else None
         if browser is None:
@@ -174,8 +174,8 @@ _WAY_OUT = "open the link that penstock serve prints; the token is in the file t
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
-def _unknown() -> UnknownPerson:
-    return UnknownPerson("it is not known who asks", expected=_EXPECTED, way_out=_WAY_OUT, headers=_CHALLENGE)
+def _unknown() -> Unauthorized:
+    return Unauthorized("it is not known who asks", expected=_EXPECTED, way_out=_WAY_OUT, headers=_CHALLENGE)
 
 
 def peer_of(request: Request) -> str:
@@ -199,8 +199,8 @@ def is_https(request: Request) -> bool:
     return forwarded == "https" or request.headers.get("origin", "").startswith("https:")
 
 
-def _foreign() -> Refused:
-    return Refused(
+def _foreign() -> Forbidden:
+    return Forbidden(
         "the request comes from another page than Penstock's own",
         expected="an Origin that equals the Host, or none and a token",
         way_out="a proxy has to pass the Host on; a page of yours is allowed by penstock serve --allow-origin",

@@ -12,8 +12,8 @@ export class ApiError extends Error {
    * @param {number} status
    * @param {Partial<Api.Problem>} [problem]
    */
-  constructor(status, { code = "failed", what = `The server answered ${status}.`, expected, way_out: help } = {}) {
-    const sentences = [what, expected && `Expected: ${expected}`, help];
+  constructor(status, { code = "internal_error", detail = `The server answered ${status}.`, help } = {}) {
+    const sentences = [detail, help];
     super(sentences.flatMap((text) => (text ? [sentence(text)] : [])).join(" "));
     this.status = status;
     this.code = code;

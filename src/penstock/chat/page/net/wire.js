@@ -1,20 +1,16 @@
-// The names of the API that differ from those of the page, each once.
+// The names of the API, and the defaults of the fields that it leaves out.
 
-export const QUESTIONS_PATH = "hints";
-export const DETAILS_PATH = "record";
+export const QUESTIONS_PATH = "questions";
+export const DETAILS_PATH = "details";
 
 /**
- * @typedef {Omit<Api.TurnView, "hint" | "recorded"> & { question?: Api.Question | null, finalized?: boolean }} TurnData
+ * @typedef {Omit<Api.TurnView, "question" | "finalized"> & { question?: Api.Question | null, finalized?: boolean }} TurnData
  *   A turn as docs/gateway-api.md has it.
  * @typedef {{ turns: TurnData[], earlier?: boolean }} TurnPage
- * @typedef {Omit<Api.Record, "turn"> & { turn: TurnData }} Details
+ * @typedef {Omit<Api.Details, "turn"> & { turn: TurnData }} Details
  *   All that the agent did in a turn.
  * @typedef {Omit<Api.Snapshot, "turns"> & TurnPage} SnapshotFrame
- * @typedef {Omit<Api.Streaming, "hint"> & { question?: Api.Question | null }} StreamingFrame
- * @typedef {Omit<Api.Completed, "hint"> & { question?: Api.Question | null }} CompletedFrame
- * @typedef {Omit<Api.Recorded, "type"> & { type: "finalized" }} FinalizedFrame
- * @typedef {Exclude<Api.Frame, Api.Snapshot | Api.Streaming | Api.Completed | Api.Recorded> | SnapshotFrame
- *   | StreamingFrame | CompletedFrame | FinalizedFrame} Frame
+ * @typedef {Exclude<Api.Frame, Api.Snapshot> | SnapshotFrame} Frame
  *   A frame of the stream of a chat.
  */
 
@@ -24,8 +20,8 @@ export const DETAILS_PATH = "record";
  * @param {Api.TurnView} turn
  * @returns {TurnData}
  */
-export function turnFromWire({ hint, recorded, ...turn }) {
-  return { ...turn, question: hint ?? null, finalized: recorded ?? false };
+export function turnFromWire({ question, finalized, ...turn }) {
+  return { ...turn, question: question ?? null, finalized: finalized ?? false };
 }
 
 /**
@@ -37,7 +33,7 @@ export function turnPageFromWire({ turns, earlier }) {
 }
 
 /**
- * @param {Api.Record} details
+ * @param {Api.Details} details
  * @returns {Details}
  */
 export function detailsFromWire(details) {
@@ -52,13 +48,9 @@ export function frameFromWire(frame) {
   switch (frame.type) {
     case "snapshot":
       return { ...frame, turns: frame.turns.map(turnFromWire) };
-    case "recorded":
-      return { ...frame, type: "finalized" };
     case "streaming":
-    case "completed": {
-      const { hint, ...rest } = frame;
-      return { ...rest, question: hint ?? null };
-    }
+    case "completed":
+      return { ...frame, question: frame.question ?? null };
     default:
       return frame;
   }

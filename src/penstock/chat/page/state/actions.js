@@ -23,7 +23,7 @@ export async function startChat(chat, text) {
   try {
     made = await api.create(chat);
   } catch (error) {
-    if (!(error instanceof ApiError) || error.code !== "untrusted") throw error;
+    if (!(error instanceof ApiError) || error.code !== "untrusted_directory") throw error;
     if (!(await trust(chat.cwd))) return false;
     made = await api.create(chat);
   }

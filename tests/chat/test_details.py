@@ -13,7 +13,7 @@ import pytest
 
 from penstock import events as ev
 from penstock.chat.history import details as recording_of_turns
-from penstock.chat.history.details import MAX_PART_CHARS, MAX_TEXT_CHARS, Record, Recorder, record
+from penstock.chat.history.details import MAX_PART_CHARS, MAX_TEXT_CHARS, Details, Recorder, details_of
 from penstock.chat.history.entries import Entry, Numbered, Prompted, StopRequested, TurnBegan, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.items import GAP, AnyItem, Asked, Called, Clip, Noticed, Planned, Said, Thought
@@ -49,7 +49,7 @@ def rows_of(recording: Recording) -> list[Numbered]:
 
 def items_of(*whats: What) -> list[AnyItem]:
     """The items of a turn that has these rows."""
-    return record(VIEW, numbered([*BEGUN, *whats])).items
+    return details_of(VIEW, numbered([*BEGUN, *whats])).items
 
 
 def steps_in(items: list[AnyItem]) -> int:
@@ -74,7 +74,7 @@ def counted(rows: list[Numbered]) -> int:
 def test_all_that_was_said_and_done(recording: Recording, shorten: Callable[[str], Any]) -> None:
     """Thoughts, texts and calls are those that were read from the wire by hand, and each call has its result."""
     events = events_of(recording.agent, recording.data)
-    made = record(VIEW, rows_of(recording))
+    made = details_of(VIEW, rows_of(recording))
     top = [item for item in made.items if item.parent is None and not item.given_up]
     said = [("text" if isinstance(it, Said) else "thinking", it.text) for it in top if isinstance(it, Said | Thought)]
     assert [[kind, shorten(text)] for kind, text in said] == recording.expected["blocks"]
@@ -97,7 +97,7 @@ def test_rounds(recording: Recording) -> None:
     events = events_of(recording.agent, recording.data)
     end = events[-1]
     assert isinstance(end, ev.RunEnded)
-    items = record(VIEW, rows_of(recording)).items
+    items = details_of(VIEW, rows_of(recording)).items
     texts = [item for item in items if isinstance(item, Said) and item.parent is None and not item.given_up]
     rounds = [item.round for item in items if isinstance(item, Said | Called) and item.parent is None]
     assert rounds == sorted(rounds)
@@ -111,7 +111,7 @@ def test_rounds(recording: Recording) -> None:
 def test_how_rows_are_cut_makes_no_difference(recording: Recording) -> None:
     """One by one, in odd pieces, or all at once, looked at in between or not: one record."""
     rows = rows_of(recording)
-    whole = record(VIEW, rows)
+    whole = details_of(VIEW, rows)
     rng = random.Random(recording.name)
     for size in (1, 7, rng.randrange(1, len(rows) + 1)):
         recorder = Recorder(1)
@@ -119,27 +119,27 @@ def test_how_rows_are_cut_makes_no_difference(recording: Recording) -> None:
             recorder.take(rows[start : start + size])
             if rng.random() < 20 / len(rows):
                 recorder.items()
-        assert Record(VIEW, recorder.over, recorder.items()) == whole
+        assert Details(VIEW, recorder.over, recorder.items()) == whole
 
 
 def test_steps_agree(recording: Recording) -> None:
     """The number behind the reply is that of the record's items, at any moment of the run and after a crash."""
     rows = rows_of(recording)
     for end in {*range(2, len(rows), max(1, len(rows) // 25)), len(rows)}:
-        made = record(VIEW, rows[:end])
+        made = details_of(VIEW, rows[:end])
         assert steps_in(made.items) == counted(rows[:end])
         assert made.whole == (end == len(rows))
         crashed = [*rows[:end], Numbered(end + 1, rows[-1].at, TurnEnded(1, "cut_off"))]
         thread = Thread()
         thread.take(crashed)
-        assert thread.turns[1].steps == steps_in(record(thread.turns[1], crashed).items)
+        assert thread.turns[1].steps == steps_in(details_of(thread.turns[1], crashed).items)
 
 
 def test_a_crash_leaves_nothing_open(recording: Recording) -> None:
     """Where the events stop, all that has no end was cut off."""
     rows = rows_of(recording)
     for end in range(2, len(rows) - 1, max(1, len(rows) // 25)):
-        crashed = record(VIEW, [*rows[:end], Numbered(end + 1, rows[end].at, TurnEnded(1, "cut_off"))])
+        crashed = details_of(VIEW, [*rows[:end], Numbered(end + 1, rows[end].at, TurnEnded(1, "cut_off"))])
         assert crashed.whole
         ended = {e.block for _, _, e in rows[:end] if isinstance(e, ev.BlockEnded) and e.complete}
         deltas = [e for _, _, e in rows[:end] if isinstance(e, ev.Delta) and e.kind in ("text", "thinking")]
@@ -152,9 +152,9 @@ def test_a_crash_leaves_nothing_open(recording: Recording) -> None:
 
 def test_the_wire(recording: Recording) -> None:
     """A record can be written and read again, each item under its kind."""
-    made = record(VIEW, rows_of(recording))
+    made = details_of(VIEW, rows_of(recording))
     text = msgspec.json.encode(made)
-    assert msgspec.json.decode(text, type=Record) == made
+    assert msgspec.json.decode(text, type=Details) == made
     for item in json.loads(text)["items"]:
         assert item["kind"] in {"thinking", "text", "call", "notice", "plan", "question"}
         assert item["at"] >= 0
@@ -162,7 +162,7 @@ def test_the_wire(recording: Recording) -> None:
 
 def shown(recording: Recording) -> list[dict[str, Any]]:
     """A record without its times, as it is on the wire."""
-    found = json.loads(msgspec.json.encode(record(VIEW, rows_of(recording)).items))
+    found = json.loads(msgspec.json.encode(details_of(VIEW, rows_of(recording)).items))
     return [{key: value for key, value in item.items() if key not in ("at", "until")} for item in found]
 
 
@@ -249,7 +249,7 @@ def test_by_hand(name: str, recordings: list[Recording]) -> None:
 def test_a_question_has_its_answer(recordings: list[Recording]) -> None:
     """A permission stands beside the call that it is about, with what was said to it."""
     (recording,) = (recording for recording in recordings if recording.name == "opencode-server/permission_allow")
-    asked = [item for item in record(VIEW, rows_of(recording)).items if isinstance(item, Asked)]
+    asked = [item for item in details_of(VIEW, rows_of(recording)).items if isinstance(item, Asked)]
     assert [(item.text.partition("\n")[0], item.answer) for item in asked] == [
         ("bash: echo hi && ls", "Allow once"),
         ("edit: /tmp/demo/notes.txt", "Allow once"),
@@ -307,7 +307,7 @@ def test_times() -> None:
         Numbered(8, 10_300, call("c2")),
         Numbered(9, 10_250, result("c2")),
     ]
-    items = record(VIEW, rows).items
+    items = details_of(VIEW, rows).items
     assert [item.at for item in items] == [50, 7, 0, 300, 300]
     assert [item.until for item in items if isinstance(item, Called)] == [1500, 300]
 
@@ -321,26 +321,28 @@ def test_rows_of_other_turns_are_passed_over() -> None:
         *(*block(2, "more"), END, StopRequested()),
     ])  # fmt: skip
     texts = {
-        turn: [item.text for item in record(TurnView(turn, ""), rows).items if isinstance(item, Said)]
+        turn: [item.text for item in details_of(TurnView(turn, ""), rows).items if isinstance(item, Said)]
         for turn in (1, 2, 3, 4)
     }
     assert texts == {1: ["first", "still first"], 2: ["second", "more"], 3: [], 4: []}
-    assert [record(TurnView(turn, ""), rows).whole for turn in (1, 2, 3, 4)] == [True, True, True, False]
+    assert [details_of(TurnView(turn, ""), rows).whole for turn in (1, 2, 3, 4)] == [True, True, True, False]
     for start in (5, 6):
-        assert record(TurnView(2, ""), rows[start:]) == record(TurnView(2, ""), rows)
+        assert details_of(TurnView(2, ""), rows[start:]) == details_of(TurnView(2, ""), rows)
 
 
 def test_a_turn_whose_beginning_was_trimmed() -> None:
     """What is left of it is shown, also the end of a block, a message and a call."""
     rows = numbered([*message(1, *block(1, "Some text", message=1)), result("c9", "late"), END])[3:]
-    items = record(VIEW, rows).items
+    items = details_of(VIEW, rows).items
     assert [item.text for item in items if isinstance(item, Said)] == ["Some text"]
     assert [(item.name, item.output) for item in items if isinstance(item, Called)] == [("Bash", "late")]
 
 
 def test_a_turn_that_still_runs() -> None:
     """Nothing is said to be cut off while it may go on."""
-    made = record(VIEW, numbered([*BEGUN, *block(1, "Whole."), *block(2, "Half")[:-1], call(), call("c2"), result()]))
+    made = details_of(
+        VIEW, numbered([*BEGUN, *block(1, "Whole."), *block(2, "Half")[:-1], call(), call("c2"), result()])
+    )
     assert not made.whole
     assert [item.cut for item in made.items] == [False] * 4
     assert [item.until for item in made.items if isinstance(item, Called)] == [100, None]
@@ -554,14 +556,14 @@ def test_a_clip_keeps_both_ends(size: int) -> None:
 
 def check(rows: list[Numbered]) -> None:
     """The invariants of any record."""
-    made = record(VIEW, rows)
+    made = details_of(VIEW, rows)
     assert steps_in(made.items) == counted(rows)
     for number, item in enumerate(made.items):
         assert item.parent is None or isinstance(made.items[item.parent], Called)
         assert item.parent is None or item.parent < number
         if made.whole and isinstance(item, Called) and item.name:
             assert item.until is not None or item.cut or item.given_up
-    assert msgspec.json.decode(msgspec.json.encode(made), type=Record) == made
+    assert msgspec.json.decode(msgspec.json.encode(made), type=Details) == made
 
 
 @pytest.mark.parametrize("seed", range(150))
