@@ -247,7 +247,7 @@ def test_the_configuration_decides() -> None:
     assert blocks(run(*lines)) == [("text", "Hel."), ("text", "lo.")]
     assert blocks(run(*lines, events={"beat": "delta"})) == [("text", "Hel.lo.")]
     assert blocks(run(*lines, events={"beat": "control"})) == []
-    with pytest.raises(ValueError, match="no type of event"):
+    with pytest.raises(ValueError, match="is not a type of event"):
         Generic({"beat": "loud"})
 
 
