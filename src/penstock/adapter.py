@@ -135,7 +135,7 @@ def with_stdin(prompt: str, text: str) -> str:
         raise UsageError(
             f"stdin_text has {size:,} bytes",
             expected=f"at most {MAX_STDIN_BYTES:,}",
-            way_out="put the text into a file and name the file in the prompt",
+            help="put the text into a file and name the file in the prompt",
         )
     end = "" if text.endswith("\n") else "\n"
     return f"{prompt}\n\n<stdin>\n{text}{end}</stdin>"
@@ -165,7 +165,7 @@ def as_json_text(prompt: str) -> str:
 
 def unsupported(agent: str, what: str, *, can: str) -> UsageError:
     """The error for what an agent cannot do. `what` completes "cannot"; `can` says what it can do instead."""
-    return UsageError(f"{agent} cannot {what}", way_out=can)
+    return UsageError(f"{agent} cannot {what}", help=can)
 
 
 class Longest(msgspec.Struct, frozen=True):
@@ -185,7 +185,7 @@ class Longest(msgspec.Struct, frozen=True):
             raise UsageError(
                 f"the prompt, with all that goes with it, has {size:,} {self.unit}, which is too long for {agent}",
                 expected=f"at most {self.size:,} {self.unit}",
-                way_out="put the text into a file and name the file in the prompt",
+                help="put the text into a file and name the file in the prompt",
             )
 
 

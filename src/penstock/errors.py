@@ -29,15 +29,15 @@ class PenstockError(Exception):
     `str()` gives the three as one line.
     """
 
-    def __init__(self, what: str, *, expected: str = "", way_out: str = "") -> None:
+    def __init__(self, what: str, *, expected: str = "", help: str = "") -> None:
         self.what = what
         self.expected = expected
-        self.way_out = way_out
+        self.help = help
         super().__init__(what)
 
     def __str__(self) -> str:
         expected = f"expected {self.expected}" if self.expected else ""
-        return "; ".join(part for part in (self.what, expected, self.way_out) if part)
+        return "; ".join(part for part in (self.what, expected, self.help) if part)
 
 
 class UsageError(PenstockError):
@@ -53,16 +53,14 @@ class UnknownAgent(UsageError):
         self.known = sorted(known)
         if why:
             super().__init__(
-                f"the agent {shown(name)} cannot be used: {why}", way_out="look at the package that brings it"
+                f"the agent {shown(name)} cannot be used: {why}", help="look at the package that brings it"
             )
             return
         guess = nearest(name, self.known)
         super().__init__(
             f"there is no agent {shown(name)}",
             expected=("one of " + ", ".join(self.known)) if self.known else "",
-            way_out=f"did you mean {guess!r}?"
-            if guess
-            else "an agent of no known kind is read with the name 'generic'",
+            help=f"did you mean {guess!r}?" if guess else "an agent of no known kind is read with the name 'generic'",
         )
 
 
@@ -80,7 +78,7 @@ class AgentNotFound(UsageError):
             if why
             else f"{agent} is not installed: there is no {shown(program)} in PATH"
         )
-        super().__init__(what, way_out="make it executable" if why else f"install it: {install}" if install else "")
+        super().__init__(what, help="make it executable" if why else f"install it: {install}" if install else "")
 
 
 class ConfigError(UsageError):

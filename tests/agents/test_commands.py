@@ -157,7 +157,7 @@ def test_refusals(name: str, asked: dict[str, Any], what: str, can: str) -> None
     with pytest.raises(UsageError) as caught:
         command(name, **asked)
     assert what in caught.value.what
-    assert can in caught.value.way_out
+    assert can in caught.value.help
 
 
 ROUTES = [(name, route) for name, facts in registry.AGENTS.items() for route in facts.routes if not facts.no_command]
@@ -181,7 +181,7 @@ def test_a_route_refuses_what_its_facts_say(name: str, route: str, feature: str)
         return
     with pytest.raises(UsageError) as caught:
         registry.command(name, route, request)
-    assert caught.value.way_out in {facts.cannot[key] for key in cannot}
+    assert caught.value.help in {facts.cannot[key] for key in cannot}
 
 
 @pytest.mark.parametrize("name", ACP)
@@ -246,7 +246,7 @@ def test_a_prompt_of_a_megabyte(name: str) -> None:
     with pytest.raises(UsageError, match="1,000,000 bytes") as caught:
         command(name, prompt)
     assert f"{MAX_ARGUMENT_BYTES:,}" in caught.value.expected
-    assert "file" in caught.value.way_out
+    assert "file" in caught.value.help
 
 
 def test_the_longest_argument_counts_the_line_feed() -> None:

@@ -42,7 +42,7 @@ JSON = {"Content-Type": "application/json"}
 def refused(answer: httpx.Response) -> tuple[int, str]:
     """The status and the code of a refusal, which has the form of all of them."""
     error = answer.json()
-    assert {"code", "what"} <= set(error) <= {"code", "what", "expected", "way_out"}
+    assert {"code", "what"} <= set(error) <= {"code", "what", "expected", "help"}
     assert all(isinstance(text, str) and text for text in error.values())
     return answer.status_code, error["code"]
 

@@ -55,7 +55,7 @@ class UntrustedDirectory(ChatError):
         super().__init__(
             f"the directory {path!r} is not trusted yet",
             expected="your word for it: what lies there can tell an agent what to run",
-            way_out="trust it, if you know where its files come from",
+            help="trust it, if you know where its files come from",
         )
         self.path = path
 
@@ -88,4 +88,4 @@ class ShuttingDown(ChatError):
     status = 503
 
     def __init__(self) -> None:
-        super().__init__("Penstock is shutting down", way_out="try again in a moment")
+        super().__init__("Penstock is shutting down", help="try again in a moment")

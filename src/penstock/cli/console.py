@@ -54,7 +54,7 @@ class Output:
             from penstock.errors import TransportError
 
             what = f"the output cannot be written: {error.strerror}"
-            raise TransportError(what, way_out="look at where stdout goes") from error
+            raise TransportError(what, help="look at where stdout goes") from error
         finally:
             self._left = bytes(waiting)
 

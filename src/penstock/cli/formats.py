@@ -133,5 +133,5 @@ def check(head: bytes, source: str) -> None:
     raise UsageError(
         f"cannot read {source!r}: it is binary data{kind}" if source != "stdin" else f"stdin is binary data{kind}",
         expected=EXPECTED,
-        way_out=f"{found.command} {name} | penstock" if found.command else "",
+        help=f"{found.command} {name} | penstock" if found.command else "",
     )

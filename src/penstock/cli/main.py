@@ -54,7 +54,7 @@ def _command(args: list[str]) -> int:
         raise UsageError(
             f"{first!r} is neither a command nor a file",
             expected="a command: " + ", ".join(COMMANDS),
-            way_out=f"did you mean {guess!r}?" if guess else "see penstock --help",
+            help=f"did you mean {guess!r}?" if guess else "see penstock --help",
         )
     return _run("read", args)
 

@@ -53,7 +53,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise the error that these words are wrong."""
-        raise UsageError(message, way_out=f"see {self.prog} --help")
+        raise UsageError(message, help=f"see {self.prog} --help")
 
     def _check_dashes(self, words: Sequence[str]) -> None:
         """Pass no `--option=--` on: argparse takes the dashes away and leaves a list."""
@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
         name = next((word for word in extra if word.startswith("-") and word != "--"), None)
         if name is not None:
             flag = name.partition("=")[0]
-            raise UsageError(f"there is no option {shown(flag)}", way_out=self._instead_of(flag))
+            raise UsageError(f"there is no option {shown(flag)}", help=self._instead_of(flag))
         prompt = getattr(values, "prompt", None)
         if prompt is None:  # of the other commands
             self.error(f"unrecognized arguments: {' '.join(extra)}")
@@ -76,7 +76,7 @@ class Parser(argparse.ArgumentParser):
         example = f": {self.prog} {values.agents} {whole}"
         raise UsageError(
             f"the prompt is one argument, and {shown(' '.join(extra))} is after it",
-            way_out="quote the prompt" + (example if example.isprintable() else ""),
+            help="quote the prompt" + (example if example.isprintable() else ""),
         )
 
     def _instead_of(self, flag: str) -> str:

@@ -59,7 +59,7 @@ def read_beside(notify: Notify, fd: int = 0) -> str:
         raise UsageError(
             "stdin holds binary data (a NUL byte)",
             expected="text in UTF-8, which goes with the prompt",
-            way_out="name the file in the prompt, or leave stdin alone: --stdin never",
+            help="name the file in the prompt, or leave stdin alone: --stdin never",
         )
     return data.decode("utf-8", "surrogateescape")
 
@@ -104,7 +104,7 @@ def _read_on(fd: int, notify: Notify) -> bytes:
     raise UsageError(
         f"stdin holds more than {MAX_STDIN_BYTES:,} bytes",
         expected="at most that much in or beside a prompt",
-        way_out="save it to a file and name the file in the prompt, or leave stdin alone: --stdin never",
+        help="save it to a file and name the file in the prompt, or leave stdin alone: --stdin never",
     )
 
 
@@ -119,5 +119,5 @@ def _nothing(fd: int, error: OSError) -> bytes:
     raise UsageError(
         f"stdin cannot be read: {error.strerror}",
         expected="a file or a pipe",
-        way_out="leave it alone: --stdin never, or < /dev/null",
+        help="leave it alone: --stdin never, or < /dev/null",
     ) from error

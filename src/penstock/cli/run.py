@@ -87,7 +87,7 @@ def make_runs(options: RunOptions, config: Config, notify: piped.Notify) -> list
         what, way = (
             ("--label names", "each has its own name") if options.label else ("--to chunks shows", "--to ndjson")
         )
-        raise UsageError(f"{what} one agent, and there are {len(names)}", way_out=way)
+        raise UsageError(f"{what} one agent, and there are {len(names)}", help=way)
     if len(names) > 1 and options.asked["session_id"]:
         raise UsageError("a session belongs to one agent", expected=f"one agent with --session, not {len(names)}")
     prompt, stdin_text = _prompt(options, notify)

@@ -159,7 +159,7 @@ def _check_directory() -> None:
         os.getcwd()
     except OSError as error:
         what = f"this directory cannot be worked in: {error.strerror}"
-        raise UsageError(what, expected="one that is there", way_out="go to another one with cd") from error
+        raise UsageError(what, expected="one that is there", help="go to another one with cd") from error
 
 
 def _listen(options: ServeOptions) -> Place:
@@ -229,9 +229,9 @@ def data_directory(named: Path | None) -> Path:
             path.chmod(0o700)
     except OSError as error:
         why = error.strerror or error
-        raise UsageError(f"the data directory {path} cannot be used: {why}", way_out="--data DIR") from error
+        raise UsageError(f"the data directory {path} cannot be used: {why}", help="--data DIR") from error
     if named is not None and mode & 0o022:
-        raise UsageError(f"others can write into the data directory {path}", way_out=f"chmod 700 {path}")
+        raise UsageError(f"others can write into the data directory {path}", help=f"chmod 700 {path}")
     return path
 
 

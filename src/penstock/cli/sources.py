@@ -57,7 +57,7 @@ def _open(name: str, follow: bool) -> Source:
             f"cannot open {name!r}: {why}", expected="a file with what an agent printed, or - for stdin"
         ) from error
     if stat.S_ISDIR(mode):
-        raise UsageError(f"cannot read {name!r}: it is a folder", way_out=_instead_of_folder(name))
+        raise UsageError(f"cannot read {name!r}: it is a folder", help=_instead_of_folder(name))
     is_file = stat.S_ISREG(mode)
     if is_file:
         check(os.pread(fd, HEAD_BYTES, os.lseek(fd, 0, os.SEEK_CUR)), "stdin" if name == "-" else name)

@@ -50,7 +50,7 @@ def unknown(what: str, name: str, known: Mapping[str, Any]) -> UsageError:
     return UsageError(
         f"there is no {what} {name!r}",
         expected="" if guess else "one of " + ", ".join(known),
-        way_out=f"did you mean {guess!r}?" if guess else "",
+        help=f"did you mean {guess!r}?" if guess else "",
     )
 
 

@@ -216,7 +216,7 @@ def _read(file: str, config: Config, *, named: bool) -> str | None:
     except OSError as error:
         if named:
             what = f"the configuration {file} cannot be read: {error.strerror}"
-            raise ConfigError(what, way_out="correct or unset PENSTOCK_CONFIG") from error
+            raise ConfigError(what, help="correct or unset PENSTOCK_CONFIG") from error
         config.problems.append(f"{file}: cannot be read ({error.strerror}); it is ignored")
         return None
     if len(data) > MAX_CONFIG_BYTES:

@@ -120,7 +120,7 @@ def _trusted(name: str, config: Config) -> None:
         raise UsageError(
             f"{setting.origin} says how {name} is started, and it came with the files of this project",
             expected="your word that they are to be trusted",
-            way_out="read it, then --trust, or move it to your own configuration (penstock config shows where)",
+            help="read it, then --trust, or move it to your own configuration (penstock config shows where)",
         )
 
 
@@ -130,9 +130,7 @@ def _words(name: str) -> list[str]:
     except ValueError as error:
         raise UsageError(f"{name!r} is no command line: {error}") from error
     if not words:
-        raise UsageError(
-            "acp: needs a command", expected="a program that speaks ACP", way_out="e.g. acp:'PROGRAM --acp'"
-        )
+        raise UsageError("acp: needs a command", expected="a program that speaks ACP", help="e.g. acp:'PROGRAM --acp'")
     return words
 
 
@@ -143,7 +141,7 @@ def _known(name: str, own: AgentConfig, request: Request, route: str | None) -> 
     if entry is None:
         return _third_party(name, own, request, route)
     if entry.no_command:
-        raise UsageError(f"{base} has no command of its own", way_out=entry.no_command)
+        raise UsageError(f"{base} has no command of its own", help=entry.no_command)
     chosen = route or next(iter(entry.routes))
     found = entry.routes.get(chosen)
     if found is None:

@@ -69,7 +69,7 @@ class Process:
         except OSError as error:
             self._close_all()
             raise TransportError(
-                f"no process can be started: {error.strerror or error}", way_out="look at the limits of this machine"
+                f"no process can be started: {error.strerror or error}", help="look at the limits of this machine"
             ) from error
 
     def _start(self, argv: Sequence[str], env: dict[str, str], cwd: str | None) -> subprocess.Popen[bytes]:

@@ -254,8 +254,8 @@ def read_meta(folder: Path) -> Meta | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        way_out = f"replay its {INPUT} alone"
-        raise UsageError(f"cannot read {str(file)!r}: {error}", expected="a record", way_out=way_out) from error
+        help = f"replay its {INPUT} alone"
+        raise UsageError(f"cannot read {str(file)!r}: {error}", expected="a record", help=help) from error
 
 
 def _make_folder(directory: Path, name: str) -> Path:

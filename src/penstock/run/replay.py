@@ -104,7 +104,7 @@ def find(path: Path) -> Recording:
             listed = ", ".join(map(str, several[:MAX_NAMED]))
             raise UsageError(
                 f"there are {len(several)} records in {str(path)!r}",
-                way_out=f"name one, the newest first: {listed}{more}",
+                help=f"name one, the newest first: {listed}{more}",
             )
 
 

@@ -130,7 +130,7 @@ class Run:
             TransportError: no process can be started.
         """
         if self._supervisor is not None:
-            raise UsageError("the run was started before", way_out="ask the agent for another run")
+            raise UsageError("the run was started before", help="ask the agent for another run")
         launch, spec, journal = self._launch, self._spec, None
         if spec.record is not None:
             from penstock.run.recording import Journal

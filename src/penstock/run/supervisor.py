@@ -90,7 +90,7 @@ class Supervisor:
         except (OSError, RuntimeError) as error:
             self._release()
             raise TransportError(
-                f"no run can be started: {error}", way_out="look at the limits of this machine"
+                f"no run can be started: {error}", help="look at the limits of this machine"
             ) from error
         except BaseException:  # Ctrl-C: nobody will hold what was started
             self.kill()
@@ -142,7 +142,7 @@ class Supervisor:
                 self._selector = selector
                 self._loop()
         except OSError as error:
-            self.error = TransportError(f"the run failed: {error}", way_out="look at the limits of this machine")
+            self.error = TransportError(f"the run failed: {error}", help="look at the limits of this machine")
         except BaseException as error:
             self.error = error
         finally:
@@ -272,7 +272,7 @@ class Supervisor:
         name = self._launch.command.argv[0]
         why = f"{name!r} cannot be executed: {os.strerror(number)}"
         if number in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
-            return TransportError(why, way_out="look at the limits of this machine")
+            return TransportError(why, help="look at the limits of this machine")
         return AgentNotFound(self._launch.agent, name, why=why)
 
     def _write_stdin(self) -> None:

@@ -219,7 +219,7 @@ def _type(kind: str | StreamEventType) -> StreamEventType:
     except (ValueError, AttributeError):
         known = ", ".join(each.value for each in StreamEventType)
         raise NoSuchType(
-            f"{shown(kind)} is not a type of event; there are: {known}", way_out="correct overrides"
+            f"{shown(kind)} is not a type of event; there are: {known}", help="correct overrides"
         ) from None
 
 

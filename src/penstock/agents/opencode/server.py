@@ -377,7 +377,5 @@ def _model(name: str | None) -> dict[str, str] | None:
         return None
     provider, slash, model = name.partition("/")
     if not (provider and slash and model):
-        raise UsageError(
-            f"{name!r} names no provider", expected="PROVIDER/MODEL", way_out="`opencode models` lists them"
-        )
+        raise UsageError(f"{name!r} names no provider", expected="PROVIDER/MODEL", help="`opencode models` lists them")
     return {"providerID": provider, "modelID": model}

@@ -39,9 +39,9 @@ declare namespace Api {
 
   interface Assistant {
     type: "assistant";
-    turn: number;
     content: string;
     replace?: boolean;
+    turn?: number;
   }
 
   interface AssistantDelta {
@@ -102,25 +102,38 @@ declare namespace Api {
 
   interface Completed {
     type: "completed";
-    turn: number;
     message: string;
     outcome: "cancelled" | "cut_off" | "empty" | "error" | "ok" | "timed_out";
-    completed_at: number;
     reason?: string | null;
-    hint?: Question | null;
+    question?: Question | null;
+    turn?: number;
+    completed_at?: number;
   }
 
   interface Deleted {
     type: "deleted";
   }
 
-  interface Failure {
-    error: Problem;
+  interface Details {
+    turn: TurnView;
+    whole: boolean;
+    items: Array<Thought | Said | Called | Noticed | Planned | Asked>;
   }
 
   interface FinalMessageStart {
     type: "final_message_start";
+    turn?: number;
+  }
+
+  interface Finalized {
+    type: "finalized";
     turn: number;
+    steps: number;
+    duration_ms?: number | null;
+    usage?: Usage | null;
+    cost_usd?: number | null;
+    agent?: string | null;
+    model?: string | null;
   }
 
   interface Goodbye {
@@ -195,10 +208,12 @@ declare namespace Api {
   }
 
   interface Problem {
+    type: string;
+    title: string;
+    status: number;
+    detail: string;
     code: string;
-    what: string;
-    expected?: string;
-    way_out?: string;
+    help?: string;
   }
 
   interface Prompt {
@@ -225,23 +240,6 @@ declare namespace Api {
     title?: string | null;
   }
 
-  interface Record {
-    turn: TurnView;
-    whole: boolean;
-    items: Array<Thought | Said | Called | Noticed | Planned | Asked>;
-  }
-
-  interface Recorded {
-    type: "recorded";
-    turn: number;
-    steps: number;
-    duration_ms?: number | null;
-    usage?: Usage | null;
-    cost_usd?: number | null;
-    agent?: string | null;
-    model?: string | null;
-  }
-
   interface Said {
     kind: "text";
     at: number;
@@ -266,16 +264,16 @@ declare namespace Api {
 
   interface Streaming {
     type: "streaming";
-    turn: number;
     status: string;
-    hint?: Question | null;
+    question?: Question | null;
+    turn?: number;
     began_at?: number | null;
   }
 
   interface Thinking {
     type: "thinking";
-    turn: number;
     content: string;
+    turn?: number;
   }
 
   interface Thought {
@@ -318,11 +316,11 @@ declare namespace Api {
     model?: string | null;
     status?: string | null;
     reply?: string | null;
-    hint?: Question | null;
+    question?: Question | null;
     message?: string;
     outcome?: "cancelled" | "cut_off" | "empty" | "error" | "ok" | "timed_out" | null;
     reason?: string | null;
-    recorded?: boolean;
+    finalized?: boolean;
     steps?: number;
     duration_ms?: number | null;
     usage?: Usage | null;
@@ -350,5 +348,5 @@ declare namespace Api {
     recent: Array<Workspace>;
   }
 
-  type Frame = Snapshot | Prompted | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Recorded | Deleted | Goodbye;
+  type Frame = Snapshot | Prompted | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | Goodbye;
 }

@@ -98,7 +98,7 @@ class Agents:
             raise NoSuchAgent(
                 f"there is no agent {name[:100]!r} to chat with",
                 expected="one of " + ", ".join(known),
-                way_out=f"did you mean {guess!r}?" if guess else "",
+                help=f"did you mean {guess!r}?" if guess else "",
             )
 
     def default(self) -> str:

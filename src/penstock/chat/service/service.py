@@ -253,7 +253,7 @@ class Service:
         self._require_open()
         real = self._workspaces.require(cwd)
         if len(self._workers) >= self.limits.max_chats:
-            raise TooMany(f"there are {self.limits.max_chats:,} chats already", way_out="delete some")
+            raise TooMany(f"there are {self.limits.max_chats:,} chats already", help="delete some")
         row = ChatRow(
             id=uuid.uuid4().hex,
             agent=name,

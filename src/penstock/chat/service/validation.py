@@ -26,8 +26,8 @@ def text_of(text: str, limit: int) -> str:
     """
     size = len(whole(text, "the message"))
     if size > limit:
-        way_out = "put the text into a file and name the file"
-        raise ContentTooLarge(f"the message has {size:,} bytes", expected=f"at most {limit:,} bytes", way_out=way_out)
+        help = "put the text into a file and name the file"
+        raise ContentTooLarge(f"the message has {size:,} bytes", expected=f"at most {limit:,} bytes", help=help)
     if not text.strip() or "\0" in text:
         raise Invalid("the message is empty, or has a NUL", expected="something to say to the agent")
     return text

@@ -143,7 +143,7 @@ class Worker:
             raise Conflicting("the chat is busy")
         limit = self._shared.limits.max_queue
         if len(queued) >= limit:
-            raise TooMany(f"{limit} messages of this chat wait already", way_out="stop some, or wait for them")
+            raise TooMany(f"{limit} messages of this chat wait already", help="stop some, or wait for them")
         entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key)
         if len(msgspec.json.encode(entry)) > self.log.max_entry_bytes - ENTRY_SPARE_BYTES:
             most = f"{self.log.max_entry_bytes:,} bytes"
@@ -173,7 +173,7 @@ class Worker:
                 or newest.question is None
                 or newest.question.id != question
             ):
-                raise Conflicting("nobody asks this any more", way_out="write it as a message")
+                raise Conflicting("nobody asks this any more", help="write it as a message")
             labels = {option.id: option.label for option in newest.question.options or ()}
             turn = newest.turn + 1
             return self._prompt(timeline, labels.get(text, text), "answer", None)

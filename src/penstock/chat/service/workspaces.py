@@ -67,7 +67,7 @@ class Workspaces:
             raise OutsideRoots(
                 f"{text!r} is not below a root of this Penstock",
                 expected="a directory below " + " or ".join(map(str, self.roots)),
-                way_out="start penstock serve with another --root",
+                help="start penstock serve with another --root",
             )
         if not is_directory:
             raise Invalid(f"there is no directory {text!r}")

@@ -25,7 +25,7 @@ class StoreHeld(UsageError):
         super().__init__(
             f"the store {str(path)!r} is in use by {process}",
             expected="one process for one store",
-            way_out="end that process, or use another file",
+            help="end that process, or use another file",
         )
 
 
@@ -86,15 +86,13 @@ def failure(error: sqlite3.Error | OSError, path: Path) -> StoreFailed:
     """Return an error of SQLite or of the system in words for a person."""
     named = f"the store {str(path)!r}"
     if isinstance(error, OSError):
-        return StoreFailed(
-            f"{named} cannot be used: {error.strerror or error}", way_out="look at the folder and its disk"
-        )
+        return StoreFailed(f"{named} cannot be used: {error.strerror or error}", help="look at the folder and its disk")
     name = str(getattr(error, "sqlite_errorname", ""))
     kind = "_".join(name.split("_")[:2])
     cause = f" ({name}: {error})" if name else f" ({error})"
     lasting = kind in ("SQLITE_CORRUPT", "SQLITE_NOTADB")
-    what, way_out = _MEANINGS.get(kind, ("failed", "try again"))
-    return StoreFailed(f"{named} {what}{cause}", way_out=way_out, lasting=lasting)
+    what, help = _MEANINGS.get(kind, ("failed", "try again"))
+    return StoreFailed(f"{named} {what}{cause}", help=help, lasting=lasting)
 
 
 _MEANINGS = {

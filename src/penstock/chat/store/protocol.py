@@ -101,7 +101,7 @@ class Conflict(UsageError):
         self.chat, self.after, self.last = chat, after, last
         super().__init__(
             f"nothing was appended to the chat {chat!r}: its last entry is {last}, not {after}",
-            way_out="read the new entries, and append after them",
+            help="read the new entries, and append after them",
         )
 
 
@@ -120,7 +120,7 @@ class Trimmed(UsageError):
         self.chat, self.after, self.first = chat, after, first
         super().__init__(
             f"the chat {chat!r} no longer has its entry {after + 1}: what came before {first} was dropped",
-            way_out=f"read after {first - 1}",
+            help=f"read after {first - 1}",
         )
 
 
@@ -132,7 +132,7 @@ class Ahead(UsageError):
 
     def __init__(self, chat: str, number: int, last: int) -> None:
         self.chat, self.number, self.last = chat, number, last
-        super().__init__(f"the chat {chat!r} has no entry {number}: its last one is {last}", way_out="read it anew")
+        super().__init__(f"the chat {chat!r} has no entry {number}: its last one is {last}", help="read it anew")
 
 
 class EntryTooLarge(UsageError):
@@ -165,9 +165,9 @@ class StoreFailed(TransportError):
     pass by itself, and the store accepts nothing more.
     """
 
-    def __init__(self, what: str, *, expected: str = "", way_out: str = "", lasting: bool = False) -> None:
+    def __init__(self, what: str, *, expected: str = "", help: str = "", lasting: bool = False) -> None:
         self.lasting = lasting
-        super().__init__(what, expected=expected, way_out=way_out)
+        super().__init__(what, expected=expected, help=help)
 
 
 class Subscription(Protocol):

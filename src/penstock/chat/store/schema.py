@@ -25,7 +25,7 @@ class StoreTooOld(UsageError):
         super().__init__(
             f"the chats in {str(path)!r} were kept by an early version of Penstock, and cannot be read by this one",
             expected=f"a store of form {FORM}",
-            way_out=f"move {path.name} and the files beside it that begin with its name to another directory, "
+            help=f"move {path.name} and the files beside it that begin with its name to another directory, "
             "or name another one with --data",
         )
 
@@ -37,7 +37,7 @@ class StoreTooNew(UsageError):
         self.form = form
         super().__init__(
             f"the store {str(path)!r} has form {form}, and this Penstock knows forms up to {FORM}",
-            way_out="use the Penstock that wrote it, or a newer one",
+            help="use the Penstock that wrote it, or a newer one",
         )
 
 
@@ -57,14 +57,14 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     if (application == APPLICATION and form < FORM) or _is_unnumbered(connection, tables):
         raise StoreTooOld(path)
     if application != APPLICATION and (form or application or tables):
-        raise UsageError(f"{str(path)!r} is a database, but not a store of chats", way_out="name another file")
+        raise UsageError(f"{str(path)!r} is a database, but not a store of chats", help="name another file")
     if not tables:
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
     mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
     if mode != "wal":
         raise StoreFailed(
             f"the store {str(path)!r} cannot be used: its file system has no shared memory",
-            way_out="put it on a local disk",
+            help="put it on a local disk",
         )
     for pragma in ("synchronous=FULL", "fullfsync=1", f"journal_size_limit={MAX_WAL_BYTES}"):
         connection.execute(f"PRAGMA {pragma}")

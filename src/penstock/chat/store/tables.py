@@ -268,7 +268,7 @@ def read(connection: sqlite3.Connection, chat: str, after: int, limit: int) -> P
     if not found and after < head.last:
         raise StoreFailed(
             f"the store is damaged: the chat {chat!r} has no entry {after + 1}, and should have {head.last}",
-            way_out="restore it from a backup",
+            help="restore it from a backup",
             lasting=True,
         )
     return Page(found, head.last)

@@ -156,7 +156,7 @@ class Writer:
             pass
         raise StoreFailed(
             f"the store {str(self.path)!r}, or its -wal file, was moved, replaced or deleted while it was in use",
-            way_out="end Penstock, put the files back, and start it again",
+            help="end Penstock, put the files back, and start it again",
             lasting=True,
         )
 

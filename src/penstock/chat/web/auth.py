@@ -73,7 +73,7 @@ def read_token(path: Path, *, private: bool = False) -> str:
         raise UsageError(
             f"others can read the token in {path}",
             expected="a file of mode 0600",
-            way_out="delete it, and a new one is made" if private else f"chmod 600 {path}",
+            help="delete it, and a new one is made" if private else f"chmod 600 {path}",
         )
     return check_token(raw[: MAX_TOKEN_BYTES + 1].decode("utf-8", "replace").strip(), str(path))
 
@@ -88,7 +88,7 @@ def check_token(token: str, where: str) -> str:
         raise UsageError(
             f"the token of {where} cannot be used",
             expected=f"at least {MIN_TOKEN_CHARS} characters of plain ASCII",
-            way_out='python3 -c "import secrets; print(secrets.token_urlsafe())" makes one',
+            help='python3 -c "import secrets; print(secrets.token_urlsafe())" makes one',
         )
     return token
 
@@ -215,7 +215,7 @@ class Logins:
         return Unauthorized(
             "this link has been used already, or is too old",
             expected=f"a link that is not older than {CODE_SECONDS // 60} minutes, once",
-            way_out="enter the token, or make a new link where you are logged in",
+            help="enter the token, or make a new link where you are logged in",
         )
 
 

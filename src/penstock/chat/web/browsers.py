@@ -252,11 +252,9 @@ def _read(path: Path | None, token: str) -> list[Browser]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read: {error.strerror}", way_out="delete it: browsers sign in anew"
-        ) from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}", help="delete it: browsers sign in anew") from error
     if mode & 0o022:
-        raise UsageError(f"others can write into {path}", expected="a file of mode 0600", way_out="delete it")
+        raise UsageError(f"others can write into {path}", expected="a file of mode 0600", help="delete it")
     try:
         kept = msgspec.json.decode(data, type=_Kept)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

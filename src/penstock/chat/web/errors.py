@@ -61,9 +61,9 @@ class HttpError(ChatError):
     """A request that fails before it reaches a chat; `headers` are sent with the response."""
 
     def __init__(
-        self, what: str, *, expected: str = "", way_out: str = "", headers: Mapping[str, str] | None = None
+        self, what: str, *, expected: str = "", help: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
-        super().__init__(what, expected=expected, way_out=way_out)
+        super().__init__(what, expected=expected, help=help)
         self.headers = headers or {}
 
 
@@ -158,7 +158,7 @@ class MisdirectedRequest(HttpError):
         super().__init__(
             "the request names a host that is not allowed",
             expected="a name of this machine's loopback, as localhost",
-            way_out="allow it, if it is yours: penstock serve --allow-host NAME",
+            help="allow it, if it is yours: penstock serve --allow-host NAME",
         )
 
 
@@ -169,7 +169,7 @@ class RateLimited(HttpError):
 
     def __init__(self, what: str, seconds: float, expected: str = "") -> None:
         wait = max(1, round(seconds))
-        super().__init__(what, expected=expected, way_out=f"wait {wait} s", headers={"Retry-After": str(wait)})
+        super().__init__(what, expected=expected, help=f"wait {wait} s", headers={"Retry-After": str(wait)})
 
 
 def answer(error: Exception) -> Response:
@@ -189,7 +189,7 @@ def answer(error: Exception) -> Response:
         headers.setdefault("Retry-After", "1")
     if isinstance(error, PenstockError) and status != 500:
         detail = f"{error.what}; expected {error.expected}" if error.expected else error.what
-        found = problem(code, status, detail, error.way_out)
+        found = problem(code, status, detail, error.help)
     else:
         found = problem(code, status, "something went wrong inside of Penstock", "see its log on stderr")
     return Response(msgspec.json.encode(found), status, headers, media_type=MEDIA_TYPE)

@@ -175,7 +175,7 @@ _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
 def _unknown() -> Unauthorized:
-    return Unauthorized("it is not known who asks", expected=_EXPECTED, way_out=_WAY_OUT, headers=_CHALLENGE)
+    return Unauthorized("it is not known who asks", expected=_EXPECTED, help=_WAY_OUT, headers=_CHALLENGE)
 
 
 def peer_of(request: Request) -> str:
@@ -203,7 +203,7 @@ def _foreign() -> Forbidden:
     return Forbidden(
         "the request comes from another page than Penstock's own",
         expected="an Origin that equals the Host, or none and a token",
-        way_out="a proxy has to pass the Host on; a page of yours is allowed by penstock serve --allow-origin",
+        help="a proxy has to pass the Host on; a page of yours is allowed by penstock serve --allow-origin",
     )
 
 

@@ -60,7 +60,7 @@ def listen(host: str, port: int | None, *, allow_hosts: Sequence[str] = (), has_
         more = f", and so are the {OTHER_PORTS - 1} behind it" if len(ports) > 1 else ""
         raise UsageError(
             f"port {first} of {host} is taken{more}",
-            way_out="end what uses it, or choose another: penstock serve --port 0",
+            help="end what uses it, or choose another: penstock serve --port 0",
         )
     taken = sockets[0].getsockname()[1]
     name = check_host(allow_hosts[0]) if is_open else f"[{host}]" if ":" in host else host.lower()
@@ -81,10 +81,10 @@ def _check_open(host: str, allow_hosts: Sequence[str], has_token: bool) -> str:
     what = f"{host} can be reached by other machines"
     if not allow_hosts:
         expected = "the name by which they reach it"
-        raise UsageError(what, expected=expected, way_out="--allow-host NAME; or leave --host away")
+        raise UsageError(what, expected=expected, help="--allow-host NAME; or leave --host away")
     if not has_token:
         expected = f"a token that you chose: {TOKEN_VARIABLE}, or --token-file"
-        raise UsageError(what, expected=expected, way_out="docs/deploy.md shows how")
+        raise UsageError(what, expected=expected, help="docs/deploy.md shows how")
     return f"{what}: who has the token, or reads along in the network, can do there what you can; put TLS before it"
 
 

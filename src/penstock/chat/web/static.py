@@ -69,7 +69,7 @@ class PageFiles:
             raise UsageError(
                 "the page was not built into this copy of Penstock",
                 expected=f"{INDEX} and the folder vendor in {folder}",
-                way_out="install a released wheel, or run make page",
+                help="install a released wheel, or run make page",
             )
 
     @property
