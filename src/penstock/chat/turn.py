@@ -149,7 +149,7 @@ class Turn:
                 break
             self._take(event, out)
         if not self.completed:
-            self._tell(out)
+            self._emit_status(out)
         return out
 
     def close(self, reason: str | None = None, outcome: ev.Outcome = "cut_off") -> list[TurnEvent]:
@@ -172,7 +172,7 @@ class Turn:
         elif isinstance(event, ev.MessageStarted):
             self._message_started(event, out)
         elif isinstance(event, ev.MessageEnded):
-            self._tell(out)  # also what is given up now was said
+            self._emit_status(out)  # also what is given up now was said
             self._round.end(event)
         elif isinstance(event, ev.ToolCalled | ev.ToolReturned):
             self._called(event, out)
@@ -194,16 +194,16 @@ class Turn:
     def _content(self, event: _OfBlock, out: list[TurnEvent]) -> None:
         if event.kind == "text":
             if isinstance(event, ev.BlockRevised):
-                self._tell(out)
+                self._emit_status(out)
             self._round.take(event)
         elif event.kind == "thinking" and isinstance(event, ev.Delta):
-            self._tell(out)
+            self._emit_status(out)
             self._status = None
             out.append(Thinking(event.text, self._number))
 
     def _message_started(self, event: ev.MessageStarted, out: list[TurnEvent]) -> None:
         if self._round_over and not self._round.has(event.message_id):
-            self._tell(out)
+            self._emit_status(out)
             self._round = _Round(self._shown is not None)
         self._round_over = False
         self._round.open(event)
@@ -225,7 +225,7 @@ class Turn:
                 del self._waiting[event.id]
                 self._say(WORKING, out)
                 if self._waiting and shown == event.id:
-                    self._tell(out)
+                    self._emit_status(out)
                     self._status = ASKING
                     out.append(Streaming(ASKING, next(reversed(self._waiting.values())), self._number))
             return
@@ -233,7 +233,7 @@ class Turn:
         if not event.blocking:
             self._question = question
             return
-        self._tell(out)
+        self._emit_status(out)
         self._waiting.pop(event.id, None)
         self._waiting[event.id] = question
         self._status = ASKING
@@ -269,7 +269,7 @@ class Turn:
         return self._round.text if reply == self._round.raw else strip_tags(reply)
 
     def _complete(self, message: str, outcome: ev.Outcome, reason: str | None, out: list[TurnEvent]) -> None:
-        self._tell(out)
+        self._emit_status(out)
         self.completed = True
         if self._filled and message.strip() not in ("", self._bubble.strip()):
             # What the reply is, is known at the end alone: of a round, only what the agent calls its answer.
@@ -281,12 +281,12 @@ class Turn:
     def _say(self, status: str | None, out: list[TurnEvent]) -> None:
         """A status, where it is another one than what stands there; a question's stands until it is answered."""
         if status is not None and not self._waiting:
-            self._tell(out)
+            self._emit_status(out)
             if status != self._status:
                 self._status = status
                 out.append(Streaming(status, None, self._number))
 
-    def _tell(self, out: list[TurnEvent]) -> None:
+    def _emit_status(self, out: list[TurnEvent]) -> None:
         """The reply so far, if it has news. A bubble is opened and replaced by words, and emptied only if they went."""
         this = self._round
         if not this.changed:

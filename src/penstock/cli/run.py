@@ -221,7 +221,7 @@ class RunCommand:
             for shown in self._shown:
                 shown.run.stop()
         report([*self._shown], self._options, self._output, self._errors)
-        self._tell_records()
+        self._print_recordings()
         if len(self._shown) > 1 and self._options.to == "text":
             self._errors.write(table([(shown.name, shown.ended) for shown in self._shown]))
         return SIGNAL_BASE + self._stopped_by if self._stopped_by else status_of(self._shown, interrupted=False)
@@ -318,7 +318,7 @@ class RunCommand:
                 data += piece
         return data.decode(errors="replace") if self._awaits(shown, question) else ""
 
-    def _tell_records(self) -> None:
+    def _print_recordings(self) -> None:
         for shown in self._shown:
             if shown.run.record is not None:
                 self._errors.write(f"penstock: {shown.name}: recorded in {shown.run.record}\n")

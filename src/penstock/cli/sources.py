@@ -182,8 +182,8 @@ def labels(names: list[str]) -> list[str | None]:
         tails = ["/".join(path.split("/")[-depth:]) for path in paths]
         if len(set(tails)) == len(tails):
             short = tails
-    told = iter(short)
-    return [None if _nameless(name) else next(told) for name in names]
+    labels_in_order = iter(short)
+    return [None if _nameless(name) else next(labels_in_order) for name in names]
 
 
 def _nameless(name: str) -> bool:

@@ -306,8 +306,8 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:
 
 def _unknown(path: KeyPath, known: Mapping[str, Rule] | list[str]) -> str:
     guess = nearest(path[-1], known)
-    hint = f"did you mean {guess}?" if guess else "expected one of " + ", ".join(known)
-    return f"there is no key {dotted(path)}; {hint}"
+    advice = f"did you mean {guess}?" if guess else "expected one of " + ", ".join(known)
+    return f"there is no key {dotted(path)}; {advice}"
 
 
 def shown(value: Any) -> str:

@@ -116,8 +116,8 @@ def agent(name: str, **options: Unpack[Options]) -> Agent:
     checked_options = _checked(options)
     config = configuration.load()
     base = name.partition("/")[0]
-    told = name.startswith(ACP) or name in config.agents() or options.get("command")
-    if base not in registry.AGENTS and not told:
+    configured = name.startswith(ACP) or name in config.agents() or options.get("command")
+    if base not in registry.AGENTS and not configured:
         registry.reader(name)  # raises where there is none
     return Agent(name, checked_options, config)
 

@@ -147,11 +147,11 @@ class Journal:
 
     def errors(self, data: bytes) -> None:
         """The agent wrote this to stderr."""
-        room = MAX_STDERR_BYTES - self._stderr_bytes
+        space_left = MAX_STDERR_BYTES - self._stderr_bytes
         self._stderr_bytes += len(data)
-        if self._writing and room > 0 and data:
+        if self._writing and space_left > 0 and data:
             try:
-                self._log(STDERR).write(data[:room])
+                self._log(STDERR).write(data[:space_left])
             except OSError as error:
                 self._stop(error)
 

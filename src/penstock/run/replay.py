@@ -54,12 +54,12 @@ def replay(
         return
     start = clock()
     for number, line in enumerate(lines):
-        moment = times[min(number, len(times) - 1)]  # a recording that was added to: the rest follows at once
-        wait = start + moment / speed - clock()
+        time_of_line = times[min(number, len(times) - 1)]  # a recording that was added to: the rest follows at once
+        wait = start + time_of_line / speed - clock()
         while wait > 0:
             sleep(min(wait, LONGEST_SLEEP_SECONDS))
             wait -= LONGEST_SLEEP_SECONDS
-        yield line, int(round(moment * 1000, 3))  # 1.001 * 1000 is less than 1001
+        yield line, int(round(time_of_line * 1000, 3))  # 1.001 * 1000 is less than 1001
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,13 +181,13 @@ def _parsed(file: Path, whole: bool) -> list[float]:
         text = text[: text.rfind("\n") + 1]
     for number, line in enumerate(text.split(), 1):
         try:
-            moment = float(line)
+            time_of_line = float(line)
         except ValueError:
-            moment = -1.0
-        if not 0 <= moment < MAX_SECONDS:  # false for nan as well
+            time_of_line = -1.0
+        if not 0 <= time_of_line < MAX_SECONDS:  # false for nan as well
             what = f"{file}:{number}: {line[:40]!r} is no time"
             raise UsageError(what, expected="seconds since the start, one a line")
-        times.append(moment)
+        times.append(time_of_line)
     return times
 
 

@@ -246,13 +246,13 @@ class Run:
         loop, there = asyncio.get_running_loop(), asyncio.Event()
         events = self._running.events
 
-        def tell() -> None:
+        def notify_all() -> None:
             try:
                 loop.call_soon_threadsafe(there.set)
             except RuntimeError:
                 pass  # the loop is closed: nobody waits any more
 
-        events.on_put = tell
+        events.on_put = notify_all
         while not self._over:
             there.clear()
             batch = self._take(wait=False)

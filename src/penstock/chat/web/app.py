@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from penstock.chat.web import openapi, schemas, security
 from penstock.chat.web.errors import MethodNotAllowed, NotFound
 from penstock.chat.web.handlers import Api
-from penstock.chat.web.middleware import NAMED, PRIVATE, Entrance
+from penstock.chat.web.middleware import NAMED, PRIVATE, Middleware
 from penstock.chat.web.routes import ADDRESSES, PAGES, Address
 from penstock.chat.web.static import INDEX, PageFiles
 
@@ -29,14 +29,14 @@ IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
 }
 
 
-def make_app(api: Api, files: PageFiles) -> Entrance:
+def make_app(api: Api, files: PageFiles) -> Middleware:
     """The application, for a server that passes on what comes from one network."""
     api.openapi = openapi.document()
     routes = [Route(path, _Place(api, path, methods)) for path, methods in _by_path().items()]
     routes += [Route(path, _PageAt(files, path)) for path in PAGES]
     router = Router(routes, redirect_slashes=False, default=_Files(files))
     public = {(address.method, address.path) for address in ADDRESSES if address.public}
-    return Entrance(router, api.security, api.watches, public, security.headers(files.inline_scripts))
+    return Middleware(router, api.security, api.watches, public, security.headers(files.inline_scripts))
 
 
 def _by_path() -> dict[str, dict[str, Address]]:

@@ -30,7 +30,7 @@ NAMED = "penstock.address"
 _log = logging.getLogger("penstock.gateway")
 
 
-class Entrance:
+class Middleware:
     """The outermost application."""
 
     def __init__(

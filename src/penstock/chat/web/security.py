@@ -170,12 +170,12 @@ class Security:
 
 
 _EXPECTED = "Authorization: Bearer TOKEN, or the cookie of a browser that is logged in"
-_WAY_OUT = "open the link that penstock serve prints; the token is in the file that it names"
+_HELP = "open the link that penstock serve prints; the token is in the file that it names"
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
 def _unknown() -> Unauthorized:
-    return Unauthorized("it is not known who asks", expected=_EXPECTED, help=_WAY_OUT, headers=_CHALLENGE)
+    return Unauthorized("it is not known who asks", expected=_EXPECTED, help=_HELP, headers=_CHALLENGE)
 
 
 def peer_of(request: Request) -> str:

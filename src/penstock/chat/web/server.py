@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.chat.web.broadcast import MAX_VIEWERS
-from penstock.chat.web.middleware import Entrance
+from penstock.chat.web.middleware import Middleware
 from penstock.chat.web.security import MAX_HEADER_BYTES
 
 DRAIN_SECONDS = 0.3
@@ -56,7 +56,7 @@ class Server(uvicorn.Server):
 
     def __init__(
         self,
-        app: Entrance,
+        app: Middleware,
         end: Callable[[], Awaitable[None]],
         *,
         ready: Callable[[], None] = lambda: None,

@@ -63,7 +63,7 @@ async function request(method, path, body, headers = {}) {
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch {
-    throw new ApiError(OFFLINE, { code: "offline", what: unreachable(location.hostname) });
+    throw new ApiError(OFFLINE, { code: "offline", detail: unreachable(location.hostname) });
   }
   if (response.ok) return response.status === 204 ? null : response.json();
   const failure = await response.json().catch(() => null);

@@ -10,7 +10,11 @@ export const DETAILS_PATH = "details";
  * @typedef {Omit<Api.Details, "turn"> & { turn: TurnData }} Details
  *   All that the agent did in a turn.
  * @typedef {Omit<Api.Snapshot, "turns"> & TurnPage} SnapshotFrame
- * @typedef {Exclude<Api.Frame, Api.Snapshot> | SnapshotFrame} Frame
+ * @typedef {Omit<Api.Streaming, "question"> & { question?: Api.Question | null }} StreamingFrame
+ * @typedef {Omit<Api.Completed, "question"> & { question?: Api.Question | null }} CompletedFrame
+ * @typedef {Api.Finalized} FinalizedFrame
+ * @typedef {Exclude<Api.Frame, Api.Snapshot | Api.Streaming | Api.Completed> | SnapshotFrame | StreamingFrame
+ *   | CompletedFrame} Frame
  *   A frame of the stream of a chat.
  */
 
