@@ -18,7 +18,7 @@ from penstock.chat.history.entries import Entry, Numbered, Prompted, StopRequest
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.items import GAP, AnyItem, Asked, Called, Clip, Noticed, Planned, Said, Thought
 from penstock.chat.history.steps import Steps
-from penstock.chat.history.timeline import Thread
+from penstock.chat.history.timeline import Timeline
 from penstock.stream import Stream
 from penstock.testing import feeds
 from penstock.testing.conformance import mutate
@@ -130,7 +130,7 @@ def test_steps_agree(recording: Recording) -> None:
         assert steps_in(made.items) == counted(rows[:end])
         assert made.whole == (end == len(rows))
         crashed = [*rows[:end], Numbered(end + 1, rows[-1].at, TurnEnded(1, "cut_off"))]
-        thread = Thread()
+        thread = Timeline()
         thread.take(crashed)
         assert thread.turns[1].steps == steps_in(details_of(thread.turns[1], crashed).items)
 
