@@ -41,7 +41,7 @@ declare namespace Api {
     type: "assistant";
     content: string;
     replace?: boolean;
-    turn?: number;
+    turn: number;
   }
 
   interface AssistantDelta {
@@ -106,8 +106,8 @@ declare namespace Api {
     outcome: "cancelled" | "cut_off" | "empty" | "error" | "ok" | "timed_out";
     reason?: string | null;
     question?: Question | null;
-    turn?: number;
-    completed_at?: number;
+    turn: number;
+    completed_at: number;
   }
 
   interface Deleted {
@@ -122,7 +122,7 @@ declare namespace Api {
 
   interface FinalMessageStart {
     type: "final_message_start";
-    turn?: number;
+    turn: number;
   }
 
   interface Finalized {
@@ -266,14 +266,14 @@ declare namespace Api {
     type: "streaming";
     status: string;
     question?: Question | null;
-    turn?: number;
+    turn: number;
     began_at?: number | null;
   }
 
   interface Thinking {
     type: "thinking";
     content: string;
-    turn?: number;
+    turn: number;
   }
 
   interface Thought {

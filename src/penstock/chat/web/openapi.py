@@ -34,12 +34,21 @@ ALWAYS = (401, 403, 421, 431, 500, 503)
 WITH_BODY = (400, 408, 413, 415)
 
 
+IN_EACH_FRAME = ("turn", "completed_at")
+"""Fields that the events of a turn may lack and its frames always have."""
+
+
 def document() -> bytes:
     """The document, as JSON."""
     types = {str(kind): kind for address in ADDRESSES for kind in (Problem, address.body, *_kinds(address))}
     types.pop("None")
     schemas, components = msgspec.json.schema_components(types.values(), ref_template="#/components/schemas/{name}")
     by_type = dict(zip(types, schemas, strict=True))
+    for frame in get_args(Frame):
+        schema = components[frame.__name__]
+        schema["required"] += [
+            name for name in IN_EACH_FRAME if name in schema["properties"].keys() - schema["required"]
+        ]
     paths: dict[str, dict[str, Any]] = {}
     for address in ADDRESSES:
         paths.setdefault(address.path, {})[address.method.lower()] = _operation(address, by_type)

@@ -60,7 +60,7 @@ ADDRESSES = (
             (400, 404, 409, 429), headers=("Idempotency-Key",)),
     Address("GET", f"{C}/turns", "turns", "Turns, oldest first", None, 200, schemas.TurnPage, (400, 404),
             query=("before", "limit")),
-    Address("GET", f"{C}/turns/{{turn}}/details", "record", "All that the agent did in a turn", None, 200, Details,
+    Address("GET", f"{C}/turns/{{turn}}/details", "details", "All that the agent did in a turn", None, 200, Details,
             (400, 404), query=("format",)),
     Address("POST", f"{C}/stop", "stop", "Stop a turn, or all", schemas.Stop, 202, schemas.TurnNumbers, (400, 404)),
     Address("POST", f"{C}/questions", "answer", "Answer a question of the agent", schemas.Answer, 202,
