@@ -137,7 +137,7 @@ class Penstock(Contender):
     """The server as `penstock serve` has it, over a real store; the feeder appends as a chat's worker does."""
 
     async def start(self) -> None:
-        from penstock.chat.service.limits import Limits
+        from penstock.chat.service.limits import ServiceLimits
         from penstock.chat.service.service import Service
         from penstock.chat.store.sqlite import SqliteStore
         from penstock.chat.web.app import make_app
@@ -160,7 +160,7 @@ class Penstock(Contender):
             store,
             roots=[self.folder],
             config=load(env={"PENSTOCK_CONFIG": str(config)}),
-            limits=Limits(max_chats=5000),
+            limits=ServiceLimits(max_chats=5000),
         )
         self.watches = Watches(self.service, self.metrics)
         security = Security(Logins(TOKEN, "c"), hosts=["127.0.0.1"], origins=[])

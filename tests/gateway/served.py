@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from penstock.chat.history.entries import Entry
-from penstock.chat.service.limits import Limits
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.service import Service
 from penstock.chat.store.sqlite import SqliteStore
 from penstock.chat.web.app import make_app
@@ -101,7 +101,7 @@ class Gateway:
         *,
         hosts: Sequence[str] = (),
         origins: Sequence[str] = (),
-        limits: Limits | None = None,
+        limits: ServiceLimits | None = None,
         max_viewers: int = 200,
         pace: float = 0.0,
         linger: float = 0.1,

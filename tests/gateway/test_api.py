@@ -15,7 +15,7 @@ import pytest
 from served import Gateway, until
 
 from penstock import __version__
-from penstock.chat.service.limits import Limits
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
 from penstock.chat.web import schemas as bodies
 from penstock.chat.web.errors import answer
@@ -77,7 +77,7 @@ def test_the_server_tells_what_it_is(client: httpx.Client) -> None:
     assert about["version"] == __version__
     assert about["default_agent"] == "scripted"
     assert about["allow"] == ["default", "edits", "all"]
-    assert about["max_prompt_bytes"] == Limits().max_prompt_bytes
+    assert about["max_prompt_bytes"] == ServiceLimits().max_prompt_bytes
 
 
 def test_agents_are_told(client: httpx.Client) -> None:
@@ -329,7 +329,7 @@ def test_an_answer_that_nobody_waits_for(client: httpx.Client, shared: Gateway) 
 
 def test_there_is_an_end_to_everything(own: Callable[..., Gateway]) -> None:
     """A queue that is full, a prompt that is too large, and one chat too many are refused."""
-    gateway = own(limits=Limits(max_queue=2, max_chats=1, max_prompt_bytes=100))
+    gateway = own(limits=ServiceLimits(max_queue=2, max_chats=1, max_prompt_bytes=100))
     chat = gateway.chat("staying")
     with gateway.client() as client:
         assert refused(client.post("/api/chats", json={})) == (429, "too_many_requests")

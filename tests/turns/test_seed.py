@@ -20,7 +20,16 @@ from turn_judge import BASH, FEW, RANDOM, START, WORKING, check, one_by_one, run
 
 from penstock import updates as up
 from penstock.chat.reasoning_tags import strip_tags
-from penstock.chat.turn import Assistant, Completed, FinalMessageStart, Question, Streaming, Thinking, Turn, TurnEvent
+from penstock.chat.turn import (
+    Assistant,
+    Completed,
+    FinalMessageStart,
+    OpenQuestion,
+    Streaming,
+    Thinking,
+    Turn,
+    TurnEvent,
+)
 from penstock.core.normalizer.outcome import Exit
 from penstock.events import (
     BlockEnded,
@@ -271,7 +280,7 @@ def test_g5_the_order_of_events(recording: Recording) -> None:
 
 
 OPTIONS = [Option("A", "A", "choice"), Option("B", "B", "choice")]
-QUESTION = Question("q1", "Which one?", "choice", OPTIONS)
+QUESTION = OpenQuestion("q1", "Which one?", "choice", OPTIONS)
 
 
 def test_g6_an_early_exit_does_not_reset_the_text(recording: Recording) -> None:
@@ -421,7 +430,12 @@ def test_final_sc4_no_tags_in_stream_or_message(recording: Recording, shorten: C
             Completed("Two ways.\n\nWhich one?", "ok", question=QUESTION),
         ),
         (
-            [up.Question("q1", "May I?", "tool"), up.Answer("q1", "person", "once"), text(" I go on."), up.Result()],
+            [
+                up.Question("q1", "May I?", "tool"),
+                up.Answer("q1", "person", "once"),
+                text(" I go on."),
+                up.Result(),
+            ],
             Completed("Two ways. I go on.", "ok"),
         ),
         ([up.MessageEnd(), up.Result(reply="Two ways. Both good.")], Completed("Two ways. Both good.", "ok")),

@@ -12,7 +12,7 @@ from turn_judge import BASH, FEW, RANDOM, START, WORKING, check, conflated, one_
 
 from penstock import updates as up
 from penstock.chat.reasoning_tags import strip_tags
-from penstock.chat.turn import ASKING, Assistant, Completed, Question, Streaming, Thinking, Turn
+from penstock.chat.turn import ASKING, Assistant, Completed, OpenQuestion, Streaming, Thinking, Turn
 from penstock.core.normalizer.normalizer import Normalizer
 from penstock.core.normalizer.outcome import Exit
 from penstock.events import (
@@ -215,7 +215,7 @@ def test_a_time_limit_completes_too() -> None:
 
 
 OPTIONS = [Option("A", "A", "choice"), Option("B", "B", "choice")]
-QUESTION = Question("q1", "Which one?", "choice", OPTIONS)
+QUESTION = OpenQuestion("q1", "Which one?", "choice", OPTIONS)
 
 
 def test_a_question_at_the_end_of_the_run() -> None:
@@ -239,7 +239,11 @@ def test_a_question_that_the_agent_answers_by_itself() -> None:
 def test_a_question_that_the_run_waits_for_keeps_the_turn_open() -> None:
     """It is shown with its options until it is answered, whatever else happens."""
     out = run(
-        *(up.MessageStart("m"), text("Two ways."), up.Question("q1", "Which one?", "choice", OPTIONS, blocking=True)),
+        *(
+            up.MessageStart("m"),
+            text("Two ways."),
+            up.Question("q1", "Which one?", "choice", OPTIONS, blocking=True),
+        ),
         *(up.Notice("retry", "x"), up.Answer("q1", "person", "A"), text(" I take A."), up.MessageEnd(), up.Result()),
     )
     assert out[3:] == [
@@ -306,10 +310,10 @@ def test_two_questions_at_once() -> None:
     )
     turn = Turn()
     turn.start()
-    assert turn.feed([one]) == [Streaming(ASKING, Question("q1", "The first?", "tool"))]
-    assert turn.feed([two]) == [Streaming(ASKING, Question("q2", "The second?", "tool"))]
+    assert turn.feed([one]) == [Streaming(ASKING, OpenQuestion("q1", "The first?", "tool"))]
+    assert turn.feed([two]) == [Streaming(ASKING, OpenQuestion("q2", "The second?", "tool"))]
     assert turn.feed([QuestionAnswered(agent="x", id="q2", by="person", text="yes")]) == [
-        Streaming(ASKING, Question("q1", "The first?", "tool"))
+        Streaming(ASKING, OpenQuestion("q1", "The first?", "tool"))
     ]
     assert turn.feed([QuestionAnswered(agent="x", id="q1", by="person", text="yes")]) == [Streaming("Working…")]
     turn.feed([one, two])

@@ -25,7 +25,9 @@ def loaded(folder: Path, project: str = "", env: dict[str, str] | None = None, u
 def test_nothing_is_configured(tmp_path: Path) -> None:
     """Without files and variables the documented defaults hold."""
     found = loaded(tmp_path)
-    assert found.streaming() == settings.Streaming("normal", realtime=True, mark_partial=True, show_unknown=True)
+    assert found.streaming() == settings.StreamingSettings(
+        "normal", realtime=True, mark_partial=True, show_unknown=True
+    )
     assert (found.output("color"), found.output("mode"), found.output("prefix")) == ("auto", "auto", "agent")
     assert (found.files, found.problems) == ([], [])
 

@@ -15,7 +15,7 @@ import msgspec
 
 from penstock import events as ev
 from penstock.chat.reasoning_tags import TagStripper, strip_tags
-from penstock.core.questions import Question as Question
+from penstock.core.questions import OpenQuestion as OpenQuestion
 
 WORKING = "Working…"
 PLANNING = "Planning…"
@@ -57,7 +57,7 @@ class Streaming(msgspec.Struct, frozen=True, omit_defaults=True, tag="streaming"
     """
 
     status: str
-    question: Question | None = None
+    question: OpenQuestion | None = None
     turn: int = msgspec.field(default_factory=_first)
     """The number of the turn in its chat."""
     began_at: int | None = None
@@ -98,7 +98,7 @@ class Completed(msgspec.Struct, frozen=True, omit_defaults=True, tag="completed"
     message: str
     outcome: ev.Outcome
     reason: str | None = None
-    question: Question | None = None
+    question: OpenQuestion | None = None
     turn: int = msgspec.field(default_factory=_first)
     """The number of the turn in its chat."""
     completed_at: int = 0
@@ -122,8 +122,8 @@ class Turn:
         self._shown: _Round | None = None  # what the bubble shows
         self._filled = False  # it has words
         self._bubble = ""  # which
-        self._question: Question | None = None  # asked, and the run does not wait for the answer
-        self._waiting: dict[str, Question] = {}  # the questions that it waits for; the last one is shown
+        self._question: OpenQuestion | None = None  # asked, and the run does not wait for the answer
+        self._waiting: dict[str, OpenQuestion] = {}  # the questions that it waits for; the last one is shown
         self._calls: dict[str, None] = {}  # those that have not returned
         self._lanes: dict[str, int] = {}  # sub-agents in the middle of a message
         self._background = False  # work beside the run was told of
@@ -229,7 +229,7 @@ class Turn:
                     self._status = ASKING
                     out.append(Streaming(ASKING, next(reversed(self._waiting.values())), self._number))
             return
-        question = Question.of(event)
+        question = OpenQuestion.of(event)
         if not event.blocking:
             self._question = question
             return
@@ -250,7 +250,7 @@ class Turn:
         elif isinstance(event, ev.MessageEnded):
             self._lanes.pop(event.parent or "", None)
 
-    def _settle(self, question: Question, event: ev.Event, out: list[TurnEvent]) -> None:
+    def _settle(self, question: OpenQuestion, event: ev.Event, out: list[TurnEvent]) -> None:
         """What comes behind a question that the run does not wait for: the agent's own answer, or the early end."""
         if isinstance(event, ev.QuestionAnswered) and event.id == question.id:
             self._question = None
@@ -306,7 +306,7 @@ _BETWEEN = ev.Notice | ev.UsageReported | ev.Unknown | ev.Malformed | ev.RunStar
 """What may stand behind a question without telling that the agent goes on without an answer."""
 
 
-class _Block:
+class _TurnBlock:
     """A block of reply text: what of it is shown, and what it really is once it has ended."""
 
     __slots__ = ("key", "message", "partial", "pieces", "raw", "tags")
@@ -341,7 +341,7 @@ class _Round:
         self.replaces = replaces  # what it is now does not go on from what was told
         self.whole = False  # its last message ended well
         self._keys: dict[int, str | None] = {}  # the messages
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _TurnBlock] = {}
 
     def has(self, key: str | None) -> bool:
         """Whether a message of this id is part of the round: it goes on."""
@@ -357,7 +357,7 @@ class _Round:
         block = self._blocks.get(event.block)
         if isinstance(event, ev.BlockStarted):
             message = event.message or 0
-            self._blocks[event.block] = _Block(message, self._keys.get(message))
+            self._blocks[event.block] = _TurnBlock(message, self._keys.get(message))
         elif block is None:
             return  # of an earlier round
         elif isinstance(event, ev.Delta):
@@ -400,7 +400,7 @@ class _Round:
             return None
         return _joined((block, block.raw or "") for block in self._blocks.values())
 
-    def _show(self, block: _Block, text: str) -> None:
+    def _show(self, block: _TurnBlock, text: str) -> None:
         if text:
             later = takewhile(lambda other: other is not block, reversed(self._blocks.values()))
             self.changed = True
@@ -408,9 +408,9 @@ class _Round:
             block.pieces.append(text)
 
 
-def _joined(texts: Iterable[tuple[_Block, str]]) -> str:
+def _joined(texts: Iterable[tuple[_TurnBlock, str]]) -> str:
     parts: list[str] = []
-    before: _Block | None = None
+    before: _TurnBlock | None = None
     for block, text in texts:
         if text:
             if before is not None and before.message != block.message:

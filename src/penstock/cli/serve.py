@@ -18,7 +18,7 @@ from pathlib import Path
 
 import uvloop
 
-from penstock.chat.service.limits import Limits
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.retention import Retention
 from penstock.chat.service.service import Service
 from penstock.chat.store.sqlite import SqliteStore
@@ -107,7 +107,7 @@ def parser() -> Parser:
     add("--root", type=_path, action="append", default=[], metavar="DIR",
         help="agents may work in the directories below it; again for more (default: this directory)")  # fmt: skip
     add("--agent", metavar="NAME", help="the agent of a new chat, where no other is chosen")
-    runs = Limits().max_runs
+    runs = ServiceLimits().max_runs
     text = f"agents at work at once (default {runs})"
     add("--max-runs", type=whole_number(whole(1, MOST_RUNS)), default=runs, metavar="N", help=text)
     add("--allow-host", action="append", default=[], metavar="H", help="a host name that requests may name")
@@ -182,7 +182,7 @@ async def _serve(
             store,
             roots=options.root or [Path.cwd()],
             config=config,
-            limits=Limits(max_runs=options.max_runs),
+            limits=ServiceLimits(max_runs=options.max_runs),
             default_agent=options.agent,
             extra_env=options.env,
             retention=_retention(options),

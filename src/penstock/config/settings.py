@@ -114,7 +114,7 @@ class AgentConfig(msgspec.Struct):
     """For the generic reader: how events of this name are taken."""
 
 
-class Streaming(msgspec.Struct, frozen=True):
+class StreamingSettings(msgspec.Struct, frozen=True):
     """How a stream is shown: `[json_streaming]` with an agent's own over it."""
 
     detail: Detail
@@ -151,7 +151,7 @@ class Config(msgspec.Struct):
         """The names of all agents with a configuration of their own."""
         return sorted({path[1] for path in self.settings if path[0] == "agents"})
 
-    def streaming(self, agent: str | None = None) -> Streaming:
+    def streaming(self, agent: str | None = None) -> StreamingSettings:
         """How the stream of this agent is shown."""
 
         def best(key: str, *more: KeyPath) -> Any:
@@ -160,7 +160,7 @@ class Config(msgspec.Struct):
             # max() keeps the first of equals, so among files the closest one to the agent wins.
             return max(found, key=lambda setting: setting.rank).value
 
-        return Streaming(
+        return StreamingSettings(
             detail=cast(Detail, best("delta_display", ("output", "detail"))),
             realtime=best("show_delta_in_realtime"),
             mark_partial=best("mark_partial_content"),

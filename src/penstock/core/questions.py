@@ -18,7 +18,7 @@ from penstock.updates import Answer
 _ORDER: dict[str, int] = {kind: place for place, kind in enumerate(get_args(OptionKind))}
 
 
-class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the agent asks a person. The fields are those of `QuestionAsked`."""
 
     id: str
@@ -31,12 +31,12 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str | None = None
 
     @classmethod
-    def of(cls, event: QuestionAsked) -> Question:
+    def of(cls, event: QuestionAsked) -> OpenQuestion:
         """Make it of its event."""
         return cls(**{name: getattr(event, name) for name in cls.__struct_fields__})
 
 
-AnyQuestion = QuestionAsked | Question | up.Question
+AnyQuestion = QuestionAsked | OpenQuestion | up.Question
 """A question as an event, in a chat, or as an adapter reads it."""
 
 PERMISSIONS: frozenset[Ask] = frozenset({"command", "edit", "outside", "network", "tool"})

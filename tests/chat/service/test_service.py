@@ -21,7 +21,7 @@ from penstock.chat.errors import (
     UntrustedDirectory,
 )
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded
-from penstock.chat.service.limits import Limits
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.retention import Retention
 from penstock.chat.store.protocol import Trimmed, UnknownChat
 
@@ -83,7 +83,7 @@ def test_no_more_agents_work_than_may(home: Home) -> None:
     home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=2:{home.folder}/go")
 
     async def chat() -> None:
-        async with home.service(limits=Limits(max_runs=2)) as service:
+        async with home.service(limits=ServiceLimits(max_runs=2)) as service:
             chats = [(await service.create(agent="held")).id for _ in range(3)]
             for id in chats:
                 await service.prompt(id, id)
@@ -187,7 +187,7 @@ def test_a_run_that_waits_for_a_person_holds_nobody_up(home: Home) -> None:
     home.scripted("quick", "claude/tools", "--speed=0")
 
     async def chat() -> None:
-        async with home.service(limits=Limits(max_runs=1)) as service:
+        async with home.service(limits=ServiceLimits(max_runs=1)) as service:
             asks, works = await service.create(agent="peer"), await service.create(agent="quick")
             await service.prompt(asks.id, "permission")
             await home.until(lambda: service.chat(asks.id).asks)
@@ -209,7 +209,7 @@ def test_a_question_that_nobody_waits_for_ends_the_turn(home: Home) -> None:
     home.scripted("asks", home.lines("asks", question()), "--stay")
 
     async def chat() -> None:
-        async with home.service(limits=Limits(asking_grace=0.05)) as service:
+        async with home.service(limits=ServiceLimits(asking_grace=0.05)) as service:
             made = await service.create(agent="asks")
             await service.prompt(made.id, "remove it")
             (view,) = await home.settled(service, made.id)
@@ -218,7 +218,7 @@ def test_a_question_that_nobody_waits_for_ends_the_turn(home: Home) -> None:
             assert "I could remove it." in view.message
             assert "rm all" in view.message
             assert service.chat(made.id).asks
-        async with home.service(limits=Limits(asking_grace=0.05)) as service:
+        async with home.service(limits=ServiceLimits(asking_grace=0.05)) as service:
             assert service.chat(made.id).asks
             assert await service.answer(made.id, "q1", "yes, all of it") == 2
             with pytest.raises(Conflicting):
@@ -294,7 +294,7 @@ def test_what_is_refused_changes_nothing(home: Home) -> None:
     (home.work / "unknown").mkdir()
 
     async def chat() -> None:
-        limits = Limits(max_chats=2, max_queue=2, max_prompt_bytes=100)
+        limits = ServiceLimits(max_chats=2, max_queue=2, max_prompt_bytes=100)
         async with home.service(limits=limits) as service:
             for refusal, asked in (
                 (NoSuchAgent, {"agent": "nobody"}),
@@ -344,7 +344,7 @@ def test_a_full_queue_takes_no_more(home: Home) -> None:
     home.scripted("held", "claude/text.nopartial", "--speed=0", f"--hold=1:{home.folder}/go")
 
     async def chat() -> None:
-        async with home.service(limits=Limits(max_queue=2)) as service:
+        async with home.service(limits=ServiceLimits(max_queue=2)) as service:
             made = await service.create(agent="held")
             await service.prompt(made.id, "1")
             await home.until(lambda: service.chat(made.id).state == "running")

@@ -14,7 +14,7 @@ import pytest
 from penstock import events as ev
 from penstock.chat.errors import ContentTooLarge
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded, encode
-from penstock.chat.service.limits import Limits
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.store.protocol import ChatStore, Page, StoreFailed, Summary
 from penstock.chat.store.rows import ChatRow
 from penstock.run.process import marked
@@ -176,7 +176,7 @@ def test_an_end_without_room_in_the_log_is_marked_later(home: Home) -> None:
     async def chat() -> None:
         async with home.store() as real:
             store = Fragile(real)
-            service = await home.open(store, limits=Limits(closing=1.0))
+            service = await home.open(store, limits=ServiceLimits(closing=1.0))
             made = await service.create(agent="held")
             await service.prompt(made.id, "1")
             await home.until(lambda: len(home.runs()) == 1)

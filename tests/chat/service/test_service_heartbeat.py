@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.chat.service.limits import Limits
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.service import Service
 from penstock.chat.service.worker import GAVE_WAY
 
@@ -171,7 +171,7 @@ def test_it_gives_way_to_a_message(home: Home) -> None:
 
     async def use() -> None:
         clock = Clock()
-        async with beating(home, clock, limits=Limits(max_runs=1)) as service:
+        async with beating(home, clock, limits=ServiceLimits(max_runs=1)) as service:
             made, other = await service.create(agent="held"), await service.create(agent="held")
             for chat in (made, other):
                 await service.change(chat.id, heartbeat=BEAT)
@@ -204,7 +204,7 @@ def test_it_buries_no_question(home: Home) -> None:
 
     async def use() -> None:
         clock = Clock()
-        async with beating(home, clock, limits=Limits(asking_grace=0.05)) as service:
+        async with beating(home, clock, limits=ServiceLimits(asking_grace=0.05)) as service:
             made = await service.create(agent="asks")
             await service.prompt(made.id, "hi")
             await home.settled(service, made.id)

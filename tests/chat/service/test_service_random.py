@@ -11,7 +11,7 @@ import pytest
 
 from penstock.chat.errors import ChatError
 from penstock.chat.history.timeline import Timeline
-from penstock.chat.service.limits import Limits
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.service import Service
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_random_requests_keep_the_grammar(home: Home, seed: int) -> None:
     chance = random.Random(seed)
 
     async def use(steps: int, first: bool) -> None:
-        limits = Limits(max_runs=2, max_queue=4, asking_grace=0.05)
+        limits = ServiceLimits(max_runs=2, max_queue=4, asking_grace=0.05)
         async with home.service(limits=limits) as service:
             if first:
                 for agent in ("peer", "quick", "scripted"):

@@ -43,10 +43,10 @@ MAX_NAMES = 3
 MAX_NAME_CHARS = 60
 """Kinds of events that are not known and are named, and the characters of a name."""
 
-TOLD: frozenset[ev.NoticeCode] = frozenset(
+SHOWN_NOTICES: frozenset[ev.NoticeCode] = frozenset(
     ("retry", "rate_limit", "compaction", "background", "model", "permission", "refusal", "media", "session")
 )
-"""Notices of level `info` that tell a person something of the work. Warnings and errors are always there."""
+"""Codes of `info` notices that the details show. Warnings and errors are always shown."""
 
 
 class Details(msgspec.Struct):
@@ -256,7 +256,7 @@ class _Fold:
 
     def _beside(self, event: ev.Event, at: int) -> None:
         if isinstance(event, ev.Notice):
-            if event.level != "info" or event.code in TOLD:
+            if event.level != "info" or event.code in SHOWN_NOTICES:
                 self._add(Noticed(at=at, level=event.level), self._parent(event, at)).text.set(event.text)
         elif isinstance(event, ev.PlanChanged):
             self._lane(event).end()  # the tool that changes the plan may be told as no call

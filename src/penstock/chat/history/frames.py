@@ -12,7 +12,7 @@ import msgspec
 
 from penstock import events as ev
 from penstock.chat.history.entries import Asker
-from penstock.chat.turn import Assistant, Completed, FinalMessageStart, Question, Streaming, Thinking
+from penstock.chat.turn import Assistant, Completed, FinalMessageStart, OpenQuestion, Streaming, Thinking
 
 TurnState = Literal["queued", "running", "completed"]
 
@@ -37,7 +37,7 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     """The quiet line; None where something else took its place."""
     reply: str | None = None
     """The reply so far; None until its first text."""
-    question: Question | None = None
+    question: OpenQuestion | None = None
     """What the agent asks: the run waits for it, or, in a completed turn, the next prompt answers it."""
 
     # --- once it is completed ---
@@ -70,7 +70,7 @@ class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag="snapshot"):
     """There are turns before these."""
 
 
-class Prompted(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
+class PromptedFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
     """A turn was asked for."""
 
     turn: int
@@ -114,7 +114,7 @@ class Goodbye(msgspec.Struct, frozen=True, tag="goodbye"):
 
 Frame = (
     Snapshot
-    | Prompted
+    | PromptedFrame
     | Streaming
     | Thinking
     | FinalMessageStart

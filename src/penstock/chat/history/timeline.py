@@ -181,7 +181,7 @@ class Timeline:
         elif isinstance(what, Prompted):
             view = TurnView(what.turn, what.text, what.by, what.key, asked_at=self._at, first=self.number)
             self.turns[what.turn] = view
-            self._change(what.turn, frames.Prompted(what.turn, what.text, what.by, self._at, what.key))
+            self._change(what.turn, frames.PromptedFrame(what.turn, what.text, what.by, self._at, what.key))
             self._forget()
         elif isinstance(what, TurnBegan):
             self._begin(what)

@@ -20,7 +20,7 @@ declare namespace Api {
     reason?: string | null;
   }
 
-  interface Answer {
+  interface AnswerBody {
     id: string;
     answer: string;
   }
@@ -105,7 +105,7 @@ declare namespace Api {
     message: string;
     outcome: "cancelled" | "cut_off" | "empty" | "error" | "ok" | "timed_out";
     reason?: string | null;
-    question?: Question | null;
+    question?: OpenQuestion | null;
     turn: number;
     completed_at: number;
   }
@@ -140,7 +140,7 @@ declare namespace Api {
     type: "goodbye";
   }
 
-  interface Health {
+  interface HealthStatus {
     status: "ending" | "ok";
   }
 
@@ -186,6 +186,17 @@ declare namespace Api {
     text?: string;
   }
 
+  interface OpenQuestion {
+    id: string;
+    text: string;
+    ask: "choice" | "command" | "edit" | "network" | "outside" | "text" | "tool";
+    options?: Array<Option> | null;
+    free_text?: boolean;
+    call_id?: string | null;
+    tool_kind?: "delete" | "edit" | "execute" | "fetch" | "move" | "other" | "read" | "search" | "think" | null;
+    title?: string | null;
+  }
+
   interface Option {
     id: string;
     label: string;
@@ -220,24 +231,13 @@ declare namespace Api {
     text: string;
   }
 
-  interface Prompted {
+  interface PromptedFrame {
     type: "prompted";
     turn: number;
     prompt: string;
     by: "answer" | "heartbeat" | "person";
     asked_at: number;
     key?: string | null;
-  }
-
-  interface Question {
-    id: string;
-    text: string;
-    ask: "choice" | "command" | "edit" | "network" | "outside" | "text" | "tool";
-    options?: Array<Option> | null;
-    free_text?: boolean;
-    call_id?: string | null;
-    tool_kind?: "delete" | "edit" | "execute" | "fetch" | "move" | "other" | "read" | "search" | "think" | null;
-    title?: string | null;
   }
 
   interface Said {
@@ -265,7 +265,7 @@ declare namespace Api {
   interface Streaming {
     type: "streaming";
     status: string;
-    question?: Question | null;
+    question?: OpenQuestion | null;
     turn: number;
     began_at?: number | null;
   }
@@ -316,7 +316,7 @@ declare namespace Api {
     model?: string | null;
     status?: string | null;
     reply?: string | null;
-    question?: Question | null;
+    question?: OpenQuestion | null;
     message?: string;
     outcome?: "cancelled" | "cut_off" | "empty" | "error" | "ok" | "timed_out" | null;
     reason?: string | null;
@@ -348,5 +348,5 @@ declare namespace Api {
     recent: Array<Workspace>;
   }
 
-  type Frame = Snapshot | Prompted | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | Goodbye;
+  type Frame = Snapshot | PromptedFrame | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | Goodbye;
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much there may be. Seconds, where it is time."""
 
     max_runs: int = 4

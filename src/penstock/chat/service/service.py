@@ -24,7 +24,7 @@ from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.concurrency import Slots
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.launch import Starter
-from penstock.chat.service.limits import Limits
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.retention import AGAIN_SECONDS, Retention
 from penstock.chat.service.scheduler import Scheduler, checked
 from penstock.chat.service.validation import allow_of, key_of, made_title, model_of, text_of, title_of
@@ -66,7 +66,7 @@ class Service:
         workspaces: Workspaces,
         *,
         starter: Starter,
-        limits: Limits,
+        limits: ServiceLimits,
         now: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
@@ -92,7 +92,7 @@ class Service:
         *,
         roots: Sequence[Path],
         config: Config,
-        limits: Limits | None = None,
+        limits: ServiceLimits | None = None,
         default_agent: str | None = None,
         now: Callable[[], int] = clock,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -117,7 +117,7 @@ class Service:
             store,
             workspaces,
             starter=Starter(config, workspaces, given, extra_env, run_limits or lifecycle.Limits(), default_agent),
-            limits=limits or Limits(),
+            limits=limits or ServiceLimits(),
             now=now,
             sleep=sleep,
         )

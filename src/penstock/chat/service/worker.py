@@ -17,7 +17,7 @@ from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog, Write
 from penstock.chat.service.concurrency import Slot, Slots
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.limits import Limits
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.turn_run import TurnRun, sweep
 from penstock.chat.store.protocol import ChatStore, Fenced, StoreClosed, Submitted
 from penstock.chat.store.rows import ChatRow
@@ -45,7 +45,7 @@ class Shared(msgspec.Struct):
     """What the chats of a service share."""
 
     store: ChatStore
-    limits: Limits
+    limits: ServiceLimits
     slots: Slots
     """One for each agent that may be at work."""
     counters: Counters

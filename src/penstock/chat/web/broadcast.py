@@ -61,7 +61,7 @@ class Flow(Protocol):
         ...
 
 
-class Viewer:
+class ChatClient:
     """One stream. `wake` is set when there may be more for it to do."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Watch:
 
     def __init__(self, chat: str, service: Service, pace: float) -> None:
         self.chat = chat
-        self.viewers: set[Viewer] = set()
+        self.viewers: set[ChatClient] = set()
         self.over = False
         """There will be nothing more: the chat is deleted."""
         self.failed = False
@@ -220,12 +220,12 @@ class Watches:
         self._linger = linger
         self._watches: dict[str, Watch] = {}
         self._leaving: dict[str, asyncio.TimerHandle] = {}
-        self._viewers: set[Viewer] = set()
+        self._viewers: set[ChatClient] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._end = math.inf
 
     @contextlib.contextmanager
-    def enter(self, chat: str) -> Iterator[tuple[Watch, Viewer]]:
+    def enter(self, chat: str) -> Iterator[tuple[Watch, ChatClient]]:
         """Look at a chat, for as long as the context lasts.
 
         Raises:
@@ -242,7 +242,7 @@ class Watches:
             self.metrics.watches = len(self._watches)
         if timer := self._leaving.pop(chat, None):
             timer.cancel()
-        viewer = Viewer()
+        viewer = ChatClient()
         watch.viewers.add(viewer)
         self._viewers.add(viewer)
         self.metrics.viewers = len(self._viewers)

@@ -63,7 +63,7 @@ class Api:
     async def health(self, request: Request) -> Response:
         """Whether it can be asked."""
         ending = self.watches.ending
-        return _json(schemas.Health("ending" if ending else "ok"), 503 if ending else 200)
+        return _json(schemas.HealthStatus("ending" if ending else "ok"), 503 if ending else 200)
 
     async def about(self, request: Request) -> Response:
         """What it is. The browser keeps its cookie for as long from now on as a new one."""
@@ -215,7 +215,7 @@ class Api:
         """The turns that are stopped."""
         return _json(schemas.TurnNumbers(await self.service.stop(chat, body.turn)), 202)
 
-    async def answer(self, request: Request, chat: str, body: schemas.Answer) -> Response:
+    async def answer(self, request: Request, chat: str, body: schemas.AnswerBody) -> Response:
         """The turn that goes on."""
         return _json(schemas.TurnNumber(await self.service.answer(chat, body.id, body.answer)), 202)
 

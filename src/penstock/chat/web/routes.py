@@ -37,7 +37,7 @@ class Address(NamedTuple):
 C = "/api/chats/{chat}"
 
 ADDRESSES = (
-    Address("GET", "/healthz", "health", "Whether the server can be asked", None, 200, schemas.Health, (), True),
+    Address("GET", "/healthz", "health", "Whether the server can be asked", None, 200, schemas.HealthStatus, (), True),
     Address("GET", "/metrics", "metrics", "Counters for Prometheus", None, 200, str, media="text/plain"),
     Address("GET", "/api/openapi.json", "document", "This document", None, 200, dict[str, Any]),
     Address("POST", "/api/login", "log_in", "Log in with the code of a link, or the token", schemas.Login, 204,
@@ -63,7 +63,7 @@ ADDRESSES = (
     Address("GET", f"{C}/turns/{{turn}}/details", "details", "All that the agent did in a turn", None, 200, Details,
             (400, 404), query=("format",)),
     Address("POST", f"{C}/stop", "stop", "Stop a turn, or all", schemas.Stop, 202, schemas.TurnNumbers, (400, 404)),
-    Address("POST", f"{C}/questions", "answer", "Answer a question of the agent", schemas.Answer, 202,
+    Address("POST", f"{C}/questions", "answer", "Answer a question of the agent", schemas.AnswerBody, 202,
             schemas.TurnNumber, (400, 404, 409, 429)),
     Address("GET", f"{C}/events", "events", "The stream of a chat", None, 200, Frame, (404, 429),
             media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),

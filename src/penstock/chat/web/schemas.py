@@ -85,7 +85,7 @@ class Stop(Body):
     turn: int | None = None
 
 
-class Answer(Body):
+class AnswerBody(Body):
     """The answer to a question of the agent."""
 
     id: str
@@ -188,7 +188,7 @@ class TurnNumbers(msgspec.Struct, frozen=True):
     turns: list[int]
 
 
-class Health(msgspec.Struct, frozen=True):
+class HealthStatus(msgspec.Struct, frozen=True):
     """How the server is."""
 
     status: Literal["ok", "ending"]

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from starlette.types import Receive, Scope, Send
 
-from penstock.chat.web.broadcast import DELETED, GOODBYE, Step, Viewer, Watch, Watches
+from penstock.chat.web.broadcast import DELETED, GOODBYE, ChatClient, Step, Watch, Watches
 
 PING_SECONDS = 15.0
 """So often at least something is sent: proxies end a connection that is silent for half a minute or longer."""
@@ -39,7 +39,7 @@ PING = b": ping\n"
 hand on as an event whose data is empty: httpx-sse once it has an id, fetch-event-source always."""
 RETRY = b"retry: %d\n" % RETRY_MS
 """How soon to come back, a line of the first frame."""
-FAREWELL = b"retry: %d\n" % SOON_MS + GOODBYE
+CLOSING_FRAME = b"retry: %d\n" % SOON_MS + GOODBYE
 
 
 class EventStream:
@@ -92,7 +92,7 @@ class EventStream:
                 with contextlib.suppress(asyncio.CancelledError):
                     await listening
 
-    async def _view(self, watch: Watch, viewer: Viewer, send: Send) -> None:
+    async def _view(self, watch: Watch, viewer: ChatClient, send: Send) -> None:
         cursor, metrics = self._after, self._watches.metrics
         first = RETRY
         while not viewer.gone:
@@ -112,13 +112,13 @@ class EventStream:
                     await self._send(send, viewer, first + DELETED)
                 return
             if ending:
-                await self._send(send, viewer, FAREWELL if self._watches.ending else b"")
+                await self._send(send, viewer, CLOSING_FRAME if self._watches.ending else b"")
                 return
             await viewer.wake.wait()
             if viewer.is_silent:
                 await self._send(send, viewer, PING)
 
-    def _tick(self, viewer: Viewer) -> None:
+    def _tick(self, viewer: ChatClient) -> None:
         """Wake the viewer if nothing was sent for so long. One timer for a stream: a timer for each wait costs more."""
         loop = asyncio.get_running_loop()
         viewer.is_silent = loop.time() - viewer.sent_at >= self._ping
@@ -127,7 +127,7 @@ class EventStream:
         at = loop.time() if viewer.is_silent else viewer.sent_at
         viewer.ticking = loop.call_at(at + self._ping, self._tick, viewer)
 
-    async def _send(self, send: Send, viewer: Viewer, data: bytes, *, more: bool = True) -> None:
+    async def _send(self, send: Send, viewer: ChatClient, data: bytes, *, more: bool = True) -> None:
         """Send it piece by piece.
 
         Raises:
@@ -149,7 +149,7 @@ class EventStream:
         self._watches.metrics.bytes += len(data)
 
 
-async def _listen(receive: Receive, viewer: Viewer) -> None:
+async def _listen(receive: Receive, viewer: ChatClient) -> None:
     """Notice at once when the viewer goes: between two frames nothing else would."""
     while (await receive())["type"] != "http.disconnect":
         pass

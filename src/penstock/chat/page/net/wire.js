@@ -4,14 +4,14 @@ export const QUESTIONS_PATH = "questions";
 export const DETAILS_PATH = "details";
 
 /**
- * @typedef {Omit<Api.TurnView, "question" | "finalized"> & { question?: Api.Question | null, finalized?: boolean }} TurnData
+ * @typedef {Omit<Api.TurnView, "question" | "finalized"> & { question?: Api.OpenQuestion | null, finalized?: boolean }} TurnData
  *   A turn as docs/gateway-api.md has it.
  * @typedef {{ turns: TurnData[], earlier?: boolean }} TurnPage
  * @typedef {Omit<Api.Details, "turn"> & { turn: TurnData }} Details
  *   All that the agent did in a turn.
  * @typedef {Omit<Api.Snapshot, "turns"> & TurnPage} SnapshotFrame
- * @typedef {Omit<Api.Streaming, "question"> & { question?: Api.Question | null }} StreamingFrame
- * @typedef {Omit<Api.Completed, "question"> & { question?: Api.Question | null }} CompletedFrame
+ * @typedef {Omit<Api.Streaming, "question"> & { question?: Api.OpenQuestion | null }} StreamingFrame
+ * @typedef {Omit<Api.Completed, "question"> & { question?: Api.OpenQuestion | null }} CompletedFrame
  * @typedef {Api.Finalized} FinalizedFrame
  * @typedef {Exclude<Api.Frame, Api.Snapshot | Api.Streaming | Api.Completed> | SnapshotFrame | StreamingFrame
  *   | CompletedFrame} Frame

@@ -121,7 +121,7 @@ function snapshot(chat, { number, turns, earlier = false }) {
 
 /**
  * @param {Chat} chat
- * @param {Api.Prompted} frame
+ * @param {Api.PromptedFrame} frame
  * @returns {Chat}
  */
 function prompted(chat, { type: _, ...turn }) {
@@ -135,7 +135,7 @@ function prompted(chat, { type: _, ...turn }) {
 
 /**
  * @param {Chat} chat
- * @param {Exclude<Frame, SnapshotFrame | Api.Prompted | Api.Deleted | Api.Goodbye>} frame
+ * @param {Exclude<Frame, SnapshotFrame | Api.PromptedFrame | Api.Deleted | Api.Goodbye>} frame
  * @returns {Chat}
  */
 function changeTurn(chat, frame) {

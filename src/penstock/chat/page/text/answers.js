@@ -17,7 +17,7 @@ const SHORT_ANSWERS = {
 /**
  * The option that the words name: by its label or id, by its number from 1, or by yes, no and always; or undefined.
  *
- * @param {Api.Question} question
+ * @param {Api.OpenQuestion} question
  * @param {string} text
  */
 export function optionOf({ options }, text) {
@@ -35,7 +35,7 @@ export function optionOf({ options }, text) {
 /**
  * What to send as the answer: `answer`, or `why` the words are none.
  *
- * @param {Api.Question} question
+ * @param {Api.OpenQuestion} question
  * @param {string} text
  * @returns {{ answer: string, why?: undefined } | { answer?: undefined, why: string }}
  */

@@ -146,7 +146,7 @@ export const questionTitle = (/** @type {string} */ ask) => QUESTION_TITLES[ask]
 /**
  * The placeholder of the field while a question waits.
  *
- * @param {Api.Question} question
+ * @param {Api.OpenQuestion} question
  */
 export function answerPlaceholder({ options, free_text: isFree }) {
   if (!options?.length) return "Your answer";

@@ -241,7 +241,7 @@ function useAnswer(session, open, send) {
   useLayoutEffect(() => {
     earlyFor.current = question && composerField()?.value.trim() ? question.id : null;
   }, [question?.id]);
-  const answer = async (/** @type {Api.Question} */ question, /** @type {string} */ text) => {
+  const answer = async (/** @type {Api.OpenQuestion} */ question, /** @type {string} */ text) => {
     const { answer, why = "" } = answerOf(question, text);
     setNote(why);
     if (answer === undefined || isBusy.current) return false;

@@ -14,7 +14,7 @@ const NUMBERED = 9; // answers that a key chooses
  * The question is gone by then, or soon, so that the text cannot be shown beside it.
  *
  * @param {string} chat
- * @param {Api.Question} question
+ * @param {Api.OpenQuestion} question
  * @param {string} answer
  * @param {(text: string) => void} onLate
  */
@@ -32,7 +32,7 @@ export async function giveAnswer(chat, question, answer, onLate) {
 /**
  * `isEnded`: the turn ended with the question, which then is in its message already; the answer begins the next.
  *
- * @param {{ chat: string, question: Api.Question, isEnded: boolean, onLate: (text: string) => void }} props
+ * @param {{ chat: string, question: Api.OpenQuestion, isEnded: boolean, onLate: (text: string) => void }} props
  */
 export function Question({ chat, question, isEnded, onLate }) {
   const [given, setGiven] = useState("");

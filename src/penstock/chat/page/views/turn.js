@@ -36,7 +36,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {boolean} waits  For another turn.
  * @property {boolean} isLast
  * @property {boolean} isFar  From the end of the thread.
- * @property {Api.Question | null} question  It waits for an answer.
+ * @property {Api.OpenQuestion | null} question  It waits for an answer.
  * @property {(text: string) => void} onEdit  Put a text into the composer.
  * @property {(text: string) => void} onSend
  * @property {(text: string) => void} onLate  An answer came too late.
