@@ -40,11 +40,14 @@ JSON = {"Content-Type": "application/json"}
 
 
 def refused(answer: httpx.Response) -> tuple[int, str]:
-    """The status and the code of a refusal, which has the form of all of them."""
-    error = answer.json()
-    assert {"code", "what"} <= set(error) <= {"code", "what", "expected", "help"}
-    assert all(isinstance(text, str) and text for text in error.values())
-    return answer.status_code, error["code"]
+    """Return the status and the code of a problem, which has the form of all of them."""
+    problem = answer.json()
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert {"type", "title", "status", "detail", "code"} <= set(problem)
+    assert set(problem) <= {"type", "title", "status", "detail", "code", "help"}
+    assert (problem["type"], problem["status"]) == (f"urn:penstock:problem:{problem['code']}", answer.status_code)
+    assert all(text for text in problem.values())
+    return answer.status_code, problem["code"]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import { ApiError } from "../../../src/penstock/chat/page/net/api.js";
 import { Outbox } from "../../../src/penstock/chat/page/net/outbox.js";
 
 const settle = () => new Promise((done) => setImmediate(done));
-const status = (number) => new ApiError(number, { what: `Answer ${number}.` });
+const status = (number) => new ApiError(number, { detail: `Answer ${number}.` });
 
 /** An outbox on a line that answers as `answers` say, one after another: a turn, or the status of an error. */
 function outbox(answers, stored = { text: "" }) {
