@@ -99,7 +99,7 @@ class AgentFailed(AgentError):
         exit_status: of the process; negative is the signal that killed it; None where it never started or its
             end is not known.
         stderr: the last lines that the agent wrote there.
-        session_id: of the conversation, where the agent told it: it can be gone on with.
+        session_id: id of the conversation, if known; pass it to resume.
         reply: what the agent had said of its reply.
     """
 

@@ -21,7 +21,7 @@ CHECK_SECONDS = 30.0
 LEGEND = """\
 installed: of the route that a run takes by default, which is the first; routes in brackets need a program that is
 not installed. tested: the version of the recordings among the tests. proven: there are recordings of the real agent.
-Text comes in pieces as the model writes it, or whole. resume, fork: a conversation can be gone on with, or branched.
+Text comes in pieces as the model writes it, or whole. resume, fork: a conversation can be resumed, or branched.
 """
 """What the words of the table mean."""
 
@@ -30,7 +30,7 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
 
 def command(args: list[str]) -> int:
     """Run `penstock agents`; the exit status."""
-    parser = Parser("agents", "Show the agents that are known, which are installed, what each can do.", examples=LEGEND)
+    parser = Parser("agents", "List the known agents: which are installed, and what each can do.", examples=LEGEND)
     parser.add_argument("--json", action="store_true", help="as one JSON object a line")
     parser.add_argument("--check", action="store_true", help="ask each installed one for its version")
     options = parser.parse(args)

@@ -12,7 +12,7 @@ from penstock.config.settings import FILE_NAME, Config, dotted, shown
 
 def command(args: list[str]) -> int:
     """Run `penstock config`; the exit status."""
-    parser = Parser("config", "Show where the configuration is read from, and every setting in force.")
+    parser = Parser("config", "Show every setting in force and where it comes from.")
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     as_json = parser.parse(args).json
     found = settings.load()

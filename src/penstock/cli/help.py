@@ -1,4 +1,4 @@
-"""The text of `penstock --help`. The names of agents, and how each is asked for its stream, come from their facts."""
+"""The text of `penstock --help`. The names and the stream commands of the agents come from their facts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ commands:
   demo             replay a real recording, at its real pace
   replay FILE      replay a recording of your own
   serve            chat with agents in a browser
-  agents           the agents that are known, and what each can do
-  config           where the configuration is read from, and what is in force
+  agents           list the known agents and what each can do
+  config           show the configuration and where it comes from
 
-  penstock COMMAND --help tells more; penstock --version tells the version.
+  penstock COMMAND --help describes a command; penstock --version prints the version.
 
-how agents are asked for the stream that is piped in:
+commands whose output can be piped in:
 {streams}
 
 examples:

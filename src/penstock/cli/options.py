@@ -53,28 +53,32 @@ class RunOptions(DisplayOptions, kw_only=True):
 
 def agent_flag(parser: Parser) -> None:
     """Add the option of who printed a stream."""
-    text = "whose stream it is; auto: told by its first lines (default)"
+    text = "agent that printed the stream (default: detect it)"
     parser.add_argument("--agent", default="auto", metavar="NAME", help=text)
 
 
 def speed_flag(parser: Parser) -> None:
     """Add the option of how fast a recording is played."""
-    text = "2 is twice as fast (default 1)"
+    text = "speed: 2 is twice as fast (default 1)"
     parser.add_argument("--speed", type=number(ABOVE_0), default=1.0, metavar="N", help=text)
 
 
 def display_flags(parser: Parser) -> None:
     """Add the options of what is shown, and how."""
     add = parser.add_argument
-    add("--label", metavar="L", help="what the agent is called in the output")
+    add("--label", metavar="L", help="name of the agent in the output")
     add("--to", default="text", choices=SINKS, help="text: for people (default) · ndjson: all events · chunks: text as "
-        "it comes, for programs · reply: only the final reply · health: only the report on the stream")  # fmt: skip
-    add("--mode", choices=("auto", "full", "basic", "none"), help="when text leaves: full: each piece at once · basic: "
-        "whole stretches · none: the same, for logs · auto: full in a terminal (default)")  # fmt: skip
-    add("--detail", choices=("quiet", "minimal", "normal", "verbose"), help="how much is shown")
-    add("--color", choices=("auto", "always", "never"), help="over NO_COLOR and FORCE_COLOR, which auto heeds")
-    add("--prefix", choices=("agent", "kind", "both", "none"), help="what each line begins with")
-    add("--health", action="store_true", help="tell on stderr at the end how the stream was")
+        "it arrives, for programs · reply: only the final reply · health: only the health report")  # fmt: skip
+    add("--mode", choices=("auto", "full", "basic", "none"), help="when text is written: full: as it arrives · basic: "
+        "complete lines · none: complete lines, for logs · auto: full in a terminal (default)")  # fmt: skip
+    add("--detail", choices=("quiet", "minimal", "normal", "verbose"), help="how much to show")
+    add(
+        "--color",
+        choices=("auto", "always", "never"),
+        help="when to use colours; auto follows NO_COLOR and FORCE_COLOR",
+    )
+    add("--prefix", choices=("agent", "kind", "both", "none"), help="prefix of each line")
+    add("--health", action="store_true", help="print the health report to stderr at the end")
 
 
 def run_flags(parser: Parser) -> list[str]:

@@ -60,12 +60,14 @@ def _options(args: list[str]) -> ReadOptions:
     from penstock.cli.options import ReadOptions, agent_flag, display_flags
     from penstock.cli.parser import Parser
 
-    text = "Read what agents print, from files or from stdin (-), and show it."
+    text = "Read the output of agents from files or stdin (-), and show it."
     parser = Parser("read", text, examples=READ_EXAMPLES, arguments="[FILE …] [options]")
-    parser.add_argument("files", nargs="*", metavar="FILE", help="a file with what an agent printed; - is stdin")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="file with the output of an agent; - is stdin")
     agent_flag(parser)
     display_flags(parser)
-    parser.add_argument("--follow", action="store_true", help="go on as the files grow, until their runs have replied")
+    parser.add_argument(
+        "--follow", action="store_true", help="keep reading as the files grow, until their runs have replied"
+    )
     options = ReadOptions(**vars(parser.parse(args)))
     if not options.files and os.isatty(0):
         parser.error("there is nothing to read: pipe an agent in, or name a file (- for what you type)")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def command(args: list[str]) -> int:
     """Run `penstock replay`; the exit status."""
-    text = "Replay the recording of a run, or a file with what an agent printed, at its pace if that is known."
+    text = "Replay the recording of a run, or a file with the output of an agent, at its pace if that is known."
     parser = Parser("replay", text, arguments="FILE [options]")
     text = "a recording's folder, a folder with one recording, or a file"
     parser.add_argument("files", nargs=1, metavar="FILE", help=text)

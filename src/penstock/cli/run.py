@@ -60,9 +60,9 @@ def _options(args: list[str]) -> RunOptions:
     parser = Parser("run", text, examples=RUN_EXAMPLES, arguments="AGENT[,AGENT…] [PROMPT] [options]")
     add = parser.add_argument
     add("agents", metavar="AGENT", help="see penstock agents; also AGENT/PROFILE and acp:COMMAND")
-    add("prompt", nargs="?", metavar="PROMPT", help="what to ask, quoted; - or none: what stdin holds")
-    add("--stdin", choices=("auto", "never"), default="auto", help="auto: what is piped in goes with the prompt "
-        "(default) · never: it is left alone, as in a loop over lines")  # fmt: skip
+    add("prompt", nargs="?", metavar="PROMPT", help="prompt, in quotes; without it, or with -, it is read from stdin")
+    add("--stdin", choices=("auto", "never"), default="auto", help="auto: add piped input to the prompt (default) "
+        "· never: do not read stdin, as in a loop over lines")  # fmt: skip
     fields = run_flags(parser)
     display_flags(parser)
     words = vars(parser.parse(args))

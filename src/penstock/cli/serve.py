@@ -95,30 +95,41 @@ class ServeOptions(argparse.Namespace):
 
 
 def parser() -> Parser:
-    """The words of the command."""
-    text = "Chat with agents in a browser: serves the page and its API to this machine."
+    """Return the parser of the command."""
+    text = "Chat with agents in a browser: serve the page and its API to this machine."
     made = Parser("serve", text, examples=EXAMPLES)
     add = made.add_argument
-    add("--host", default="127.0.0.1", metavar="H", help="the address to listen at (default 127.0.0.1)")
-    text = f"by default {PORT}, or the next that is free; 0: any"
+    add("--host", default="127.0.0.1", metavar="H", help="address to listen on (default 127.0.0.1)")
+    text = f"port (default {PORT}, or the next free one; 0: any)"
     add("--port", type=whole_number(whole(0, 65535)), metavar="N", help=text)
-    add("--uds", type=_path, metavar="PATH", help="listen at a Unix socket instead")
-    add("--data", type=_path, metavar="DIR", help="where the chats are kept (default ~/.local/share/penstock)")
+    add("--uds", type=_path, metavar="PATH", help="listen on a Unix socket instead")
+    add("--data", type=_path, metavar="DIR", help="directory of the chats (default ~/.local/share/penstock)")
     add("--root", type=_path, action="append", default=[], metavar="DIR",
-        help="agents may work in the directories below it; again for more (default: this directory)")  # fmt: skip
-    add("--agent", metavar="NAME", help="the agent of a new chat, where no other is chosen")
+        help="agents may work in this directory and below; may be repeated (default: the current one)")  # fmt: skip
+    add("--agent", metavar="NAME", help="default agent of new chats")
     runs = ServiceLimits().max_runs
     text = f"agents at work at once (default {runs})"
     add("--max-runs", type=whole_number(whole(1, MOST_RUNS)), default=runs, metavar="N", help=text)
-    add("--allow-host", action="append", default=[], metavar="H", help="a host name that requests may name")
-    add("--allow-origin", action="append", default=[], metavar="O", help="another page that may ask, with the token")
-    add("--token-file", type=_path, metavar="F", help="the token of programs; PENSTOCK_TOKEN is over it")
-    text = "a variable that agents get as well"
+    add("--allow-host", action="append", default=[], metavar="H", help="allow requests to this host name")
+    add(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="O",
+        help="allow requests from this origin, with the token",
+    )
+    add(
+        "--token-file",
+        type=_path,
+        metavar="F",
+        help="file with the token for programs; PENSTOCK_TOKEN takes precedence",
+    )
+    text = "also pass this environment variable to agents"
     add("--env", type=string(VARIABLE_NAME), action="append", default=[], metavar="NAME", help=text)
-    add("--keep-days", type=number(AMOUNT), metavar="N", help="forget what is older")
-    add("--keep-size", type=number(AMOUNT), metavar="MB", help="forget the oldest, where the chats are larger")
+    add("--keep-days", type=number(AMOUNT), metavar="N", help="delete turns that are older")
+    add("--keep-size", type=number(AMOUNT), metavar="MB", help="delete the oldest turns if the chats are larger")
     add("--open", action="store_true", help="open the page in a browser")
-    add("--log", action="store_true", help="a line on stderr for each request")
+    add("--log", action="store_true", help="log each request to stderr")
     return made
 
 
