@@ -454,8 +454,15 @@ def test_penstock_is_stopped_as_a_whole(place: Any, tmp_path: Path) -> None:
     command = [sys.executable, str(file), *place.command("hasty", 40_000)]
     env = {**os.environ, "NOTES": str(place.folder)}
     penstock = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
-    agents = Path(f"/proc/{place.pid('pid')}")
-    place.until(lambda: not agents.exists() or "(zombie)" in (agents / "status").read_text())
+    status = Path(f"/proc/{place.pid('pid')}/status")
+
+    def agent_has_exited() -> bool:
+        try:
+            return "(zombie)" in status.read_text()
+        except OSError:  # it was waited for
+            return True
+
+    place.until(agent_has_exited)
     penstock.send_signal(signal.SIGCONT)
     out, _ = penstock.communicate(timeout=60)
     assert out == f"ok {sum(len(str(number)) + 1 for number in range(40_000))} 0\n"

@@ -438,7 +438,7 @@ def test_kill_9(killed: Path) -> None:
         # Only the last line may have been written before its time was.
         assert at == number or index >= len(lines) - 1
     done = penstock("replay", killed, "--speed", "1000000", "--to", "ndjson")
-    assert done.stderr == f"penstock: the record was cut after {len(lines):,} lines: {found.cut}\n"
+    assert done.stderr == f"penstock: the recording was cut after {len(lines):,} lines: {found.cut}\n"
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert {event["agent"] for event in events} == {"victim"}
     assert events[-1]["outcome"] == "cut_off"
