@@ -43,6 +43,8 @@ def test_fault(
     reply: str,
 ) -> None:
     """Each fault has its outcome and reason, all text is there, and nothing is left."""
+    if status == -signal.SIGINT:
+        short = msgspec.structs.replace(short, step=60)  # or a slow machine sends SIGTERM before SIGINT has worked
     options = {"limits": short} if slow else {}
     with place.agent(mode, value, **options).run("hi") as run:
         events = list(run)

@@ -190,7 +190,7 @@ def test_serve(installed: Path, served: tuple[subprocess.Popen[str], str, str]) 
     vendor = json.loads((folder / "manifest.json").read_text("utf-8"))["files"]
     wanted = [name.decode() for name in loaded] + [f"/vendor/{name}" for name in vendor if name.endswith(".js")]
     assert {path: get(url + path)[0] for path in wanted} == dict.fromkeys(wanted, 200)
-    for path in ("/app.js", "/vendor/marked.js"):
+    for path in ("/main.js", "/vendor/marked.js"):
         assert get(url + path)[1] == "text/javascript", path
     assert get(f"{url}/api/chats")[0] == 401
     assert json.loads(get(f"{url}/api/chats", token)[2]) == {"chats": []}
