@@ -1,7 +1,8 @@
-"""What an adapter's author imports: the request and the command line that it becomes, and the protocols of an adapter.
+"""Interface for authors of adapters: the request, the command line made of it, and the protocols of an adapter.
 
-An agent's own file turns a `Request` into a `Command` (a pure function), so what Penstock would start can be
-read, tested and shown without starting it. What an agent cannot do is an error here, before anything runs.
+An agent's own file turns a `Request` into a `Command` (a pure function), so the command that Penstock would start can
+be read, tested and shown without starting it. A request that an agent cannot fulfil is an error here, before anything
+runs.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from penstock.errors import UsageError
 from penstock.updates import Answer, Traits, Update
 
 Allow = Literal["default", "edits", "all"]
-"""What the agent may do without being asked: as it comes; change files; everything. `docs/agents/README.md` has the
-flag that each agent has for it."""
+"""Permissions of the agent without a question: its own defaults; change files; everything. `docs/agents/README.md` has
+the flag of each agent for it."""
 
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
-"""The longest single argument that Linux passes to a program (MAX_ARG_STRLEN, with its closing NUL). A prompt that
-is longer needs an agent that reads it from stdin."""
+"""Bytes of the longest single argument that Linux passes to a program (MAX_ARG_STRLEN, with its closing NUL). A longer
+prompt needs an agent that reads it from stdin."""
 MAX_STDIN_BYTES = 10 * 1024 * 1024
-"""The most text that goes with a prompt: several times what the largest model can read, and no more than an agent
-that is handed it keeps in memory without trouble."""
+"""Bytes of text that may accompany a prompt: several times the input of the largest model, and no more than an agent
+that receives it can easily keep in memory."""
 MAX_SESSION_ID_CHARS = 128
 MAX_MODEL_CHARS = 256
 
@@ -33,35 +34,35 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One prompt for one agent, and how it is to be run. `checked` is called on it before any agent sees it."""
+    """One prompt for one agent, and the options of its run. `checked` is called on it before any agent sees it."""
 
     prompt: str
     model: str | None = None
     session_id: str | None = None
-    """The conversation to go on with; None begins one."""
+    """Conversation to continue; None begins one."""
     fork: bool = False
-    """Branch that conversation: the agent gives it a new session id, and the old one stays as it is."""
+    """True to branch that conversation: the agent gives it a new session id, and the old one stays as it is."""
     cwd: str | None = None
-    """The directory in which the agent works; None: the one of this process. A launch gives the absolute path."""
+    """Directory in which the agent works; None: that of this process. A launch sets the absolute path."""
     allow: Allow = "default"
     profile: str | None = None
-    """The part of an agent's name after the slash: the `ccs` profile, `glm` in `ccs/glm`."""
+    """Part of an agent's name after the slash: the `ccs` profile, `glm` in `ccs/glm`."""
     args: tuple[str, ...] = ()
     """More arguments for the agent, put before the prompt."""
     stdin_text: str | None = None
-    """What was piped in beside the prompt. `checked` appends it to the prompt."""
+    """Piped input beside the prompt. `checked` appends it to the prompt."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """How an agent is started for one request."""
+    """Command line, input and environment of an agent for one request."""
 
     argv: tuple[str, ...]
     program: int = 0
-    """Where in it the agent's program stands: behind a bridge, if it is reached through one."""
+    """Index of the agent's program in `argv`: after the bridge, if the agent is reached through one."""
     stdin: bytes = b""
-    """Written and then closed. A dialogue writes its own lines and leaves stdin open; this is then empty."""
+    """Bytes written to stdin, which is then closed. Empty for a dialogue: it writes its own lines and keeps it open."""
     env: dict[str, str] = {}
-    """Set over the environment that the agent inherits. Never a secret: what is here may be shown."""
+    """Variables that override the environment that the agent inherits. Never a secret: they may be shown."""
     unset: tuple[str, ...] = ()
     """Variables that the agent must not inherit."""
 
@@ -98,11 +99,11 @@ PROMPT_RULES: Rules = {
     "fork": SWITCH,
     "model": optional(MODEL),
 }
-"""What belongs to one prompt. How an agent is run besides is in `penstock.run.run`."""
+"""Rules of the fields that belong to one prompt. The other options of a run are in `penstock.run.run`."""
 
 
 def checked(request: Request) -> Request:
-    """The request, if no agent can misread it; its prompt is then all that the agent is given.
+    """Return the request if no agent can misread it; its prompt is then the whole input of the agent.
 
     Raises:
         UsageError: `fork` without a session id, a session id or model that could be read as a flag or a path, a NUL,
@@ -121,9 +122,9 @@ def checked(request: Request) -> Request:
 
 
 def with_stdin(prompt: str, text: str) -> str:
-    """A prompt with what was piped in beside it, as several agents know it from their own command lines.
+    """Return a prompt with its piped input, in a form that several agents know from their own command lines.
 
-    The text is data and stays as it is, whatever tags are in it; its last line is ended.
+    The text is data and is not changed, whatever tags are in it; only its last line is ended.
 
     Raises:
         UsageError: the text is too long.
@@ -142,10 +143,10 @@ def with_stdin(prompt: str, text: str) -> str:
 
 
 def encoded(prompt: str) -> bytes:
-    """The prompt as an agent gets it. Bytes of the command line that were no UTF-8 go back to what they were.
+    """Return the prompt as bytes for the agent. Bytes of the command line that were not UTF-8 are restored.
 
     Raises:
-        UsageError: half a surrogate pair, which no encoding has.
+        UsageError: half a surrogate pair, which cannot be encoded.
     """
     try:
         return prompt.encode(errors="surrogateescape")
@@ -155,7 +156,7 @@ def encoded(prompt: str) -> bytes:
 
 
 def as_json_text(prompt: str) -> str:
-    """The prompt for agents that get it inside of JSON: bytes that were no UTF-8 are replaced.
+    """Return the prompt for agents that receive it in JSON: bytes that were not UTF-8 are replaced.
 
     Raises:
         UsageError: as `encoded`.
@@ -164,21 +165,21 @@ def as_json_text(prompt: str) -> str:
 
 
 def unsupported(agent: str, what: str, *, can: str) -> UsageError:
-    """The error for what an agent cannot do. `what` completes "cannot"; `can` says what it can do instead."""
+    """Return the error for something that an agent cannot do. `what` completes "cannot"; `can` is the alternative."""
     return UsageError(f"{agent} cannot {what}", help=can)
 
 
 class Longest(msgspec.Struct, frozen=True):
-    """The longest prompt that a way to an agent takes; the agent itself drops or refuses more."""
+    """Longest prompt that one input of an agent accepts; the agent itself drops or rejects more."""
 
     size: int
     unit: Literal["bytes", "characters"] = "bytes"
 
     def check(self, agent: str, prompt: str) -> None:
-        """Raise an error for a longer one, before anything starts.
+        """Check the length of a prompt, before anything starts.
 
         Raises:
-            UsageError: it is longer.
+            UsageError: the prompt is longer.
         """
         size = len(encoded(prompt)) if self.unit == "bytes" else len(prompt)
         if size > self.size:
@@ -193,7 +194,7 @@ ARGUMENT = Longest(MAX_ARGUMENT_BYTES)
 
 
 def as_argument(agent: str, prompt: str) -> str:
-    """The prompt, where an agent takes it as an argument alone.
+    """Return the prompt for an agent that accepts it only as an argument.
 
     Raises:
         UsageError: it is longer than an argument can be.
@@ -204,33 +205,33 @@ def as_argument(agent: str, prompt: str) -> str:
 
 @runtime_checkable
 class Adapter(Protocol):
-    """The meaning of one agent's words. One instance reads one stream.
+    """Reader of one agent's wire. One instance reads one stream.
 
-    `read` is given each wire event, decoded as `wire` says, and answers with the updates it means; none
-    makes it a control event. It is never given twice the same object, is called in the order of the
-    lines, and must not raise, whatever the values are: `wire` guarantees types, not sense.
+    `read` receives each wire event, decoded to `wire`, and returns the updates that it means; an event without
+    updates is a control event. It never receives the same object twice, is called in the order of the lines, and must
+    not raise, whatever the values are: `wire` guarantees types, not meaningful values.
     """
 
     name: ClassVar[str]
-    """The agent's name in the registry."""
+    """Name of the agent in the registry."""
     traits: ClassVar[Traits]
     wire: ClassVar[Any]
-    """What a line is decoded to: a `msgspec.Struct`, or a union of structs tagged by `type`. All fields
+    """Type that a line is decoded to: a `msgspec.Struct`, or a union of structs tagged by `type`. All fields
     need defaults. A value of another type becomes the field's default (a number in a text field: its
-    digits); an object whose tag is not in its union, and a line that is no object, are given as plain data."""
+    digits); an object whose tag is not in its union, and a line that is not an object, are passed as plain data."""
 
     def read(self, event: Any) -> Sequence[Update]:
-        """The updates that one wire event means."""
+        """Return the updates that one wire event means."""
         ...
 
 
 @runtime_checkable
 class Startable(Protocol):
-    """An adapter class whose agent Penstock can start."""
+    """Adapter class whose agent Penstock can start."""
 
     @staticmethod
     def command(request: Request) -> Command:
-        """The command line for a request. Pure: it looks at nothing but the request, which is `checked`.
+        """Return the command line for a request. Pure: it reads only the request, which is `checked`.
 
         Raises:
             UsageError: the agent cannot do what is asked.
@@ -240,28 +241,28 @@ class Startable(Protocol):
 
 @runtime_checkable
 class Finishing(Adapter, Protocol):
-    """An adapter that keeps something until the stream has ended."""
+    """Adapter that keeps updates until the stream has ended."""
 
     def finish(self) -> Sequence[Update]:
-        """What the end of the stream means, before the run is closed."""
+        """Return the updates that the end of the stream means, before the run is closed."""
         ...
 
 
 @runtime_checkable
 class Dialogue(Adapter, Protocol):
-    """An adapter that also speaks: a two-way protocol, one JSON object a line in both directions.
+    """Adapter that also writes: a two-way protocol, one JSON object a line in both directions.
 
-    Sans-IO like every adapter. It is made with the request (`Dialogue(request)`), or with None to read what was
-    recorded of a dialogue; whatever it then would say is not asked for. What it has to say gathers, and the
-    shell fetches it with `take` after each call. A question of the agent's is a `Question` with `blocking`; what is
-    needed to answer it is kept by its id.
+    Sans-IO like every adapter. It is made with the request (`Dialogue(request)`), or with None to read the
+    recording of a dialogue; its output is then never fetched. Its output is collected, and the shell fetches it
+    with `take` after each call. A question of the agent is a `Question` with `blocking`; the data that is needed to
+    answer it is kept by its id.
     """
 
     over: bool
-    """The agent has answered and nothing more is expected: the shell closes stdin, and the process may go."""
+    """True if the agent has answered and nothing more is expected: the shell closes stdin, and the process may exit."""
 
     def take(self) -> bytes:
-        """The lines to write now, b"" for none. The first call gives the lines that open the dialogue."""
+        """Return the lines to write now, b"" for none. The first call returns the lines that open the dialogue."""
         ...
 
     def answer(self, answer: Answer) -> Sequence[Update]:
@@ -273,8 +274,8 @@ class Dialogue(Adapter, Protocol):
         ...
 
     def cancel(self) -> bool:
-        """Ask the agent to stop, in the protocol's own way, and give up what waits for an answer.
+        """Ask the agent to stop, by the protocol's own means, and drop everything that waits for an answer.
 
-        False where there is nothing to cancel yet: the shell then signals at once.
+        Return False if there is nothing to cancel yet: the shell then sends a signal at once.
         """
         ...

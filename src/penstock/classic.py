@@ -1,8 +1,8 @@
-"""The names of the older designs that Penstock grew from, over the one session.
+"""Names of the older designs from which Penstock was developed, implemented over the normalizer.
 
-For programs that were written against those names, and for readers who know them; `docs/seeds.md` says
-what became of each. New programs use `penstock.stream.Stream`. Nothing is decided here: text is compared,
-repaired, closed and kept by `penstock.core.normalizer`, made harmless by `penstock.sinks.sanitize`.
+For programs that were written against those names, and for readers who know them; `docs/seeds.md` describes
+what became of each. New programs use `penstock.stream.Stream`. This module decides nothing: text is compared,
+repaired, closed and kept by `penstock.core.normalizer`, and made harmless by `penstock.sinks.sanitize`.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ __all__ = [
 
 
 class StreamingState(enum.Enum):
-    """Where a message is in its life."""
+    """State of a message in its life."""
 
     IDLE = "idle"
-    """Nothing was streamed since it began."""
+    """Nothing has been streamed since it began."""
     STREAMING = "streaming"
     FINALIZED = "finalized"
-    """It stopped; `has_any_streamed_content` still answers for it."""
+    """The message stopped; `has_any_streamed_content` still describes it."""
 
 
 class NotInBlock(msgspec.Struct, frozen=True):
@@ -71,32 +71,32 @@ class NotInBlock(msgspec.Struct, frozen=True):
 
 
 class InBlock(msgspec.Struct, frozen=True):
-    """The current block, and whether anything of it was put out."""
+    """The current block, and whether anything of it was printed."""
 
     index: int
     started_output: bool
 
 
 ContentBlockState = NotInBlock | InBlock
-"""Which block is current."""
+"""The current block, or none."""
 
 
 class StreamingSession:
-    """One message after another, told by calls.
+    """Session of messages, one after another, reported by calls.
 
-    A delta must hold new text only. After each call `events` holds the normalizer's events that it made,
-    and no others: who wants the text reads it there, or gives them to a sink.
+    A delta must contain new text only. After each call `events` has the normalizer's events that it made,
+    and no others: a caller reads the text there, or passes the events to a sink.
 
     Args:
         agent: the label of its events.
-        armed: take a delta that begins with the whole block so far for a snapshot, and keep its new part
-            (contract rule 4). Without it every delta is believed.
+        armed: interpret a delta that begins with the whole block so far as a snapshot, and keep its new part
+            (contract rule 4). Without it every delta is accepted as it is.
     """
 
     def __init__(self, agent: str = "agent", *, armed: bool = False) -> None:
         self._normalizer = Normalizer(agent, up.Traits(block_ends=True, repair_snapshots=armed))
         self.events: list[ev.Event] = []
-        """What the last call meant."""
+        """Events of the last call."""
         self.state = StreamingState.IDLE
         self.content_block: ContentBlockState = NotInBlock()
         self._streamed = False
@@ -104,11 +104,11 @@ class StreamingSession:
 
     @property
     def health(self) -> Health:
-        """What was counted."""
+        """Counters of the session."""
         return self._normalizer.health
 
     def on_message_start(self) -> None:
-        """A message begins: what an older one left open ends, and nothing counts as streamed."""
+        """Begin a message: end what an older one left open, and count nothing as streamed."""
         self._apply(up.MessageStart())
         self._tools.clear()
         self.state = StreamingState.IDLE
@@ -116,7 +116,7 @@ class StreamingSession:
         self._streamed = False
 
     def on_content_block_start(self, index: int) -> None:
-        """A block begins at `index`. The current one is over, and so is one that stood there before."""
+        """Begin a block at `index`. The current block ends, and so does an earlier one at this index."""
         indices = {index}
         if isinstance(self.content_block, InBlock):
             indices.add(self.content_block.index)
@@ -125,27 +125,27 @@ class StreamingSession:
         self.content_block = InBlock(index, started_output=False)
 
     def on_text_delta(self, index: int, text: str) -> bool:
-        """New text; whether it is the first of its block, so that a prefix is to be shown."""
+        """Add new text; return whether it is the first of its block, so that a prefix must be shown."""
         return self._delta("text", index, text)
 
     def on_thinking_delta(self, index: int, text: str) -> bool:
-        """New thinking; answers like `on_text_delta`. Text and thinking of one index are two blocks."""
+        """Add new thinking; return as `on_text_delta`. Text and thinking of one index are two blocks."""
         return self._delta("thinking", index, text)
 
     def on_tool_input_delta(self, index: int, partial_json: str, name: str = "tool") -> bool:
-        """A new piece of a tool's input; answers like `on_text_delta`. `name`: the tool's, at the first piece."""
+        """Add a piece of a tool's input; return as `on_text_delta`. `name` is the tool's, at the first piece."""
         start = [] if index in self._tools else [up.BlockStart("tool_input", _place("tool_input", index), name=name)]
         self._tools.add(index)
         return self._delta("tool_input", index, partial_json, start)
 
     def has_any_streamed_content(self) -> bool:
-        """Whether anything of this message was streamed: its repeat as a whole is then not shown."""
+        """Return whether anything of this message was streamed: its repeat as a whole is then not shown."""
         return self._streamed
 
     def on_message_stop(self) -> bool:
-        """The message is over; whether a line is to be ended: something was streamed since it began.
+        """End the message; return whether a line must be ended: if something was streamed since it began.
 
-        A second stop answers False: there is nothing left to end.
+        A second stop returns False: there is nothing left to end.
         """
         self._apply(up.MessageEnd())
         ended = self.state is StreamingState.STREAMING
@@ -182,9 +182,9 @@ def _place(kind: ev.Kind, index: int) -> str:
 
 
 def compute_append_only_suffix(last_rendered: str, current: str) -> str:
-    """What to append to `last_rendered` so that `current` stands there; "" where appending cannot do it.
+    """Return the text to append to `last_rendered` so that it becomes `current`; "" if appending cannot do it.
 
-    "" for two texts that are not empty and not equal is a discontinuity: the caller says so (ends the line,
+    "" for two texts that are not empty and not equal is a discontinuity: the caller shows it (ends the line,
     begins a new one), as the normalizer does with `block_revised`.
     """
     action, text = repair(last_rendered, current, final=False)
@@ -192,46 +192,49 @@ def compute_append_only_suffix(last_rendered: str, current: str) -> str:
 
 
 class TerminalMode(enum.Enum):
-    """When output leaves, and whether it is coloured."""
+    """Time at which output is printed, and whether it is coloured."""
 
     FULL = "full"
     """A terminal: each delta at once."""
     BASIC = "basic"
-    """Colours, but no terminal: each block once, when it is whole."""
+    """Colours, but not a terminal: each block once, when it is complete."""
     NONE = "none"
     """Pipes, logs, CI: as `BASIC`, without colours."""
 
     @classmethod
     def detect(cls, stream: TextIO | None = None, env: Mapping[str, str] | None = None) -> TerminalMode:
-        """The mode for a stream (stdout) in an environment (the process's), as the command line chooses it."""
+        """Return the mode for a stream (default: stdout) in an environment (default: the process's).
+
+        The command line chooses it in the same way.
+        """
         stream = sys.stdout if stream is None else stream
         env = os.environ if env is None else env
         return cls(look(env, is_tty=stream is not None and stream.isatty()).mode)
 
 
 class Colors(msgspec.Struct, frozen=True):
-    """Whether colours are wanted."""
+    """Colours, if they are enabled."""
 
     enabled: bool = True
 
     def paint(self, style: Style, text: str) -> str:
-        """`text` between the codes of `style`, or as it is."""
+        """Return `text` between the codes of `style`; without colours, as it is."""
         return painted(COLOURS if self.enabled else PLAIN, style, text)
 
 
 class DeltaRenderer(Protocol):
-    """What is shown of a block while it streams, by appending only. A renderer remembers nothing."""
+    """Renderer of a block while it streams, by appending only. A renderer has no state."""
 
     def render_first_delta(self, accumulated: str, prefix: str, colors: Colors, mode: TerminalMode) -> str:
-        """The prefix and the text so far, with no line break of its own; "" where blocks are shown when whole."""
+        """Return the prefix and the text so far, without a line break; "" if blocks are shown when complete."""
         ...
 
     def render_subsequent_delta(self, accumulated: str, prefix: str, colors: Colors, mode: TerminalMode) -> str:
-        """Always "": who renders puts out `compute_append_only_suffix` instead."""
+        """Return "", always: the caller prints `compute_append_only_suffix` instead."""
         ...
 
     def render_completion(self, mode: TerminalMode) -> str:
-        """The end of the line; "" where the whole block was put out with its own."""
+        """Return the end of the line; "" if the whole block was printed with its own."""
         ...
 
 
@@ -239,27 +242,27 @@ class _Renderer:
     _style: Style = "text"
 
     def render_first_delta(self, accumulated: str, prefix: str, colors: Colors, mode: TerminalMode) -> str:
-        """The prefix in brackets and the text so far, made harmless; "" but in a terminal."""
+        """Return the prefix in brackets and the text so far, made harmless; "" except in a terminal."""
         if mode is not TerminalMode.FULL:
             return ""
         head = colors.paint("head", f"[{clean_line(prefix)}] ")
         return head + colors.paint(self._style, clean(accumulated))
 
     def render_subsequent_delta(self, accumulated: str, prefix: str, colors: Colors, mode: TerminalMode) -> str:
-        """Always ""."""
+        """Return "", always."""
         return ""
 
     def render_completion(self, mode: TerminalMode) -> str:
-        """A line break in a terminal, else ""."""
+        """Return a line break in a terminal, otherwise ""."""
         return "\n" if mode is TerminalMode.FULL else ""
 
 
 class TextDeltaRenderer(_Renderer):
-    """Renders text."""
+    """Renderer of text."""
 
 
 class ThinkingDeltaRenderer(_Renderer):
-    """Renders thinking: dim."""
+    """Renderer of thinking: dim."""
 
     _style: Style = "dim"
 
@@ -268,7 +271,7 @@ class ThinkingDeltaRenderer(_Renderer):
 
 
 class ContentType(enum.Enum):
-    """What a piece of content is; the values are the kinds of events' blocks."""
+    """Type of a piece of content; the values are the kinds of events' blocks."""
 
     TEXT = "text"
     THINKING = "thinking"
@@ -276,7 +279,7 @@ class ContentType(enum.Enum):
 
 
 class _Content:
-    """One content: its text in the normalizer's own kind of record, and what was said about it."""
+    """One content: its text in the normalizer's own record type, and its source and time."""
 
     __slots__ = ("block", "partial", "source", "updated")
 
@@ -291,7 +294,7 @@ class _Content:
 class DeltaAccumulator:
     """Contents by type and key, each partial or complete, with its source and the time of its last update.
 
-    It reads no clock: times come in as `at`, in milliseconds. A text is bounded as a block's is
+    It does not read a clock: callers pass times as `at`, in milliseconds. A text is bounded as a block's is
     (`penstock.core.normalizer.state.MAX_BLOCK_CHARS`); `clear` frees it.
     """
 
@@ -301,7 +304,7 @@ class DeltaAccumulator:
     def add_delta(
         self, content_type: ContentType, key: str, text: str, *, source: str | None = None, at: int | None = None
     ) -> None:
-        """Append new text; the content is partial. `source`: the name of the event that brought it."""
+        """Append new text, and mark the content as partial. `source` is the name of the event that brought it."""
         content = self._touch(content_type, key, source, at)
         content.block.add(text)
         if len(content.block.parts) > PARTS:
@@ -311,7 +314,7 @@ class DeltaAccumulator:
     def set_complete(
         self, content_type: ContentType, key: str, text: str, *, source: str | None = None, at: int | None = None
     ) -> str:
-        """The whole text is known; gives what of it is new ("" also where it is not a continuation)."""
+        """Set the complete text; return the new part of it ("" also if it is not a continuation)."""
         content = self._touch(content_type, key, source, at)
         suffix = compute_append_only_suffix(content.block.text, text)
         if content.block.text != text:
@@ -320,35 +323,35 @@ class DeltaAccumulator:
         return suffix
 
     def mark_as_delta(self, content_type: ContentType, key: str, *, at: int | None = None) -> None:
-        """The content is partial."""
+        """Mark the content as partial."""
         self._touch(content_type, key, None, at).partial = True
 
     def mark_as_complete(self, content_type: ContentType, key: str, *, at: int | None = None) -> None:
-        """The content is complete as it stands."""
+        """Mark the content as complete, with its current text."""
         self._touch(content_type, key, None, at).partial = False
 
     def is_delta(self, content_type: ContentType, key: str) -> bool:
-        """Whether the content is there and partial."""
+        """Return whether the content exists and is partial."""
         content = self._contents.get((content_type, key))
         return content is not None and content.partial
 
     def get_display_content(self, content_type: ContentType, key: str) -> str | None:
-        """The text so far, None if there is no such content. It is raw: sanitize before showing it."""
+        """Return the text so far; None if there is no such content. It is raw: sanitize it before showing it."""
         content = self._contents.get((content_type, key))
         return content.block.text if content is not None else None
 
     def source(self, content_type: ContentType, key: str) -> str | None:
-        """The event that brought the last text, where that was said."""
+        """Return the event that brought the last text, if it was given."""
         content = self._contents.get((content_type, key))
         return content.source if content is not None else None
 
     def last_update(self, content_type: ContentType, key: str) -> int | None:
-        """When the content last changed, in milliseconds, where that was said."""
+        """Return the time of the content's last change, in milliseconds, if it was given."""
         content = self._contents.get((content_type, key))
         return content.updated if content is not None else None
 
     def clear(self, content_type: ContentType | None = None, key: str | None = None) -> None:
-        """Forget all contents, those of a type, or those of a key."""
+        """Drop all contents, those of a type, or those of a key."""
         self._contents = {
             (kind, name): content
             for (kind, name), content in self._contents.items()
@@ -368,7 +371,7 @@ class DeltaAccumulator:
 
 
 class HealthMonitor:
-    """Counts what passes, over a stream's `Health` or one of its own.
+    """Counter of the events of a stream, in the stream's `Health` or one of its own.
 
     Only lines that could not be parsed, and texts that had to be revised, are warnings.
     """
@@ -378,33 +381,33 @@ class HealthMonitor:
         self.health = Health() if health is None else health
 
     def record_delta_event(self) -> None:
-        """An event brought new text."""
+        """Count an event that brought new text."""
         self._line().delta_events += 1
 
     def record_complete_event(self) -> None:
-        """An event brought something whole."""
+        """Count an event that brought complete content."""
         self._line().complete_events += 1
 
     def record_control_event(self) -> None:
-        """An event only steered."""
+        """Count an event that only controls the stream."""
         self._line().control_events += 1
 
     def record_unknown_event(self, kind: str) -> None:
-        """Valid JSON of a kind that is not handled."""
+        """Count valid JSON of a kind that is not handled."""
         self._line().count_unknown(kind)
 
     def record_parse_error(self) -> None:
-        """A line could not be parsed."""
+        """Count a line that could not be parsed."""
         health = self._line()
         health.count_parse_error(health.lines)
 
     @property
     def warnings(self) -> list[str]:
-        """A sentence for each thing that should be looked at."""
+        """Warnings: a sentence for each problem that should be examined."""
         return self.health.warnings
 
     def summary(self) -> str:
-        """All counts that matter, for people."""
+        """Return all counts that matter, for people."""
         return self.health.summary(self.label)
 
     def _line(self) -> Health:
@@ -420,7 +423,7 @@ class StreamLineError(AgentError, ValueError):
 
 
 def parse_stream_line(line: str | bytes) -> StreamChunk:
-    """One line of claude's `stream-json` as a chunk, with no memory of the lines before.
+    """Return one line of claude's `stream-json` as a chunk, without state from the lines before.
 
     A `result` gives the final chunk, with the whole text in `text`; an `assistant` message its text blocks
     joined, and its thinking blocks; every other line an empty chunk. For a stream, with each text once,

@@ -1,4 +1,4 @@
-"""Errors, named by whose fault they are.
+"""Errors, named by their cause: the caller, the agent, or the connection between.
 
 ::
 
@@ -6,13 +6,13 @@
     ├── UsageError          the caller's: a flag, a name, a file, a value
     │   ├── UnknownAgent    no agent of that name
     │   ├── AgentNotFound   the agent's program is not installed, or cannot be executed
-    │   └── ConfigError     a configuration that was asked for and cannot be used
+    │   └── ConfigError     a configuration that was requested and cannot be used
     ├── AgentError          the agent's: it broke the format that it promised (raised in strict mode only)
     │   └── AgentFailed     a run did not end well
-    └── TransportError      the way between: a process, a pipe, a file that fails while it is used
+    └── TransportError      the connection between: a process, a pipe, a file that fails while it is used
 
-Trouble inside a stream is a value (`malformed`, `unknown`, `notice`) and raises nothing; see `docs/contract.md`.
-Any other exception out of Penstock is a bug in Penstock.
+A problem inside a stream is a value (`malformed`, `unknown`, `notice`) and raises nothing; see `docs/contract.md`.
+Any other exception from Penstock is a bug in Penstock.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MAX_SHOWN_CHARS = 60
-"""How much of a wrong value an error shows: enough to know it again."""
+"""Characters of a wrong value that an error shows: enough to recognize it."""
 
 
 class PenstockError(Exception):
-    """What happened, what was expected, and the way out; each a phrase without a full stop.
+    """Error in three parts: what is wrong, what was expected, and help; each a phrase without a full stop.
 
-    `str()` gives the three as one line.
+    `str()` returns the three as one line.
     """
 
     def __init__(self, what: str, *, expected: str = "", help: str = "") -> None:
@@ -48,7 +48,7 @@ class UnknownAgent(UsageError):
     """No agent of that name is known, built in or by entry point."""
 
     def __init__(self, name: str, known: Iterable[str] = (), why: str = "") -> None:
-        """`why`: an agent of that name is there, but cannot be used."""
+        """Create the error. `why`: reason why an agent of that name exists, but cannot be used."""
         self.name = name
         self.known = sorted(known)
         if why:
@@ -65,14 +65,14 @@ class UnknownAgent(UsageError):
 
 
 class AgentNotFound(UsageError):
-    """The agent's program is not there, or is no program. Nothing was started."""
+    """The agent's program does not exist, or is not a program. Nothing was started."""
 
     def __init__(self, agent: str, program: str, install: str = "", why: str = "") -> None:
-        """`why`: the program is there, but cannot be executed."""
+        """Create the error. `why`: reason why the program exists, but cannot be executed."""
         self.agent = agent
         self.program = program
         self.executable = not why
-        """False where the program was found and cannot be executed."""
+        """False if the program was found and cannot be executed."""
         what = (
             f"{agent} cannot be started: {why}"
             if why
@@ -82,7 +82,7 @@ class AgentNotFound(UsageError):
 
 
 class ConfigError(UsageError):
-    """A configuration that was named by hand cannot be read. Mistakes inside a file are warnings, not errors."""
+    """A configuration that the user named cannot be read. Mistakes inside a file are warnings, not errors."""
 
 
 class AgentError(PenstockError):
@@ -90,17 +90,17 @@ class AgentError(PenstockError):
 
 
 class AgentFailed(AgentError):
-    """A run that did not end well, with everything that is known of it.
+    """A run that did not end well, with all known facts about it.
 
     Attributes:
         agent: its label.
         outcome: as in `run_ended`: `error`, `cancelled`, `timed_out`, `cut_off`, `empty`.
-        reason: why, where it is known.
-        exit_status: of the process; negative is the signal that killed it; None where it never started or its
-            end is not known.
-        stderr: the last lines that the agent wrote there.
+        reason: reason of the end, if known.
+        exit_status: exit status of the process; negative for the signal that killed it; None if it never started or
+            its end is not known.
+        stderr: last lines that the agent wrote to stderr.
         session_id: id of the conversation, if known; pass it to resume.
-        reply: what the agent had said of its reply.
+        reply: the part of its reply that the agent had written.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class TransportError(PenstockError):
 
 
 def shown(value: object) -> str:
-    """A value as Python writes it, shortened, whatever it is."""
+    """Return any value as Python writes it, shortened."""
     import reprlib  # only a mistake needs it
 
     short = reprlib.Repr()
@@ -138,7 +138,7 @@ def shown(value: object) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant, None where nothing is near."""
+    """Return the known word that was probably meant; None if no known word is similar."""
     from difflib import get_close_matches  # only a mistake needs it
 
     found = get_close_matches(word.lower()[:MAX_SHOWN_CHARS], list(known), n=1, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""The public core: bytes in, events out. It has no I/O, no clock and no threads of its own."""
+"""Public core: bytes in, events out. It has no I/O, no clock and no threads of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_UNDECIDED_LINES = 64
 Lines of plain text before it, a banner or warnings, are emitted at once."""
 
 MAX_UNDECIDED_EVENTS = 4
-"""Events among those lines: few, since somebody waits for their text."""
+"""Events among those lines: few, because a reader waits for their text."""
 
 MAX_BEGINNING_BYTES = 64 * 1024
 """Bytes of the input that are kept to detect its format if it is not a stream of events: a format shows early."""
@@ -81,30 +81,31 @@ class Stream:
         self._framer = Framer()
         self._normalizer = Normalizer(label or "generic", Traits(), run, self.health)
         self._adapter: Adapter | None = None
-        self._held: list[bytes | Oversized] = []  # lines that no agent was detected from yet
+        self._held: list[bytes | Oversized] = []  # lines from which no agent was detected yet
         self._undecided = 0  # events among them
-        self._beginning = b""  # of the input, while nothing was held
+        self._beginning = b""  # beginning of the input, while nothing was held
         self._decoder = Decoder(Any)  # until the agent is known
         self.plain = False
-        """The input was text, and none of it an event. Known at the end."""
+        """True if the input was text without any event. Known at the end."""
         self._ending = False  # the line that is read now is the last one, which has no newline
         if agent != "auto":
             self._attach(registry.make(agent) if isinstance(agent, str) else agent)
 
     @property
     def agent(self) -> str | None:
-        """The agent's name; None while it is not detected."""
+        """Name of the agent; None while it is not detected."""
         return self._adapter.name if self._adapter is not None else None
 
     def feed(self, data: bytes, at: int | None = None) -> list[Event]:
-        """The events that more bytes bring. `at`: milliseconds since the start, for their time stamps.
+        """Return the events of more bytes. `at`: milliseconds since the start, for their time stamps.
 
-        How the bytes are cut makes no difference. No bytes raise; after `close` nothing happens.
+        The places at which the bytes are cut have no effect. No content of the bytes raises; after `close` a call does
+        nothing.
 
         Raises:
-            UsageError: it is something else than bytes.
+            UsageError: `data` or `at` has another type.
         """
-        if type(data) is not bytes or (at is not None and type(at) is not int):  # seldom: chunks may be very small
+        if type(data) is not bytes or (at is not None and type(at) is not int):  # rarely true; chunks may be very small
             check({"data": data, "at": at}, FEED_RULES)
         if not self._normalizer.closed:
             self._normalizer.stamp(at)
@@ -113,7 +114,7 @@ class Stream:
         return self._normalizer.drain()
 
     def apply(self, updates: Iterable[Update], at: int | None = None) -> list[Event]:
-        """Return the events of updates that do not come from the agent: an answer that was given, a notice."""
+        """Return the events of updates that do not come from the agent: an answer to a question, a notice."""
         if at is not None:
             self._normalizer.stamp(at)
         for update in updates:
@@ -122,16 +123,16 @@ class Stream:
 
     @property
     def working(self) -> bool:
-        """Whether tasks are known to run in the background, so that more may follow an answer."""
+        """True if tasks are known to run in the background, so that more may follow an answer."""
         return self._normalizer.working
 
     def close(self, exit: Exit | None = None, at: int | None = None) -> list[Event]:
-        """Return the events that the end brings, the last of them `run_ended`. A second call returns none.
+        """Return the events of the end, the last of them `run_ended`. A second call returns none.
 
-        `exit`: how the process ended, if that is known.
+        `exit`: end of the process, if known.
 
         Raises:
-            UsageError: `exit` or `at` is something else.
+            UsageError: `exit` or `at` has another type.
         """
         check({"exit": exit, "at": at}, FEED_RULES)
         if not self._normalizer.closed:
@@ -223,16 +224,16 @@ class Stream:
             self._normalizer.apply(_cleaned(update) if found.lenient else update, line)
 
     def _failed(self, event: Any, error: Exception) -> Sequence[Update]:
-        """Return the update for an event that the adapter raised for. It is not read again: adapters may keep ids."""
+        """Return the update for an event on which the adapter raised. It is not read again: adapters may keep ids."""
         if self._strict:
             raise error
         self.health.adapter_errors += 1
         return (Unknown(_kind(event), f"the adapter failed: {error!r}"),)
 
-    # --- which agent is it? ---
+    # --- detection of the agent ---
 
     def _detect(self, regions: Sequence[bytes | Oversized]) -> None:
-        from penstock.agents.detection import detect  # not needed where the agent is named
+        from penstock.agents.detection import detect  # not needed if the agent is named
 
         for index, region in enumerate(regions):
             lines: list[bytes | Oversized] = [region] if isinstance(region, Oversized) else [*lines_of(region)]
@@ -254,7 +255,7 @@ class Stream:
                     return
 
     def _emit_plain(self, line: bytes) -> None:
-        """Emit a line of plain text at once: somebody may be waiting for it."""
+        """Emit a line of plain text at once: a reader may be waiting for it."""
         self.health.lines += 1
         if len(self._beginning) < MAX_BEGINNING_BYTES:
             self._beginning += line + b"\n"
@@ -283,7 +284,7 @@ class Stream:
 
 
 def _is_plain(found: Sequence[Decoded | Noise | MalformedLine]) -> bool:
-    """Return whether a line is blank, or text that no event could be meant by."""
+    """Return whether a line is blank, or text that cannot be meant as an event."""
     return all(isinstance(each, Noise) for each in found)
 
 

@@ -1,8 +1,8 @@
-"""Chats: conversations with agents that are kept, and shown in a browser while they go on.
+"""Chats: conversations with agents that are kept, and shown in a browser while they run.
 
-    history    what a chat's numbered entries mean            store      where they are kept
-    service    the chats at work: prompts, runs, answers      web        the chats over HTTP
-    page       what the browser loads                         turn       one prompt with its reply
+    history    meaning of a chat's numbered entries           store      storage of the entries
+    service    service of the chats: prompts, runs, answers   web        the chats over HTTP
+    page       files that the browser loads                   turn       one prompt with its reply
 
-A package imports from those before it alone: web, service, store, history, turn. No module here reads an agent's wire.
+A package imports only from those after it: web, service, store, history, turn. No module here reads an agent's wire.
 """

@@ -1,4 +1,4 @@
-"""Errors of requests to a chat, each with a `code` and a `status` of HTTP, as `docs/gateway-api.md` lists them."""
+"""Errors of requests to a chat, each with a `code` and an HTTP `status`, as `docs/gateway-api.md` lists them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NoSuchTurn(ChatError):
 
 
 class UntrustedDirectory(ChatError):
-    """Nobody has trusted the files of this directory yet."""
+    """No user has trusted the files of this directory yet."""
 
     code = "untrusted_directory"
     status = 409

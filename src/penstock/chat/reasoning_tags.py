@@ -1,8 +1,8 @@
-"""Tags that models print into their text, taken out while it streams.
+"""Removal of the tags that models print into their text, while it streams.
 
 Models whose thoughts or calls a server does not parse write them as tags: `<think>…</think>`,
-`<tool_call>{…}</tool_call>`. Readers of a chat see neither the tags nor what stands in them. Code, fenced or inline,
-is never touched: an answer may be about these tags. What comes out does not depend on how the text was cut.
+`<tool_call>{…}</tool_call>`. Readers of a chat see neither the tags nor their content. Code, fenced or inline,
+is never changed: a reply may be about these tags. The output does not depend on how the text was cut.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ CALLS = (
     "function_results",
     "invoke",
 )
-"""Names that are taken out wherever they stand. `<function=NAME>` (Qwen's coders) is one more; it needs its `=`."""
+"""Names of tags that are removed wherever they are. `<function=NAME>` (Qwen's coders) is one more; it needs its `=`."""
 
 MAX_TAG_CHARS = 200
-"""A tag with its attributes is not longer; a `<` without an end within that is text."""
+"""Characters of the longest tag with its attributes; a `<` without an end within that is text."""
 
 MAX_SPAN_CHARS = 1000
-"""Before a tag inside of inline code is believed to be code, the code's end is looked for so far."""
+"""Characters within which the end of inline code is searched before a tag inside of it is accepted as code."""
 
 MAX_RUN_CHARS = 64
 MAX_LINE_CHARS = 256
-"""A longer line inside of a fence does not close it, and a longer run of backticks counts as two: what has to be
-held back until more text comes is bounded."""
+"""Characters of a run of backticks, and of a line that can close a fence. A longer line inside of a fence does not
+close it, and a longer run counts as two: the text that is held back until more arrives is bounded."""
 
 _BLANK = " \t\r\n"
 _NAMES = "|".join(sorted(THOUGHTS + CALLS, key=len, reverse=True))
@@ -49,32 +49,32 @@ _ENDS = {
     name: re.compile(rf"</(?:[a-z]{{1,10}}:)?{name}\s{{0,8}}>", re.IGNORECASE)
     for name in (*THOUGHTS, *CALLS, "function")
 }
-_MAX_END_CHARS = 40  # of what `_ENDS` match
+_MAX_END_CHARS = 40  # length of the longest match of `_ENDS`
 _RUN = f"`{{1,{MAX_RUN_CHARS}}}"
 _IN_TEXT = re.compile(rf"{_RUN}|~{{1,{MAX_RUN_CHARS}}}|<")
 _IN_SPAN = re.compile(rf"{_RUN}|\n|<")
 _LOOKED_FOR = re.compile(rf"{_RUN}|\n")
-# What may stand before a fence on its line: quotes and list items can hold one.
+# Characters allowed before a fence on its line: quotes and list items can hold one.
 _HEAD = re.compile(r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*")
 _FENCE_END = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t\r]*")
 _FENCE_END_BEGUN = re.compile(r"[ \t>]*(?:`*|~*)[ \t\r]*")
 
 Step = tuple[int, bool]
-"""How far the text was read, and whether what follows can only be told from its place with more of it."""
+"""Index up to which the text was read, and whether more text is needed to decide on the rest."""
 
 
 def strip_tags(text: str) -> str:
-    """A whole text without its tags and what is in them; exactly what a `TagStripper` says of its pieces."""
+    """Return a whole text without its tags and their content, exactly as a `TagStripper` returns its pieces."""
     stripper = TagStripper()
     return stripper.feed(text) + stripper.close()
 
 
 class TagStripper:
-    """Takes the tags out of one block of text.
+    """Filter that removes the tags from one block of text.
 
-    A tag without an end hides the rest of its block. An end without a tag is taken out alone: where the thoughts
-    began is not known. White space around what was taken out becomes that of one gap, and none at the beginning or
-    the end of the text. White space is held back until a character follows it, so it may come out a piece later.
+    A tag without an end hides the rest of its block. For an end without a tag, only the end is removed: the beginning
+    of the thoughts is not known. White space around removed text becomes that of one gap, and none at the beginning or
+    the end of the text. White space is held back until a character follows it, so it may be returned a piece later.
     """
 
     __slots__ = ("_before", "_fence", "_gap", "_head", "_held", "_line_start", "_mode", "_out", "_removed", "_said",
@@ -88,24 +88,24 @@ class TagStripper:
         self._held = ""  # read again with what follows
         self._out: list[str] = []
         self._head = ""  # the beginning of the line that is open
-        self._ticks = 0  # how many backticks opened the inline code
-        self._fence = ""  # the run that opened the fence, or may have
+        self._ticks = 0  # number of backticks that opened the inline code
+        self._fence = ""  # the run that opened the fence, or may have opened it
         self._line_start = False  # in a fence
         self._until = _ENDS["think"]
         self._gap: list[str] = []  # white space after the last character
-        self._before = ""  # the white space that stood before what was taken out
-        self._removed = False  # something was taken out since the last character
-        self._said = False  # any character came out
+        self._before = ""  # white space before the removed text
+        self._removed = False  # something was removed since the last character
+        self._said = False  # any character was returned
 
     def feed(self, text: str) -> str:
-        """The text that these characters add to what readers see; "" while nothing can be told."""
+        """Return the text that these characters add to what readers see; "" while it is undecided."""
         if self._mode == "text" and not self._held and not _IN_TEXT.search(text):
             self._say(text)
             return self._taken()
         return self._read(self._held + text, False)
 
     def close(self) -> str:
-        """The rest, at the end of the block. The next text is another block's."""
+        """Return the rest, at the end of the block. Further text belongs to another block."""
         rest = self._read(self._held, True)
         if not self._removed:
             rest += "".join(self._gap)
@@ -131,7 +131,7 @@ class TagStripper:
         self._held = text[at:]
         return self._taken()
 
-    # --- where the reader is -----------------------------------------------------------------------
+    # --- modes of the reader -----------------------------------------------------------------------
 
     def _in_text(self, text: str, at: int, final: bool) -> Step:
         found = _IN_TEXT.search(text, at)
@@ -182,7 +182,7 @@ class TagStripper:
         return found.end(), False
 
     def _is_code(self, text: str, start: int, final: bool) -> bool | None:
-        """Whether a tag behind a backtick is inline code, which ends on its line; None where that is to come."""
+        """Return whether a tag after a backtick is inline code, which ends on its line; None while it is undecided."""
         window = text[start : start + MAX_SPAN_CHARS]
         fence = bool(self._fence)
         for found in _LOOKED_FOR.finditer(window):
@@ -241,9 +241,9 @@ class TagStripper:
         return start + len(tag), False
 
     def _say(self, text: str) -> None:
-        """Put text out, but for the white space at its end, which may turn out to stand before a tag."""
+        """Emit text without the white space at its end, which may turn out to precede a tag."""
         line = text.rfind("\n") + 1
-        # One more than may matter, so that a longer line shows as one.
+        # One character more than can matter, so that a longer line is recognized as longer.
         self._head = (("" if line else self._head) + text[line : line + MAX_RUN_CHARS + 1])[: MAX_RUN_CHARS + 1]
         rest = text.lstrip(_BLANK)
         self._gap.append(text[: len(text) - len(rest)])
@@ -263,7 +263,7 @@ class TagStripper:
         self._removed = True
 
     def _merged(self, after: str) -> str:
-        """One gap of the two around what was taken out: the one of more lines, with the later indentation."""
+        """Return one gap for the two around removed text: the one with more lines, with the later indentation."""
         _, line, indentation = after.rpartition("\n")
         if not self._said:
             return indentation if line else ""
@@ -276,7 +276,7 @@ class TagStripper:
 
 
 def _tag_at(text: str, start: int, final: bool) -> str | None:
-    """The tag that begins here, "" if none does, None where that is to come."""
+    """Return the tag that begins at `start`, "" if there is none, None while it is undecided."""
     window = text[start : start + MAX_TAG_CHARS]
     found = _OPEN.match(window) or _CLOSE.match(window)
     if found is not None:
@@ -287,5 +287,5 @@ def _tag_at(text: str, start: int, final: bool) -> str | None:
 
 
 def _goes_on(run: re.Match[str], text: str, final: bool) -> bool:
-    """Whether a run of one character at the end of the text may become longer."""
+    """Return whether a run of one character at the end of the text may become longer."""
     return not final and run.end() == len(text) and len(run[0]) < MAX_RUN_CHARS

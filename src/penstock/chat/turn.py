@@ -1,9 +1,9 @@
-"""Events to the turn of a chat: one quiet line of status, a reply that grows, then only the reply.
+"""From events to the turn of a chat: one short line of status, a reply that grows, then only the reply.
 
     turn = streaming (streaming | thinking | [final_message_start] assistant)* completed
 
-`Turn` is a pure function of a run's events. It never waits, repairs or reads a clock: coalescing is the shell's.
-Words of thoughts and calls stand in no status and no reply. `docs/turns.md` tells what a page does with each.
+`Turn` is a pure function of a run's events. It never waits, repairs or reads a clock: its caller coalesces events.
+Text of thinking and calls is never part of a status or reply. `docs/turns.md` describes what a page does with each.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CALLING: dict[ev.ToolKind, str] = {
     "fetch": "Looking on the web…",
     "other": "Using a tool…",
 }
-"""The status while a tool runs. Its title and input are in the record of the turn, never here."""
+"""Status while a tool runs. The title and input of the call are in the record of the turn, never here."""
 
 NOTICED: dict[ev.NoticeCode, str] = {
     "retry": "Trying again…",
@@ -42,57 +42,57 @@ NOTICED: dict[ev.NoticeCode, str] = {
     "background": DELEGATING,
     "model": "Changing the model…",
 }
-"""The status after a notice. Other codes change nothing in it."""
+"""Status after a notice. Other codes do not change the status."""
 
 
 def _first() -> int:
-    """Number the one turn of a caller that has no others. A default that a factory gives is always encoded."""
+    """Return the number of a caller's only turn. A default that comes from a factory is always encoded."""
     return 1
 
 
 class Streaming(msgspec.Struct, frozen=True, omit_defaults=True, tag="streaming"):
-    """The turn goes on. `status` is one of a few short lines, none of them the agent's words.
+    """The turn is running. `status` is one of a few short lines, none of them the agent's words.
 
-    `question`: the run waits for the answer to it; the next `streaming` without one takes it away.
+    `question`: the run waits for the answer to it; the next `streaming` without one removes it.
     """
 
     status: str
     question: OpenQuestion | None = None
     turn: int = msgspec.field(default_factory=_first)
-    """The number of the turn in its chat."""
+    """Number of the turn in its chat."""
     began_at: int | None = None
-    """With the first of a turn, if the time is known: milliseconds since 1970."""
+    """Start of the turn in milliseconds since 1970, with its first `streaming`, if the time is known."""
 
 
 class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
-    """New thinking: this piece only. It replaces the one before, and nothing else."""
+    """New thinking: only this piece. It replaces the piece before, and nothing else."""
 
     content: str
     turn: int = msgspec.field(default_factory=_first)
-    """The number of the turn in its chat."""
+    """Number of the turn in its chat."""
 
 
 class FinalMessageStart(msgspec.Struct, frozen=True, tag="final_message_start"):
     """Reply text begins; once a turn."""
 
     turn: int = msgspec.field(default_factory=_first)
-    """The number of the turn in its chat."""
+    """Number of the turn in its chat."""
 
 
 class Assistant(msgspec.Struct, frozen=True, omit_defaults=True, tag="assistant"):
-    """The reply so far, whole. `replace`: it does not go on from the `assistant` before."""
+    """The whole reply so far. `replace`: it does not continue the `assistant` before."""
 
     content: str
     replace: bool = False
     turn: int = msgspec.field(default_factory=_first)
-    """The number of the turn in its chat."""
+    """Number of the turn in its chat."""
 
 
 class Completed(msgspec.Struct, frozen=True, omit_defaults=True, tag="completed"):
-    """The turn is over, exactly once and last. `message` is all of it that stays in the thread.
+    """The turn is over: the last event, exactly once. `message` is all of the turn that remains in the thread.
 
-    `reason`: why, where the outcome is not `ok`. `question`: the turn ended early with this question, which is also the
-    last paragraph of the message; the answer is the prompt of the next turn.
+    `reason`: the cause, if the outcome is not `ok`. `question`: the turn ended early with this question, which is also
+    the last paragraph of the message; the answer is the prompt of the next turn.
     """
 
     message: str
@@ -100,41 +100,41 @@ class Completed(msgspec.Struct, frozen=True, omit_defaults=True, tag="completed"
     reason: str | None = None
     question: OpenQuestion | None = None
     turn: int = msgspec.field(default_factory=_first)
-    """The number of the turn in its chat."""
+    """Number of the turn in its chat."""
     completed_at: int = 0
-    """Milliseconds since 1970, if the time is known."""
+    """End of the turn in milliseconds since 1970, if the time is known."""
 
 
 TurnEvent = Streaming | Thinking | FinalMessageStart | Assistant | Completed
 
 
 class Turn:
-    """One run as one turn. Of `assistant` events that only grow, one `feed` puts out the last."""
+    """State machine of one run as one turn. Of `assistant` events that only grow, one `feed` returns the last."""
 
     def __init__(self, number: int = 1) -> None:
-        """`number` is that of the turn in its chat."""
+        """`number` is the number of the turn in its chat."""
         self._number = number
         self._started = False
         self.completed = False  # the turn is over
-        self._status: str | None = None  # as it stands now; None where something else took its place
+        self._status: str | None = None  # status shown now; None if something else replaced it
         self._round = _Round(False)
-        self._round_over = False  # the next message opens another one
-        self._shown: _Round | None = None  # what the bubble shows
-        self._filled = False  # it has words
-        self._bubble = ""  # which
+        self._round_over = False  # the next message begins another round
+        self._shown: _Round | None = None  # round whose text the bubble shows
+        self._filled = False  # the bubble has words
+        self._bubble = ""  # the text of the bubble
         self._question: OpenQuestion | None = None  # asked, and the run does not wait for the answer
-        self._waiting: dict[str, OpenQuestion] = {}  # the questions that it waits for; the last one is shown
-        self._calls: dict[str, None] = {}  # those that have not returned
+        self._waiting: dict[str, OpenQuestion] = {}  # questions that the run waits for; the last one is shown
+        self._calls: dict[str, None] = {}  # calls that have not returned
         self._lanes: dict[str, int] = {}  # sub-agents in the middle of a message
-        self._background = False  # work beside the run was told of
+        self._background = False  # a notice reported work beside the run
 
     @property
     def asking(self) -> bool:
-        """Whether a question stands that the run does not wait for: it can be stopped, the turn is then complete."""
+        """Return whether a question is open that the run does not wait for: a stop then completes the turn."""
         return self._question is not None and not self.completed
 
     def start(self) -> list[TurnEvent]:
-        """Shows that work began, before the agent has said anything. Again, nothing."""
+        """Return the first status, before any output of the agent; nothing if it is called again."""
         out: list[TurnEvent] = []
         if not self._started:
             self._started = True
@@ -142,7 +142,7 @@ class Turn:
         return out
 
     def feed(self, events: Iterable[ev.Event]) -> list[TurnEvent]:
-        """What the next events of the run mean; nothing once the turn is over."""
+        """Return the turn events of the run's next events; nothing once the turn is over."""
         out = self.start()
         for event in events:
             if self.completed:
@@ -153,7 +153,7 @@ class Turn:
         return out
 
     def close(self, reason: str | None = None, outcome: ev.Outcome = "cut_off") -> list[TurnEvent]:
-        """End a turn whose events stop without a `run_ended`: the record was cut off. Again, nothing."""
+        """End a turn whose events stop without a `run_ended`: the record was cut off. Nothing if it is called again."""
         out = self.start()
         if not self.completed:
             self._round.close()
@@ -172,14 +172,14 @@ class Turn:
         elif isinstance(event, ev.MessageStarted):
             self._message_started(event, out)
         elif isinstance(event, ev.MessageEnded):
-            self._emit_status(out)  # also what is given up now was said
+            self._emit_status(out)  # before the end: superseded text is emitted too
             self._round.end(event)
         elif isinstance(event, ev.ToolCalled | ev.ToolReturned):
             self._called(event, out)
         elif isinstance(event, ev.QuestionAsked | ev.QuestionAnswered):
             self._asked(event, out)
         elif isinstance(event, ev.PlanChanged):
-            self._round_over = True  # the tool that changes the plan may be told as no call
+            self._round_over = True  # the tool that changes the plan may not be reported as a call
             self._say(PLANNING, out)
         elif isinstance(event, ev.Notice):
             self._background = self._background or event.code == "background"
@@ -187,7 +187,7 @@ class Turn:
         elif isinstance(event, ev.Replied):
             if self._is_answered(event):
                 self._complete(self._final(event.reply), "ok", None, out)
-            self._round_over = True  # what comes after an answer is no part of it
+            self._round_over = True  # text after a reply is not part of it
         elif isinstance(event, ev.RunEnded):
             self._complete(self._final(event.reply), event.outcome, event.reason, out)
 
@@ -240,7 +240,7 @@ class Turn:
         out.append(Streaming(ASKING, question, self._number))
 
     def _beside(self, event: ev.Event, out: list[TurnEvent]) -> None:
-        """An event of a sub-agent: none of its words, only that it works, and its questions that the run waits for."""
+        """Handle an event of a sub-agent: emit that it works and its blocking questions, but none of its words."""
         if isinstance(event, ev.QuestionAnswered) or (isinstance(event, ev.QuestionAsked) and event.blocking):
             self._asked(event, out)
         elif isinstance(event, ev.MessageStarted | ev.ToolCalled):
@@ -251,7 +251,7 @@ class Turn:
             self._lanes.pop(event.parent or "", None)
 
     def _settle(self, question: OpenQuestion, event: ev.Event, out: list[TurnEvent]) -> None:
-        """What comes behind a question that the run does not wait for: the agent's own answer, or the early end."""
+        """Handle an event after a question that the run does not wait for: the agent's own answer, or the early end."""
         if isinstance(event, ev.QuestionAnswered) and event.id == question.id:
             self._question = None
         elif event.parent is None and not isinstance(event, _BETWEEN):
@@ -259,12 +259,12 @@ class Turn:
             self._complete(self._round.text, "ok", None, out)
 
     def _is_answered(self, event: ev.Replied) -> bool:
-        """Whether the answer stands and nothing more is known to come. One that failed waits for the reason."""
+        """Return whether the reply is final and nothing more is expected. A failed one waits for the reason."""
         whole = not event.is_error and bool(event.reply) and self._round.whole and not self._round_over
         return whole and not (self._background or self._calls or self._lanes or self._waiting)
 
     def _final(self, reply: str) -> str:
-        """The reply as it is shown: block by block where it is what was shown, else as one text."""
+        """Return the reply as it is shown: block by block if it equals the text of the round, else as one text."""
         self._round.close()
         return self._round.text if reply == self._round.raw else strip_tags(reply)
 
@@ -272,14 +272,14 @@ class Turn:
         self._emit_status(out)
         self.completed = True
         if self._filled and message.strip() not in ("", self._bubble.strip()):
-            # What the reply is, is known at the end alone: of a round, only what the agent calls its answer.
+            # The reply is known only at the end: of a round, only the part that the agent calls its answer.
             out.append(Assistant(message, not message.startswith(self._bubble), self._number))
         if self._question is not None:
             message = "\n\n".join(filter(None, (message.rstrip(), self._question.text)))
         out.append(Completed(message, outcome, reason, self._question, self._number))
 
     def _say(self, status: str | None, out: list[TurnEvent]) -> None:
-        """A status, where it is another one than what stands there; a question's stands until it is answered."""
+        """Emit a status if it differs from the one shown; the status of a question remains until it is answered."""
         if status is not None and not self._waiting:
             self._emit_status(out)
             if status != self._status:
@@ -287,7 +287,10 @@ class Turn:
                 out.append(Streaming(status, None, self._number))
 
     def _emit_status(self, out: list[TurnEvent]) -> None:
-        """The reply so far, if it has news. A bubble is opened and replaced by words, and emptied only if they went."""
+        """Emit the reply so far, if it changed.
+
+        Only words open a bubble or replace its text; it is emptied only if its words were withdrawn.
+        """
         this = self._round
         if not this.changed:
             return
@@ -303,16 +306,16 @@ class Turn:
 
 _OfBlock = ev.Delta | ev.BlockStarted | ev.BlockRevised | ev.BlockEnded
 _BETWEEN = ev.Notice | ev.UsageReported | ev.Unknown | ev.Malformed | ev.RunStarted | ev.RunEnded
-"""What may stand behind a question without telling that the agent goes on without an answer."""
+"""Events that may follow a question although the agent does not continue without an answer."""
 
 
 class _TurnBlock:
-    """A block of reply text: what of it is shown, and what it really is once it has ended."""
+    """Block of reply text: the part that is shown, and its raw text once it has ended."""
 
     __slots__ = ("key", "message", "partial", "pieces", "raw", "tags")
 
     def __init__(self, message: int, key: str | None) -> None:
-        self.message, self.key = message, key  # its number, and the agent's id of it
+        self.message, self.key = message, key  # number of the message, and the agent's id of it
         self.tags = TagStripper()
         self.raw: str | None = None
         self.partial = False
@@ -320,12 +323,12 @@ class _TurnBlock:
 
     @property
     def shown(self) -> str:
-        """What of it is shown."""
+        """Text of the block that is shown."""
         self.pieces = ["".join(self.pieces)]
         return self.pieces[0]
 
     def revise(self, text: str) -> None:
-        """Show another text."""
+        """Replace the text of the block."""
         self.tags = TagStripper()
         self.pieces = [self.tags.feed(text)]
         if self.raw is not None:
@@ -334,26 +337,26 @@ class _TurnBlock:
 
 
 class _Round:
-    """The text of one round: messages apart by a blank line, the blocks of one joined as they are."""
+    """Text of one round: messages separated by a blank line, the blocks of a message joined as they are."""
 
     def __init__(self, replaces: bool) -> None:
-        self.changed = False  # since it was told
-        self.replaces = replaces  # what it is now does not go on from what was told
+        self.changed = False  # since it was last emitted
+        self.replaces = replaces  # its text does not continue what was last emitted
         self.whole = False  # its last message ended well
-        self._keys: dict[int, str | None] = {}  # the messages
+        self._keys: dict[int, str | None] = {}  # ids of the messages by number
         self._blocks: dict[int, _TurnBlock] = {}
 
     def has(self, key: str | None) -> bool:
-        """Whether a message of this id is part of the round: it goes on."""
+        """Return whether a message with this id is part of the round, which then continues."""
         return key is not None and key in self._keys.values()
 
     def open(self, event: ev.MessageStarted) -> None:
-        """A message begins."""
+        """Begin a message."""
         self._keys[event.message] = event.message_id
         self.whole = False
 
     def take(self, event: _OfBlock) -> None:
-        """A block begins, grows, gets another text, or ends with what was held back of it."""
+        """Apply an event of a block: it begins, grows, is revised, or ends with the text that was held back."""
         block = self._blocks.get(event.block)
         if isinstance(event, ev.BlockStarted):
             message = event.message or 0
@@ -372,10 +375,10 @@ class _Round:
                 self.changed = self.replaces = True
 
     def end(self, event: ev.MessageEnded) -> None:
-        """A message ends. What was given up goes: all of it, or blocks of it that were taken back."""
+        """End a message. Superseded text is removed: all of the message, or those of its blocks that were withdrawn."""
         self.whole = event.status == "ok"
         for number, block in list(self._blocks.items()):
-            # In a message that ended well, a block that did not was taken back.
+            # In a message that ended well, an incomplete block was withdrawn.
             gone = event.status == "superseded" or (event.status == "ok" and block.partial)
             if gone and block.message == event.message:
                 del self._blocks[number]
@@ -383,19 +386,19 @@ class _Round:
                     self.changed = self.replaces = True
 
     def close(self) -> None:
-        """Nothing more comes: what was held back of open blocks is shown."""
+        """End the round: show the text of open blocks that was held back."""
         for block in self._blocks.values():
             if block.raw is None:
                 self._show(block, block.tags.close())
 
     @property
     def text(self) -> str:
-        """What is shown."""
+        """Text that is shown."""
         return _joined((block, block.shown) for block in self._blocks.values())
 
     @property
     def raw(self) -> str | None:
-        """What the agent said; None while a block of it is open."""
+        """Raw text of the agent; None while a block of it is open."""
         if any(block.raw is None for block in self._blocks.values()):
             return None
         return _joined((block, block.raw or "") for block in self._blocks.values())

@@ -1,4 +1,4 @@
-"""The command line: words to calls, and events to the file descriptors of a person or a program.
+"""Command line: arguments to calls, and events to the file descriptors of a user or a program.
 
-Only this package prints or exits. It holds no rule about agents, runs or chats; those are in the packages below it.
+Only this package prints or exits. It has no rules about agents, runs or chats; those are in the packages below it.
 """

@@ -1,4 +1,4 @@
-"""`penstock agents`: the agents that are known, and what each can do."""
+"""`penstock agents`: the known agents and the abilities of each."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from penstock.cli.read import configured
 from penstock.config.settings import Config
 
 CHECK_SECONDS = 30.0
-"""So long a program may take to tell its version: some are large, and the first start of the day is slow."""
+"""Timeout in seconds for `--version`: some programs are large, and the first start of the day is slow."""
 
 LEGEND = """\
 installed: of the route that a run takes by default, which is the first; routes in brackets need a program that is
 not installed. tested: the version of the recordings among the tests. proven: there are recordings of the real agent.
 Text comes in pieces as the model writes it, or whole. resume, fork: a conversation can be resumed, or branched.
 """
-"""What the words of the table mean."""
+"""Meaning of the words in the table."""
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
 
 
 def command(args: list[str]) -> int:
-    """Run `penstock agents`; the exit status."""
+    """Run `penstock agents` and return the exit status."""
     parser = Parser("agents", "List the known agents: which are installed, and what each can do.", examples=LEGEND)
     parser.add_argument("--json", action="store_true", help="as one JSON object a line")
     parser.add_argument("--check", action="store_true", help="ask each installed one for its version")
@@ -39,28 +39,28 @@ def command(args: list[str]) -> int:
 
 
 class Row(msgspec.Struct, omit_defaults=True):
-    """One agent. Absent: not known, or not said of such an agent."""
+    """One agent. A field is absent if it is unknown or does not apply to this kind of agent."""
 
     name: str
     built_in: bool
     installed: bool | None = None
-    """Of the route that a run would take."""
+    """True if the program of the route that a run would take is installed."""
     program: str | None = None
-    """Where it was found."""
+    """Path at which the program was found."""
     version: str | None = None
-    """As its `--version` says; only where that was asked."""
+    """Version that `--version` printed; only with `--check`."""
     tested: str | None = None
     proven: bool | None = None
     live: bool | None = None
     resume: bool | None = None
     fork: bool | None = None
     routes: list[str] = []
-    """Those whose program is installed come without, the others in brackets."""
+    """Names of the routes; a route whose program is not installed is in brackets."""
     install: str | None = None
 
 
 def rows(config: Config, *, check: bool) -> list[Row]:
-    """All agents: those of the registry, of entry points, of the configuration."""
+    """Return all agents: those of the registry, of entry points and of the configuration."""
     found = [_row(name, config) for name in registry.names()]
     known = {row.name for row in found}
     for name in config.agents():
@@ -111,7 +111,7 @@ def _where(program: str) -> str | None:
 
 
 def version(program: str) -> str | None:
-    """What a program says to `--version`, None where it says nothing of the kind in time. Nothing is left running."""
+    """Return the version that `program --version` prints; None if it prints none in time. Nothing is left running."""
     from penstock.errors import TransportError
     from penstock.run.process import output_of
 
@@ -124,7 +124,7 @@ def version(program: str) -> str | None:
 
 
 def as_text(found: Sequence[Row]) -> str:
-    """The rows as a table for people."""
+    """Return the rows as a table for people."""
     cells = [("name", "installed", "tested", "state", "text comes", "resume", "fork", "routes")]
     for row in found:
         installed = row.version or {True: "yes", False: "no", None: "–"}[row.installed]
@@ -139,7 +139,7 @@ def as_text(found: Sequence[Row]) -> str:
 
 
 def as_json(found: Sequence[Row]) -> str:
-    """The rows as one JSON object a line."""
+    """Return the rows as one JSON object a line."""
     return msgspec.json.Encoder().encode_lines(found).decode()
 
 

@@ -1,4 +1,4 @@
-"""Questions of agents, asked of the person at the terminal."""
+"""Questions of agents, put to the user at the terminal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from penstock.events import QuestionAsked
 from penstock.sinks.sanitize import clean, clean_line
 
 MAX_LINE_BYTES = 4096
-"""A terminal hands over no longer line; a program behind it that never ends one is not waited for."""
+"""Bytes of the longest line that is read: a terminal passes on no longer one, and a program behind it that never ends
+its line is not waited for."""
 
 
 class Terminal:
-    """The terminal at which a person answers. Use `find`."""
+    """Terminal at which the user answers. Use `find`."""
 
     def __init__(self, fd: int, *, own: bool) -> None:
         self.fd = fd
@@ -22,10 +23,10 @@ class Terminal:
 
     @classmethod
     def find(cls) -> Terminal | None:
-        """Open the terminal of the person who reads stderr: stdin, or `/dev/tty` if stdin is something else.
+        """Open the terminal of the user who reads stderr: stdin, or `/dev/tty` if stdin is something else.
 
-        None if stderr is no terminal, or there is none to read from. In the background only stdin is taken:
-        reading from `/dev/tty` there would stop a job whose input was given elsewhere.
+        Return None if stderr is not a terminal, or there is no terminal to read from. In the background only stdin is
+        used: reading from `/dev/tty` there would stop a job whose input comes from elsewhere.
         """
         if not os.isatty(2):
             return None
@@ -45,27 +46,27 @@ class Terminal:
         return None
 
     def forget_input(self) -> None:
-        """Drop what was typed so far: it cannot answer what was not asked yet."""
+        """Discard the input typed so far: it cannot answer a question that was not asked yet."""
         try:
             termios.tcflush(self.fd, termios.TCIFLUSH)
         except termios.error:
-            pass  # it hung up; reading from it will say so
+            pass  # it hung up; the next read reports that
 
     def read(self) -> bytes:
-        """Read one byte, once there is one; b"" at the end of the input."""
+        """Wait for one byte and return it; b"" at the end of the input."""
         try:
             return os.read(self.fd, 1)
         except OSError:
             return b""  # it hung up
 
     def close(self) -> None:
-        """Close what `find` opened."""
+        """Close the descriptor that `find` opened."""
         if self._own:
             os.close(self.fd)
 
 
 def can_ask() -> bool:
-    """Whether a person can be asked."""
+    """Return whether there is a user who can be asked."""
     terminal = Terminal.find()
     if terminal is not None:
         terminal.close()
@@ -73,21 +74,21 @@ def can_ask() -> bool:
 
 
 def question_text(name: str, question: QuestionAsked) -> str:
-    """Lay the question out for stderr, made harmless: its text is the agent's, so no line of it can look like ours."""
+    """Return the question for stderr, sanitized: its text is the agent's, so no line of it can look like Penstock's."""
     text = clean(question.text).replace("\n", "\n    ")
     lines = [f"  {number}. {clean_line(option.label)}\n" for number, option in enumerate(question.options or (), 1)]
     return f"penstock: {name} {ASKS[question.ask]}: {text}\n{''.join(lines)}"
 
 
 def prompt_text(name: str, question: QuestionAsked) -> str:
-    """Make the line behind which the answer is typed."""
+    """Return the prompt after which the answer is typed."""
     short = [f"{key} {SHORT_WORDS[key]}" for key in short_words(question)]
     ways = [numbers(question), *short] + ["or your own words"] * question.free_text
     return f"Answer {name} ({', '.join(filter(None, ways))}): "
 
 
 def correction_text(line: str, question: QuestionAsked) -> str:
-    """Say why a line was no answer."""
+    """Return the reason why a line is not an answer."""
     word = clean_line(line.strip())
     what = f'"{word[:40]}" is not one of the answers' if word else "nothing was typed"
     return f"{what}; type {expected(question)}.\n"

@@ -1,4 +1,4 @@
-"""`penstock config`: where the configuration is read from, and every setting in force."""
+"""`penstock config`: the files of the configuration, and every setting in force."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.config.settings import FILE_NAME, Config, dotted, shown
 
 
 def command(args: list[str]) -> int:
-    """Run `penstock config`; the exit status."""
+    """Run `penstock config` and return the exit status."""
     parser = Parser("config", "Show every setting in force and where it comes from.")
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     as_json = parser.parse(args).json
@@ -20,7 +20,7 @@ def command(args: list[str]) -> int:
 
 
 def config_as_text(config: Config) -> str:
-    """The configuration in force, for people."""
+    """Return the configuration in force as text for people."""
     settings = {dotted(path): setting for path, setting in config.settings.items()}
     lines = ["files, the strongest first:", *(f"  {file}" for file in config.files)]
     if not config.files:
@@ -34,7 +34,7 @@ def config_as_text(config: Config) -> str:
 
 
 def config_as_json(config: Config) -> str:
-    """The configuration in force, as one JSON object."""
+    """Return the configuration in force as one JSON object."""
     settings = {dotted(path): {"value": found.value, "origin": found.origin} for path, found in config.settings.items()}
     whole = {"files": config.files, "settings": settings, "problems": config.problems}
     return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode() + "\n"

@@ -1,17 +1,17 @@
-"""The one place that writes output; lines for stderr; the columns of a table."""
+"""All writing to stdout and stderr, and the columns of a table."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-TYPE_CHECKING = False  # without `typing`, as `--version` comes through here
+TYPE_CHECKING = False  # without importing `typing`: `--version` uses this module
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def columns(rows: Sequence[Sequence[str]], right_from: int | None = None) -> str:
-    """Rows of as many cells each as lines of aligned columns; those from `right_from` on to the right."""
+    """Return rows of equally many cells as lines of aligned columns; columns from `right_from` on align right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     left = len(widths) if right_from is None else right_from
     lines = (
@@ -25,11 +25,11 @@ def columns(rows: Sequence[Sequence[str]], right_from: int | None = None) -> str
 
 
 class Output:
-    """Writes to a file descriptor, unbuffered: what is written is on its way when `write` returns.
+    """Unbuffered writer to a file descriptor: all data has been passed to the system when `write` returns.
 
     Raises:
-        BrokenPipeError: nobody reads any more.
-        TransportError: anything else that keeps the output from being written.
+        BrokenPipeError: the reader has closed the pipe.
+        TransportError: the output cannot be written for another reason.
     """
 
     def __init__(self, fd: int, encoding: str = "utf-8") -> None:
@@ -38,7 +38,7 @@ class Output:
         self._left = b""
 
     def write(self, text: str | bytes) -> None:
-        """Write it all; what an interrupted write left over goes out before it."""
+        """Write all of `text`, after the rest of an earlier write that was interrupted."""
         data = text.encode(self._encoding, "replace") if isinstance(text, str) else text
         waiting = memoryview(self._left + data if self._left else data)
         self._left = b""
@@ -66,22 +66,22 @@ class Output:
 
 
 def stdout_encoding() -> str:
-    """The encoding of what people read on stdout."""
+    """Return the encoding of text for people on stdout."""
     return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 def say(text: str) -> int:
-    """Write a text for people to stdout; the exit status of a command that does no more."""
+    """Write text for people to stdout; return 0, the exit status of a command that does nothing else."""
     Output(1, stdout_encoding()).write(text)
     return 0
 
 
 def notify(text: str) -> None:
-    """Write a text to stderr; nothing if stderr is closed."""
+    """Write text to stderr; do nothing if stderr is closed."""
     try:
         os.write(2, text.encode(errors="replace"))
     except OSError:
-        pass  # nobody reads it
+        pass  # stderr has no reader
 
 
 def notify_problem(text: str) -> None:
@@ -90,12 +90,12 @@ def notify_problem(text: str) -> None:
 
 
 def one_line(text: str) -> str:
-    """A text of one line that moves no cursor: names of files and words of the user may have any character."""
+    """Return `text` as one line that does not move the cursor: file names and user input may have any character."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def discard_stdout() -> None:
-    """Let what is still written to stdout go nowhere."""
+    """Send the rest of stdout to /dev/null."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)

@@ -1,4 +1,4 @@
-"""From events to what is written: the sink that was asked for, and one run as it is shown."""
+"""From events to output: the sink that the options select, and the display of one run."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ if TYPE_CHECKING:
 
 
 class Sink(Protocol):
-    """What turns events into output."""
+    """Component that turns events into output."""
 
     def render(self, events: Iterable[Event]) -> str | bytes:
-        """What these events put out now."""
+        """Return the output of these events."""
         ...
 
     def close(self) -> str | bytes:
-        """What was held back."""
+        """Return the output that was held back."""
         ...
 
 
 class SilentSink:
-    """Puts nothing out: the report on the stream is what is wanted."""
+    """Sink without output, for a user who wants only the report on the stream."""
 
     def render(self, events: Iterable[Event]) -> str:
-        """Nothing."""
+        """Return nothing."""
         return ""
 
     def close(self) -> str:
-        """Nothing."""
+        """Return nothing."""
         return ""
 
 
 class Showing:
-    """Events on their way to the output: their sink, and how the run ended."""
+    """Display of one run: its sink, and how the run ended."""
 
     def __init__(self, make_sink: Callable[[str | None], Sink]) -> None:
-        """`make_sink` gets the agent's name when the first events are there, since its look may depend on it."""
+        """`make_sink` gets the agent's name with the first events, since the look of the output may depend on it."""
         self.ended: RunEnded | None = None
         self.replied = False
         self._make_sink = make_sink
@@ -50,11 +50,11 @@ class Showing:
         self._agent: str | None = None
 
     def render(self, events: list[Event], agent: str | None) -> str | bytes:
-        """What these events of the agent put out."""
+        """Return the output of these events of the agent."""
         if not events:
             return b""
         if self._sink is None or (self._agent is None and agent is not None):
-            # Before the agent is known there are lines of text alone, which leave nothing open.
+            # Before the agent is known there are only lines of text, which leave nothing open.
             self._sink, self._agent = self._make_sink(agent), agent
         if type(events[-1]) is RunEnded:
             self.ended = events[-1]
@@ -62,12 +62,12 @@ class Showing:
         return self._sink.render(events)
 
     def pause(self) -> str | bytes:
-        """End what is open, so that somebody else may write. More may follow."""
+        """Return the end of open output, so that something else may be written. More may follow."""
         return self._sink.close() if self._sink is not None else b""
 
 
 def make_sink(options: DisplayOptions, config: Config, agent: str | None, *, several: bool) -> Sink:
-    """The sink that was asked for. Each is imported only if it is used. `agent`: whose settings hold."""
+    """Return the sink that the options select, with the settings of `agent`. A sink is imported only if it is used."""
     match options.to:
         case "ndjson":
             from penstock.sinks.ndjson import NdjsonSink
@@ -100,7 +100,7 @@ def make_sink(options: DisplayOptions, config: Config, agent: str | None, *, sev
 
 
 def decide(options: DisplayOptions, config: Config, *, several: bool) -> Look:
-    """The look of the output, of flags, configuration and what stdout is."""
+    """Return the look of the output, from flags, configuration and the kind of stdout."""
     mode = options.mode or config.output("mode")
     color = options.color or config.output("color")
     return look(os.environ, is_tty=os.isatty(1), mode=mode, color=color, several=several)

@@ -1,24 +1,24 @@
-"""The exit statuses of all commands; `docs/exit-status.md` describes them."""
+"""Exit statuses of all commands; `docs/exit-status.md` describes them."""
 
 from __future__ import annotations
 
 OK = 0
 FAILED = 1
-"""The agent reported an error, or nothing."""
+"""Status if the agent reported an error, or nothing."""
 USAGE = 2
 CUT_OFF = 3
 TIMED_OUT = 124
-"""As `timeout` has it."""
+"""Status of a run that timed out, as in `timeout`."""
 NOT_EXECUTABLE = 126
-"""As a shell has it, for a program that is there and cannot be started."""
+"""Status for a program that exists and cannot be started, as in a shell."""
 NOT_INSTALLED = 127
-"""As a shell has it."""
+"""Status for a program that is not installed, as in a shell."""
 SIGNAL_BASE = 128
-"""A shell's status for a program that a signal ended is this and the signal's number."""
+"""Base of the statuses for signals: a shell adds the number of the signal that ended the program."""
 INTERRUPTED = SIGNAL_BASE + 2
-"""By SIGINT."""
+"""Status after SIGINT."""
 CLOSED_PIPE = SIGNAL_BASE + 13
-"""By SIGPIPE."""
+"""Status after SIGPIPE."""
 
 OF_OUTCOME = {
     "ok": OK,
@@ -28,4 +28,4 @@ OF_OUTCOME = {
     "cut_off": CUT_OFF,
     "cancelled": INTERRUPTED,
 }
-"""The status for each outcome of a run."""
+"""Status for each outcome of a run."""

@@ -1,4 +1,4 @@
-"""What an input is by its first bytes: binary data, which is not read, or text, of which UTF-16 is made UTF-8."""
+"""Detection of an input's format by its first bytes: binary data is rejected, UTF-16 text is converted to UTF-8."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import NamedTuple
 from penstock.errors import UsageError
 
 HEAD_BYTES = 512
-"""How much of an input is looked at: a tar archive names itself at byte 257."""
+"""Bytes of an input that are examined: the signature of a tar archive is at byte 257."""
 
 MIN_HEAD_BYTES = 8
-"""So much is waited for where no line ends: a pipe may bring the first bytes one by one."""
+"""Bytes to wait for if no line ends before: the first bytes may arrive one by one in a pipe."""
 
 MAX_CONTROLS = 0.1
-"""The share of control characters in the beginning of a text: colours have a few, binary data a quarter."""
+"""Largest share of control characters in the beginning of text: colours have a few, binary data has a quarter."""
 
 EXPECTED = "one JSON object a line, as an agent prints it"
 
 
 class Binary(NamedTuple):
-    """A kind of binary data, and the command that makes text of it, "" where there is none."""
+    """Kind of binary data, and the command that converts it to text, "" if there is none."""
 
     kind: str
     command: str = ""
@@ -51,10 +51,10 @@ _CONTROLS = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x
 
 
 def binary(head: bytes) -> Binary | None:
-    """What binary data begins with these bytes; None where they may be text.
+    """Return the kind of binary data that begins with these bytes; None if they may be text.
 
-    UTF-16 with a byte order mark is text (see `is_utf16`), and so is anything with the beginning of a JSON object in it
-    that is not itself full of NUL bytes: a stream may begin with garbage.
+    UTF-16 with a byte order mark is text (see `is_utf16`), and so is anything that contains the beginning of a JSON
+    object and is not itself full of NUL bytes: a stream may begin with garbage.
     """
     head = head[:HEAD_BYTES]
     for at, magic, found in _MAGIC:
@@ -74,21 +74,21 @@ def binary(head: bytes) -> Binary | None:
 
 
 def is_utf16(head: bytes) -> bool:
-    """Whether text begins with the byte order mark of UTF-16, as PowerShell writes it to files."""
+    """Return whether text begins with the byte order mark of UTF-16, as PowerShell writes it to files."""
     return head.startswith((b"\xff\xfe", b"\xfe\xff")) and not head.startswith(b"\xff\xfe\0\0")
 
 
 class Opening:
-    """Passes an input on, once its first bytes have shown that it is text."""
+    """Filter that passes an input on as soon as its first bytes show that it is text."""
 
     def __init__(self, source: str) -> None:
-        """`source` is what errors call the input."""
+        """`source` is the name of the input in errors."""
         self._source = source
-        self._head: bytes | None = b""  # None once it is known what it is
+        self._head: bytes | None = b""  # None as soon as the format is known
         self._utf16: codecs.IncrementalDecoder | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """The bytes to read now, as UTF-8.
+        """Return the bytes to read now, as UTF-8.
 
         Raises:
             UsageError: the input is binary data.
@@ -102,7 +102,7 @@ class Opening:
         return data if self._utf16 is None else self._utf16.decode(data).encode()
 
     def close(self) -> bytes:
-        """What was waited with.
+        """Return the bytes that were held back.
 
         Raises:
             UsageError: the input is binary data.
@@ -120,10 +120,10 @@ class Opening:
 
 
 def check(head: bytes, source: str) -> None:
-    """Refuse an input that is binary data by its first bytes.
+    """Raise an error if the first bytes of an input are binary data.
 
     Raises:
-        UsageError: it is.
+        UsageError: the input is binary data.
     """
     found = binary(head)
     if found is None:

@@ -1,4 +1,4 @@
-"""The text of `penstock --help`. The names and the stream commands of the agents come from their facts."""
+"""Text of `penstock --help`. The names and the stream commands of the agents come from the registry."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ examples:
 
 
 def text() -> str:
-    """The help of the whole command."""
+    """Return the help of the whole command."""
     streams = stream_flags()
     first, second, third, *_ = streams
     return _TEXT.format(

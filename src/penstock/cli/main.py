@@ -1,6 +1,6 @@
-"""The command line. What a program reads goes to stdout, what only people read goes to stderr.
+"""Command line. Output for programs goes to stdout, output only for people goes to stderr.
 
-It finds the command and turns its end into an exit status. Nothing slow is imported before it is needed, and
+This module finds the command and turns its end into an exit status. Nothing slow is imported before it is needed, and
 `--version` imports nothing.
 """
 
@@ -24,11 +24,11 @@ COMMANDS = {
     "agents": "penstock.cli.agents",
     "config": "penstock.cli.config",
 }
-"""The module of each command; its function `command` runs it."""
+"""Module of each command; its function `command` runs the command."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; the exit status."""
+    """Run the command line and return the exit status."""
     args = sys.argv[1:] if argv is None else argv
     if args and args[0] in ("--version", "-V"):
         from penstock._version import __version__
@@ -67,7 +67,10 @@ def _run(name: str, args: list[str]) -> int:
 
 
 def _guarded(work: Callable[[], int]) -> int:
-    """Do the work; the exit status. Only a bug has a traceback, and nothing can fail at the interpreter's end."""
+    """Do the work and return the exit status.
+
+    Only a bug has a traceback, and nothing can fail when the interpreter exits.
+    """
     try:
         try:
             return work()
@@ -75,7 +78,7 @@ def _guarded(work: Callable[[], int]) -> int:
             if sys.stdout is not None:
                 sys.stdout.flush()  # argparse's help; everything else is written at once
     except BrokenPipeError:
-        # As cat and grep end when nobody reads any more: without a word.
+        # As cat and grep exit if their reader has gone: without a message.
         from penstock.cli.console import discard_stdout
 
         discard_stdout()

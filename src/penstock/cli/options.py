@@ -1,4 +1,4 @@
-"""The options of the command line: the structs that hold them, and the flags that several commands share."""
+"""Options of the command line: the structs that hold them, and the flags that several commands share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SINKS = ("text", "ndjson", "chunks", "reply", "health")
 
 
 class DisplayOptions(msgspec.Struct, kw_only=True):
-    """What is shown, and how; None: as configured."""
+    """Options of the display; None means the value of the configuration."""
 
     label: str | None = None
     to: str = "text"
@@ -33,7 +33,7 @@ class DisplayOptions(msgspec.Struct, kw_only=True):
 
 
 class ReadOptions(DisplayOptions, kw_only=True):
-    """The options of the commands that read what an agent printed."""
+    """Options of the commands that read the output of an agent."""
 
     files: list[str] = []
     agent: str = "auto"
@@ -42,29 +42,29 @@ class ReadOptions(DisplayOptions, kw_only=True):
 
 
 class RunOptions(DisplayOptions, kw_only=True):
-    """The options of `penstock run`."""
+    """Options of `penstock run`."""
 
     agents: str = ""
     prompt: str | None = None
     stdin: Literal["auto", "never"] = "auto"
     asked: dict[str, Any] = {}
-    """The fields of `RunSpec` that have flags, by name."""
+    """Values of the fields of `RunSpec` that have flags, by name."""
 
 
 def agent_flag(parser: Parser) -> None:
-    """Add the option of who printed a stream."""
+    """Add the option for the agent that printed a stream."""
     text = "agent that printed the stream (default: detect it)"
     parser.add_argument("--agent", default="auto", metavar="NAME", help=text)
 
 
 def speed_flag(parser: Parser) -> None:
-    """Add the option of how fast a recording is played."""
+    """Add the option for the speed of a replay."""
     text = "speed: 2 is twice as fast (default 1)"
     parser.add_argument("--speed", type=number(ABOVE_0), default=1.0, metavar="N", help=text)
 
 
 def display_flags(parser: Parser) -> None:
-    """Add the options of what is shown, and how."""
+    """Add the options of the display."""
     add = parser.add_argument
     add("--label", metavar="L", help="name of the agent in the output")
     add("--to", default="text", choices=SINKS, help="text: for people (default) · ndjson: all events · chunks: text as "
@@ -82,7 +82,7 @@ def display_flags(parser: Parser) -> None:
 
 
 def run_flags(parser: Parser) -> list[str]:
-    """Add a flag for each field of `RunSpec` that has one; the names of these fields."""
+    """Add a flag for each field of `RunSpec` that has one; return the names of these fields."""
     from penstock.run.spec import OPTIONS, RunSpec
 
     added = []
@@ -108,29 +108,29 @@ def run_flags(parser: Parser) -> list[str]:
 
 
 def string(rule: Rule) -> Callable[[str], str]:
-    """The type of an argument that is a string."""
+    """Return the argparse type of a string."""
     return _typed(str, rule)
 
 
 def number(rule: Rule) -> Callable[[str], float]:
-    """The type of an argument that is a number."""
+    """Return the argparse type of a number."""
     return _typed(float, rule)
 
 
 def whole_number(rule: Rule) -> Callable[[str], int]:
-    """The type of an argument that is a whole number."""
+    """Return the argparse type of a whole number."""
     return _typed(int, rule)
 
 
 def _typed(convert: Callable[[str], T], rule: Rule) -> Callable[[str], T]:
-    from argparse import ArgumentTypeError  # not needed where there are no words to parse
+    from argparse import ArgumentTypeError  # not needed if there are no arguments to parse
 
     def typed(word: str) -> T:
         try:
             value = convert(word)
         except ValueError:
             value = None
-        # Python takes digits of any script and "1_0" for numbers, which a user of a command line mistypes.
+        # Python accepts digits of any script and "1_0" as numbers; on a command line they are typing errors.
         plain = convert is str or (word.isascii() and "_" not in word)
         if value is None or not plain or not rule.fits(value):
             if rule.noun:

@@ -1,4 +1,4 @@
-"""The parser of one command's words. A mistake in them is a `UsageError`: one line, and no traceback."""
+"""Parser of one command's arguments. A mistake in them is a `UsageError`: one line, and no traceback."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FLAGS_OF_AGENTS = {
     "--full-auto": "--allow edits",
     "--dangerously-skip-permissions": "--allow all",
 }
-"""Options that many agents have, and what Penstock has for them."""
+"""Options that many agents have, and Penstock's equivalents."""
 PROMPT_FLAGS = ("-p", "--print", "--prompt")
-"""Options of agents for which Penstock has none: its prompt is an argument."""
+"""Options of agents without an equivalent in Penstock: its prompt is an argument."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Parses the words of one command."""
+    """Parser of the arguments of one command."""
 
     def __init__(self, command: str, text: str, *, examples: str = "", arguments: str = "[options]") -> None:
         super().__init__(
@@ -40,10 +40,10 @@ class Parser(argparse.ArgumentParser):
         )
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """The values of the words, which may come in any order.
+        """Return the values of the arguments, which may be in any order.
 
         Raises:
-            UsageError: something is wrong with them.
+            UsageError: the arguments are wrong.
         """
         self._check_dashes(words)
         values, extra = self.parse_known_intermixed_args(words)
@@ -52,11 +52,11 @@ class Parser(argparse.ArgumentParser):
         return values
 
     def error(self, message: str) -> NoReturn:
-        """Raise the error that these words are wrong."""
+        """Raise the error that the arguments are wrong."""
         raise UsageError(message, help=f"see {self.prog} --help")
 
     def _check_dashes(self, words: Sequence[str]) -> None:
-        """Pass no `--option=--` on: argparse takes the dashes away and leaves a list."""
+        """Reject `--option=--`: argparse removes the dashes and leaves a list."""
         for word in words:
             flag, _, value = word.partition("=")
             if word == "--":
@@ -70,7 +70,7 @@ class Parser(argparse.ArgumentParser):
             flag = name.partition("=")[0]
             raise UsageError(f"there is no option {shown(flag)}", help=self._instead_of(flag))
         prompt = getattr(values, "prompt", None)
-        if prompt is None:  # of the other commands
+        if prompt is None:  # one of the other commands
             self.error(f"unrecognized arguments: {' '.join(extra)}")
         whole = shlex.quote(" ".join([prompt, *extra]))
         example = f": {self.prog} {values.agents} {whole}"

@@ -1,8 +1,8 @@
-"""What is piped into `penstock run`: the prompt itself, or text that goes with one.
+"""Stdin of `penstock run`: the prompt itself, or text that accompanies a prompt.
 
-Text beside a prompt is read to its end before the agent starts. Not every open stdin has an end: CI services,
-cron, ssh and programs that start others leave pipes open that nobody writes to. One that has brought no byte within
-`FIRST_BYTE_SECONDS` is left alone, and the user is notified; one that has begun is never cut off.
+Text that accompanies a prompt is read to its end before the agent starts. Not every open stdin has an end: CI services,
+cron, ssh and programs that start others leave pipes open that nobody writes to. A pipe without a byte within
+`FIRST_BYTE_SECONDS` is ignored, and the user is notified; a pipe that has begun is never cut off.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from penstock.errors import UsageError
 from penstock.run.queues import READ_BYTES
 
 FIRST_BYTE_SECONDS = 3.0
-"""How long a pipe may bring nothing. Programs that have something to say have mostly begun by then."""
+"""Seconds to wait for the first byte of a pipe. Most programs with output have begun by then."""
 NOTICE_SECONDS = 5.0
-"""A user who has waited this long is notified of what is waited for."""
+"""Seconds after which the user is notified of what Penstock waits for."""
 
 NO_INPUT = (
     "nothing came from stdin in {seconds:g} s, and the run starts without it; "
@@ -33,7 +33,7 @@ Notify = Callable[[str], None]
 
 
 def read_prompt(notify: Notify, fd: int = 0) -> str:
-    """The prompt, where stdin holds it. Of a terminal that is all up to Ctrl-D.
+    """Return the prompt from stdin. On a terminal that is everything up to Ctrl-D.
 
     Raises:
         UsageError: stdin cannot be read, or holds too much.
@@ -43,10 +43,10 @@ def read_prompt(notify: Notify, fd: int = 0) -> str:
 
 
 def read_beside(notify: Notify, fd: int = 0) -> str:
-    """The text that goes with a prompt; "" where there is none. Terminals and /dev/null are left alone.
+    """Return the text that accompanies a prompt; "" if there is none. Terminals and /dev/null are not read.
 
     Raises:
-        UsageError: stdin cannot be read, is no text, or holds too much.
+        UsageError: stdin cannot be read, is not text, or holds too much.
     """
     _open_if_closed(fd)
     if not _has_input(fd):
@@ -65,7 +65,7 @@ def read_beside(notify: Notify, fd: int = 0) -> str:
 
 
 def _open_if_closed(fd: int) -> None:
-    """Open a closed stdin (`<&-`) on /dev/null, or a pipe to an agent would get its number."""
+    """Open a closed stdin (`<&-`) on /dev/null; otherwise a pipe to an agent would get its number."""
     try:
         os.fstat(fd)
     except OSError:
@@ -83,7 +83,7 @@ def _has_input(fd: int) -> bool:
 
 
 def _read_on(fd: int, notify: Notify) -> bytes:
-    """All that comes, up to the end. If that takes long, the user is notified once."""
+    """Return all input up to its end. If that takes long, the user is notified once."""
     data = bytearray()
     notice_at: float | None = time.monotonic() + NOTICE_SECONDS
     while len(data) <= MAX_STDIN_BYTES:
@@ -94,7 +94,7 @@ def _read_on(fd: int, notify: Notify) -> bytes:
             continue
         try:
             piece = os.read(fd, READ_BYTES)
-        except BlockingIOError:  # it was set so by another program, which also reads it
+        except BlockingIOError:  # made non-blocking by another program that also reads it
             continue
         except OSError as error:
             piece = _nothing(fd, error)
@@ -109,10 +109,10 @@ def _read_on(fd: int, notify: Notify) -> bytes:
 
 
 def _nothing(fd: int, error: OSError) -> bytes:
-    """No bytes, where there was nothing to lose: stdin was opened for writing, or its terminal is gone.
+    """Return no bytes if there was nothing to lose: stdin was opened for writing, or its terminal is gone.
 
     Raises:
-        UsageError: something else failed.
+        UsageError: stdin cannot be read for another reason.
     """
     if error.errno == errno.EBADF or stat.S_ISCHR(os.fstat(fd).st_mode):
         return b""

@@ -1,4 +1,4 @@
-"""`penstock read`: each input to its own stream, its events to a sink, what the sink makes of them to the output."""
+"""`penstock read`: each input to its own stream, its events to a sink, and the text of the sink to the output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.events import RunEnded
 
 MAX_PLAIN_BYTES = 10 * 1024 * 1024
-"""Bytes of plain text that `--to reply` passes on: far more than an agent writes, and little memory."""
+"""Bytes of plain text that `--to reply` passes on: far more than an agent writes, and not much memory."""
 
 READ_EXAMPLES = """\
 examples:
@@ -38,7 +38,7 @@ exit status:
 
 
 def command(args: list[str]) -> int:
-    """Run `penstock read`; the exit status."""
+    """Run `penstock read` and return the exit status."""
     from penstock.cli import sources as inputs
 
     options = _options(args)
@@ -53,7 +53,7 @@ def command(args: list[str]) -> int:
 
 
 def _options(args: list[str]) -> ReadOptions:
-    if not args and not os.isatty(0):  # the usual way, `… | penstock`: no words to read
+    if not args and not os.isatty(0):  # the usual case, `… | penstock`: no arguments to parse
         from penstock.cli.options import ReadOptions
 
         return ReadOptions(files=["-"])
@@ -81,7 +81,7 @@ def _options(args: list[str]) -> ReadOptions:
 
 
 def configured() -> Config:
-    """The configuration in force; its problems are warnings on stderr."""
+    """Return the configuration in force; print its problems to stderr as warnings."""
     from penstock.config import settings
 
     found = settings.load()
@@ -91,8 +91,8 @@ def configured() -> Config:
 
 
 def show(options: ReadOptions, readings: list[Reading], feed: Iterator[Chunk], replied: Callable[[int], None]) -> int:
-    """Bring the feed to stdout and write the report; the exit status."""
-    # Programs get UTF-8, as JSON asks; a person's terminal gets what it can show.
+    """Write the feed to stdout, then the report; return the exit status."""
+    # Programs get UTF-8, as JSON requires; a user's terminal gets the encoding that it can show.
     output = Output(1, stdout_encoding() if options.to == "text" else "utf-8")
     interrupted = run(readings, feed, output, replied)
     report(readings, options, output, Output(2, stdout_encoding()))
@@ -100,7 +100,7 @@ def show(options: ReadOptions, readings: list[Reading], feed: Iterator[Chunk], r
 
 
 class Reading:
-    """One input on its way to the output: its stream, and what is shown of it."""
+    """One input: its stream, and its display."""
 
     def __init__(
         self,
@@ -110,9 +110,9 @@ class Reading:
         source: str = "stdin",
         keep_plain: bool = False,
     ) -> None:
-        """`make_sink` as in `Showing`; `source` is what errors call the input.
+        """`make_sink` as in `Showing`; `source` is the name of the input in errors.
 
-        `keep_plain`: text that is no stream of events is put out as it came, at the end.
+        `keep_plain`: text that is not a stream of events is written unchanged, at the end.
         """
         self.stream = stream
         self.showing = Showing(make_sink)
@@ -120,30 +120,30 @@ class Reading:
         self._keep_plain = keep_plain
         self._plain = bytearray()
         self.exit: Exit | None = None
-        """How the agent's process ended, where that is known of a stream that was kept."""
+        """End of the agent's process, if it is known of a recorded stream."""
 
     @property
     def name(self) -> str:
-        """What people call this input."""
+        """Name of this input for people."""
         return self.stream.label or self.stream.agent or "stream"
 
     @property
     def plain(self) -> bool:
-        """Whether the input is plain text and no stream of events."""
+        """Return whether the input is plain text and not a stream of events."""
         return self.stream.plain
 
     @property
     def health(self) -> Health:
-        """How the stream is."""
+        """Health of the stream."""
         return self.stream.health
 
     @property
     def ended(self) -> RunEnded | None:
-        """The last event, once it has come."""
+        """Last event of the run; None before it."""
         return self.showing.ended
 
     def feed(self, data: bytes, at: int | None) -> str | bytes:
-        """What these bytes put out.
+        """Return the output of these bytes.
 
         Raises:
             UsageError: the input is binary data.
@@ -157,7 +157,7 @@ class Reading:
         return self.showing.render(events, self.stream.agent)
 
     def close(self, exit: Exit | None = None, at: int | None = None) -> Iterator[str | bytes]:
-        """What the end puts out. Again: nothing."""
+        """Yield the output at the end of the input; nothing if it is called again."""
         if self.ended is None:
             yield self._show(self._opening.close(), at)
             events = self.stream.close(exit or self.exit, at)
@@ -168,10 +168,10 @@ class Reading:
 
 
 def make_readings(options: ReadOptions, config: Config, labels: Sequence[str | None]) -> list[Reading]:
-    """A reading for each input. `labels` are used where there are several.
+    """Return a reading for each input. `labels` are used if there are several.
 
     Raises:
-        UnknownAgent: there is none of that name.
+        UnknownAgent: no agent has that name.
     """
     several = len(labels) > 1
     readings = []
@@ -197,10 +197,10 @@ def make_readings(options: ReadOptions, config: Config, labels: Sequence[str | N
 
 
 def resolve_agent(name: str, config: Config) -> tuple[str | Adapter, str | None]:
-    """What reads an agent of this name (an adapter, or "auto"), and the label it is configured to have.
+    """Return the reader of an agent's output (an adapter, or "auto"), and the agent's configured label.
 
     Raises:
-        UnknownAgent: there is none of that name.
+        UnknownAgent: no agent has that name.
     """
     if name == "auto":
         return name, None
@@ -209,7 +209,7 @@ def resolve_agent(name: str, config: Config) -> tuple[str | Adapter, str | None]
     own = config.agent(name.partition("/")[0])
     reader = own.adapter or name
     if name in config.agents() and reader == name and name not in registry.names():
-        reader = "generic"  # configured under a name of its own, and nobody else's
+        reader = "generic"  # configured under a name of its own, which no other agent has
     if own.events and reader == "generic":
         from penstock.agents.generic.adapter import Generic
 
@@ -220,12 +220,12 @@ def resolve_agent(name: str, config: Config) -> tuple[str | Adapter, str | None]
 
 
 def run(readings: list[Reading], feed: Iterator[Chunk], output: Output, replied: Callable[[int], None]) -> bool:
-    """Bring the whole feed to the output; whether it was interrupted by Ctrl-C.
+    """Write the whole feed to the output; return whether it was interrupted by Ctrl-C.
 
-    `replied` is called with the number of an input whose agent has given its answer.
+    `replied` is called with the number of an input whose agent has replied.
 
     Raises:
-        BrokenPipeError: nobody reads the output any more.
+        BrokenPipeError: the reader of the output has closed the pipe.
         TransportError: the output cannot be written.
     """
     try:
@@ -249,7 +249,7 @@ def _end_cleanly(readings: list[Reading], output: Output) -> None:
 
     from penstock.core.normalizer.outcome import Exit
 
-    # Who presses again wants out at once, also where the output is stuck.
+    # A second Ctrl-C ends the process at once, even if the output is blocked.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     for reading in readings:
         for piece in reading.close(Exit(cancelled=True)):

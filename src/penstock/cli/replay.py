@@ -1,4 +1,4 @@
-"""`penstock replay`: a recording of a run, at its own pace."""
+"""`penstock replay`: replay of a recorded run at its own pace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def command(args: list[str]) -> int:
-    """Run `penstock replay`; the exit status."""
+    """Run `penstock replay` and return the exit status."""
     text = "Replay the recording of a run, or a file with the output of an agent, at its pace if that is known."
     parser = Parser("replay", text, arguments="FILE [options]")
     text = "a recording's folder, a folder with one recording, or a file"
@@ -27,7 +27,7 @@ def command(args: list[str]) -> int:
 
 
 def options_of(parser: Parser, args: list[str]) -> ReadOptions:
-    """The options of a command that replays."""
+    """Return the options of a command that replays a recording."""
     speed_flag(parser)
     agent_flag(parser)
     display_flags(parser)
@@ -35,7 +35,7 @@ def options_of(parser: Parser, args: list[str]) -> ReadOptions:
 
 
 def replay_file(options: ReadOptions, path: Path) -> int:
-    """Show a recording at its pace; the exit status."""
+    """Show a recording at its pace and return the exit status."""
     found = find(path)
     if options.agent == "auto":
         options.agent, options.label = found.agent or "auto", options.label or found.label
@@ -55,5 +55,5 @@ def replay_file(options: ReadOptions, path: Path) -> int:
     readings[0].exit = found.exit
     status = show(options, readings, feed(), lambda number: None)
     if cut:
-        notify(cut)  # after what it explains
+        notify(cut)  # after the output that it explains
     return status

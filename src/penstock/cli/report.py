@@ -1,4 +1,4 @@
-"""What is written after the end: failures, warnings, the report on a stream, the table of several runs."""
+"""Output after the end: failures, warnings, the health report of a stream, the table of several runs."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 
 
 class Reported(Protocol):
-    """What is reported on after its end: an input, or a run."""
+    """Subject of a report after its end: an input, or a run."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name for people."""
         ...
 
     @property
     def plain(self) -> bool:
-        """Whether it was plain text and no stream of events."""
+        """Return whether it was plain text and not a stream of events."""
         ...
 
     @property
     def health(self) -> Health:
-        """How its stream is."""
+        """Health of its stream."""
         ...
 
     @property
     def ended(self) -> RunEnded | None:
-        """Its last event."""
+        """Last event of the run."""
         ...
 
 
 def report(shown: Sequence[Reported], options: DisplayOptions, output: Output, errors: Output) -> None:
-    """Write the failures that the sink does not show, warnings, and the report on the stream if it is asked for."""
+    """Write the failures that the sink does not show, warnings, and the health report if the options ask for it."""
     for reading in shown:
         health, ended = reading.health, reading.ended
         if reading.plain:
@@ -63,14 +63,14 @@ def report(shown: Sequence[Reported], options: DisplayOptions, output: Output, e
 
 
 def status_of(shown: Sequence[Reported], *, interrupted: bool) -> int:
-    """The exit status: of several the highest, which is the worst."""
+    """Return the exit status: of several the highest, which is the worst."""
     if interrupted:
         return INTERRUPTED
     return max((OF_OUTCOME[reading.ended.outcome] for reading in shown if reading.ended), default=OK)
 
 
 def table(rows: Sequence[tuple[str, RunEnded | None]]) -> str:
-    """What became of several runs: outcome, time, tokens, cost; a line each."""
+    """Return the results of several runs as a table: outcome, time, tokens and cost, one line for each."""
     cells = [("", "outcome", "time", "tokens in", "out", "cost")]
     for name, ended in rows:
         if ended is not None:

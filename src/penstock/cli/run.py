@@ -1,4 +1,4 @@
-"""`penstock run`: one agent or several side by side, shown as they work, until they end or a signal stops them."""
+"""`penstock run`: run one agent or several side by side, and show their work until they end or a signal stops them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ exit status:
 
 
 def command(args: list[str]) -> int:
-    """Run `penstock run`; the exit status."""
+    """Run `penstock run` and return the exit status."""
     options = _options(args)
     config = configured()
     runs = make_runs(options, config, notify_problem)
@@ -74,10 +74,10 @@ def _options(args: list[str]) -> RunOptions:
 
 
 def make_runs(options: RunOptions, config: Config, notify: piped.Notify) -> list[Run]:
-    """The runs that were asked for, none of them started. `notify` gets what the user should know meanwhile.
+    """Return the runs that the options ask for, none of them started. `notify` gets messages to the user meanwhile.
 
     Raises:
-        UsageError: something of it cannot be done.
+        UsageError: a part of the request cannot be done.
         AgentNotFound: one of the agents is not installed.
     """
     from penstock.run.agent import Agent
@@ -109,7 +109,7 @@ def make_runs(options: RunOptions, config: Config, notify: piped.Notify) -> list
 
 
 def split_names(agents: str) -> list[str]:
-    """The names of a list with commas; a command after `acp:` keeps the commas that it has."""
+    """Return the names of a comma-separated list; a command after `acp:` keeps its commas."""
     names: list[str] = []
     for word in agents.split(","):
         if names and names[-1].startswith("acp:") and word.partition("/")[0].strip() not in AGENTS:
@@ -120,7 +120,7 @@ def split_names(agents: str) -> list[str]:
 
 
 def _prompt(options: RunOptions, notify: piped.Notify) -> tuple[str, str]:
-    """The prompt, and the text from stdin that goes with it."""
+    """Return the prompt, and the text from stdin that accompanies it."""
     word = options.prompt
     if word is not None and word != "-":
         return word, piped.read_beside(notify) if word.strip() and options.stdin == "auto" else ""
@@ -132,7 +132,7 @@ def _prompt(options: RunOptions, notify: piped.Notify) -> tuple[str, str]:
 
 
 class ShownRun:
-    """A run, and what is shown of it."""
+    """A run, and its display."""
 
     def __init__(self, run: Run, showing: Showing) -> None:
         self.run = run
@@ -142,27 +142,27 @@ class ShownRun:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name for people."""
         return self.run.label
 
     @property
     def plain(self) -> bool:
-        """Never: the agent is known."""
+        """Return whether the output is plain text: never, as the agent is known."""
         return False
 
     @property
     def health(self) -> Health:
-        """How its stream is."""
+        """Health of its stream."""
         return self.run.health
 
     @property
     def ended(self) -> RunEnded | None:
-        """Its last event, once it has come."""
+        """Last event of the run; None before it."""
         return self.showing.ended
 
 
 class RunCommand:
-    """Shows runs until all have ended. Use `show`."""
+    """Display of runs until all have ended. Use `show`."""
 
     def __init__(
         self, runs: Sequence[Run], options: RunOptions, config: Config, output: Output, errors: Output
@@ -182,20 +182,20 @@ class RunCommand:
         self._terminal: Terminal | None = None
 
     def show(self) -> int:
-        """Run all of them to their ends; the exit status.
+        """Run all of them to their ends and return the exit status.
 
-        Signals and news of the runs come through one pipe, so that a signal interrupts nothing half way.
+        Signals and wake-ups of the runs arrive through one pipe, so that a signal does not interrupt anything halfway.
 
         Raises:
             AgentNotFound: one of them cannot be executed; the others are ended.
-            BrokenPipeError: nobody reads the output any more; all are ended.
-            KeyboardInterrupt: the third signal, for somebody whose terminal stands still; all are ended.
+            BrokenPipeError: the reader of the output has closed the pipe; all are ended.
+            KeyboardInterrupt: the third signal, for a user whose terminal is blocked; all are ended.
         """
         self._wake_out, self._wake_in = os.pipe()
         os.set_blocking(self._wake_in, False)
         os.set_blocking(self._wake_out, False)
         wakeup = signal.set_wakeup_fd(self._wake_in, warn_on_full_buffer=False)
-        # What the caller has ignored stays so: `nohup` does, and a shell for what runs in the background.
+        # Signals that the caller ignores stay ignored: `nohup` ignores some, and so does a shell for background jobs.
         heeded = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
         previous = {number: signal.signal(number, self._count) for number in heeded}
         self._terminal = Terminal.find()
@@ -240,7 +240,7 @@ class RunCommand:
         try:
             os.write(self._wake_in, b"\0")
         except BlockingIOError:
-            pass  # it will wake as it is
+            pass  # the pipe is full, so the reader will wake anyway
 
     def _count(self, number: int, frame: object) -> None:
         self._stops += 1
@@ -248,7 +248,7 @@ class RunCommand:
             raise KeyboardInterrupt
 
     def _wait(self, *more: int) -> bool:
-        """Wait for news, a signal, or something to be read; whether there is something to be read."""
+        """Wait for a run, a signal, or input on `more`; return whether there is input."""
         ready, _, _ = select.select([self._wake_out, *more], [], [])
         if self._wake_out in ready:
             for number in os.read(self._wake_out, 4096):
@@ -257,7 +257,7 @@ class RunCommand:
         return any(fd in ready for fd in more)
 
     def _stop(self, number: int) -> None:
-        """The first time agents are asked to stop, the second time they are killed."""
+        """Cancel all runs at the first signal; kill them at the second."""
         for shown in self._shown:
             if self._stopped_by:
                 shown.run.kill()
@@ -284,7 +284,7 @@ class RunCommand:
                 self._ask_person(self._terminal, shown, question)
 
     def _ask_person(self, terminal: Terminal, shown: ShownRun, question: QuestionAsked) -> None:
-        """Ask until there is an answer. The question is written once: on stderr, unless the output shows it there."""
+        """Ask until there is an answer. The question is written once: to stderr, unless the output shows it there."""
         if self._options.to != "text" or not os.isatty(1):
             self._errors.write(question_text(shown.name, question))
         while self._awaits(shown, question):
@@ -292,7 +292,7 @@ class RunCommand:
             self._errors.write(prompt_text(shown.name, question))
             line = self._line(terminal, shown, question)
             if not line.endswith("\n"):
-                self._errors.write("\n")  # the end of the input, or of the question: what comes next has its own line
+                self._errors.write("\n")  # end of the input or of the question: further output begins on its own line
             if not line:
                 if self._awaits(shown, question):
                     shown.run.answer(question.id, REJECT)
@@ -304,11 +304,11 @@ class RunCommand:
             self._errors.write(correction_text(line, question))
 
     def _awaits(self, shown: ShownRun, question: QuestionAsked) -> bool:
-        """Whether an answer is still of use: no signal came, and the agent has not ended or taken the question back."""
+        """Return whether the question is still open: no signal came, and the agent has not ended or withdrawn it."""
         return not self._stopped_by and shown.run.awaits(question.id)
 
     def _line(self, terminal: Terminal, shown: ShownRun, question: QuestionAsked) -> str:
-        """Read what a person types, up to the end of the line; "" at the end of the input, or if it is of no use."""
+        """Return the line that the user types; "" at the end of the input, or if the answer is no longer useful."""
         data = b""
         while not data.endswith(b"\n") and len(data) < MAX_LINE_BYTES and self._awaits(shown, question):
             if self._wait(terminal.fd):

@@ -1,4 +1,4 @@
-"""`penstock serve`: its options, the sockets, the links that it prints, and its end."""
+"""`penstock serve`: its options, sockets, printed links and shutdown."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ from penstock.config.settings import Config
 from penstock.errors import UsageError
 
 SPARE_FILES = 512
-"""Open files for all but connections: agents, the log, the page."""
+"""Open files for everything except connections: agents, the log, the page."""
 
 LOG, TOKEN, BROWSERS, OPENED = "chats.db", "token", "browsers.json", "open.html"
-"""The files of the data directory: the chats, the token, who is signed in, and, while it runs, what `--open` opens."""
+"""Files of the data directory: chats, token, signed-in browsers and, while the server runs, the file of `--open`."""
 
 DATA_VARIABLE = "PENSTOCK_DATA"
-"""The environment variable that names the data directory, if `--data` does not."""
+"""Environment variable that names the data directory, if `--data` does not."""
 
 DAY_MS = 24 * 60 * 60 * 1000
 MB = 1_000_000
 MOST_RUNS = 1000
-"""More agents at work at once are a slip of the keyboard on any machine."""
+"""Largest number of agents at work at once: more is a typing error on any machine."""
 VARIABLE_NAME = Rule(
     lambda value: re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) is not None,
     "the name of a variable, which agents get with the value that it has",
 )
 MAX_AMOUNT = 1_000_000_000
-"""Days or megabytes: more than there are, and few enough to be counted in milliseconds and bytes."""
+"""Upper bound of days or megabytes: beyond any real amount, and still countable in milliseconds and bytes."""
 AMOUNT = Rule(lambda value: ABOVE_0.fits(value) and value < MAX_AMOUNT, f"a number above 0 and below {MAX_AMOUNT:,}")
 
 EXAMPLES = """\
@@ -73,7 +73,7 @@ _log = logging.getLogger("penstock.gateway")
 
 
 class ServeOptions(argparse.Namespace):
-    """What was said on the command line."""
+    """Options of the command line."""
 
     host: str
     port: int | None
@@ -91,7 +91,7 @@ class ServeOptions(argparse.Namespace):
     open: bool
     log: bool
     has_token: bool = False
-    """The environment has one."""
+    """True if the environment has a token."""
 
 
 def parser() -> Parser:
@@ -138,10 +138,10 @@ def _path(word: str) -> Path:
 
 
 def command(args: Sequence[str]) -> int:
-    """Run `penstock serve` until a signal comes; the exit status.
+    """Run `penstock serve` until a signal arrives and return the exit status.
 
     Raises:
-        UsageError: it cannot be done as asked.
+        UsageError: the server cannot run with these options.
         TransportError: the log fails.
     """
     options = ServeOptions(**vars(parser().parse(args)))
@@ -220,14 +220,14 @@ def _retention(options: ServeOptions) -> Retention | None:
     )
 
 
-# --- what it keeps ---
+# --- stored data ---
 
 
 def data_directory(named: Path | None) -> Path:
-    """Where the chats are kept; made where it is not there, for nobody else's eyes.
+    """Return the directory of the chats; create it if it does not exist, readable only by its owner.
 
     Raises:
-        UsageError: it cannot be made, or others can write into it.
+        UsageError: it cannot be created, or others can write into it.
     """
     if named is None and (variable := os.environ.get(DATA_VARIABLE)):
         named = Path(variable)
@@ -247,7 +247,7 @@ def data_directory(named: Path | None) -> Path:
 
 
 def _take_token() -> str | None:
-    """The token of the environment, which then has it no more: no agent may find it there."""
+    """Remove the token from the environment and return it: no agent may find it there."""
     token = os.environ.pop(TOKEN_VARIABLE, None)
     return check_token(token, TOKEN_VARIABLE) if token is not None else None
 
@@ -257,7 +257,7 @@ def _stored_token(options: ServeOptions, data: Path) -> str:
 
 
 def _allow_files() -> None:
-    """As many open files as connections need; a usual limit is below that."""
+    """Raise the limit of open files to what connections need; a usual limit is lower."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_CONNECTIONS + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -265,11 +265,11 @@ def _allow_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-# --- what it says ---
+# --- messages ---
 
 
 def announce(options: ServeOptions, place: Place, logins: Logins, data: Path) -> None:
-    """Print the link that lets one browser in, and say where programs find the token."""
+    """Print the link that signs one browser in, and the place of the token for programs."""
     where = f"{place.url}/#code={logins.new_code()}"
     if place.path is not None:
         notify(f"penstock: listening at {place.path}\n")
@@ -283,7 +283,7 @@ def announce(options: ServeOptions, place: Place, logins: Logins, data: Path) ->
 
 
 def _open(url: str, data: Path) -> None:
-    """Open the link through a file of ours: everybody on this machine can see the words of a command."""
+    """Open the link through a private file: everybody on this machine can see the arguments of a command."""
     path = data / OPENED
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -293,11 +293,11 @@ def _open(url: str, data: Path) -> None:
         if not webbrowser.open(path.as_uri()):
             notify("penstock: no browser could be opened\n")
 
-    threading.Thread(target=open_browser, daemon=True).start()  # one of the terminal would be waited for
+    threading.Thread(target=open_browser, daemon=True).start()  # a browser in the terminal would block
 
 
 def _log_to_stderr(requests: bool) -> None:
-    """Warnings, and a line for each request where that is wanted. No line has a token, an id or a query."""
+    """Log warnings to stderr, and each request if `requests` is set. No line has a token, an id or a query."""
     logging.basicConfig(level=logging.WARNING, format="penstock: %(message)s", stream=sys.stderr)
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warns of every line that is no HTTP
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warns of every line that is not HTTP
     logging.getLogger("penstock.gateway").setLevel(logging.INFO if requests else logging.WARNING)

@@ -1,8 +1,9 @@
-"""Bytes out of pipes and files.
+"""Bytes from pipes and files.
 
 Reading never waits for writing. Most agents exit without draining their pipe, so a terminal that blocks would
-cost the end of the stream: pipes are read eagerly by a thread of their own into memory, up to `MAX_WAITING_BYTES`,
-and rendered at the reader's pace. Only then reading waits as well, and with it the agent.
+cost the end of the stream. Therefore each pipe has a thread that reads it eagerly into memory, up to
+`MAX_WAITING_BYTES`, and its bytes are rendered at the reader's pace. Beyond that, reading waits too, and so does the
+agent.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from penstock.errors import UsageError
 from penstock.run.queues import MAX_WAITING_BYTES, READ_BYTES
 
 FOLLOW_POLL_SECONDS = 0.1
-"""How often a followed file is looked at: below what a person notices."""
+"""Seconds between two checks of a followed file: less than a user notices."""
 FOLLOW_QUIET_SECONDS = 2.0
-"""A followed file whose run has replied is over when so long nothing more was written."""
+"""Seconds without new data after which a followed file is over, if its run has replied."""
 
 Chunk = tuple[int, "bytes | None", "int | None"]
-"""The number of the input, its bytes (None: that was all), and milliseconds since the start, for live inputs."""
+"""Number of the input, its bytes (None at its end), and milliseconds since the start, for live inputs."""
 
 
 class Source(msgspec.Struct):
@@ -35,14 +36,14 @@ class Source(msgspec.Struct):
     is_file: bool
     follow: bool = False
     replied: bool = False
-    """Set by the reader of the events: the run of this input has given its answer."""
+    """True if the run of this input has replied; set by the reader of the events."""
 
 
 def open_sources(names: list[str], *, follow: bool = False) -> list[Source]:
     """Open all inputs; `-` is standard input.
 
     Raises:
-        UsageError: one of them cannot be opened, is a folder, or is binary data. None is read then.
+        UsageError: one of them cannot be opened, is a folder, or is binary data. Then none is read.
     """
     return [_open(name, follow) for name in names]
 
@@ -76,7 +77,7 @@ def _instead_of_folder(name: str) -> str:
 
 
 def chunks(sources: list[Source]) -> Iterator[Chunk]:
-    """What the inputs hold: files one after another, pipes and followed files as their bytes come."""
+    """Yield the data of the inputs: files one after another, pipes and followed files as their bytes arrive."""
     if all(source.is_file and not source.follow for source in sources):
         for number, source in enumerate(sources):
             while data := _read(source.fd):
@@ -102,7 +103,7 @@ def _live(sources: list[Source]) -> Iterator[Chunk]:
 
 
 class Inbox:
-    """Chunks that were read and not yet rendered, bounded by their bytes."""
+    """Queue of chunks that were read and not yet rendered, bounded by their bytes."""
 
     def __init__(self, limit: int = MAX_WAITING_BYTES) -> None:
         import threading
@@ -115,7 +116,7 @@ class Inbox:
         self._start = time.monotonic()
 
     def put(self, number: int, data: bytes | None, *, stamped: bool) -> None:
-        """Add a chunk; waits while the inbox is full."""
+        """Add a chunk; wait while the inbox is full."""
         at = int((time.monotonic() - self._start) * 1000) if stamped else None
         with self._changed:
             while self._bytes >= self._limit:
@@ -125,7 +126,7 @@ class Inbox:
             self._changed.notify_all()
 
     def take(self) -> Chunk:
-        """The oldest chunk; waits for one."""
+        """Remove and return the oldest chunk; wait for one."""
         with self._changed:
             while not self._chunks:
                 self._changed.wait()
@@ -151,7 +152,7 @@ def _read(fd: int) -> bytes:
 
             select.select([fd], [], [])
         except OSError:
-            return b""  # a terminal that is gone, a dead mount: the stream is cut off, and says so
+            return b""  # a terminal that is gone, a dead mount: the stream is reported as cut off
 
 
 def _follow(number: int, source: Source, inbox: Inbox) -> None:
@@ -164,7 +165,7 @@ def _follow(number: int, source: Source, inbox: Inbox) -> None:
         if source.replied and quiet >= FOLLOW_QUIET_SECONDS:
             break
         if os.fstat(source.fd).st_size < os.lseek(source.fd, 0, os.SEEK_CUR):
-            os.lseek(source.fd, 0, os.SEEK_SET)  # the file was begun again
+            os.lseek(source.fd, 0, os.SEEK_SET)  # the file was truncated and is written again
             continue
         time.sleep(FOLLOW_POLL_SECONDS)
         quiet += FOLLOW_POLL_SECONDS
@@ -172,9 +173,10 @@ def _follow(number: int, source: Source, inbox: Inbox) -> None:
 
 
 def labels(names: list[str]) -> list[str | None]:
-    """Short labels for several inputs: a file's stem, with its folder where stems are equal, else its whole name.
+    """Return short labels for several inputs.
 
-    None for what has no telling name (stdin, `/dev/fd/63`): it is called after its agent.
+    The label is a file's stem, with its folder if stems are equal, and its whole name if these are equal as well.
+    None for an input without a useful name (stdin, `/dev/fd/63`): it is named after its agent.
     """
     paths = [os.path.splitext(name)[0] for name in names if not _nameless(name)]
     short = paths

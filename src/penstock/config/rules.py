@@ -1,7 +1,7 @@
-"""What a value may be, in one place: rules that a value is held against, and the error for one that breaks its rule.
+"""Rules for values, in one place: a rule that a value is checked against, and the error for a value that breaks it.
 
-The options of Python, of the command line and of the configuration are tables of such rules, each beside what it
-is about; `check` holds what was given against a table. Pure.
+The options of Python, of the command line and of the configuration are tables of such rules, each in the module that it
+is about; `check` checks given values against a table. Pure.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any, NamedTuple
 from penstock.errors import UsageError, nearest, shown
 
 MAX_EXACT_INTEGER = 2**53 - 1
-"""The largest whole number that every reader of JSON keeps exactly."""
+"""Largest whole number that every reader of JSON keeps exactly."""
 
 
 class Rule(NamedTuple):
-    """Whether a value is right, and what is expected, in words."""
+    """Check of a value, and the expected values in words."""
 
     fits: Callable[[Any], bool]
     expected: str
     noun: str = ""
-    """What a value that does not fit is none of, where that says more than the value alone."""
+    """Noun that a value that does not fit is not one of, if that explains more than the value alone."""
 
 
 Rules = Mapping[str, Rule]
 
 
 def check(given: Mapping[str, Any], rules: Rules, *, what: str = "option") -> None:
-    """Hold each value against the rule of its name. `what` the names are called in the error for an unknown one.
+    """Check each value against the rule of its name. `what` is the noun for a name, in the error for an unknown one.
 
     Raises:
         UsageError: there is no such name, or its value does not fit.
@@ -45,7 +45,7 @@ def check(given: Mapping[str, Any], rules: Rules, *, what: str = "option") -> No
 
 
 def unknown(what: str, name: str, known: Mapping[str, Any]) -> UsageError:
-    """The error for a name that is none of the known ones."""
+    """Return the error for a name that is not one of the known names."""
     guess = nearest(name, known)
     return UsageError(
         f"there is no {what} {name!r}",
@@ -58,7 +58,7 @@ def unknown(what: str, name: str, known: Mapping[str, Any]) -> UsageError:
 
 
 def one_of(*words: str, quote: str = "") -> Rule:
-    """One of these words."""
+    """Return the rule for one of these words."""
     return Rule(
         lambda value: isinstance(value, str) and value in words,
         "one of " + ", ".join(f"{quote}{word}{quote}" for word in words),
@@ -66,17 +66,17 @@ def one_of(*words: str, quote: str = "") -> Rule:
 
 
 def optional(rule: Rule) -> Rule:
-    """As the rule says, or None."""
+    """Return the rule for None and the values of another rule."""
     return Rule(lambda value: value is None or rule.fits(value), f"{rule.expected}, or None", rule.noun)
 
 
 def instance_of(kind: type | tuple[type, ...], expected: str) -> Rule:
-    """An instance of this class, or of one of these."""
+    """Return the rule for an instance of this class, or of one of these."""
     return Rule(lambda value: isinstance(value, kind), expected)
 
 
 def whole(least: int, most: int) -> Rule:
-    """A whole number."""
+    """Return the rule for a whole number from `least` to `most`."""
     return Rule(
         lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= most,
         f"a whole number from {least} to {most}",

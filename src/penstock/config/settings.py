@@ -1,8 +1,8 @@
-"""What is configured, where it was said, and what was said wrongly.
+"""Configuration: the settings, the source of each, and the mistakes in them.
 
-From the weakest to the strongest: built in, the user's file, the project's `penstock.toml`, the environment;
-flags of the command line are over all of them. A mistake costs its own key and nothing else: it is named with
-file and line in `Config.problems`, and the rest is in force. `docs/configuration.md` lists every key.
+From the weakest to the strongest: built in, the user's file, the project's `penstock.toml`, the environment; flags of
+the command line override all of them. A mistake affects only its own key: it is reported with file and line in
+`Config.problems`, and the rest is in force. `docs/configuration.md` lists every key.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from penstock.errors import ConfigError, nearest
 
 FILE_NAME = "penstock.toml"
 MAX_CONFIG_BYTES = 1 << 20
-"""A configuration is written by hand; what is larger was named by mistake."""
+"""Bytes of a configuration file: it is written by hand, and a larger file was named by mistake."""
 
 MAX_SHOWN_CHARS = 200
-"""How much of a wrong value a message shows."""
+"""Characters of a wrong value that a message shows."""
 
 Detail = Literal["quiet", "minimal", "normal", "verbose"]
 KeyPath = tuple[str, ...]
@@ -85,24 +85,25 @@ VARIABLES: dict[str, KeyPath] = {
     "PENSTOCK_MARK_PARTIAL_CONTENT": ("json_streaming", "mark_partial_content"),
     "PENSTOCK_SHOW_UNKNOWN_EVENTS": ("json_streaming", "show_unknown_events"),
 }
-"""Environment variables and the keys that they set. `PENSTOCK_CONFIG` names a file besides."""
+"""Environment variables and the keys that they set. `PENSTOCK_CONFIG` also names a file."""
 
 _SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A value in force, and where it was said: `penstock.toml:12`, `PENSTOCK_COLOR`, `built in`."""
+    """Value in force, and its source: `penstock.toml:12`, `PENSTOCK_COLOR`, `built in`."""
 
     value: Any
     origin: str
     rank: int
-    """0 built in, 1 a file, 2 the environment. A stronger one beats one that is only closer to the agent."""
+    """Rank of its source: 0 built in, 1 a file, 2 the environment. A higher rank overrides a setting that is only
+    closer to the agent."""
     of_project: bool = False
-    """It was said by a `penstock.toml`, which may have come with somebody else's files."""
+    """True if it is set by a `penstock.toml`, which may have come with somebody else's files."""
 
 
 class AgentConfig(msgspec.Struct):
-    """`[agents.NAME]`. Absent keys are None or empty."""
+    """Table `[agents.NAME]`. Absent keys are None or empty."""
 
     adapter: str | None = None
     label: str | None = None
@@ -111,11 +112,11 @@ class AgentConfig(msgspec.Struct):
     prompt: Literal["stdin", "argument"] | None = None
     protocol: str | None = None
     events: dict[str, Literal["delta", "snapshot", "complete", "control"]] = {}
-    """For the generic reader: how events of this name are taken."""
+    """Kind of the events of each name, for the generic reader."""
 
 
 class StreamingSettings(msgspec.Struct, frozen=True):
-    """How a stream is shown: `[json_streaming]` with an agent's own over it."""
+    """Display of a stream: `[json_streaming]`, overridden by the agent's own table."""
 
     detail: Detail
     realtime: bool
@@ -128,16 +129,16 @@ class Config(msgspec.Struct):
 
     settings: dict[KeyPath, Setting] = {}
     files: list[str] = []
-    """The files that were read, the strongest first."""
+    """Files that were read, the strongest first."""
     problems: list[str] = []
-    """What was said wrongly, one line each."""
+    """Mistakes in the configuration, one line each."""
 
     def output(self, key: str) -> Any:
-        """A value of `[output]`."""
+        """Return a value of `[output]`."""
         return self.settings[("output", key)].value
 
     def agent(self, name: str) -> AgentConfig:
-        """What is configured for one agent; nothing, where nothing is."""
+        """Return the configuration of one agent; an empty one if there is none."""
         found: dict[str, Any] = {}
         for path, setting in self.settings.items():
             if path[:2] == ("agents", name):
@@ -148,11 +149,11 @@ class Config(msgspec.Struct):
         return AgentConfig(**found)
 
     def agents(self) -> list[str]:
-        """The names of all agents with a configuration of their own."""
+        """Return the names of all agents with a configuration of their own."""
         return sorted({path[1] for path in self.settings if path[0] == "agents"})
 
     def streaming(self, agent: str | None = None) -> StreamingSettings:
-        """How the stream of this agent is shown."""
+        """Return the display settings for the stream of this agent."""
 
         def best(key: str, *more: KeyPath) -> Any:
             paths = (("agents", agent or "", "json_streaming", key), *more, ("json_streaming", key))
@@ -169,7 +170,7 @@ class Config(msgspec.Struct):
 
 
 def load(env: Mapping[str, str] | None = None, cwd: str | None = None) -> Config:
-    """Read the configuration that holds in this directory and environment.
+    """Read the configuration that applies in this directory and environment.
 
     Raises:
         ConfigError: `PENSTOCK_CONFIG` names a file that cannot be read.
@@ -189,13 +190,13 @@ def load(env: Mapping[str, str] | None = None, cwd: str | None = None) -> Config
 def _here() -> str:
     try:
         return os.getcwd()
-    except OSError:  # the folder was deleted under our feet
+    except OSError:  # the current directory has been deleted
         return os.sep
 
 
 def find_files(env: Mapping[str, str], cwd: str) -> list[str]:
-    """The files that are read, the weakest first: the user's, then the nearest `penstock.toml` upwards."""
-    # os.path, as pathlib costs more to import than all of this takes.
+    """Return the files that are read, the weakest first: the user's, then the nearest `penstock.toml` upwards."""
+    # os.path, because the import of pathlib takes longer than all of this.
     if named := env.get("PENSTOCK_CONFIG"):
         return [named]
     home = env.get("XDG_CONFIG_HOME") or (os.path.join(env["HOME"], ".config") if env.get("HOME") else "")
@@ -230,7 +231,7 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
 
     try:
         data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # of a number of thousands of digits, and of very deep nesting, too
+    except (ValueError, RecursionError) as error:  # also for a number of thousands of digits, and for very deep nesting
         config.problems.append(f"{file}:{_error_line(str(error), text)}: no valid TOML ({error}); the file is ignored")
         return
     lines: dict[KeyPath, int] | None = None
@@ -245,7 +246,7 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
 
 
 def _error_line(message: str, text: str) -> str:
-    # tomllib tells the line in its message only: "… (at line 3, column 7)", or "(at end of document)".
+    # tomllib reports the line in its message only: "… (at line 3, column 7)", or "(at end of document)".
     _, found, rest = message.partition("at line ")
     return rest.split(",")[0] if found else str(text.count("\n") + 1)
 
@@ -253,7 +254,7 @@ def _error_line(message: str, text: str) -> str:
 def _leaves(data: dict[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     for key, value in data.items():
         path = (*above, key)
-        # A table where none belongs is judged as a value.
+        # A table at the place of a value is checked as a value.
         if isinstance(value, dict) and _is_table(path):
             yield from _leaves(value, path)
         else:
@@ -270,7 +271,7 @@ def _is_table(path: KeyPath) -> bool:
 
 
 def judge(path: KeyPath, value: Any) -> tuple[str, bool]:
-    """What is wrong with a key or its value ("" for nothing), and whether it can be used."""
+    """Return the mistake in a key or its value ("" for none), and whether it can be used."""
     rule: Rule
     match path:
         case ("agents", _, "events", _):
@@ -311,7 +312,7 @@ def _unknown(path: KeyPath, known: Mapping[str, Rule] | list[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as TOML would write it, roughly."""
+    """Return a value approximately as TOML would write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
@@ -321,7 +322,7 @@ def shown(value: Any) -> str:
 
 
 def dotted(path: KeyPath) -> str:
-    """A key as TOML writes it, with quotes only where they are needed."""
+    """Return a key as TOML writes it, with quotes only if they are needed."""
     return ".".join(part if part.replace("-", "").replace("_", "").isalnum() else f'"{part}"' for part in path)
 
 
@@ -330,7 +331,7 @@ def _apply_environment(config: Config, env: Mapping[str, str]) -> None:
         if not name.startswith("PENSTOCK_") or text == "":
             continue
         if name not in VARIABLES:
-            # Other programs may have names of their own here; only what looks like a slip is told.
+            # Other programs may have names of their own here; only a name that looks like a typing error is reported.
             guess = nearest(name[9:], [known[9:].lower() for known in VARIABLES])
             if guess and name != "PENSTOCK_CONFIG":
                 config.problems.append(f"{name}: there is no such variable; did you mean PENSTOCK_{guess.upper()}?")
@@ -345,9 +346,9 @@ def _apply_environment(config: Config, env: Mapping[str, str]) -> None:
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """The line (from 1) of each table and key, by a small scan: tomllib gives no lines.
+    """Return the line (from 1) of each table and key, by a small scan: tomllib does not return lines.
 
-    Good for a message, no parser: keys inside of inline tables have the line of their table.
+    This is sufficient for a message, but not a parser: keys inside of inline tables have the line of their table.
     """
     found: dict[KeyPath, int] = {}
     table: KeyPath = ()

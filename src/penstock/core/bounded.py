@@ -1,4 +1,4 @@
-"""A dict of limited size: what an agent never ends must not let memory grow."""
+"""Dict of limited size: memory must not grow because of things that an agent never ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class BoundedDict(dict[K, V]):
-    """A dict of at most `limit` entries. A new one takes the place of the oldest; only `[key] = value` is bounded."""
+    """Dict of at most `limit` entries. A new entry replaces the oldest; only `[key] = value` is bounded."""
 
     __slots__ = ("_limit",)
 

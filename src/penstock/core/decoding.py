@@ -1,7 +1,7 @@
-"""Lines to wire events.
+"""Decoding of lines to wire events.
 
 There are two passes. The fast one is a `msgspec` decoder made once from an adapter's wire model. Lines that it rejects
-are read again leniently: other types than expected, kinds that the model does not name, lone surrogates, raw control
+are read again leniently: other types than expected, kinds that the model does not have, lone surrogates, raw control
 characters, NaN, a BOM, bad UTF-8. A line that both reject is malformed.
 """
 
@@ -19,28 +19,28 @@ EXCERPT_CHARS = 200
 """Characters that are shown of a line that could not be read."""
 
 MAX_NESTING = 200
-"""Levels of a value that is read leniently. All of its texts are looked at, which recurses; the fast reader
-has a bound of its own."""
+"""Levels of a value that is read leniently. All of its texts are checked recursively; the fast reader has a bound of
+its own."""
 
 MAX_NOISE_CHARS = 2000
 """Characters that are shown of a line that is not JSON."""
 
 
 class Noise(msgspec.Struct, frozen=True):
-    """A line, or the part before its JSON, that is not JSON: a banner, a package manager's remark."""
+    """Line, or part of one before its JSON, that is not JSON: a banner, a package manager's message."""
 
     text: str
 
 
 class MalformedLine(msgspec.Struct, frozen=True):
-    """A line that looks like an event but cannot be read."""
+    """Line that looks like an event but cannot be read."""
 
     reason: str
     excerpt: str
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """A wire event of the second pass. `lenient`: the line was not clean JSON."""
+    """Wire event of the second pass. `lenient`: the line was not clean JSON."""
 
     event: Any
     lenient: bool
@@ -127,7 +127,7 @@ def well_formed_values(value: Any) -> Any:
         fields = {name: well_formed_values(getattr(value, name)) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **fields)
     if isinstance(value, float) and value != value:
-        return None  # NaN has no place in JSON
+        return None  # JSON has no NaN
     return value
 
 
@@ -155,7 +155,7 @@ def _objects(text: str) -> tuple[list[Any], str]:
 
 
 def _nests_deeper(value: Any, limit: int) -> bool:
-    """Return whether plain data has more levels than `limit`, without recursion, which is what must not happen."""
+    """Return whether plain data has more levels than `limit`, without recursion, which deep data would overflow."""
     level = [value]
     for _ in range(limit):
         level = [
@@ -175,7 +175,7 @@ _MISFIT = object()
 def fit(value: Any, kind: Any) -> Any:
     """Convert plain data to the wire model `kind`; values that do not fit become their defaults.
 
-    Objects whose tag the model does not name, at the top or inside, and data that is not an object stay as they are.
+    Objects whose tag the model does not have, at the top or inside, and data that is not an object stay as they are.
     """
     fitted = _fit(value, kind)
     return value if fitted is _MISFIT else fitted

@@ -1,7 +1,7 @@
-r"""Bytes to lines.
+r"""Framing: bytes to lines.
 
 A line ends with `\n` and with nothing else: JSON strings carry raw U+2028, U+2029 and U+0085, at which
-`str.splitlines` would break. Chunks are never stripped nor decoded, so where they are cut does not matter.
+`str.splitlines` would break. Chunks are never stripped nor decoded, so the places at which they are cut have no effect.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from typing import NamedTuple
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Bytes of the longest line that is read; a longer one is skipped to its end and reported. Screenshots make lines of
-some MiB, complete histories of some ten; other readers of these streams gave up at 64 KiB, 1 MiB, 10 MiB and 64 MB."""
+some MiB, complete histories of some ten; other readers of these streams failed at 64 KiB, 1 MiB, 10 MiB and 64 MB."""
 
 HEAD_BYTES = 256
 """Bytes that are kept of a line that is too long."""
 
 
 class Oversized(NamedTuple):
-    """A line of `size` bytes, of which only the first `HEAD_BYTES` were kept."""
+    """Line of `size` bytes, of which only the first `HEAD_BYTES` were kept."""
 
     head: bytes
     size: int
 
 
 class Framer:
-    """Framer of bytes: it cuts them into regions of complete lines, each with its newline; the last may lack it.
+    """Splitter of bytes into regions of complete lines, each with its newline; the last may lack it.
 
     A region is not split further: a fast decoder takes all its lines at once. `lines_of` splits it.
     """

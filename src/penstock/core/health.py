@@ -1,4 +1,4 @@
-"""How healthy a stream was: counters of what passed, and what is worth a warning."""
+"""Health of a stream: counters of its lines and events, and the warnings that follow from them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 MAX_UNKNOWN_KINDS = 64
-"""How many unknown kinds are counted by name; the rest are counted together."""
+"""Number of unknown kinds that are counted by name; the rest are counted together."""
 
 OTHER_KINDS = "(other kinds)"
 
@@ -15,9 +15,9 @@ OTHER_KINDS = "(other kinds)"
 class Health(msgspec.Struct):
     """Counters of one stream.
 
-    `delta_events`, `complete_events` and `control_events` count what the lines said: new text, whole things
-    (texts, calls, results, answers), and all that only steers. Unknown kinds and many deltas are no reason
-    to warn; malformed lines and discontinuities are.
+    `delta_events`, `complete_events` and `control_events` count the lines by their content: new text, complete
+    items (texts, calls, results, answers), and control events only. Unknown kinds and many deltas are not a reason for
+    a warning; malformed lines and discontinuities are.
     """
 
     lines: int = 0
@@ -35,25 +35,25 @@ class Health(msgspec.Struct):
     superseded_attempts: int = 0
     adapter_errors: int = 0
     first_parse_error: int | None = None
-    """The number of the first malformed line."""
+    """Number of the first malformed line."""
     unknown_kinds: dict[str, int] = {}
 
     def count_unknown(self, kind: str) -> None:
-        """One more event of a kind that is not handled."""
+        """Count an event of a kind that is not handled."""
         self.unknown_events += 1
         if kind not in self.unknown_kinds and len(self.unknown_kinds) >= MAX_UNKNOWN_KINDS:
             kind = OTHER_KINDS
         self.unknown_kinds[kind] = self.unknown_kinds.get(kind, 0) + 1
 
     def count_parse_error(self, line: int) -> None:
-        """One more malformed line."""
+        """Count a malformed line."""
         self.parse_errors += 1
         if self.first_parse_error is None:
             self.first_parse_error = line
 
     @property
     def warnings(self) -> list[str]:
-        """What should be looked at, a sentence each; empty for a healthy stream."""
+        """Warnings, one sentence each; empty for a healthy stream."""
         found = []
         if self.parse_errors:
             found.append(
@@ -66,7 +66,7 @@ class Health(msgspec.Struct):
         return found
 
     def summary(self, label: str) -> str:
-        """The report in one sentence or a few, for people."""
+        """Return the report in one sentence or a few, for people."""
         parts = [
             f"{_many(self.delta_events, 'delta event')} (streaming content) and "
             f"{_many(self.complete_events, 'complete event')}"
@@ -82,7 +82,7 @@ class Health(msgspec.Struct):
         return f"{label}: " + "; ".join(parts) + "."
 
     def report(self) -> dict[str, Any]:
-        """The report as plain data, counters and `warnings`."""
+        """Return the report as plain data: the counters and `warnings`."""
         return {**msgspec.structs.asdict(self), "warnings": self.warnings}
 
 

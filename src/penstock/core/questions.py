@@ -1,7 +1,7 @@
-"""What agents ask people: the order of the options, and what an answer means.
+"""Questions of agents to people: the order of the options, and the meaning of an answer.
 
-A person answers in words, wherever they are: a number at the terminal, a label in the chat, `allow` in a program.
-`resolve` makes the same `Answer` of them for every agent, so that no adapter has to read words.
+A person answers in words everywhere: a number at the terminal, a label in the chat, `allow` in a program. `resolve`
+parses them to the same `Answer` for every agent, so that no adapter has to parse words.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ORDER: dict[str, int] = {kind: place for place, kind in enumerate(get_args(Opti
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the agent asks a person. The fields are those of `QuestionAsked`."""
+    """Question of the agent to a person. The fields are those of `QuestionAsked`."""
 
     id: str
     text: str
@@ -32,15 +32,15 @@ class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, event: QuestionAsked) -> OpenQuestion:
-        """Make it of its event."""
+        """Return the question of an event."""
         return cls(**{name: getattr(event, name) for name in cls.__struct_fields__})
 
 
 AnyQuestion = QuestionAsked | OpenQuestion | up.Question
-"""A question as an event, in a chat, or as an adapter reads it."""
+"""Question as an event, in a chat, or as an adapter reads it."""
 
 PERMISSIONS: frozenset[Ask] = frozenset({"command", "edit", "outside", "network", "tool"})
-"""What asks for a permission. The others ask for a choice, or for words."""
+"""Subjects that ask for a permission. The others ask for a choice, or for words."""
 
 ASKS: dict[Ask, str] = {
     "command": "asks to run a command",
@@ -51,7 +51,7 @@ ASKS: dict[Ask, str] = {
     "choice": "asks you to choose",
     "text": "asks",
 }
-"""What an agent asks, for people: "AGENT asks to run a command"."""
+"""Words for the subject of a question, for people: "AGENT asks to run a command"."""
 
 ASK_OF: dict[ToolKind, Ask] = {
     "execute": "command",
@@ -60,10 +60,10 @@ ASK_OF: dict[ToolKind, Ask] = {
     "move": "edit",
     "fetch": "network",
 }
-"""What the permission for a tool of this kind is about; for the kinds that are not here, `tool`."""
+"""Subject of the permission for a tool of each kind; for the kinds that are not here, `tool`."""
 
 ALLOW, REJECT = "allow", "reject"
-"""Answers that every permission understands: allow it this once; reject it."""
+"""Answers that every permission accepts: allow it once; reject it."""
 
 _ONCE: tuple[OptionKind, ...] = ("allow_once",)
 _ALWAYS: tuple[OptionKind, ...] = ("allow_always",)
@@ -81,17 +81,17 @@ _WORDS: dict[str, tuple[OptionKind, ...]] = {
     ALLOW: _ALLOWED,
     REJECT: _REJECTED,
 }
-"""The short words for the kinds of options. `y` never allows more than this once."""
+"""Short words for the kinds of options. `y` never allows more than once."""
 
 
 SHORT_WORDS = {"y": "allow once", "a": "allow always", "n": "reject"}
-"""The short words that a prompt offers, and what they do."""
+"""Short words that a prompt offers, with their effects."""
 
 
 def ordered(options: Sequence[Option] | None) -> list[Option]:
     """Sort options by kind: allow once, allow always, reject, choices. Equal kinds keep their order.
 
-    Of several options with one id the first is kept, since an answer names the id.
+    Of several options with one id the first is kept, since an answer refers to the id.
     """
     unique: dict[str, Option] = {}
     for option in options or ():
@@ -100,7 +100,7 @@ def ordered(options: Sequence[Option] | None) -> list[Option]:
 
 
 def option_of(options: Sequence[Option] | None, *kinds: OptionKind) -> Option | None:
-    """Find the first option of the first of these kinds that there is."""
+    """Return the first option of the first of these kinds that has one."""
     for kind in kinds:
         for option in options or ():
             if option.kind == kind:
@@ -109,10 +109,10 @@ def option_of(options: Sequence[Option] | None, *kinds: OptionKind) -> Option | 
 
 
 def resolve(question: AnyQuestion, words: str, *, numbered: bool = False) -> Answer | None:
-    """Find what a person's words mean as an answer; None if they are no answer to this question.
+    """Parse a person's words as an answer; return None if they are not an answer to this question.
 
-    Understood are an option's id or label, `y`, `n`, `a` and their like where an option has that kind, and, if
-    the question takes them, words of one's own. With `numbered`, the options were shown with numbers from 1,
+    Accepted are an option's id or label, `y`, `n`, `a` and the other short words if an option has that kind, and, if
+    the question takes it, free text. With `numbered`, the options were shown with numbers from 1,
     and a number is read as one of those before anything else.
     """
     options = question.options or []
@@ -138,30 +138,30 @@ def resolve(question: AnyQuestion, words: str, *, numbered: bool = False) -> Ans
 
 
 def allowed(question: AnyQuestion) -> Answer:
-    """Make the answer of a run that may do everything. What is no permission has no such answer: nobody chooses."""
+    """Return the answer of a run that may do everything. It rejects if no option allows: nobody is there to choose."""
     found = option_of(question.options, *_ALLOWED)
     return Answer(question.id, "allow", found.id) if found is not None else rejected(question, "nobody")
 
 
 def rejected(question: AnyQuestion, by: AnsweredBy) -> Answer:
-    """Make the answer that rejects. If no option does, it names none, and the adapter has to find a way."""
+    """Return the answer that rejects. If no option rejects, it names none, and the adapter has to find a way."""
     found = option_of(question.options, *_REJECTED)
     return Answer(question.id, by, found.id if found is not None else None)
 
 
 def numbers(question: QuestionAsked) -> str:
-    """Describe the numbers of the options, as they are shown at a terminal: "1-4"; "" without options."""
+    """Return the range of the options' numbers, as a terminal shows it: "1-4"; "" without options."""
     last = len(question.options or ())
     return f"1-{last}" if last > 1 else "1" * last
 
 
 def short_words(question: QuestionAsked) -> list[str]:
-    """List the short words that answer this question: those for the kinds of its options."""
+    """Return the short words that answer this question: those for the kinds of its options."""
     return [key for key in SHORT_WORDS if option_of(question.options, *_WORDS[key]) is not None]
 
 
 def expected(question: QuestionAsked) -> str:
-    """Describe what a person may type at a terminal: "1-4, y, a or n"."""
+    """Return the input that a terminal accepts: "1-4, y, a or n"."""
     ways = [numbers(question)] if question.options else []
     ways += short_words(question)
     if question.free_text:
@@ -170,7 +170,7 @@ def expected(question: QuestionAsked) -> str:
 
 
 def answer_in_words(answer: QuestionAnswered, question: QuestionAsked | None) -> str:
-    """Describe an answer for people: the option's label or the words, and why, if no person gave it."""
+    """Describe an answer for people: the option's label or the words, and the reason if no person gave it."""
     words = answer.text
     if words is None and answer.option is not None:
         labels = {option.id: option.label for option in (question.options or ())} if question is not None else {}

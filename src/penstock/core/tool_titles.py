@@ -1,7 +1,7 @@
 """One-line titles of tool calls: the command, the path or the pattern.
 
-`title` reads the complete input; `TitleReader` reads the input's JSON text while it streams. What `TitleReader` returns
-is always the beginning of what `title` returns in the end, so a line can grow.
+`title` reads the complete input; `TitleReader` reads the input's JSON text while it streams. The result of
+`TitleReader` is always the beginning of the result of `title` for the complete input, so a line can grow.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 def title(name: str, input: Any) -> str:
     """Return the title of a call of the tool `name` with the complete `input`; "" if the input is empty.
 
-    It has no line break, and at most `MAX_TITLE_CHARS` characters and the mark of what was left out.
+    It has no line break, and at most `MAX_TITLE_CHARS` characters and a mark if text was left out.
     """
     if isinstance(input, str):
         return _first_line(_patched(input))
@@ -140,7 +140,7 @@ class TitleReader:
         return self._step is None
 
     def feed(self, delta: str) -> str:
-        """Return what `delta` adds to the title; "" for nothing."""
+        """Return the text that `delta` adds to the title; "" for nothing."""
         if self._step is None:
             return ""
         at, end = 0, len(delta)
@@ -356,7 +356,7 @@ _JOINTS = re.compile(r"[_\-\s]+|tool_?call$", re.IGNORECASE)
 
 
 def tool_kind(name: str) -> ToolKind:
-    """Return the kind of tool that `name` most likely is, `other` if the name gives no clue."""
+    """Return the kind of tool that `name` most likely is, `other` if the name does not show it."""
     if kind := _KIND_CACHE.get(name):
         return kind
     found = _KIND_OF.get(_JOINTS.sub("", _LAST_PART.sub("", name[:200])).lower(), "other")

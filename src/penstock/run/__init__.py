@@ -1,4 +1,4 @@
-"""One run of one agent: started, supervised, recorded and ended, whatever the agent does.
+"""One run of one agent: it is started, supervised, recorded and ended, whatever the agent does.
 
-No module here knows a conversation, a document or the command line; what is shown of a run is a sink's work.
+No module here depends on a conversation, a document or the command line; sinks decide how a run is shown.
 """

@@ -1,4 +1,4 @@
-"""Agents for programs: `agent(name)`, its `send_streaming`, its `run`. Thin over one supervision (`runner`).
+"""Agents for programs: `agent(name)`, its `send_streaming`, its `run`. A thin layer over `run.supervisor`.
 
     for chunk in agent("claude").send_streaming("hi"):
         print(chunk.text, end="")
@@ -25,19 +25,19 @@ from penstock.sinks.chunks import ChunksSink, StreamChunk
 
 @runtime_checkable
 class StreamingAgent(Protocol):
-    """Whatever can be sent a prompt and streams what it says: the seam for agents of your own."""
+    """Interface of an agent that accepts a prompt and streams its output; agents of your own may implement it."""
 
     name: str
 
     def send_streaming(
         self, prompt: str, session_id: str | None = None, fork: bool = False, model: str | None = None
     ) -> Iterator[StreamChunk]:
-        """Chunks of new text, the last of which `is_final` and has the whole reply and the session id."""
+        """Yield chunks of new text; the last one `is_final` and has the whole reply and the session id."""
         ...
 
 
 class Agent:
-    """An agent that can be run. Make one with `agent`. It holds no process: each run has its own."""
+    """Agent that can be run; create one with `agent`. It holds no process: each run has its own."""
 
     def __init__(self, name: str, options: Options, config: configuration.Config) -> None:
         self.name = name
@@ -57,12 +57,12 @@ class Agent:
         stdin_text: str | None = None,
         **options: Unpack[Options],
     ) -> Run:
-        """A run of this prompt, not started yet: enter it.
+        """Return a run of this prompt, not started yet: enter it to start it.
 
-        `stdin_text` is appended to the prompt as `penstock run` appends what is piped in.
+        `stdin_text` is appended to the prompt as `penstock run` appends piped input.
 
         Raises:
-            UsageError: the agent cannot do what is asked, or an option has no use as it is. Nothing was started.
+            UsageError: the agent cannot do what is asked, or the value of an option is not usable. Nothing was started.
             AgentNotFound: its program is not installed.
         """
         asked = {"session_id": session_id, "fork": fork, "model": model, "stdin_text": stdin_text}
@@ -79,10 +79,10 @@ class Agent:
         *,
         stdin_text: str | None = None,
     ) -> Iterator[StreamChunk]:
-        """Send a prompt; chunks of new text as the agent writes, then one that `is_final`.
+        """Send a prompt; yield chunks of new text as the agent writes, then one that `is_final`.
 
-        The final chunk has in `text` what of the reply was not yet put out, in `reply` the whole reply, and the
-        session id. `stdin_text` is as in `run`. The agent is started by the first `next`; closing or dropping the
+        The final chunk has the part of the reply that was not yet emitted in `text`, the whole reply in `reply`, and
+        the session id. `stdin_text` is as in `run`. The agent is started by the first `next`; closing or dropping the
         iterator ends it.
 
         Raises:
@@ -102,13 +102,13 @@ def _chunks(run: Run) -> Iterator[StreamChunk]:
 
 
 def agent(name: str, **options: Unpack[Options]) -> Agent:
-    """The agent of this name, to be run: `claude`, `codex`, `ccs/glm`, `acp:COMMAND`, one of the configuration.
+    """Return the agent of this name: `claude`, `codex`, `ccs/glm`, `acp:COMMAND`, or one of the configuration.
 
-    The options hold for all of its runs.
+    The options apply to all of its runs.
 
     Raises:
-        UnknownAgent: there is none of that name.
-        UsageError: an option is not known, or has no use as it is.
+        UnknownAgent: there is no agent of that name.
+        UsageError: an option is not known, or its value is not usable.
     """
     from penstock.agents import registry
 
@@ -118,15 +118,15 @@ def agent(name: str, **options: Unpack[Options]) -> Agent:
     base = name.partition("/")[0]
     configured = name.startswith(ACP) or name in config.agents() or options.get("command")
     if base not in registry.AGENTS and not configured:
-        registry.reader(name)  # raises where there is none
+        registry.reader(name)  # raises if there is none
     return Agent(name, checked_options, config)
 
 
 def _checked(options: Options) -> Options:
-    """The options, if they are of use.
+    """Return the options if they are usable.
 
     Raises:
-        UsageError: they are not.
+        UsageError: they are not usable.
     """
     check(options, OPTION_RULES)
     return options

@@ -1,19 +1,19 @@
-"""The guard: a small process between Penstock and an agent, which kills every process of the run at its end.
+"""Guard: a small process between Penstock and an agent, which kills every process of the run at its end.
 
-It is run as a file (`python -I -S guard.py CONTROL PARENT PROGRAM ARG…`), starts the agent in a session of its
-own, and carries out the orders that come through the socket CONTROL. When the socket closes or the process PARENT is
-gone, as after `kill -9` of Penstock, it kills all that is left. As the agent's parent and (on Linux) the subreaper of
-everything below it, it also finds a grandchild in a session of its own, and it may use calls that are unsafe in a
-program with threads.
+It is run as a file (`python -I -S guard.py CONTROL PARENT PROGRAM ARG…`), starts the agent in a session of its own,
+and carries out the orders that it receives from the socket CONTROL. When the socket closes or the process PARENT is
+gone, as after `kill -9` of Penstock, it kills all processes that are left. As the agent's parent and (on Linux) the
+subreaper of everything below it, it also finds a grandchild in a session of its own, and it may use calls that are
+unsafe in a program with threads.
 
-It also reads the agent's output and passes it on. Many agents exit without waiting until their pipe was read, so its
-reader must never stop; Penstock may (Ctrl-Z, a host program in a debugger), the guard does not.
+It also reads the agent's output and forwards it. Many agents exit without waiting until their pipe was read, so the
+reader of that pipe must never stop. Penstock may stop (Ctrl-Z, a host program in a debugger); the guard does not.
 
-An order is one byte: `I`, `T` signal the agent's group, `K` kills everything and ends the guard. Its reports are lines:
-`started PID`, `failed ERRNO`, `exited CODE SIGNAL` (one of the two is 0). It ends by itself, and so closes the
-socket, when the agent and all its descendants are gone and what they wrote is passed on.
+An order is one byte: `I` and `T` signal the agent's group, `K` kills everything and ends the guard. Its reports are
+lines: `started PID`, `failed ERRNO`, `exited CODE SIGNAL` (one of the two is 0). It ends by itself, and so closes the
+socket, when the agent and all its descendants are gone and their output is forwarded.
 
-Only the standard library's lightest modules, as each run waits for it to start.
+It imports only the lightest modules of the standard library, because each run waits for it to start.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PARENT_POLL_SECONDS = 1.0
-"""Seconds between two checks that the parent is still there. The socket shows it at once, unless a fork of
+"""Seconds between two checks that the parent still runs. The socket shows its end at once, unless a fork of
 Penstock's process holds the other end open."""
 KILL_ROUND_SECONDS = 0.005
 """Seconds between two rounds of SIGKILL: a process may start another one meanwhile."""
 KILL_SECONDS = 10.0
-"""Seconds for which the guard goes on killing: a process in an uninterruptible system call dies when that returns."""
+"""Seconds for which the guard continues to kill: a process in an uninterruptible system call dies when that returns."""
 
 READ_BYTES = 64 * 1024
-"""Bytes asked for by one read: what a pipe holds on Linux."""
+"""Bytes requested by one read: the capacity of a pipe on Linux."""
 PIPE_BYTES = 1 << 20
-"""Bytes that the agent's pipe may hold on Linux, the most that everybody may ask for: some agents lose the end of their
-output to a pipe of the usual size on a busy machine, however soon it is read."""
+"""Bytes that the agent's pipe may hold on Linux, the most that an unprivileged user may request: some agents lose the
+end of their output to a pipe of the usual size on a busy machine, however soon it is read."""
 MAX_HELD_BYTES = 256 * 1024 * 1024
-"""Bytes that are held for a Penstock that does not read; past them the agent waits. Penstock itself holds as many."""
+"""Bytes that are held while Penstock does not read; beyond them the agent waits. Penstock itself holds as many."""
 
 SUBREAPER = sys.platform == "linux"
-"""Whether orphans become children of the guard. Elsewhere only the agent's group is known."""
+"""True if orphans become children of the guard. Elsewhere only the agent's group is known."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 DEFAULT_AGAIN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 
@@ -68,7 +68,7 @@ def main(control: int, parent: int, argv: list[str]) -> None:
     os.close(agents_stdout)
     relay = Relay(source, _release_pipes())
     guard = Guard(control, leader)
-    poll = select.poll()  # not `select`, which knows no descriptor above 1023
+    poll = select.poll()  # not `select`, which does not support descriptors above 1023
     poll.register(control, select.POLLIN)
     poll.register(wake, select.POLLIN)
     while True:
@@ -90,7 +90,7 @@ def main(control: int, parent: int, argv: list[str]) -> None:
 
 
 class Relay:
-    """The agent's output on its way to Penstock."""
+    """Buffer of the agent's output on its way to Penstock."""
 
     def __init__(self, source: int, sink: int) -> None:
         self._source = source
@@ -103,10 +103,10 @@ class Relay:
         try:
             fcntl.fcntl(source, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         except (OSError, AttributeError):
-            pass  # another system, or a limit on all pipes of this user: what a pipe holds by itself then
+            pass  # another system, or a limit on all pipes of this user: the pipe keeps its default size
 
     def watch(self, poll: select.poll) -> None:
-        """Wake when something can be moved."""
+        """Register the descriptors so that `poll` wakes when data can be moved."""
         if self._open and self._held < MAX_HELD_BYTES:
             poll.register(self._source, select.POLLIN)
         elif self._open:
@@ -117,15 +117,15 @@ class Relay:
             poll.register(self._sink, 0)
 
     def move(self) -> None:
-        """Take in what is there, pass on what goes."""
+        """Read all available output, and write as much as Penstock accepts."""
         self._pull()
         self._push()
         if not self._open and not self._held and self._sink >= 0:
-            os.close(self._sink)  # which is the end of the output for Penstock
+            os.close(self._sink)  # Penstock reads this as the end of the output
             self._sink = -1
 
     def ended(self) -> bool:
-        """Whether all is passed on, where nobody is left who could write more."""
+        """Read the rest and return whether all is forwarded; called when no process is left that could write more."""
         while self._open and self._pull():
             pass
         if self._open:
@@ -163,13 +163,13 @@ class Relay:
                         self._held += len(piece) - done
         except BlockingIOError:
             pass
-        except OSError:  # nobody reads it any more
+        except OSError:  # the reader is closed
             self._pieces.clear()
             self._held = 0
 
 
 class Guard:
-    """Knows the agent's process and whether it lives."""
+    """The agent's process tree: its first process, and whether that still runs."""
 
     def __init__(self, control: int, leader: int) -> None:
         self._control = control
@@ -177,7 +177,7 @@ class Guard:
         self._lives = True
 
     def reap(self) -> bool:
-        """Take the exit of all that ended; whether any descendant is left."""
+        """Reap all processes that have ended; return whether any descendant is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -191,7 +191,7 @@ class Guard:
                 _report(self._control, f"exited {code} {killer}")
 
     def signal(self, number: int) -> None:
-        """Signal the agent's group, also where its leader is gone and others of it are left."""
+        """Signal the agent's group, also if its leader is gone and other members are left."""
         if self._lives or not SUBREAPER:
             _succeeds(os.killpg, self._leader, number)
             return
@@ -211,7 +211,7 @@ class Guard:
 
 
 def descendants() -> list[tuple[int, int]]:
-    """All processes below this one, with their groups. Where there is no /proc: none."""
+    """Return all processes below this one, with their groups; an empty list if there is no /proc."""
     children: dict[int, list[tuple[int, int]]] = {}
     try:
         names = os.listdir("/proc")
@@ -247,7 +247,7 @@ def _start(control: int, argv: list[str], stdout: int, prctl: Callable[[int, int
     if leader == 0:
         try:
             os.setsid()
-            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should the guard itself be killed
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # in case the guard itself is killed
             if os.getppid() == guard:
                 for number in DEFAULT_AGAIN:
                     signal.signal(number, signal.SIG_DFL)
@@ -269,19 +269,19 @@ def _start(control: int, argv: list[str], stdout: int, prctl: Callable[[int, int
 
 
 def _prctl() -> Callable[[int, int], int]:
-    """Linux's prctl; elsewhere something that does nothing."""
+    """Return Linux's prctl; elsewhere a function that does nothing."""
     if sys.platform == "linux":
         try:
             from ctypes import CDLL
 
             return CDLL(None).prctl
         except (ImportError, OSError, AttributeError):
-            pass  # a Python without ctypes: what is in the agent's own group is still found
+            pass  # a Python without ctypes: processes of the agent's own group are still found
     return lambda option, value: -1
 
 
 def _child_signals() -> int:
-    """The end of a pipe that is readable when a child has ended."""
+    """Return the end of a pipe that is readable when a child has ended."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     os.set_blocking(write_end, False)
@@ -291,7 +291,7 @@ def _child_signals() -> int:
 
 
 def _release_pipes() -> int:
-    """Release the agent's stdin and stderr, which only the agent may hold; the way to Penstock is kept."""
+    """Release the agent's stdin and stderr, which only the agent may hold; return a copy of stdout, to Penstock."""
     sink = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
@@ -312,7 +312,7 @@ def _report(control: int, line: str) -> None:
 
 
 def _succeeds(call: Callable[..., object], *args: object) -> bool:
-    """False where the one that it is meant for is gone, and needs nothing any more."""
+    """Call it; return false if it fails because its process or socket is gone, which needs no handling."""
     try:
         call(*args)
     except OSError:

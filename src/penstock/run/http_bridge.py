@@ -1,24 +1,24 @@
-"""The bridge: a process of its own that turns HTTP into lines, so that a server is supervised like any other agent.
+"""Bridge: a process of its own that turns HTTP into lines, so that a server is supervised like any other agent.
 
 ::
 
     python -P -m penstock.run.http_bridge post [--host-from VARIABLE] URL     a JSON body on stdin → the answer, raw
     python -P -m penstock.run.http_bridge serve EVENTS_PATH -- PROGRAM ARG…   requests on stdin → answers and events
 
-`post` passes the answer on as it arrives. An HTTP error and a server that cannot be reached are told on stderr, with
-exit status 1; the body of the error still goes to stdout.
+`post` forwards the answer as it arrives. An HTTP error and a server that cannot be reached are reported on stderr, with
+exit status 1; the body of the error is still written to stdout.
 
 `serve` starts PROGRAM, which prints `listening on http://…` when it is ready, and subscribes to its server-sent events
-before it sends anything. All requests are about the directory that the bridge was started in. A line each::
+before it sends anything. All requests apply to the directory that the bridge was started in. One line each::
 
     > {"id": 1, "method": "POST", "path": "/session", "body": {…}}
-    < {"id": 1, "status": 200, "body": {…}}       a body that is no JSON is a string, none at all is null
-    < {"id": 2, "status": 0, "body": null, "error": "…"}                      no answer came
-    < {"event": {…}}                              what the server sent as `data:`, byte for byte
+    < {"id": 1, "status": 200, "body": {…}}       a body that is not JSON is a string, no body is null
+    < {"id": 2, "status": 0, "body": null, "error": "…"}                      there was no answer
+    < {"event": {…}}                              the server's `data:`, byte for byte
 
-Requests run side by side, and are answered as their answers come. The end of stdin ends the server, and the bridge
-with status 0; a server that dies gives the bridge its exit status. It imports nothing of Penstock, so that it can be
-run by its file path too.
+Requests run concurrently, and are answered in the order in which their answers arrive. The end of stdin ends the
+server, and the bridge with status 0; a server that dies gives the bridge its exit status. The bridge imports nothing of
+Penstock, so that it can be run by its file path too.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
     import httpx
 
 START_SECONDS = 60.0
-"""For the server to say where it listens: the first start of some takes ten and more."""
+"""Seconds for the server to print its address: the first start of some takes ten and more."""
 FIRST_EVENT_SECONDS = 2.0
-"""How long requests wait for the first event after the subscription was answered. Servers greet; one that does
-not is subscribed to by then."""
+"""Seconds that requests wait for the first event after the subscription was answered. Servers send a greeting; if one
+does not, the subscription is active by then."""
 CONNECT_SECONDS = 10.0
 REQUEST_SECONDS = 300.0
-"""Between two bytes of an answer. Some requests answer only when the model has."""
+"""Seconds between two bytes of an answer. Some requests are answered only when the model has answered."""
 STOP_SECONDS = 1.0
-"""Between SIGTERM and SIGKILL for the server."""
+"""Seconds between SIGTERM and SIGKILL for the server."""
 DRAIN_SECONDS = 5.0
-"""For the last events of a server that died."""
+"""Seconds to wait for the last events of a server that died."""
 MAX_SHOWN_BYTES = 500
 PASSWORD, USER = "OPENCODE_SERVER_PASSWORD", "OPENCODE_SERVER_USERNAME"
-"""How the server is told who may speak to it: in its environment, never in its arguments."""
+"""Environment variables with the server's credentials; they are never among its arguments."""
 USER_NAME = "penstock"
 
 PR_SET_PDEATHSIG = 1
@@ -67,7 +67,7 @@ _LISTENING = re.compile(rb"listening on (https?://[^\s\x1b]+)")
 
 
 class Ask(msgspec.Struct):
-    """A line of stdin: one HTTP request."""
+    """One HTTP request, as a line of stdin."""
 
     id: msgspec.Raw
     path: str
@@ -76,17 +76,17 @@ class Ask(msgspec.Struct):
 
 
 class End(NamedTuple):
-    """Why the bridge ends: with a status, or by a signal."""
+    """End of the bridge: its exit status or signal, and the reason."""
 
     status: int
     why: str = ""
     signal: int = 0
     drain: bool = False
-    """What the server has sent may still be on its way."""
+    """True if events of the server may not have been read yet."""
 
 
 def main(argv: list[str]) -> int:
-    """Run one form of the bridge; its exit status."""
+    """Run one form of the bridge; return its exit status."""
     match argv:
         case ["post", url]:
             return post(url)
@@ -99,7 +99,7 @@ def main(argv: list[str]) -> int:
 
 
 def post(url: str) -> int:
-    """Send stdin to `url` and pass the answer on; the exit status."""
+    """Send stdin to `url` and forward the answer; return the exit status."""
     import httpx
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -117,7 +117,7 @@ def post(url: str) -> int:
         _say(f"{url}: {_words(error)}")
         return 1
     except BrokenPipeError:
-        return 1  # nobody reads any more
+        return 1  # the reader of stdout is closed
     if response.status_code >= 400:
         _say(f"{url}: HTTP status {response.status_code} {response.reason_phrase}".rstrip())
         return 1
@@ -125,10 +125,10 @@ def post(url: str) -> int:
 
 
 def moved(url: str, host: str) -> str:
-    """`url` at another server: `HOST`, `HOST:PORT`, `:PORT` or a whole address, as OLLAMA_HOST is written.
+    """Return `url` at another server: `HOST`, `HOST:PORT`, `:PORT` or a whole address, in the format of OLLAMA_HOST.
 
-    Without a port it is that of `url`, or of the scheme where one is given. What listens on all addresses is
-    reached by loopback.
+    The default port is that of `url`, or that of the scheme if `host` has one. A server that listens on all addresses
+    is reached by loopback.
     """
     host = host.strip().strip("\"'")
     if not host:
@@ -148,13 +148,13 @@ def moved(url: str, host: str) -> str:
 
 
 def is_local(url: str) -> bool:
-    """Whether no proxy may stand between."""
+    """Return whether the server is on this machine, so that no proxy may be used."""
     host = urlsplit(url).hostname or ""
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def serve(events: str, command: list[str]) -> int:
-    """Start the server and stand between it and our two pipes until one of them ends; the exit status."""
+    """Start the server, forward between it and our two pipes until one of them ends; return the exit status."""
     ends: SimpleQueue[End] = SimpleQueue()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: ends.put(End(0, signal=number)))
@@ -184,7 +184,7 @@ def serve(events: str, command: list[str]) -> int:
 
 
 class Bridge:
-    """Moves requests, answers and events, each in a thread of its own, until it is told that this ends."""
+    """Moves requests, answers and events, each in a thread of its own; calls `end` when the bridge has to end."""
 
     def __init__(self, events: str, password: str, end: Callable[[End], None]) -> None:
         self._events = events
@@ -197,7 +197,7 @@ class Bridge:
         self._listening: threading.Thread | None = None
 
     def follow(self, child: subprocess.Popen[bytes]) -> None:
-        """Find the server's address in what it prints, and pass the rest of that on to stderr."""
+        """Find the server's address in its output, and forward the rest of the output to stderr."""
         assert child.stdout is not None
         late = f"the server did not say within {START_SECONDS:g} s where it listens"
         _later(START_SECONDS, lambda: self._base or self._end(End(1, late)))
@@ -211,18 +211,18 @@ class Bridge:
             self._listening = _in_thread(self._listen)
 
     def take_requests(self) -> None:
-        """Send what stdin asks for, until it ends."""
+        """Send the requests of stdin, until it ends."""
         for line in sys.stdin.buffer:
             self._take(line)
         self._end(End(0))
 
     def drain(self) -> None:
-        """Wait a little for events that are on their way."""
+        """Wait up to `DRAIN_SECONDS` for events that were not read yet."""
         if self._listening is not None:
             self._listening.join(DRAIN_SECONDS)
 
     def _listen(self) -> None:
-        """Pass the server's events on. There is no replay, so the end of them is the end of all."""
+        """Forward the server's events. They cannot be replayed, so the bridge ends with them."""
         import httpx
 
         self._client = client = httpx.Client(
@@ -246,7 +246,7 @@ class Bridge:
                     why = f"the server refused its events: HTTP status {response.status_code} {shown}".rstrip()
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             why = f"the server's event stream broke: {_words(error)}"
-        _later(STOP_SECONDS, lambda: self._end(End(1, why)))  # the status of a server that died comes first
+        _later(STOP_SECONDS, lambda: self._end(End(1, why)))  # the exit status of a server that died has precedence
 
     def _take(self, line: bytes) -> None:
         if not line.strip():
@@ -280,21 +280,21 @@ class Bridge:
         self._put(b'{"id":%b,"status":%d,"body":%b%b}\n' % (bytes(ask.id), status, body, more))
 
     def _put(self, line: bytes) -> None:
-        """Write a line. This is the only writer of stdout."""
+        """Write a line; nothing else writes to stdout in `serve`."""
         try:
             with self._writing:
                 _write(line)
         except OSError:
-            self._end(End(0))  # nobody reads any more
+            self._end(End(0))  # the reader of stdout is closed
 
     def _url(self, path: str) -> str:
         return f"{self._base}{path}{'&' if '?' in path else '?'}{self._directory}"
 
 
 def payloads(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """What the `data:` lines of a stream of server-sent events hold, byte for byte; an empty one is null.
+    """Yield the `data:` of a stream of server-sent events, byte for byte; an empty one is null.
 
-    One over several lines is joined by spaces, which mean to JSON what the line ends meant.
+    Data over several lines is joined by spaces, which are white space in JSON as the line ends were.
     """
     held: list[bytes] = []
     data: list[bytes] = []
@@ -325,12 +325,12 @@ def _spawn(command: list[str], password: str) -> subprocess.Popen[bytes]:
         if os.getppid() != bridge:
             os._exit(1)
 
-    # No thread runs yet, and the main thread, whose death the signal tells, is the one that ends last.
+    # No thread runs yet, and the main thread, whose death the signal reports, is the one that ends last.
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=env, preexec_fn=die_with_us)
 
 
 def _prctl() -> Callable[..., Any]:
-    """Linux's prctl; elsewhere something that does nothing."""
+    """Return Linux's prctl; elsewhere a function that does nothing."""
     try:
         from ctypes import CDLL
 
@@ -347,7 +347,7 @@ def _death(status: int) -> End:
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:
-    """End the server, and where the process group is ours alone, all of it."""
+    """End the server, or the whole process group if this process leads it."""
     leads = os.getpgrp() == os.getpid()
     if leads:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -374,14 +374,14 @@ def _later(seconds: float, work: Callable[[], object]) -> None:
 
 
 def _as_json(body: bytes) -> bytes:
-    """An answer's body as one line of JSON: itself where it is JSON, else as a string."""
+    """Return an answer's body as one line of JSON: unchanged if it is JSON, else as a string."""
     if not body.strip():
         return b"null"
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.encode(body.decode("utf-8", "replace"))
-    return body.replace(b"\r", b" ").replace(b"\n", b" ")  # raw ones stand between values only
+    return body.replace(b"\r", b" ").replace(b"\n", b" ")  # JSON has raw line ends between values only
 
 
 def _words(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""From a name and a request to what is started: which route, which program, whose configuration."""
+"""Launch plan of a run, made of a name and a request: the route, the program and the configuration that apply."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
     from penstock.run.spec import RunSpec
 
 ACP = "acp:"
-"""`acp:COMMAND` names any program that speaks ACP."""
+"""Prefix of an agent's name: `acp:COMMAND` names any program that supports ACP."""
 
 
 class Launch(msgspec.Struct):
-    """All that is needed to start one run. Nothing has been started."""
+    """Everything that is needed to start one run. Nothing has been started."""
 
     agent: str
     label: str
     route: str
     reader: Any
-    """The adapter or dialogue that reads this run: it is used once."""
+    """Adapter or dialogue that reads this run; it is used once."""
     command: Command
-    """`argv[0]` is an absolute path."""
+    """Command line; `argv[0]` is an absolute path."""
     env: dict[str, str]
-    """The agent's whole environment."""
+    """Whole environment of the agent."""
     cwd: str
     mark: str
-    """What its processes bear as `PENSTOCK_RUN`."""
+    """Value of `PENSTOCK_RUN` in the environment of its processes."""
     number: int | None = None
 
 
 def plan(spec: RunSpec, config: Config) -> Launch:
-    """Decide how the run is started.
+    """Return the launch plan of a run.
 
-    Its `env` is set over its `environ`, by default the environment of this process, its `command` and `adapter` over
-    the configuration. The label is the one given, else the configured one, else the name.
+    The spec's `env` overrides its `environ`, which is by default the environment of this process; its `command` and
+    `adapter` override the configuration. The label is that of the spec, else the configured one, else the name.
 
     Raises:
-        UsageError: the agent is not known, cannot do what is asked, or a value of the spec cannot be used.
+        UsageError: the agent is not known, cannot do what is asked, or a value of the spec is not usable.
         AgentNotFound: its program is not installed.
     """
     name, cwd = spec.agent, _directory(spec.cwd)
@@ -69,7 +69,7 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         agent, chosen, reader, start = _known(name, own, request, spec.route)
     given = os.environ if spec.environ is None else spec.environ
     inherited = {variable: value for variable, value in given.items() if variable not in start.unset}
-    # Programs believe PWD over where they really are, some agents among them; as a shell does, it is set with it.
+    # Some programs, some agents among them, trust PWD more than their real directory. So it is set, as a shell does.
     inherited["PWD"] = cwd
     whole = {**inherited, **start.env, **own.env, **spec.env}
     at = start.program
@@ -88,7 +88,7 @@ def plan(spec: RunSpec, config: Config) -> Launch:
 
 
 def _directory(cwd: str | None) -> str:
-    """Where the agent works, as an absolute path.
+    """Return the agent's working directory as an absolute path.
 
     Raises:
         UsageError: there is no such directory.
@@ -97,12 +97,12 @@ def _directory(cwd: str | None) -> str:
         if cwd is None or os.path.isdir(cwd):
             return os.path.abspath(cwd or os.curdir)
     except FileNotFoundError:
-        cwd = os.curdir  # it was deleted under our feet
+        cwd = os.curdir  # the current directory has been deleted
     raise UsageError(f"there is no directory {shown(cwd)}", expected="cwd to be the directory that the agent works in")
 
 
 def project_setting(name: str, config: Config) -> Setting | None:
-    """What a project's own file may not do before somebody trusts it: say how this agent is started."""
+    """Return the setting of the project's own file that sets how this agent is started, which requires trust."""
     for path, setting in config.settings.items():
         if path[:2] == ("agents", name) and path[2] in ("command", "env", "protocol") and setting.of_project:
             return setting
@@ -110,10 +110,10 @@ def project_setting(name: str, config: Config) -> Setting | None:
 
 
 def _trusted(name: str, config: Config) -> None:
-    """See that no file of the project says how this agent is started.
+    """Check that no file of the project sets how this agent is started.
 
     Raises:
-        UsageError: one does.
+        UsageError: a file of the project does.
     """
     setting = project_setting(name, config)
     if setting is not None:
@@ -135,7 +135,7 @@ def _words(name: str) -> list[str]:
 
 
 def _known(name: str, own: AgentConfig, request: Request, route: str | None) -> tuple[str, str, Adapter, Command]:
-    """An agent of the registry; its configured `command` stands for its program."""
+    """Return an agent of the registry; its configured `command` replaces its program."""
     base, slash, profile = name.partition("/")
     entry = registry.AGENTS.get(base)
     if entry is None:
@@ -161,7 +161,7 @@ def _known(name: str, own: AgentConfig, request: Request, route: str | None) -> 
 
 
 def _third_party(name: str, own: AgentConfig, request: Request, route: str | None) -> tuple[str, str, Adapter, Command]:
-    """An agent that came in by an entry point."""
+    """Return an agent that an entry point provides."""
     cls: Any = registry.reader(name)
     if not isinstance(cls, Startable):
         raise unsupported(name, "be started: its adapter has no command", can=f"pipe it: … | penstock --agent {name}")
@@ -171,7 +171,7 @@ def _third_party(name: str, own: AgentConfig, request: Request, route: str | Non
 
 
 def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Adapter, Command]:
-    """An agent of the configuration alone."""
+    """Return an agent that only the configuration defines."""
     assert own.command is not None
     if own.protocol is not None and own.protocol != "acp":
         raise ConfigError(f"[agents.{name}] protocol is {own.protocol!r}", expected='"acp"')
@@ -184,16 +184,16 @@ def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Ada
 
 
 def filled(name: str, own: AgentConfig, request: Request) -> Command:
-    """A configured command line with the request in its places: `{prompt}`, `{model}`, `{session_id}`.
+    """Return a configured command line with its placeholders filled: `{prompt}`, `{model}`, `{session_id}`.
 
-    Without a place the prompt goes to stdin, or, as configured, after `--`.
+    Without a placeholder the prompt goes to stdin, or, if so configured, after `--`.
 
     Raises:
-        UsageError: there is no place for something that is asked.
+        UsageError: there is no placeholder for a part of the request.
     """
     words = list(own.command or ())
     for place, value in (("{model}", request.model), ("{session_id}", request.session_id)):
-        if value is None:  # a word with a place that nothing is asked for is left out
+        if value is None:  # a word with a placeholder that the request does not fill is left out
             words = [word for word in words if place not in word]
         elif not any(place in word for word in words):
             raise unsupported(name, f"take a {place[1:-1].replace('_', ' ')}", can=f"put {place} into its command")
@@ -213,10 +213,10 @@ def filled(name: str, own: AgentConfig, request: Request) -> Command:
 
 
 def _found(agent: str, program: str, env: Mapping[str, str], cwd: str) -> str:
-    """The program's path.
+    """Return the program's path.
 
     Raises:
-        AgentNotFound: it is not there, or not executable.
+        AgentNotFound: it does not exist, or is not executable.
     """
     from shutil import which
 

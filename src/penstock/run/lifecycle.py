@@ -1,4 +1,4 @@
-"""The life of one run as a state machine: all that its supervisor decides, without a file descriptor, clock or thread.
+"""State machine of the life of one run: all decisions of its supervisor, without a file descriptor, clock or thread.
 
 `docs/processes.md` prints the tables of this file (`make lifecycle`).
 """
@@ -6,18 +6,19 @@
 # How the machine works
 #
 # Rule 1: every decision about a run is made in this file: whether the agent is waited for, cancelled, interrupted or
-# killed, for how long, and what that makes of the run. The supervisor reports what happened as a `Trigger`, together
-# with the time, and carries out the `Action`s that it gets back: all of them, in their order, before the next report.
+# killed, for how long, and how that changes the result of the run. The supervisor reports what happened as a `Trigger`,
+# together with the time, and carries out the `Action`s that are returned: all of them, in their order, before the next
+# report.
 #
-# Rule 2: this file knows no agent, no protocol, no bytes and no system calls. Whether a protocol can cancel is known
-# when it was tried (CANNOT_CANCEL). That all processes are gone is known when the guard says so (GONE).
+# Rule 2: this file depends on no agent, no protocol, no bytes and no system calls. Whether a protocol can cancel is
+# known when it was tried (CANNOT_CANCEL). That all processes are gone is known when the guard reports it (GONE).
 #
-# A run is in one `State`, and each state has one row for each trigger that means something in it; every other trigger
+# A run is in one `State`, and each state has one row for each trigger that has an effect in it; every other trigger
 # changes nothing there. That is `TRANSITIONS`.
 #
-# What a trigger cannot express are circumstances that outlast it: background work that is known to go on, a question
-# that waits for a person, a reader that takes nothing, an output that is closed. They are `Fact`s. A fact alone moves
-# a run on where `FACT_TRANSITIONS` has a row for it: after each trigger these rows are followed until none applies.
+# A trigger cannot express circumstances that outlast it: background work that is known to continue, a question that
+# waits for a person, a reader that takes nothing, an output that is closed. They are `Fact`s. A fact alone changes the
+# state of a run if `FACT_TRANSITIONS` has a row for it: after each trigger these rows are followed until none applies.
 # (h11 calls the same pair of tables event-triggered and state-triggered transitions.)
 #
 # Time. There are three clocks, and `deadline` is the first that runs out:
@@ -26,16 +27,16 @@
 # - the time limit of the run, in the states of `LIMITED`;
 # - the idle limit, in the same states, since the last sign of life (`SIGNS_OF_LIFE`), unless a question waits.
 #
-# While Penstock itself does not read (no READING, output open), the agent may stand still because of that. So in
+# While Penstock itself does not read (no READING, output open), the agent may be blocked because of that. So in
 # LIMITED neither a grace period nor the idle limit runs then. Once the run is being stopped, both no longer matter:
 # a run whose events nobody takes must end as well.
 #
-# Clocks are looked at only on TICK, after everything else that is there was reported. So an answer that came in time
-# counts, however late Penstock comes to look (it was stopped by Ctrl-Z, or the machine was busy).
+# Clocks are checked only on TICK, after all other pending reports. So an answer that arrived in time counts, however
+# late Penstock checks (it was stopped by Ctrl-Z, or the machine was busy).
 #
-# What a run ends as is its `Cause`, set by the row that first acts against the agent. Without a cause the agent ended
-# by itself, and its exit status counts. Rows of LIMITED states alone have causes, and lead out of LIMITED; so the
-# first cause stays.
+# The `Cause` of a run decides how it ends; it is set by the row that first acts against the agent. Without a cause the
+# agent ended by itself, and its exit status counts. Only rows of LIMITED states have causes, and these rows lead out of
+# LIMITED; so the first cause stays.
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ from penstock.core.normalizer.outcome import Exit
 from penstock.events import Event, MessageStarted, Replied
 
 GUARD_SECONDS = 12.0
-"""Seconds that the guard has to kill everything that is left: more than the 10 s that it gives itself."""
+"""Seconds that the guard has to kill everything that is left: more than the 10 s of its own limit."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +64,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     reply_grace: float = 5.0
     """Time to exit after the answer, if no background work is known. Agents need up to a second or two."""
     work_grace: float = 30.0
-    """The same after background work has ended: the agent continues with its result."""
+    """Time to exit after background work has ended: the agent continues with its result."""
     exit_grace: float = 2.0
     """Time for leftover processes to close the output, and to exit for an agent that closed its output or has
     finished by its protocol."""
@@ -169,11 +170,11 @@ TRIGGER_OF_FACT = {fact: trigger for trigger, fact in FACTS.items()}
 SIGNS_OF_LIFE = frozenset(
     {Trigger.OUTPUT, Trigger.ERROR_OUTPUT, Trigger.QUESTIONS_SETTLED, Trigger.BACKLOG_TAKEN, Trigger.STDOUT_CLOSED}
 )
-"""Triggers from which the idle limit counts anew."""
+"""Triggers that restart the idle limit."""
 
 
 class Cause(Enum):
-    """Why Penstock stopped a run; the value is the reason in its result."""
+    """Reason why Penstock stopped a run; the value is the reason in its result."""
 
     CANCELLED = "it was cancelled"
     TIME_LIMIT = "the time limit of {timeout:g} s was reached"
@@ -188,7 +189,7 @@ Grace = Literal[
 
 
 class Transition(NamedTuple):
-    """Row of the tables. `state`: the next one; None: it stays, and so does its grace period unless `restart`."""
+    """Row of the tables. `state`: the next state; None: the state stays, and its grace period too unless `restart`."""
 
     state: State | None
     actions: tuple[Action, ...] = ()
@@ -210,7 +211,7 @@ def _cancelling(cause: Cause) -> Transition:
 
 
 def _killed(cause: Cause | None = None) -> Transition:
-    # What is left of a killed agent is bounded, and is read so that the guard can go.
+    # The rest of a killed agent's output is bounded, and is read so that the guard can exit.
     return _to(State.KILLED, Action.KILL, Action.RESUME_READING, grace="guard", cause=cause)
 
 
@@ -220,7 +221,7 @@ _BACKLOG: _Rows = {
     Trigger.BACKLOG_FULL: _stay(Action.PAUSE_READING),
     Trigger.BACKLOG_TAKEN: _stay(Action.RESUME_READING),
 }
-_RESTARTING: _Rows = {  # what the agent still has to say was not read
+_RESTARTING: _Rows = {  # output of the agent may not have been read yet
     Trigger.BACKLOG_FULL: _stay(Action.PAUSE_READING),
     Trigger.BACKLOG_TAKEN: _stay(Action.RESUME_READING, restart=True),
 }
@@ -322,17 +323,17 @@ TRANSITIONS: dict[State, _Rows] = {
     },
     State.ENDED: {},
 }
-"""What each trigger does in each state."""
+"""Transition of each trigger in each state."""
 
 FACT_TRANSITIONS: dict[State, dict[Fact, Transition]] = {
     State.ANSWERED: {Fact.WORK: _to(State.WORKING)},
     State.RUNNING: {Fact.CLOSED: _to(State.CLOSED, grace="exit_grace")},
     State.WORKING: {Fact.CLOSED: _to(State.WORKING_CLOSED, grace="exit_grace")},
-    State.EXITED: {Fact.CLOSED: _killed()},  # whoever is left has nothing to say
+    State.EXITED: {Fact.CLOSED: _killed()},  # processes that are left have no output
     State.STOPPED: {Fact.CLOSED: _killed()},
     State.UNREAD: {Fact.READING: _ENDED, Fact.CLOSED: _ENDED},
 }
-"""What a fact does by itself in a state."""
+"""Transition that a fact causes by itself in a state."""
 
 LIMITED = frozenset(
     {
@@ -349,18 +350,18 @@ LIMITED = frozenset(
 
 
 class Lifecycle:
-    """The state machine of one run. All times are seconds of one clock that never goes back.
+    """State machine of one run. All times are seconds of one clock that never goes back.
 
     Args:
         limits: time limits and grace periods.
-        two_way: the agent speaks a protocol with an end of its own, so it exits sooner after its answer.
+        two_way: the agent's protocol has an end of its own, so the agent exits sooner after its answer.
         now: the time at which the run begins.
     """
 
     def __init__(self, limits: Limits, *, two_way: bool, now: float) -> None:
         self.state = State.RUNNING
         self.cause: Cause | None = None
-        """Why the run was stopped; None while nothing was done against the agent."""
+        """Reason why the run was stopped; None while nothing was done against the agent."""
         self._limits = limits
         self._seconds: dict[str, float] = {**msgspec.structs.asdict(limits), "guard": GUARD_SECONDS}
         if two_way:
@@ -396,15 +397,15 @@ class Lifecycle:
         return actions
 
     def observe(self, fact: Fact, value: bool, now: float) -> list[Action]:
-        """Report a fact as it is now; the same as before has no effect."""
+        """Report the present value of a fact; the same value as before has no effect."""
         if value == (fact in self._facts):
             return []
         return self.on(TRIGGER_OF_FACT[fact, value], now)
 
     def on_events(self, events: Sequence[Event], *, working: bool, now: float) -> list[Action]:
-        """Report what the agent said, and whether background work is known to go on after it.
+        """Report events of the agent, and whether background work is known to continue after them.
 
-        The work comes first, as it is after the last event: an answer is followed by work or it is not.
+        `working` is reported first, as it is after the last event: an answer is followed by work or it is not.
         """
         actions = self.observe(Fact.WORK, working, now)
         for event in events:
@@ -440,7 +441,7 @@ class Lifecycle:
         return next((row for fact, row in rows.items() if fact in self._facts), None)
 
     def _clocks(self) -> list[tuple[float, Trigger]]:
-        """Return the clocks that run, with what happens when they run out."""
+        """Return the clocks that run, with the trigger that follows when each runs out."""
         limits, limited = self._limits, self.state in LIMITED
         held = limited and not self._facts & {Fact.READING, Fact.CLOSED}
         clocks: list[tuple[float, Trigger]] = []

@@ -1,4 +1,4 @@
-"""A started agent: its pipes, and the guard that kills all of its processes at the end of the run.
+"""Process of a started agent: its pipes, and the guard that kills all of its processes at the end of the run.
 
 This is the only place that starts processes. It decides nothing: when to send which signal is up to `run.lifecycle`.
 """
@@ -28,7 +28,7 @@ KILL_ROUND_SECONDS = 0.005
 
 
 class Exited:
-    """How the agent's first process ended: `code`, or the number of the `signal` that killed it."""
+    """End of the agent's first process: its exit status `code`, or the number of the `signal` that killed it."""
 
     def __init__(self, code: int, killer: int) -> None:
         self.code = None if killer else code
@@ -43,7 +43,7 @@ class Exited:
 class Process:
     """One agent's process tree. `stdin`, `stdout`, `stderr` and `control` are non-blocking file descriptors.
 
-    `control` is readable when `read_reports` has something. Threads: one at a time.
+    `control` is readable when `read_reports` has something to read. Threads: one at a time.
 
     Raises:
         TransportError: the guard cannot be started (no file descriptor, no memory, no process left).
@@ -58,7 +58,7 @@ class Process:
         """Error number if it could not be executed."""
         self.exited: Exited | None = None
         self.gone = False
-        """Whether no process is left, as the guard reports."""
+        """True if the guard reports that no process is left."""
         self._line = b""
         self._fds: set[int] = set()
         try:
@@ -76,7 +76,7 @@ class Process:
         theirs: list[int] = []
         try:
             pairs = []
-            for ours in (1, 0, 0):  # of stdin the writing end is ours
+            for ours in (1, 0, 0):  # Penstock has the writing end of stdin
                 pair = os.pipe()
                 self._fds.add(pair[ours])
                 theirs.append(pair[1 - ours])
@@ -103,7 +103,7 @@ class Process:
                 os.close(fd)
 
     def read_reports(self) -> None:
-        """Read what the guard reports; never wait."""
+        """Read the reports of the guard; never wait."""
         while not self.gone:
             try:
                 data = os.read(self.control, 4096)
@@ -132,18 +132,18 @@ class Process:
         status = self._guard.wait()
         reported = self.exited is not None or self.failed is not None
         if status != 0 or not reported:
-            self._kill_marked()  # somebody killed the guard
+            self._kill_marked()  # the guard was killed
         if not reported:
             self.exited = Exited(0, signal.SIGKILL)
 
     def signal(self, order: str) -> None:
-        """Order the guard to interrupt (`I`) or terminate (`T`) the agent's group, or to kill what is left (`K`)."""
+        """Order the guard to interrupt (`I`) or terminate (`T`) the agent's group, or to kill all processes (`K`)."""
         if self.control not in self._fds:
-            return  # closed, and its number may be somebody else's by now
+            return  # closed, and another file may have its number by now
         try:
             os.write(self.control, order.encode())
         except OSError:
-            pass  # the guard has gone, and with it everything
+            pass  # the guard has ended, and all processes with it
 
     def _kill_marked(self) -> None:
         """Kill all processes that have the mark of the run, if no guard does, until none is left."""
@@ -157,7 +157,7 @@ class Process:
             time.sleep(KILL_ROUND_SECONDS)
 
     def close_fd(self, fd: int) -> None:
-        """Close one of the four, unless it is closed."""
+        """Close one of the four descriptors, unless it is closed."""
         if fd in self._fds:
             self._fds.discard(fd)
             os.close(fd)
@@ -167,7 +167,7 @@ class Process:
         self._guard.kill()
 
     def end(self) -> None:
-        """Kill what is left, wait until it is gone, and close all file descriptors."""
+        """Kill all processes that are left, wait until they are gone, and close all file descriptors."""
         self.signal("K")
         poll = select.poll()
         if not self.gone:
@@ -185,7 +185,7 @@ class Process:
 
 
 def output_of(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, seconds: float) -> tuple[int | None, str]:
-    """Return the exit status of a program and what it printed, stdout and stderr; no process of it is left.
+    """Return the exit status of a program and its output, stdout and stderr; no process of it is left.
 
     The status is None if it did not exit in time, or could not be executed. `argv[0]` is a path.
 
@@ -216,7 +216,7 @@ def output_of(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, seco
 
 
 def _rest(process: Process) -> bytes:
-    """What is still in the pipes of a process that has exited or is killed."""
+    """Return the data that is left in the pipes of a process that has exited or is killed."""
     os.set_blocking(process.stdout, True)
     said = b""
     while data := os.read(process.stdout, 65536):

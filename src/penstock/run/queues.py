@@ -1,4 +1,4 @@
-"""Queues between the thread of a run and all others: events to their reader, calls from anybody."""
+"""Queues between the thread of a run and all others: events to their reader, calls from any thread."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from penstock.events import Event
 
 READ_BYTES = 64 * 1024
-"""Bytes asked for by one read: what a pipe holds on Linux."""
+"""Bytes requested by one read: the capacity of a pipe on Linux."""
 MAX_WAITING_BYTES = 256 * 1024 * 1024
 """Bytes that may wait in memory for a slow output, over all inputs. The largest recorded runs are a few megabytes, so
-this is hours of work of many agents; past it the agents wait, which is better than being killed for memory."""
+this is hours of work of many agents; beyond it the agents wait, which is better than being killed for memory."""
 
 
 class EventQueue:
@@ -46,13 +46,13 @@ class EventQueue:
 
     @property
     def full(self) -> bool:
-        """Whether nothing should be read before the reader has taken something."""
+        """True if nothing should be read until the reader has taken a batch."""
         return self._bytes >= self._limit
 
     def get(self, *, wait: bool = True) -> list[Event] | None:
-        """Take the oldest batch; None at the end of the run. Without `wait` an empty one if there is none yet.
+        """Take the oldest batch; None at the end of the run. Without `wait`, an empty one if there is none yet.
 
-        In a fork of the process, which has no thread that could put any: None.
+        None also in a fork of the process, which has no thread that could put any.
         """
         if os.getpid() != self._pid:
             return None
@@ -70,7 +70,7 @@ class EventQueue:
 
 
 class CallQueue:
-    """Calls that other threads request from the thread of the run. `fd` is readable while there are some."""
+    """Calls that other threads request from the thread of the run. `fd` is readable while there are any."""
 
     def __init__(self) -> None:
         self.fd = -1
@@ -94,7 +94,7 @@ class CallQueue:
         if os.getpid() != self._pid:
             return
         self._calls.append(call)
-        with self._lock:  # else the number could be another file's when it is written to
+        with self._lock:  # else another file could have this number when it is written to
             if self._in >= 0:
                 try:
                     os.write(self._in, b".")
@@ -102,7 +102,7 @@ class CallQueue:
                     pass  # it is awake already
 
     def run(self) -> None:
-        """Make all calls that wait."""
+        """Make all pending calls."""
         try:
             os.read(self.fd, 4096)
         except BlockingIOError:

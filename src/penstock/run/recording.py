@@ -1,7 +1,7 @@
-"""The record of a run: what an agent printed and was told, on disk before anybody reads any of it.
+"""Recording of a run: the bytes that an agent printed and received, on disk before anybody reads any of them.
 
-`docs/recording.md` has the form. A record is complete up to its last write, whatever kills Penstock: what is
-written is in the hands of the operating system when `received` returns (a machine that loses its power may lose it).
+`docs/recording.md` describes the format. A recording is complete up to its last write, whatever kills Penstock: the
+bytes are passed to the operating system when `received` returns (a machine that loses its power may lose them).
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ INPUT, TIMES, SENT, SENT_TIMES, STDERR, META = (
 )
 
 MAX_STDERR_BYTES = 1024 * 1024
-"""So much of stderr is kept, from its beginning. An agent that prints nothing else can fill a disk; the last lines of
-a run that failed are in its reason."""
+"""Bytes of stderr that are kept, from its beginning. An agent that prints nothing else can fill a disk; the last lines
+of a run that failed are in its reason."""
 MAX_LABEL_CHARS = 40
 MAX_TRIES = 100
-"""How many folder names are tried. Two runs of one label that begin in one second share theirs once in four billion."""
+"""Number of folder names that are tried. Two runs of one label that begin in the same second get the same name once in
+four billion times."""
 MIN_SECRET_CHARS = 8
-"""A shorter value of the environment is found in ordinary words as well."""
+"""Characters of the shortest value of the environment that is redacted: a shorter one also occurs in ordinary words."""
 
 REDACTED = "[redacted]"
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a run ended, as `run_ended` told it. `exit_status` is negative for a signal."""
+    """End of a run, as `run_ended` reported it. `exit_status` is negative for a signal."""
 
     outcome: str
     duration_ms: int
@@ -47,45 +48,45 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str | None = None
     exit_status: int | None = None
     stderr_left_out: int = 0
-    """Bytes of stderr that the record does not hold."""
+    """Bytes of stderr that the recording does not contain."""
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a record says of itself: `meta.json`. Nothing of the environment is in it."""
+    """Metadata of a recording: `meta.json`. Nothing of the environment is in it."""
 
     penstock: str
-    """The version that wrote it."""
+    """Version of Penstock that wrote it."""
     agent: str
-    """The agent's name, without its route."""
+    """Name of the agent, without its route."""
     label: str
     route: str
-    """How the agent was spoken with, as in the registry: `exec`, `server`, `acp`."""
+    """Route of the run, as in the registry: `exec`, `server`, `acp`."""
     argv: list[str]
-    """As it was started, with what looks like a secret replaced by `[redacted]`."""
+    """Command line as it was started; everything that looks like a secret is replaced by `[redacted]`."""
     cwd: str | None = None
     started_at: str
-    """In UTC, as ISO 8601."""
+    """Time of the start in UTC, as ISO 8601."""
     ended: Ended | None = None
-    """None: the record was cut, or the run still goes on."""
+    """End of the run; None: the recording was cut off, or the run has not ended."""
     problem: str | None = None
-    """Why the record does not hold all of the run."""
+    """Reason why the recording does not contain all of the run."""
 
 
 class Journal:
-    """Writes one record. From `begin` on nothing raises: what cannot be written ends the record, never the run.
+    """Writer of one recording. After `begin` nothing raises: a failed write ends the recording, never the run.
 
     Threads: one at a time.
     """
 
     def __init__(self, folder: Path, meta: Meta) -> None:
-        """`folder` is there and empty; `begin` makes it.
+        """Open the files in `folder`, which exists and is empty; `begin` creates it.
 
         Raises:
-            OSError: its files cannot be made.
+            OSError: its files cannot be created.
         """
         self.folder = folder
         self.problem: str | None = None
-        """Why nothing more is written, None while all is well."""
+        """Reason why nothing more is written; None while writing works."""
         self._meta = meta
         self._closed = False
         self._stderr_bytes = 0
@@ -109,10 +110,10 @@ class Journal:
         argv: Sequence[str],
         cwd: str | os.PathLike[str] | None = None,
     ) -> Journal:
-        """Begin the record of a run, in a folder of its own in `directory`, which is made where it is missing.
+        """Begin the recording of a run, in a folder of its own in `directory`, which is created if it is missing.
 
         Raises:
-            UsageError: there is no place for it: `directory` cannot be made or written, or its disk is full.
+            UsageError: `directory` cannot be created or written, or its disk is full.
         """
         now = datetime.now(UTC)
         meta = Meta(
@@ -138,15 +139,15 @@ class Journal:
             ) from error
 
     def received(self, data: bytes, at_ms: int) -> None:
-        """The agent printed this, `at_ms` milliseconds after its start."""
+        """Record bytes that the agent printed, `at_ms` milliseconds after its start."""
         self._write_lines(data, at_ms, INPUT, TIMES)
 
     def sent(self, data: bytes, at_ms: int) -> None:
-        """This was written to the agent."""
+        """Record bytes that were written to the agent."""
         self._write_lines(data, at_ms, SENT, SENT_TIMES)
 
     def errors(self, data: bytes) -> None:
-        """The agent wrote this to stderr."""
+        """Record bytes that the agent wrote to stderr."""
         space_left = MAX_STDERR_BYTES - self._stderr_bytes
         self._stderr_bytes += len(data)
         if self._writing and space_left > 0 and data:
@@ -156,7 +157,7 @@ class Journal:
                 self._stop(error)
 
     def end(self, *, outcome: str, reason: str | None, exit_status: int | None, duration_ms: int) -> None:
-        """The run is over, and so is the record. Again: nothing."""
+        """Write the end of the run, and close the recording. A second call has no effect."""
         if self._closed:
             return
         ended = Ended(
@@ -173,7 +174,7 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Let go of the files. Without an `end` before it, the record stays one that was cut."""
+        """Close the files. Without a preceding `end`, the recording remains one that was cut off."""
         self._closed = True
         for log in self._logs.values():
             os.close(log.fd)
@@ -196,14 +197,14 @@ class Journal:
             start = log.size
             try:
                 log.write(data)
-            finally:  # a disk that is full took the beginning
+            finally:  # a disk that is full may have stored the beginning
                 if lines := data.count(b"\n", 0, log.size - start):
                     self._log(times).write(b"%d.%03d\n" % divmod(max(0, at_ms), 1000) * lines)
         except OSError as error:
             self._stop(error)
 
     def _stop(self, error: OSError) -> None:
-        """Write no more, and leave whole lines."""
+        """Stop writing, and leave only whole lines."""
         if self.problem is None:
             for name in (INPUT, TIMES, SENT, SENT_TIMES):
                 if name in self._logs:
@@ -213,7 +214,7 @@ class Journal:
 
 
 class _Log:
-    """A file that grows by whole writes, and knows where its last whole line ends."""
+    """File that grows by whole writes, with the position at which its last whole line ends."""
 
     def __init__(self, path: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
@@ -238,12 +239,12 @@ class _Log:
         try:
             os.ftruncate(self.fd, self._whole)
         except OSError:
-            return  # a half line is left, which a replay passes over
+            return  # a half line is left, which a replay skips
         self.size = self._whole
 
 
 def read_meta(folder: Path) -> Meta | None:
-    """What a record says of itself; None where the folder is no record.
+    """Return the metadata of a recording; None if the folder is not a recording.
 
     Raises:
         UsageError: there is a `meta.json` that cannot be read.
@@ -272,17 +273,17 @@ def _make_folder(directory: Path, name: str) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    """Take back a record that never began."""
+    """Delete a recording that never began."""
     try:
         for path in folder.iterdir():
             path.unlink()
         folder.rmdir()
     except OSError:
-        pass  # the disk that failed; an empty folder is left
+        pass  # the disk failed; an empty folder is left
 
 
 def _write_meta(folder: Path, meta: Meta) -> None:
-    """Whole or not at all: whoever reads it meets the old one or the new one."""
+    """Write `meta.json` atomically: a reader finds the old one or the new one."""
     data = msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n"
     path, new = folder / META, folder / f"{META}.new"
     try:
@@ -304,17 +305,17 @@ def _file_name(label: str) -> str:
 
 
 def _text(text: str) -> str:
-    """As JSON can hold it: an argument or a path may have bytes that are no UTF-8."""
+    """Return text that JSON can represent: an argument or a path may have bytes that are not UTF-8."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
-# --- what is not written ---
+# --- redaction ---
 
 _NAMES = "(?:key|token|secret|passw|passphrase|auth|credential|cookie)"
 _NAME = re.compile(_NAMES, re.IGNORECASE)
 _FLAG = re.compile(rf"-[\w.-]{{0,64}}{_NAMES}[\w.-]{{0,64}}", re.IGNORECASE)
 _ASSIGNED = re.compile(rf"([\w.-]{{0,64}}{_NAMES}[\w.-]{{0,64}}\s{{0,8}}[=:]\s{{0,8}})\S", re.IGNORECASE)
-# JSON, TOML, a query: the value that stands behind such a name anywhere in an argument.
+# JSON, TOML, a query: the value that follows such a name anywhere in an argument.
 _INSIDE = re.compile(
     rf"""({_NAMES}[\w.-]{{0,64}}["']?\s{{0,8}}[=:]\s{{0,8}})("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,;&}}\]]+)""",
     re.IGNORECASE,
@@ -324,13 +325,13 @@ _USERINFO = re.compile(r"(://)[^/@\s]{1,256}@")
 
 
 def redacted(argv: Sequence[str]) -> list[str]:
-    """The arguments without what looks like a secret.
+    """Return the arguments without anything that looks like a secret.
 
-    That is the value of a flag or field whose name says so, and whatever is the value of a variable of the
-    environment whose name says so. What follows `--` are the prompt's words: only the latter is looked for in them.
+    That is the value of a flag or field that is named like a secret, and the value of any environment variable that is
+    named like one. The words after `--` are the prompt: only values of environment variables are replaced in them.
     """
     secrets = [value for name, value in os.environ.items() if len(value) >= MIN_SECRET_CHARS and _NAME.search(name)]
-    secrets.sort(key=len, reverse=True)  # one may be a part of another
+    secrets.sort(key=len, reverse=True)  # one secret may be a part of another
     found: list[str] = []
     hidden = prompt = False
     for argument in argv:

@@ -1,4 +1,4 @@
-"""The replaying shell: a recording or the record of a run, at the pace at which it was made."""
+"""Replay of a file or of the recording of a run, at the pace at which it was made."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from penstock.errors import UsageError
 from penstock.run import recording
 
 MAX_SECONDS = 10 * 365 * 24 * 3600.0
-"""No recording is longer; a clock's time since 1970 was written for the time since the start."""
+"""Seconds that no recording exceeds: a larger value is a clock's time since 1970, not the time since the start."""
 
 LONGEST_SLEEP_SECONDS = 3600.0
-"""A replay may be slower than any clock can sleep; the wait is then made of parts."""
+"""Seconds of one sleep: a replay may have to wait for longer than a clock can sleep, and then sleeps several times."""
 
 MAX_NAMED = 5
-"""So many of several records are named, the newest of them, where one must be chosen."""
+"""Number of recordings, the newest ones, that are listed if the user has to choose one of several."""
 
 Paced = tuple[bytes, "int | None"]
-"""A line (the last one perhaps without its end), and its milliseconds since the start, where they are known."""
+"""Line (the last one may lack its end), and its milliseconds since the start, if they are known."""
 
 
 def replay(
@@ -36,14 +36,14 @@ def replay(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Paced]:
-    """The lines of a recording, each not before its time; all at once where no times are known.
+    """Yield the lines of a recording, none of them before its time; all at once if no times are known.
 
     Times are seconds since the start, one a line, in a file beside the recording: `run.times` or
     `run.ndjson.times` for `run.ndjson`, or `times` in its folder. `speed` 2 is twice as fast.
-    `whole`: a last line without its end was cut off, and is passed over.
+    `whole`: a last line without its end was cut off, and is skipped.
 
     Raises:
-        UsageError: the recording or its times cannot be read, or the speed is none.
+        UsageError: the recording or its times cannot be read, or the speed is not a valid one.
     """
     check({"speed": speed}, {"speed": ABOVE_0})
     times = read_times(path, whole=whole)
@@ -54,7 +54,7 @@ def replay(
         return
     start = clock()
     for number, line in enumerate(lines):
-        time_of_line = times[min(number, len(times) - 1)]  # a recording that was added to: the rest follows at once
+        time_of_line = times[min(number, len(times) - 1)]  # lines were added to the recording: they follow at once
         wait = start + time_of_line / speed - clock()
         while wait > 0:
             sleep(min(wait, LONGEST_SLEEP_SECONDS))
@@ -63,25 +63,25 @@ def replay(
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to replay. Of a recording that is only a file nothing more than the file is known."""
+    """Recording to replay. If it is only a file, nothing else is known of it."""
 
     input: Path
     agent: str | None = None
-    """What reads it: the agent's name, with its route where that has another wire."""
+    """Adapter that reads it: the agent's name, with its route if that has another wire."""
     label: str | None = None
     exit: Exit | None = None
-    """How the run ended."""
+    """End of the run."""
     cut: str | None = None
-    """Why the end is missing, None where it is there: a last line without its end is then no line."""
+    """Reason why the end is missing; None if it is not. A last line without its end is then not a line."""
 
 
 def find(path: Path) -> Recording:
-    """What is to be replayed at `path`: a file, a record's folder, or a folder with one of them.
+    """Return the recording at `path`: a file, the folder of a recording, or a folder with one of them.
 
     Raises:
-        UsageError: there is none in the folder, or there are several; a record's `meta.json` cannot be read.
+        UsageError: there is none in the folder, or there are several; the `meta.json` of one cannot be read.
     """
-    if not os.path.isdir(path):  # of a name that is too long as well, where pathlib raises
+    if not os.path.isdir(path):  # also handles a name that is too long, for which pathlib raises
         return _of_file(path)
     found = _of_folder(path)
     if found is not None:
@@ -113,7 +113,7 @@ def _of_file(path: Path) -> Recording:
         try:
             return _of_folder(path.parent) or Recording(input=path)
         except UsageError:
-            pass  # what lies beside it is somebody else's meta.json
+            pass  # the meta.json beside it is another program's
     return Recording(input=path)
 
 
@@ -135,7 +135,7 @@ def _of_folder(folder: Path) -> Recording | None:
 
 
 def _plain(text: str) -> str:
-    """A record may come from somebody else: its words move no cursor."""
+    """Return text without control characters: a recording may come from somebody else, and must not move the cursor."""
     return "".join(filter(str.isprintable, text))
 
 
@@ -149,7 +149,7 @@ def _reader(meta: recording.Meta) -> str:
 def _exit(ended: recording.Ended) -> Exit:
     status = ended.exit_status
     if ended.reason is None and status:
-        status = None  # Penstock stopped what stayed after its answer: that is no reason
+        status = None  # Penstock stopped an agent that did not exit after its answer: this is not a reason
     return Exit(
         code=status if status is not None and status >= 0 else None,
         signal=-status if status is not None and status < 0 else None,
@@ -160,10 +160,10 @@ def _exit(ended: recording.Ended) -> Exit:
 
 
 def read_times(path: Path, *, whole: bool = False) -> list[float]:
-    """The times of a recording, empty where there are none. `whole`: not the last one, if its line has no end.
+    """Return the times of a recording; empty if there are none. `whole`: without the last one, if its line has no end.
 
     Raises:
-        UsageError: a line of the times is no number.
+        UsageError: a line of the times is not a number.
     """
     for beside in (path.with_suffix(".times"), path.with_name(path.name + ".times"), path.with_name("times")):
         if beside != path and os.path.isfile(beside):
@@ -184,7 +184,7 @@ def _parsed(file: Path, whole: bool) -> list[float]:
             time_of_line = float(line)
         except ValueError:
             time_of_line = -1.0
-        if not 0 <= time_of_line < MAX_SECONDS:  # false for nan as well
+        if not 0 <= time_of_line < MAX_SECONDS:  # also false for nan
             what = f"{file}:{number}: {line[:40]!r} is no time"
             raise UsageError(what, expected="seconds since the start, one a line")
         times.append(time_of_line)

@@ -1,4 +1,4 @@
-"""One run, as programs hold it: its events, live, and then its result."""
+"""Run of an agent, for programs: its events, live, and then its result."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ANSWER_RULES: Rules = {"id": STRING, "text": STRING}
 class Run:
     """One prompt given to one agent: its events, live, and then its `result`.
 
-    It is a context manager and an iterator of events, for `async` code and for plain. Leaving the block before
-    the run has ended cancels it and waits until nothing of it is left. `cancel`, `kill` and `answer` may be called
-    from any thread.
+    It is a context manager and an iterator of events, for `async` and for synchronous code. Leaving the block before
+    the run has ended cancels it and waits until none of its processes is left. `cancel`, `kill` and `answer` may be
+    called from any thread.
     """
 
     def __init__(self, launch: Launch, spec: RunSpec) -> None:
@@ -32,18 +32,18 @@ class Run:
         self.label = launch.label
         self.route = launch.route
         self.record: Path | None = None
-        """Where the raw bytes of the run are, if they were asked for."""
+        """Folder of the recording of the run, if one was requested."""
         self._launch = launch
         self._spec = spec
         self._supervisor: Supervisor | None = None
         self._ended: RunEnded | None = None
         self._over = False
 
-    # --- what is known of it -----------------------------------------------------------------------
+    # --- state -------------------------------------------------------------------------------------
 
     @property
     def result(self) -> RunEnded:
-        """What became of it: outcome, reply, session id, usage, reason.
+        """Outcome, reply, session id, usage and reason of the run.
 
         Raises:
             UsageError: the run has not ended.
@@ -54,36 +54,36 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """Whether its last event has been read."""
+        """True if the last event of the run has been read."""
         return self._ended is not None
 
     @property
     def health(self) -> Health:
-        """How its stream is, so far."""
+        """Health of the stream so far."""
         return self._running.stream.health
 
     @property
     def stderr(self) -> str:
-        """The last lines that the agent wrote to stderr."""
+        """Last lines that the agent wrote to stderr."""
         return self._running.stderr
 
     @property
     def exit_status(self) -> int | None:
-        """Of the agent's process, once it has ended; negative for a signal."""
+        """Exit status of the agent's process, once it has ended; negative for a signal."""
         exited = self._running.exited
         return exited.status if exited is not None else None
 
     @property
     def mark(self) -> str:
-        """What each of its processes bears in its environment as `PENSTOCK_RUN`."""
+        """Value of `PENSTOCK_RUN` in the environment of each of its processes."""
         return self._launch.mark
 
     def check(self) -> RunEnded:
-        """The result of a run that ended well.
+        """Return the result of a run that ended well.
 
         Raises:
-            AgentFailed: it did not.
-            UsageError: it has not ended.
+            AgentFailed: the run did not end well.
+            UsageError: the run has not ended.
         """
         ended = self.result
         if ended.outcome == "ok":
@@ -98,27 +98,27 @@ class Run:
             reply=ended.reply,
         )
 
-    # --- what can be done with it ------------------------------------------------------------------
+    # --- control -----------------------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Stop the agent: by its protocol where it has one, then by signals. The run ends as `cancelled`."""
+        """Stop the agent: by its protocol if it has one, then by signals. The run ends as `cancelled`."""
         self._running.cancel()
 
     def kill(self) -> None:
-        """Stop the agent at once, without asking it."""
+        """Kill the agent at once, without a cancel or a signal before."""
         self._running.kill()
 
     def answer(self, id: str, text: str) -> None:
-        """Answer the `question_asked` of this id. `penstock.core.questions.resolve` says which words are understood.
+        """Answer the `question_asked` of this id. `penstock.core.questions.resolve` parses the words.
 
-        They are the id or the label of an option, `allow` and `reject`, and words of one's own if the question
-        takes them. Other words reject it: they never allow anything.
+        Accepted are the id or the label of an option, `allow` and `reject`, and free text if the question takes it.
+        Other words reject the question: they never allow anything.
         """
         check({"id": id, "text": text}, ANSWER_RULES)
         self._running.answer(id, text)
 
     def awaits(self, id: str) -> bool:
-        """Whether the question of this id still waits for an answer."""
+        """Return whether the question of this id still waits for an answer."""
         return self._running.awaits(id)
 
     def start(self) -> Self:
@@ -126,7 +126,7 @@ class Run:
 
         Raises:
             AgentNotFound: its program cannot be executed.
-            UsageError: the record cannot be written, or the run was started before.
+            UsageError: the recording cannot be written, or the run was started before.
             TransportError: no process can be started.
         """
         if self._supervisor is not None:
@@ -137,7 +137,7 @@ class Run:
 
             journal = Journal.begin(
                 Path(spec.record),
-                agent=launch.reader.name,  # who can read it again, whatever is configured then
+                agent=launch.reader.name,  # the adapter that can read it again, whatever is configured by then
                 label=launch.label,
                 route=launch.route,
                 argv=launch.command.argv,
@@ -168,7 +168,7 @@ class Run:
             self._ended = batch[-1]
         return batch
 
-    # --- for plain code ----------------------------------------------------------------------------
+    # --- for synchronous code ----------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         return self.start()
@@ -181,28 +181,28 @@ class Run:
             yield from batch
 
     def batches(self) -> Iterator[list[Event]]:
-        """The events, as many at a time as are there."""
+        """Yield the events, in batches of all that are available."""
         while not self._over:
             batch = self._take(wait=True)
             if batch is not None:
                 yield batch
 
     def poll(self) -> list[Event]:
-        """The events that are there; [] where there are none yet, or no more."""
+        """Return the events that are available; [] if there are none yet, or no more."""
         return [] if self._over else self._take(wait=False) or []
 
     def on_news(self, call: Callable[[], None]) -> None:
-        """Have `call` called, in a thread of the run's, whenever `poll` may have something."""
+        """Call `call`, in a thread of the run, whenever `poll` may return events."""
         self._running.events.on_put = call
 
     def stop(self) -> None:
-        """Kill what still runs, and wait until nothing of it is left. Events that were not taken are left."""
+        """Kill all processes that still run, and wait until none is left. Events that were not taken are kept."""
         if self._supervisor is not None:
             self._supervisor.kill()
             self._supervisor.join()
 
     def wait(self) -> RunEnded:
-        """Pass over what is left of the events, and wait for the end."""
+        """Skip the remaining events, wait for the end, and return the result."""
         self._drain()
         return self.result
 
@@ -212,7 +212,7 @@ class Run:
         self._running.join()
 
     def close(self) -> None:
-        """Cancel what still runs, and wait until nothing of it is left. `result` is there after it."""
+        """Cancel the run if it has not ended, and wait until no process is left. `result` is available after it."""
         if self._supervisor is None:
             return
         if not self._over:
@@ -220,7 +220,7 @@ class Run:
         self._drain()
 
     def __del__(self) -> None:
-        # Nobody can read it any more, or stop it. Its thread lives without it.
+        # No code can read or stop the run any more, but its thread continues without this object.
         if self._supervisor is not None and not self._over:
             self._supervisor.kill()
 
@@ -231,7 +231,7 @@ class Run:
 
         try:
             await _to_the_end(to_thread(self.start))
-        except BaseException:  # cancelled: nobody will leave a block that was not entered
+        except BaseException:  # cancelled: a block that was not entered is never left
             await _to_the_end(to_thread(self.stop))
             raise
         return self
@@ -241,7 +241,7 @@ class Run:
         await _to_the_end(self.aclose())
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        import asyncio  # only where it is used: it takes a fifth of the time in which the command line starts
+        import asyncio  # only if it is used: it takes a fifth of the time in which the command line starts
 
         loop, there = asyncio.get_running_loop(), asyncio.Event()
         events = self._running.events
@@ -250,7 +250,7 @@ class Run:
             try:
                 loop.call_soon_threadsafe(there.set)
             except RuntimeError:
-                pass  # the loop is closed: nobody waits any more
+                pass  # the loop is closed: no task waits any more
 
         events.on_put = notify_all
         while not self._over:
@@ -263,7 +263,7 @@ class Run:
                 await there.wait()
 
     async def await_end(self) -> RunEnded:
-        """Pass over what is left of the events, and wait for the end."""
+        """Skip the remaining events, wait for the end, and return the result."""
         await self._adrain()
         return self.result
 
@@ -275,7 +275,7 @@ class Run:
         await to_thread(self._running.join)
 
     async def aclose(self) -> None:
-        """`close`, for async code."""
+        """Do the same as `close`, for async code."""
         if self._supervisor is None:
             return
         if not self._over:
@@ -284,7 +284,7 @@ class Run:
 
 
 async def _to_the_end(work: Any) -> None:
-    """Do the work also while being cancelled, and be cancelled after it."""
+    """Complete the work even if this task is cancelled meanwhile; the cancellation follows it."""
     import asyncio
 
     task = asyncio.ensure_future(work)

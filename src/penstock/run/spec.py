@@ -1,9 +1,9 @@
-"""The specification of one run, from which the flags of `penstock run`, the options of Python and the docs follow.
+"""Specification of one run, from which the flags of `penstock run`, the options of Python and the docs follow.
 
 `docs/options.py` writes the tables of the docs.
 """
 
-# No `from __future__ import annotations`: the options are read from the annotations, which are evaluated as they stand.
+# No `from __future__ import annotations`: the options are read from the annotations, which have to be evaluated.
 
 import os
 from collections.abc import Mapping, Sequence
@@ -36,23 +36,23 @@ RouteName = Literal["exec", "server", "acp"]
 
 
 class SpecField(NamedTuple):
-    """What is known of one field of `RunSpec` besides its type."""
+    """Properties of one field of `RunSpec` besides its type."""
 
     rule: Rule
-    """The values that it may have, besides None if its type allows that."""
+    """Rule of its values, besides None if its type allows that."""
     text: str
-    """What it does, with its unit, for the help and the docs."""
+    """Effect and unit of the field, for the help and the docs."""
     flag: str = ""
-    """Its flag of `penstock run`, with what stands for the value; "" if it has none."""
+    """Its flag of `penstock run`, with the placeholder of the value; "" if it has none."""
     word: Rule | None = None
-    """The rule of one word of the command line, if that is not the field's own."""
+    """Rule of one word of the command line, if that is not the field's own."""
     kind: Literal["text", "number", "switch", "choice", "several"] = "text"
-    """How the words of the command line make the value."""
+    """Conversion of the words of the command line to the value."""
     choices: tuple[str, ...] = ()
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: which agent is asked what, where, with which permissions and limits."""
+    """Specification of one run: agent, prompt, directory, permissions and limits."""
 
     agent: Annotated[
         str,
@@ -177,7 +177,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = Limits()
 
     def request(self) -> Request:
-        """The part that an adapter may see."""
+        """Return the part that an adapter may see."""
         return Request(
             prompt=self.prompt,
             model=self.model,
@@ -191,7 +191,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _option(annotation: Any) -> SpecField:
-    """The option of an annotation, with what its type says of the command line."""
+    """Return the option of an annotation; its type decides how the command line is converted."""
     kind: Any
     option: SpecField
     kind, option = get_args(annotation)
@@ -207,16 +207,16 @@ def _option(annotation: Any) -> SpecField:
 
 
 OPTIONS: Mapping[str, SpecField] = {name: _option(annotation) for name, annotation in RunSpec.__annotations__.items()}
-"""What is known of each field."""
+"""Option of each field."""
 RULES: Rules = {
     name: optional(option.rule) if type(None) in get_args(get_args(RunSpec.__annotations__[name])[0]) else option.rule
     for name, option in OPTIONS.items()
 }
-"""The values that each field may have."""
+"""Rule for the values of each field."""
 
 
 class Options(TypedDict, total=False):
-    """How an agent is run: fields of `RunSpec`, which `agent` and `Agent.run` take by keyword."""
+    """Options of a run: fields of `RunSpec`, which `agent` and `Agent.run` take by keyword."""
 
     allow: Allow
     route: RouteName | None
@@ -237,11 +237,11 @@ class Options(TypedDict, total=False):
 
 
 OPTION_RULES: Rules = {name: RULES[name] for name in Options.__annotations__}
-"""The values that each of the `Options` may have."""
+"""Rule for the values of each of the `Options`."""
 
 
 def spec_of(given: Mapping[str, Any]) -> RunSpec:
-    """The spec of these fields, each as Python code may give it: any path, any sequence. `RULES` hold for them."""
+    """Return the spec of these fields, as Python code may pass them: any path, any sequence. `RULES` apply to them."""
     values = dict(given)
     for name in ("cwd", "record"):
         if values.get(name) is not None:

@@ -1,4 +1,4 @@
-"""The agent's stdin: its prompt, or our side of a dialogue with its answers to questions."""
+"""Stdin of the agent: its prompt, or Penstock's side of a dialogue with the answers to questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StdinWriter:
-    """Writes to the agent's stdin as much as it takes, and closes it after the last byte. It never blocks.
+    """Writer of the agent's stdin: writes as much as it accepts, and closes it after the last byte. It never blocks.
 
     `record` is called with everything that a dialogue sends, before it is written.
     """
@@ -34,16 +34,16 @@ class StdinWriter:
         self._ask = ask
         self._record = record
         self._pending = bytearray(prompt)
-        self._more = dialogue is not None  # may be to be written later
+        self._more = dialogue is not None  # more may have to be written later
         self._open = True
 
     def attach(self, process: Process, selector: selectors.BaseSelector) -> None:
-        """Set the process to write to, and the selector that reports when it takes more."""
+        """Set the process to write to, and the selector that reports when it accepts more."""
         self._process = process
         self._selector = selector
 
     def write(self, *, working: bool) -> None:
-        """Write what there is. `working`: background work may still ask something, so stdin stays open."""
+        """Write pending bytes. `working`: background work may still ask a question, so stdin stays open."""
         dialogue = self._dialogue
         if dialogue is not None and self._more:
             if data := dialogue.take():
@@ -54,16 +54,16 @@ class StdinWriter:
         self._flush()
 
     def finish(self) -> None:
-        """Close stdin after what is pending."""
+        """Close stdin after the pending bytes."""
         self._more = False
         self._flush()
 
     def cancel(self) -> bool:
-        """Cancel over the protocol; False if it has no cancel, or nothing to cancel."""
+        """Cancel over the protocol; return False if it has no cancel, or nothing to cancel."""
         return self._dialogue is not None and self._dialogue.cancel()
 
     def expect(self, question: QuestionAsked) -> None:
-        """Add a question that waits for its answer. Call it before anybody sees the question."""
+        """Add a question that waits for its answer. Call it before a reader sees the question."""
         if self._dialogue is not None:
             self.waiting[question.id] = question
 
@@ -76,7 +76,7 @@ class StdinWriter:
         return None if self._ask else rejected(question, "nobody")
 
     def parse_answer(self, id: str, text: str) -> Answer | None:
-        """Return what a person's text means; None if no such question waits. Text that is no answer rejects."""
+        """Parse a person's answer; return None if no such question waits. Text that is not an answer rejects."""
         question = self.waiting.get(id)
         if question is None:
             return None
@@ -89,7 +89,7 @@ class StdinWriter:
         try:
             return self._dialogue.answer(answer)
         except KeyError:
-            return ()  # settled otherwise meanwhile
+            return ()  # answered or withdrawn meanwhile
 
     def _flush(self) -> None:
         if not self._open:
@@ -103,7 +103,7 @@ class StdinWriter:
                 self._selector.register(fd, selectors.EVENT_WRITE, self._flush)
             return
         except OSError:
-            self._pending.clear()  # it does not read any more; its output says more about that than this error
+            self._pending.clear()  # it does not read any more; its output explains that better than this error
             self._more = False
         if fd in self._selector.get_map():
             self._selector.unregister(fd)

@@ -1,4 +1,4 @@
-"""Supervises one run in a thread of its own: moves bytes, and carries out what its lifecycle decides.
+"""Supervisor of one run, in a thread of its own: moves bytes, and carries out the decisions of its lifecycle.
 
 ::
 
@@ -6,9 +6,9 @@
        ▲                                │
        └──stdin──◄── prompt, dialogue ──┘                stderr: its end, for the reason of a failure
 
-Because of the thread, an agent is read, answered and timed whatever its reader does: a terminal that does not move
-costs memory (up to `MAX_WAITING_BYTES`), never text. All decisions are in `lifecycle`; what a run guarantees is in
-`docs/processes.md`.
+Because of the thread, an agent is read, answered and timed whatever its reader does: a terminal that is stopped
+costs memory (up to `MAX_WAITING_BYTES`), never text. All decisions are in `lifecycle`; the guarantees of a run are
+in `docs/processes.md`.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from penstock.run.recording import Journal
 
 STDERR_BYTES = 64 * 1024
-"""Bytes of stderr that are kept: its end has the reasons, and an agent may flood it."""
+"""Bytes of stderr that are kept: its end has the reasons, and an agent may write any amount."""
 STDERR_LINES = 8
 """Last lines of stderr that are part of the reason of a failure."""
 STDERR_CHARS = 2000
-"""Characters of them."""
+"""Characters of stderr that are part of the reason of a failure."""
 LONGEST_WAIT_SECONDS = 3600.0
-"""Seconds of one wait: a time limit may be longer than any that a selector can wait for."""
+"""Seconds of one wait: a time limit may be longer than a selector can wait."""
 
 
 class Supervisor:
@@ -60,7 +60,7 @@ class Supervisor:
         self.events.on_space = lambda: self._calls.put(lambda: None)
         self.exited: Exited | None = None
         self.error: BaseException | None = None
-        """A bug in Penstock that ended the run, or what kept it from starting."""
+        """Bug in Penstock that ended the run, or the error that prevented its start."""
         self._launch = launch
         self._limits = limits
         self._dialogue = launch.reader if isinstance(launch.reader, Dialogue) else None
@@ -92,7 +92,7 @@ class Supervisor:
             raise TransportError(
                 f"no run can be started: {error}", help="look at the limits of this machine"
             ) from error
-        except BaseException:  # Ctrl-C: nobody will hold what was started
+        except BaseException:  # Ctrl-C: no caller will own the started process
             self.kill()
             self.join()
             raise
@@ -101,7 +101,7 @@ class Supervisor:
             raise self.error
 
     def cancel(self) -> None:
-        """Stop the run: the protocol's own way, then SIGINT, SIGTERM, SIGKILL, each after its grace period."""
+        """Stop the run: by the protocol's own cancel, then SIGINT, SIGTERM, SIGKILL, each after its grace period."""
         self._calls.put(lambda: self._report(Trigger.CANCEL))
 
     def kill(self) -> None:
@@ -113,18 +113,18 @@ class Supervisor:
         self._calls.put(lambda: self._answer(self._stdin.parse_answer(id, text)))
 
     def awaits(self, id: str) -> bool:
-        """Return whether this question of the agent still waits for an answer. Any thread may ask."""
+        """Return whether this question of the agent still waits for an answer. Any thread may call it."""
         return self.exited is None and id in self._stdin.waiting
 
     def join(self, seconds: float | None = None) -> bool:
-        """Wait for the end of the process and all it started; return whether it came."""
+        """Wait for the end of the process and all it started; return False if `seconds` have passed before that."""
         if self._thread.ident is not None:
             self._thread.join(seconds)
         return not self._thread.is_alive()
 
     @property
     def stderr(self) -> str:
-        """The last lines that the agent wrote to stderr."""
+        """Last lines that the agent wrote to stderr."""
         lines = [line for line in self._stderr.decode("utf-8", "replace").splitlines() if line.strip()]
         return "\n".join(lines[-STDERR_LINES:])[-STDERR_CHARS:]
 
@@ -134,7 +134,7 @@ class Supervisor:
         self._began = time.monotonic()
         self._lifecycle = Lifecycle(self._limits, two_way=self._dialogue is not None, now=self._began)
         process: Process | None = None
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})  # a program may have it at its default, which kills
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})  # a program may have set its default, which kills
         try:
             command = self._launch.command
             self._process = process = Process(command.argv, self._launch.env, self._launch.cwd, self._launch.mark)
@@ -227,7 +227,7 @@ class Supervisor:
             self._report(Trigger.STDOUT_CLOSED)
 
     def _receive(self, data: bytes) -> None:
-        """Record, then decode, then emit: what a reader has seen is in the recording, whatever happens next."""
+        """Record, then decode, then emit: all that a reader has seen is in the recording, whatever happens next."""
         at = self._now()
         if self._recording is not None:
             self._recording.received(data, at)
@@ -235,7 +235,7 @@ class Supervisor:
         self._write_stdin()
 
     def _read_rest(self) -> None:
-        """Read what is in the pipe, and no more: a process that is no child of ours may hold it open."""
+        """Read the data in the pipe, without waiting: a process that is not a child of ours may hold it open."""
         while self._stdout_open and (data := _read(self._process.stdout)):
             self._receive(data)
         self._close_stdout()
@@ -294,7 +294,7 @@ class Supervisor:
     # --- events ------------------------------------------------------------------------------------
 
     def _emit(self, events: list[Event], size: int = 0) -> None:
-        """Hand over events, then act on them. A question waits already when its reader sees it."""
+        """Pass on events, then act on them. A question is already registered when its reader sees it."""
         for event in events:
             if type(event) is QuestionAsked and event.blocking:
                 self._stdin.expect(event)
@@ -338,7 +338,7 @@ class Supervisor:
             self._release(last)
 
     def _release(self, last: Sequence[Event] = ()) -> None:
-        """Release all who wait, however the thread ended."""
+        """Release all waiters, however the thread ended."""
         self._calls.close()
         self._started.set()
         self.events.put(list(last), 0, last=True)
@@ -365,7 +365,7 @@ class Supervisor:
 
 
 def _read(fd: int) -> bytes | None:
-    """Return what is there; b"" at the end, None if there is nothing yet."""
+    """Return the available bytes; b"" at the end, None if there are none yet."""
     try:
         return os.read(fd, READ_BYTES)
     except BlockingIOError:

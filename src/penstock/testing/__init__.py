@@ -1,4 +1,4 @@
-"""For those who write an adapter, or read Penstock's events: the judge, the feeds and the conformance check."""
+"""Tools for authors of adapters and readers of Penstock's events: the judge, the feeds and the conformance check."""
 
 from __future__ import annotations
 

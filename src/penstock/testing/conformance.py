@@ -1,4 +1,4 @@
-"""A check of an adapter against recordings of its agent, in one line of a test.
+"""Check of an adapter against recordings of its agent, in one line of a test.
 
 def test_my_agent() -> None:
     check_adapter(MyAgent, [path.read_bytes() for path in recordings])
@@ -26,20 +26,20 @@ from penstock.updates import Traits
 Make = Callable[[], Adapter]
 
 MAX_BYTEWISE = 300_000
-"""Larger recordings are fed in a few odd sizes instead of one byte at a time."""
+"""Bytes of the largest recording that is fed one byte at a time; larger ones are fed in a few odd sizes."""
 
 ODD_SIZES = (7, 4093, 1, 65_537)
 MUTATIONS = 3
-"""Mutated copies of each recording."""
+"""Number of mutated copies of each recording."""
 
 
 def check_adapter(make: Make, recordings: Iterable[bytes]) -> None:
     """Check what Penstock promises of every adapter.
 
-    `make` gives a new adapter at each call; `recordings` are the agent's outputs, as bytes.
+    `make` returns a new adapter at each call; `recordings` are the agent's outputs, as bytes.
 
     Raises:
-        AssertionError: a promise is broken; the message says which, and in which recording.
+        AssertionError: a promise is broken; the message names it, and the recording.
     """
     check_attributes(make())
     spoke = False
@@ -59,10 +59,10 @@ def check_adapter(make: Make, recordings: Iterable[bytes]) -> None:
 
 
 def check_attributes(adapter: Adapter) -> None:
-    """`name`, `traits`, `wire` and `read` are there and of use.
+    """Check that `name`, `traits`, `wire` and `read` exist and are valid.
 
     Raises:
-        AssertionError: one is not.
+        AssertionError: one of them is missing or invalid.
     """
     who = type(adapter).__name__
     name = getattr(adapter, "name", None)
@@ -80,7 +80,7 @@ def check_attributes(adapter: Adapter) -> None:
 
 
 def mutate(line: bytes, rng: random.Random) -> bytes:
-    """A line as another version of the agent, or a broken one, might print it; `rng` decides how."""
+    """Return a line as another version of the agent, or a broken one, might print it; `rng` decides how."""
     way = rng.randrange(8)
     if way == 0:
         return line[: rng.randrange(len(line) + 1)]

@@ -1,7 +1,7 @@
-"""Ways to bring the bytes of a recording to a stream.
+"""Ways to feed the bytes of a recording to a stream.
 
-Each takes a fresh `Stream`, gives it the bytes, closes it and returns all events; `stream.health` holds the
-counters afterwards. How the bytes are cut must not matter (contract rule 9).
+Each takes a fresh `Stream`, feeds it the bytes, closes it and returns all events; `stream.health` holds the
+counters afterwards. The events must not depend on how the bytes are cut (contract rule 9).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from penstock.stream import Stream
 
 
 def whole(stream: Stream, data: bytes, exit: Exit | None = None) -> list[Event]:
-    """All bytes in one piece."""
+    """Feed all bytes in one piece."""
     return [*stream.feed(data), *stream.close(exit)]
 
 
 def bytewise(stream: Stream, data: bytes, exit: Exit | None = None) -> list[Event]:
-    """One byte at a time."""
+    """Feed one byte at a time."""
     return chunked(stream, data, (1,), exit)
 
 
 def chunked(stream: Stream, data: bytes, sizes: Iterable[int], exit: Exit | None = None) -> list[Event]:
-    """Pieces of the given sizes in bytes, in turn and again from the first.
+    """Feed pieces of the given sizes in bytes, in turn and again from the first.
 
     Raises:
         ValueError: `sizes` is empty or names a piece that is not at least one byte.
@@ -45,14 +45,14 @@ def chunked(stream: Stream, data: bytes, sizes: Iterable[int], exit: Exit | None
 
 
 def cut(stream: Stream, data: bytes, at: int, exit: Exit | None = None) -> list[Event]:
-    """Only the first `at` bytes, then the end: a killed agent, a broken pipe."""
+    """Feed only the first `at` bytes, then the end: a killed agent, a broken pipe."""
     return whole(stream, data[:at], exit)
 
 
 def cut_points(data: bytes, count: int) -> list[int]:
-    """About `count` places worth cutting at, spread over `data`, each less than its length.
+    """Return about `count` useful indices at which to cut, spread over `data`, each less than its length.
 
-    They fall by turns after a line end, before one, inside a line, and inside a character of several bytes.
+    In turn they are after a line end, before one, inside a line, and inside a character of several bytes.
     """
     points: set[int] = set()
     for number in range(count):

@@ -1,4 +1,4 @@
-"""The independent judge of the contract: is this list of events what Penstock promises?
+"""Independent judge of the contract: checks whether a list of events is what Penstock promises.
 
 It is written from `penstock.events` and the contract (`docs/contract.md`) alone: it never imports the normalizer and
 shares no code with it.
@@ -18,7 +18,7 @@ from penstock import events as ev
 from penstock.events import Event
 
 _VALUE_RULE: dict[type, int] = {ev.Delta: 1, ev.BlockRevised: 5, ev.MessageEnded: 6, ev.Replied: 7, ev.RunEnded: 7}
-"""The rule that a value outside of the event table breaks; 2 for all other events."""
+"""Number of the rule that a value outside of the event table breaks; 2 for all other events."""
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class Violation(msgspec.Struct, frozen=True):
     index: int
     """Index of the event, from 0; the length of the list if an event is missing at its end."""
     rule: int
-    """The number of the rule."""
+    """Number of the rule."""
     text: str
     """Description of what happened and what was expected."""
 
@@ -245,7 +245,7 @@ class _Run:
 
     def on_tool_returned(self, event: ev.ToolReturned) -> None:
         call_id = event.call_id
-        # A result whose call was never seen is no breach: a resumed run may begin with one.
+        # A result whose call was never seen is not a breach: a resumed run may begin with one.
         if call_id in self.calls and call_id not in self.open_calls:
             self.wrong(2, f"call {call_id!r} returns again", "one result")
         self.same_lane(f"call {call_id!r}", self.calls.setdefault(call_id, event.parent), event)

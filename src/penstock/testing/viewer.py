@@ -1,7 +1,7 @@
-"""What a viewer of a chat does with the frames it gets: an independent reading of `docs/gateway-api.md`.
+"""Model of a client that applies the frames of a chat: an independent reading of `docs/gateway-api.md`.
 
-It takes frames as plain JSON, knows nothing of how they are made, and objects to each that the page of that document
-forbids. So two viewers agree if, and only if, nothing was lost and nothing came twice.
+It takes frames as plain JSON, does not depend on how they are made, and rejects each frame that the document forbids.
+So two clients agree if, and only if, nothing was lost and nothing arrived twice.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ FIELDS = {
     "deleted": set(),
     "goodbye": set(),
 }
-"""Each type of frame, with the fields that it may have."""
+"""Types of frames, with the fields that each may have."""
 
 WHILE_RUNNING = ("status", "reply", "question")
 OF_SNAPSHOTS = ("first", "last", "agent", "model")
-"""What a snapshot tells of a turn, and the frames do not, or later."""
+"""Fields of a turn that a snapshot has, and that the frames do not have, or have later."""
 
 
 class FrameError(AssertionError):
-    """A frame came that must not come."""
+    """A frame is not allowed at this point."""
 
 
 class Viewer:
-    """The chat as one viewer sees it. `take` each frame, with its id where it has one."""
+    """Chat as one client sees it. `take` each frame, with its id if it has one."""
 
     def __init__(self) -> None:
         self.number: int | None = None
-        """The id to come back with; None before the first."""
+        """Id with which to reconnect; None before the first."""
         self.turns: dict[int, dict[str, Any]] = {}
-        """What is known of each turn, as TURN of the document has it."""
+        """Known fields of each turn, as TURN in the document defines them."""
         self.earlier = False
         self.deleted = False
         self.goodbye = False
         self.snapshots = 0
 
     def take(self, frame: Frame, id: int | None = None) -> None:
-        """Take one frame.
+        """Apply one frame.
 
         Raises:
-            FrameError: it cannot come here.
+            FrameError: the frame is not allowed here.
         """
         require(not self.deleted, "a frame after `deleted`")
         fields = dict(frame)
@@ -65,7 +65,7 @@ class Viewer:
 
     @property
     def seen(self) -> dict[int, dict[str, Any]]:
-        """What is on the page, for a comparison: what stands nowhere is left out."""
+        """Turns as the page shows them, for a comparison: fields that it does not show are left out."""
         return {
             number: {
                 key: value
@@ -142,10 +142,10 @@ class Viewer:
 
 
 def require(right: bool, what: str) -> None:
-    """Object, where it is not right.
+    """Raise an error if `right` is false.
 
     Raises:
-        FrameError: it is not.
+        FrameError: `right` is false.
     """
     if not right:
         raise FrameError(what)

@@ -1,7 +1,7 @@
-"""The record of a turn: all that the agent thought, said and did, in the order of its beginning.
+"""Details of a turn: all thinking, text and tool calls of the agent, in the order in which they began.
 
-A pure fold of the turn's rows, for the page that a person opens behind the reply. Where `penstock.chat.turn`
-hides, this shows; long texts are shortened, and say so. `docs/gateway-api.md` has the public format.
+A pure fold of the turn's entries, for the page that a person opens from the reply. The details show what
+`penstock.chat.turn` hides; long texts are shortened, with a mark. `docs/gateway-api.md` has the public format.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from penstock.core import tool_titles
 from penstock.core.questions import answer_in_words
 
 MAX_TEXT_CHARS = 262_144
-"""Of one text or thought: longer than any reply seen, and no more than a browser shows at once."""
+"""Characters of one text or thought: longer than any reply seen, and no more than a browser shows at once."""
 
 MAX_PART_CHARS = 20_000
-"""Of what goes into a call or comes out of it, and of a notice: a person reads its beginning and its end."""
+"""Characters of the input or output of a call, and of a notice: a person reads its beginning and its end."""
 
 MAX_ALL_CHARS = 8 * 2**20
-"""Of all texts of a record together; those that come behind have `LEAST_CHARS` each."""
+"""Characters of all texts of the details together; the texts after them have `LEAST_CHARS` each."""
 
 LEAST_CHARS = 400
-"""What is kept of a text in any case: enough to know what it was."""
+"""Characters that are kept of every text: enough to recognize it."""
 
 MAX_ITEMS = 10_000
-"""More are only counted: nobody scrolls further, and the turn's events have all."""
+"""Items of the details. More are only counted: nobody scrolls further, and the turn's events have all."""
 
 MAX_LEVELS = 40
-"""Of a call's input that are indented; the white space before deeper ones would outgrow the text."""
+"""Levels of a call's input that are indented; the white space before deeper ones would be larger than the text."""
 
 MAX_NAMES = 3
 MAX_NAME_CHARS = 60
-"""Kinds of events that are not known and are named, and the characters of a name."""
+"""Number of unknown kinds of events that are named, and the characters of a name."""
 
 SHOWN_NOTICES: frozenset[ev.NoticeCode] = frozenset(
     ("retry", "rate_limit", "compaction", "background", "model", "permission", "refusal", "media", "session")
@@ -50,7 +50,7 @@ SHOWN_NOTICES: frozenset[ev.NoticeCode] = frozenset(
 
 
 class Details(msgspec.Struct):
-    """A turn and its items. `whole`: its run is over, nothing is added any more."""
+    """Turn with its items. `whole` is true once its run is over: nothing more is added."""
 
     turn: TurnView
     whole: bool
@@ -58,35 +58,35 @@ class Details(msgspec.Struct):
 
 
 def details_of(turn: TurnView, rows: Iterable[Numbered]) -> Details:
-    """The record of a turn, made of its rows; rows of other turns between them are passed over."""
+    """Return the details of a turn, made from its entries; entries of other turns between them are skipped."""
     recorder = Recorder(turn.turn)
     recorder.take(rows)
     return Details(turn, recorder.over, recorder.items())
 
 
 class Recorder:
-    """Takes the rows of one turn as they come. How they are cut makes no difference."""
+    """Recorder of the entries of one turn as they come. Any division of them into batches gives the same items."""
 
     def __init__(self, turn: int) -> None:
         self.over = False
         self._turn = turn
-        self._mine: bool | None = None  # None: nothing was seen yet that says whose the events are
+        self._mine: bool | None = None  # None: no entry yet shows to which turn the events belong
         self._began: int | None = None
         self._fold = _Fold()
 
     def take(self, rows: Iterable[Numbered]) -> None:
-        """The next rows; none once the turn is over."""
+        """Record the next entries; they are ignored once the turn is over."""
         for _, at, what in rows:
             if not self.over:
                 self._take(at, what)
 
     def _take(self, at: int, what: Entry | ev.Event | None) -> None:
         if isinstance(what, TurnBegan):
-            self.over = bool(self._mine)  # another one began: there is no more of this one
+            self.over = bool(self._mine)  # another turn began: this one has no more entries
             self._mine, self._began = what.turn == self._turn, at
         elif isinstance(what, Prompted):
             if what.turn == self._turn:
-                self._mine, self._fold = False, _Fold()  # what stood before it is of another turn
+                self._mine, self._fold = False, _Fold()  # what came before belongs to another turn
         elif isinstance(what, TurnEnded):
             self.over = what.turn == self._turn
         elif self._mine is not False and (what is None or isinstance(what, ev.Base)):
@@ -98,12 +98,12 @@ class Recorder:
             self._fold.close()
 
     def items(self) -> list[AnyItem]:
-        """The items so far."""
+        """Return the items so far."""
         return self._fold.items()
 
 
 class _Draft:
-    """An item in the making: its texts are still whole, and what became of it is not yet known."""
+    """Draft of an item: its texts are not cut yet, and its result is not yet known."""
 
     def __init__(self, item: AnyItem, parent: int | None, step: int | None) -> None:
         self.item = item
@@ -112,15 +112,15 @@ class _Draft:
         self.message: int | None = None
         self.text = Clip(MAX_TEXT_CHARS if isinstance(item, Said | Thought) else MAX_PART_CHARS)  # a call's output
         self.input = Clip(MAX_PART_CHARS)
-        self.begun = False  # its block, or the call itself, was seen
+        self.begun = False  # its block has begun, or the call itself was seen
         self.open = False  # there is more to come
-        self.partial = False  # its block ended before it was whole
-        self.ran = False  # the call gave its result
+        self.partial = False  # its block ended before it was complete
+        self.ran = False  # the call has its result
 
     def end(self, status: ev.MessageStatus) -> None:
-        """Its message ended. What did not end well, in one that did, was taken back."""
+        """Apply the end of its message. A part that is not complete, in a message that ended well, was taken back."""
         if isinstance(self.item, Called) and not self.partial and status != "superseded":
-            return  # it may still give something back
+            return  # its result may still come
         gone = status == "superseded" or (self.partial and status == "ok")
         self.item.given_up = gone and not self.ran
         self.item.cut = self.item.cut or (self.partial and status == "cut")
@@ -128,7 +128,7 @@ class _Draft:
 
 
 class _Lane:
-    """The rounds of one agent, as the session counts them: one is over with the next results, or with a plan."""
+    """Rounds of one agent, as the session counts them: a round is over with the next results, or with a plan."""
 
     def __init__(self) -> None:
         self.round = 0
@@ -137,7 +137,7 @@ class _Lane:
         self._messages: set[str | None] = set()
 
     def begin(self, message_id: str | None) -> None:
-        """A message begins: of a new round, unless it goes on with one of this."""
+        """Begin a message: it is of a new round, unless it continues a message of the current one."""
         if self._over and (message_id is None or message_id not in self._messages):
             self._spoke = False
             self._messages.clear()
@@ -145,18 +145,18 @@ class _Lane:
         self._messages.add(message_id)
 
     def speak(self) -> int:
-        """Something is said: the round counts."""
+        """Count the round, as it has content; return its number."""
         self.round += not self._spoke
         self._spoke = True
         return self.round
 
     def end(self) -> None:
-        """Results or a plan came."""
+        """End the round: results or a plan came."""
         self._over = True
 
 
 class _Fold:
-    """Events to items."""
+    """Fold of events to items."""
 
     def __init__(self) -> None:
         self._steps = Steps()
@@ -165,7 +165,7 @@ class _Fold:
         self._lanes: dict[str | None, _Lane] = {}
         self._messages: dict[int, list[_Draft]] = {}
         self._plans: dict[str | None, Planned] = {}
-        self._questions: dict[str, tuple[ev.QuestionAsked, Asked]] = {}  # those without an answer
+        self._questions: dict[str, tuple[ev.QuestionAsked, Asked]] = {}  # questions without an answer
         self._last = 0
         self._more = 0  # items that are left out
         self._malformed = 0
@@ -173,7 +173,7 @@ class _Fold:
         self._kinds: dict[str, None] = {}
 
     def take(self, event: ev.Event | None, at: int) -> None:
-        """The next event; None is one that this version does not know."""
+        """Apply the next event; None is an event that this version does not know."""
         self._last = max(self._last, at)
         if event is None or isinstance(event, ev.Unknown):
             self._unknown += 1
@@ -187,7 +187,7 @@ class _Fold:
             self._lane(event).begin(event.message_id)
         elif isinstance(event, ev.MessageEnded):
             for draft in self._messages.pop(event.message, ()):
-                if draft.message == event.message:  # a call may be told in another one than its input
+                if draft.message == event.message:  # a call may be reported in another message than its input
                     draft.end(event.status)
         elif isinstance(event, ev.Replied):
             self._lane(event).end()
@@ -197,7 +197,7 @@ class _Fold:
             self._beside(event, at)
 
     def close(self) -> None:
-        """Nothing more comes: what is open was cut off."""
+        """End the fold: items that are open were cut off."""
         for draft in self._drafts:
             draft.item.cut = draft.item.cut or draft.open
             draft.open = False
@@ -234,7 +234,7 @@ class _Fold:
             self._begin(draft, event, at)
         self._join(draft, event.message)
         assert isinstance(draft.item, Called)
-        draft.item.at, draft.item.given_up = at, False  # also one whose input had been given up
+        draft.item.at, draft.item.given_up = at, False  # also if its input had been given up
         draft.item.title, draft.item.name, draft.item.tool_kind = event.title, event.name, event.tool_kind
         draft.input.set(_pretty(event.input))
         draft.partial, draft.open = False, not draft.ran
@@ -259,7 +259,7 @@ class _Fold:
             if event.level != "info" or event.code in SHOWN_NOTICES:
                 self._add(Noticed(at=at, level=event.level), self._parent(event, at)).text.set(event.text)
         elif isinstance(event, ev.PlanChanged):
-            self._lane(event).end()  # the tool that changes the plan may be told as no call
+            self._lane(event).end()  # the tool that changes the plan may not be reported as a call
             if event.parent not in self._plans:
                 self._plans[event.parent] = Planned(at=at, items=[])
                 self._add(self._plans[event.parent], self._parent(event, at))
@@ -288,7 +288,7 @@ class _Fold:
         return draft
 
     def _parent(self, event: ev.Event, at: int) -> int | None:
-        """The step of the call that a sub-agent works for, which may not have been told."""
+        """Return the step of the call that a sub-agent works for. The call may not have been reported."""
         if event.parent is None:
             return None
         step = self._steps.lane(event.parent)
@@ -297,7 +297,7 @@ class _Fold:
         return step
 
     def _draft(self, step: int, event: ev.Event, at: int) -> _Draft:
-        """The draft of a step, made with its first event."""
+        """Return the draft of a step, which is made at its first event."""
         parent = self._parent(event, at)
         if step not in self._of_step:
             item: AnyItem = Called(at=at)
@@ -307,7 +307,7 @@ class _Fold:
         return self._of_step[step]
 
     def _begin(self, draft: _Draft, event: OfBlock | ev.ToolCalled, at: int) -> None:
-        """A step begins in a message, and with it, maybe, a round."""
+        """Begin a step in a message, and with it, maybe, a round."""
         draft.begun = draft.open = True
         draft.parent = self._parent(event, at)
         number = self._lane(event).speak()
@@ -324,7 +324,7 @@ class _Fold:
     # --- what is shown -----------------------------------------------------------------------------
 
     def items(self) -> list[AnyItem]:
-        """The items so far, as they are shown."""
+        """Return the items so far, as they are shown."""
         filled = [draft for draft in self._drafts if draft.step is None or self._steps.filled(draft.step)]
         used = {draft.step for draft in filled} | {draft.parent for draft in filled} | {None}
         shown = [draft for draft in self._drafts if draft.step in used]
@@ -342,7 +342,7 @@ class _Fold:
             elif isinstance(draft.item, Planned):
                 texts = {}
             left -= len(text)
-            # One that would stand behind is of a stream that mixes its ids up.
+            # A parent that comes after its child is of a stream that confuses its ids: it is left out.
             parent = numbers.get(draft.parent) if draft.parent is not None else None
             found.append(msgspec.structs.replace(draft.item, parent=parent, shortened=out, **texts))
             if draft.step is not None:
@@ -350,7 +350,7 @@ class _Fold:
         return [*found, *self._closing()]
 
     def _closing(self) -> Iterator[Noticed]:
-        """What is not shown."""
+        """Yield a notice of what is not shown, if there is anything."""
         parts = []
         if self._unknown:
             kinds = f" ({', '.join(self._kinds)})" if self._kinds else ""
@@ -369,7 +369,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _pretty(value: Any) -> str:
-    """A call's input as a person reads it."""
+    """Return the input of a call, formatted for people."""
     if value is None or isinstance(value, str):
         return value or ""
     text = tool_titles.compact(value)
@@ -378,7 +378,7 @@ def _pretty(value: Any) -> str:
         return text
     try:
         return msgspec.json.format(text, indent=2)
-    except msgspec.DecodeError:  # no JSON: as Python writes it
+    except msgspec.DecodeError:  # not JSON: as Python writes it
         return text
 
 

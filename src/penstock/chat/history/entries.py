@@ -1,9 +1,10 @@
-"""The entries of a chat: the events of its runs, and between them who asked for what.
+"""Entries of a chat: the events of its runs, and between them the requests and their sources.
 
     turn = prompted turn_began event* run_ended | prompted [turn_began event*] turn_ended
 
-A chat does one turn after another, so an event belongs to the turn that began last. Prompts, stops and answers are
-submitted at any time: one may stand among the events of a turn. `docs/store.md` has how entries are numbered and kept.
+A chat runs one turn after another, so an event belongs to the turn that began last. Prompts, stops and answers are
+submitted at any time: they may come between the events of a turn. `docs/store.md` describes how entries are numbered
+and kept.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 from penstock import events as ev
 
 Asker = Literal["person", "answer", "heartbeat"]
-"""Who asked for a turn: a person's message, a person's answer to a question that ended a turn, the heartbeat."""
+"""Source of a turn: a person's message, a person's answer to a question that ended a turn, or the heartbeat."""
 
 
 class Prompted(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
@@ -26,14 +27,14 @@ class Prompted(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
     text: str
     by: Asker = "person"
     key: str | None = None
-    """The caller's idempotency key: a prompt that comes again with it is the same turn."""
+    """Idempotency key of the caller: a prompt that comes again with it is the same turn."""
 
 
 class StopRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="stop_requested"):
     """A person stops a turn, or takes it back from the queue. The end of the turn is an entry of its own."""
 
     turn: int | None = None
-    """None: the turn that runs, and all that wait."""
+    """Number of the turn; None for the turn that runs and all that wait."""
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True, tag="answered"):
@@ -41,9 +42,9 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True, tag="answered"):
 
     turn: int
     id: str
-    """The id of the question."""
+    """Id of the question."""
     answer: str
-    """The id of an option, or words."""
+    """Id of an option, or words."""
 
 
 class TurnBegan(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_began"):
@@ -54,9 +55,9 @@ class TurnBegan(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_began
     cwd: str
     model: str | None = None
     session_id: str | None = None
-    """The conversation that it resumes."""
+    """Session id of the conversation that it resumes."""
     mark: str | None = None
-    """The value of `PENSTOCK_RUN` in the environment of all processes of the run."""
+    """Value of `PENSTOCK_RUN` in the environment of all processes of the run."""
 
 
 class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_ended"):
@@ -68,11 +69,11 @@ class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_ended
 
 
 Entry = Prompted | StopRequested | Answered | TurnBegan | TurnEnded
-"""An entry that is not an event of a run."""
+"""Entry that is not an event of a run."""
 
 
 class Numbered(NamedTuple):
-    """An entry, decoded. `what` is None if this version of Penstock does not know its kind."""
+    """Decoded entry with its number. `what` is None if this version of Penstock does not know its kind."""
 
     number: int
     at: int
@@ -84,12 +85,15 @@ _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Entry | ev.Event)
 
 
 def encode(entries: Iterable[Entry | ev.Event]) -> list[bytes]:
-    """Encode each for the store."""
+    """Encode each entry for the store."""
     return [_encoder.encode(entry) for entry in entries]
 
 
 def decode(stored: Iterable[tuple[int, int, bytes]]) -> list[Numbered]:
-    """Decode numbers, times and entries of the store. A kind that a newer version wrote is skipped, not an error."""
+    """Decode numbers, times and entries of the store. The `what` of a kind that a newer version wrote is None.
+
+    Such a kind is not an error.
+    """
     return [Numbered(number, at, decode_one(data)) for number, at, data in stored]
 
 

@@ -1,7 +1,7 @@
-"""The frames that a viewer of a chat gets: a snapshot of all of it, then the changes, one by one.
+"""Frames that a viewer of a chat gets: a snapshot of the whole chat, then the changes, one by one.
 
-The frames of one turn are the events of `penstock.chat.turn`. All frames are made of a chat's entries by
-`penstock.chat.history.timeline`; `docs/gateway-api.md` is the public format.
+The frames of one turn are the events of `penstock.chat.turn`. `penstock.chat.history.timeline` makes all frames from a
+chat's entries; `docs/gateway-api.md` is the public format.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ TurnState = Literal["queued", "running", "completed"]
 
 
 class TurnView(msgspec.Struct, omit_defaults=True):
-    """A turn as it is shown. Times are milliseconds since 1970, by the clock that stamped its entries."""
+    """View of a turn for clients. Times are milliseconds since 1970, by the clock that stamped its entries."""
 
     turn: int
     prompt: str
-    # A default that a factory gives is written like any other value: readers take an absent field for null or empty.
+    # A default from a factory is written like any other value: readers interpret an absent field as null or empty.
     by: Asker = msgspec.field(default_factory=lambda: "person")
     key: str | None = None
     state: TurnState = msgspec.field(default_factory=lambda: "queued")
@@ -34,40 +34,40 @@ class TurnView(msgspec.Struct, omit_defaults=True):
 
     # --- while it runs ---
     status: str | None = None
-    """The quiet line; None where something else took its place."""
+    """Status line; None if something else has replaced it."""
     reply: str | None = None
-    """The reply so far; None until its first text."""
+    """Reply so far; None until its first text."""
     question: OpenQuestion | None = None
-    """What the agent asks: the run waits for it, or, in a completed turn, the next prompt answers it."""
+    """Question of the agent: the run waits for the answer, or, in a completed turn, the next prompt answers it."""
 
     # --- once it is completed ---
     message: str = ""
-    """All of the turn that stays in the thread."""
+    """Text of the turn that remains in the thread."""
     outcome: ev.Outcome | None = None
     reason: str | None = None
 
     # --- once its run is over ---
     finalized: bool = False
-    """The record of the turn is whole: nothing is added to it any more."""
+    """True once the details of the turn are complete: nothing more is added to them."""
     steps: int = 0
-    """The thoughts, texts and calls in its record."""
+    """Number of thoughts, texts and calls in its details."""
     duration_ms: int | None = None
     usage: ev.Usage | None = None
     cost_usd: float | None = None
     first: int = 0
-    """The number of its first entry."""
+    """Number of its first entry."""
     last: int = 0
-    """The number of its last entry, once it is recorded."""
+    """Number of its last entry, once it is recorded."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag="snapshot"):
-    """The chat as it stands after entry `number`; it takes the place of all that a viewer knew of it."""
+    """State of the chat after entry `number`; it replaces everything that a viewer had of it."""
 
     number: int
     turns: list[TurnView]
-    """The newest, oldest first."""
+    """Newest turns, oldest first."""
     earlier: bool = False
-    """There are turns before these."""
+    """True if there are turns before these."""
 
 
 class PromptedFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
@@ -81,9 +81,10 @@ class PromptedFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompt
 
 
 class AssistantDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="assistant"):
-    """The same for who asked for `delta=1`: the reply is its first `offset` characters and then `delta`.
+    """`Assistant` for a client that asked for `delta=1`: the reply is its first `offset` characters and then `delta`.
 
-    Characters are Unicode code points. An `offset` before the reply's end is no error: what stood behind it goes.
+    Characters are Unicode code points. An `offset` before the reply's end is not an error: the text after it is
+    dropped.
     """
 
     turn: int
@@ -93,7 +94,7 @@ class AssistantDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="assis
 
 
 class Finalized(msgspec.Struct, frozen=True, omit_defaults=True, tag="finalized"):
-    """The run of a completed turn is over, and its record whole."""
+    """The run of a completed turn is over, and its details are complete."""
 
     turn: int
     steps: int
@@ -105,11 +106,11 @@ class Finalized(msgspec.Struct, frozen=True, omit_defaults=True, tag="finalized"
 
 
 class Deleted(msgspec.Struct, frozen=True, tag="deleted"):
-    """The chat was deleted. Nothing follows, and coming back is of no use."""
+    """The chat was deleted. No frame follows, and there is no reason to reconnect."""
 
 
 class Goodbye(msgspec.Struct, frozen=True, tag="goodbye"):
-    """The server ends. Come back with the last number: nothing is lost."""
+    """The server ends. A client that reconnects with the last number loses nothing."""
 
 
 Frame = (

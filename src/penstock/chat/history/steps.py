@@ -1,7 +1,7 @@
-"""The steps of a turn: its thoughts, texts and calls, counted while they come.
+"""Steps of a turn: its thoughts, texts and calls, counted while they come.
 
-Which step an event is about is decided here alone: for the number behind the reply ("31 steps") as for the items of
-`penstock.chat.history.details`, so that the two agree.
+Only this module decides to which step an event belongs: both for the number beside the reply ("31 steps") and for the
+items of `penstock.chat.history.details`, so that the two agree.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ OfBlock = ev.BlockStarted | ev.Delta | ev.BlockRevised | ev.BlockEnded
 
 
 class Steps:
-    """Takes the events of one run. A step is a block of text or thinking, or a call with its input and output."""
+    """Counter of the steps of one run. A step is a block of text or thinking, or a call with its input and output."""
 
     def __init__(self) -> None:
         self._made = 0
@@ -25,15 +25,15 @@ class Steps:
 
     @property
     def count(self) -> int:
-        """The steps with something in them; white space alone is nothing."""
+        """Number of steps that have content; white space alone does not count."""
         return len(self._filled)
 
     def filled(self, step: int) -> bool:
-        """Whether there is something in a step."""
+        """Return whether a step has content."""
         return step in self._filled
 
     def take(self, event: ev.Event) -> int | None:
-        """The next event; the step that it is about, if it is. Steps are counted from 0 by their beginning."""
+        """Apply the next event; return its step, if it has one. Steps are numbered from 0 in the order they begin."""
         if event.parent is not None:
             self.lane(event.parent)
         if isinstance(event, OfBlock):
@@ -48,7 +48,7 @@ class Steps:
         return None
 
     def lane(self, call_id: str) -> int:
-        """The step of the call with this id, the newest; a sub-agent may speak of one that was never told."""
+        """Return the step of the newest call with this id; a sub-agent may name a call that was never reported."""
         step = self._calls.get(call_id)
         if step is None:
             step = self._calls[call_id] = self._new()
@@ -71,13 +71,13 @@ class Steps:
         return step
 
     def _begin(self, event: OfBlock) -> int:
-        """The step of a block that was not seen before."""
+        """Return the step of a block that was not seen before."""
         call_id = event.call_id if isinstance(event, ev.BlockStarted) else None
         if event.kind == "tool_output" and call_id is not None:
             step = self.lane(call_id)
         elif event.kind == "tool_input" and call_id is not None:
             step = self.lane(call_id)
-            if step in self._begun:  # the call was begun again
+            if step in self._begun:  # the call began again
                 step = self._calls[call_id] = self._new()
         else:
             step = self._new()

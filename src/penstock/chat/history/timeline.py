@@ -1,4 +1,4 @@
-"""The timeline of a chat: its entries, folded to what viewers see, and the frames that lead from any entry to now.
+"""Timeline of a chat: its entries, folded to what viewers see, and the frames that lead from any entry to now.
 
 A viewer's only state is the number of the last entry that it has seen. The frames that it missed are computed when it
 can accept more, so a slow viewer costs no more than a fast one, and gets fewer, larger steps.
@@ -29,36 +29,36 @@ from penstock.chat.history.frames import Frame, Snapshot, TurnView
 from penstock.chat.history.steps import Steps
 
 KEPT_TURNS = 50
-"""Turns of a snapshot, the newest. A viewer that wants more asks for the earlier ones."""
+"""Turns of a snapshot: the newest. A viewer that needs more asks for the earlier ones."""
 
 MAX_CHANGES = 20_000
-"""Changes of the past that are kept for viewers who come back; one who comes from before them gets a snapshot."""
+"""Past changes that are kept for viewers that reconnect; a viewer from before them gets a snapshot."""
 
 MAX_FRAMES = 500
 """Frames that a viewer gets at once; instead of more it gets a snapshot, which is smaller."""
 
 THINKING = turns.CALLING["think"]
-"""The generic status that stands for thinking."""
+"""Generic status that is shown for thinking."""
 
 
 class _Reply(NamedTuple):
-    """The reply of a turn became `length` characters long."""
+    """Reply of a turn that became `length` characters long."""
 
     number: int
-    version: int  # one for each text that does not go on from the one before
+    version: int  # one for each text that does not continue the one before
     length: int
 
 
 class _Change(NamedTuple):
-    """Something that viewers see, and the entry that caused it."""
+    """Change that viewers see, and the entry that caused it."""
 
     number: int
-    turn: int  # 0 for the chat's own
+    turn: int  # 0 for changes of the chat itself
     what: Frame | _Reply
 
 
 class _Live:
-    """The turn that runs."""
+    """Turn that runs."""
 
     def __init__(self, view: TurnView) -> None:
         self.view = view
@@ -71,23 +71,23 @@ class _Live:
 
 
 class Timeline:
-    """A chat as it is shown after entry `number`."""
+    """State of a chat for viewers, after entry `number`."""
 
     def __init__(self, number: int = 0, views: Iterable[TurnView] = ()) -> None:
-        """Begin behind entry `number`, with the newest turns as these `views` sum them up."""
+        """Begin after entry `number`, with the newest turns as these `views` sum them up."""
         self.number = number
         self.turns: dict[int, TurnView] = {view.turn: view for view in views}
-        """The newest turns, by their number. They change; a `snapshot` does not."""
+        """Newest turns, by their number. They change; a `snapshot` does not."""
         self.stops: set[int] = set()
         """Turns that a person stopped or took back, and that are not over."""
         self.deleted = False
-        self._urgent = False  # something came that viewers are shown at once
-        self._at = 0  # the time of the entry that is taken
+        self._urgent = False  # a change came that viewers should see at once
+        self._at = 0  # the time of the entry that is being folded
         self._earlier = False
         self._oldest = number  # a viewer from before it needs a snapshot
         self._changes: list[_Change] = []
         self._live: _Live | None = None
-        self._replies: dict[int, _Live] = {}  # turns whose growing reply is still told
+        self._replies: dict[int, _Live] = {}  # turns whose growing reply is still sent
         self._finalized: dict[int, TurnView] = {}  # since the last summary
         self._forget()
 
@@ -95,42 +95,42 @@ class Timeline:
 
     @property
     def running(self) -> TurnView | None:
-        """The turn whose run goes on; it may be completed already."""
+        """Turn whose run has not ended; it may be completed already."""
         return self._live.view if self._live is not None else None
 
     @property
     def queued(self) -> list[TurnView]:
-        """The turns that wait, the next one first."""
+        """Turns that wait, the next one first."""
         return [view for _, view in sorted(self.turns.items()) if view.state == "queued"]
 
     @property
     def newest(self) -> TurnView | None:
-        """The newest turn."""
+        """Newest turn."""
         return self.turns[max(self.turns)] if self.turns else None
 
     @property
     def asking(self) -> bool:
-        """Whether the running turn ended with a question that its run does not wait for: the run can be stopped."""
+        """True if the running turn ended with a question that its run does not wait for: the run can be stopped."""
         return self._live is not None and self._live.turn.asking
 
     @property
     def questions(self) -> dict[str, ev.QuestionAsked]:
-        """The questions that the run waits for and nobody has answered, by their id."""
+        """Questions that the run waits for and that are not answered, by their id."""
         return self._live.questions if self._live is not None else {}
 
     @property
     def at(self) -> int:
-        """The time of the newest entry, in milliseconds since 1970."""
+        """Time of the newest entry, in milliseconds since 1970."""
         return self._at
 
     def snapshot(self) -> Snapshot:
-        """Return all that a new viewer needs."""
+        """Return everything that a new viewer needs."""
         shown = [replace(view) for _, view in sorted(self.turns.items())]
         return Snapshot(self.number, shown, self._earlier)
 
     @property
     def is_summed_up(self) -> bool:
-        """Whether the last summary has all turns that are over."""
+        """True if the last summary has all turns that are over."""
         return not self._finalized
 
     def summary(self) -> list[TurnView] | None:
@@ -144,7 +144,7 @@ class Timeline:
     # --- entries ---
 
     def take(self, entries: Iterable[Numbered]) -> bool:
-        """Take the next entries. Return whether viewers should see them at once: something else came than more text."""
+        """Fold the next entries. Return whether viewers should see them at once: they are not only more text."""
         self._urgent = False
         more: list[ev.Event] = []  # text that only makes the reply longer: one step, however many entries
         for number, at, what in entries:
@@ -164,13 +164,13 @@ class Timeline:
         return self._urgent
 
     def delete(self) -> None:
-        """End the chat: its viewers see that it was deleted."""
+        """End the chat, and show its viewers that it was deleted."""
         self.deleted = True
         self.number += 1
         self._change(0, frames.Deleted())
 
     def drop(self, upto: int) -> None:
-        """Forget the turns whose last entry is not behind number `upto`: they are no longer kept."""
+        """Drop the turns whose last entry is not after number `upto`: they are no longer kept."""
         for view in [view for view in self.turns.values() if 0 < view.last <= upto]:
             del self.turns[view.turn]
 
@@ -294,8 +294,8 @@ class Timeline:
     def frames(self, after: int, *, deltas: bool = False) -> list[tuple[int, Frame]] | None:
         """Return the frames that lead a viewer from entry `after` to now, each with the number that it covers.
 
-        Of frames that replace each other, the newest. None if `after` is too old, too far back, or was never reached:
-        such a viewer needs a `snapshot`.
+        Of frames that replace each other, only the newest is returned. None if `after` is too old, too far back, or was
+        never reached: such a viewer needs a `snapshot`.
         """
         if not self._oldest <= after <= self.number:
             return None
@@ -330,7 +330,7 @@ class Timeline:
             self._earlier = True
 
     def _compact(self) -> None:
-        """Of turns that are over, keep the changes that still count."""
+        """Drop the changes of turns that are over, except those that still count."""
         over = set(self._replies)
         self._changes = [it for it in self._changes if it.turn not in over or _lasts(it.what)]
         self._replies = {}
@@ -341,7 +341,7 @@ class Timeline:
             if len(past) > MAX_CHANGES:
                 half = len(past) // 2
                 self._oldest = max(self._oldest, past[half - 1].number)
-                del past[: half - (past is replies)]  # the reply at the oldest entry stays known
+                del past[: half - (past is replies)]  # the reply at the oldest entry is kept
 
 
 def _number(item: _Change | _Reply) -> int:
@@ -353,7 +353,7 @@ def _kind(change: _Change) -> tuple[int, type]:
 
 
 def _lasts(what: Frame | _Reply) -> bool:
-    """Whether a change of a turn that is over is still shown: nothing has replaced it."""
+    """Return whether a change of a turn that is over is still shown: no other change has replaced it."""
     if isinstance(what, turns.Streaming):
         return what.began_at is not None
     return not isinstance(what, turns.Thinking | _Reply)

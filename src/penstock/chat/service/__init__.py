@@ -1,4 +1,4 @@
-"""The chats at work: it accepts prompts, starts runs, and appends what comes of them (`service.Service`).
+"""Service of the chats: it accepts prompts, starts runs, and appends their results (`service.Service`).
 
-No module here knows HTTP or the page.
+No module here depends on HTTP or the page.
 """

@@ -1,7 +1,7 @@
-"""What an agent of a chat finds in its environment: an allow-list, so that no secret of somebody else's comes along.
+"""Environment of an agent of a chat: an allow-list, so that no secret that is not the agent's is passed on.
 
-Each agent gets what programs need, what it reads itself, and what the user names. Keys of other providers stay out: an
-agent that finds one may use it where the user pays by subscription.
+Each agent gets what programs need, what it reads itself, and what the user names. Keys of other providers are left out:
+an agent that finds one may use it although the user pays by subscription.
 """
 
 from __future__ import annotations
@@ -20,24 +20,27 @@ COMMON = frozenset(
     | {"GIT_SSL_CAINFO", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"}
     | {"http_proxy", "https_proxy", "no_proxy", "all_proxy", "DISABLE_TELEMETRY", "DO_NOT_TRACK", "NO_COLOR"}
 )
-"""What programs, their tools and the network need. None of these is a key."""
+"""Variables that programs, their tools and the network need. None of these is a key."""
 
 COMMON_PREFIXES = ("LC_", "XDG_")
 
 
 @cache
 def outer_variables() -> frozenset[str]:
-    """The variables that mark the programs run by an agent: an agent that inherits them refuses to work, or hangs."""
+    """Return the variables that mark the programs run by an agent.
+
+    An agent that inherits them does not work, or hangs.
+    """
     return frozenset(name for facts in AGENTS.values() for name in facts.outer_variables)
 
 
 def environment(
     agent: str, environ: Mapping[str, str], extra: Iterable[str] = (), *, adapter: str | None = None
 ) -> dict[str, str]:
-    """The part of `environ` that this agent is given. `extra` are names that the user adds.
+    """Return the part of `environ` that this agent gets. `extra` are names that the user adds.
 
-    `adapter` is the known agent that an agent of the configuration behaves as. `PENSTOCK_*` is never passed on,
-    whoever names it: Penstock's own secrets are among it.
+    `adapter` is the known agent that an agent of the configuration behaves as. `PENSTOCK_*` is never passed on, even if
+    it is named: Penstock's own secrets are among these variables.
     """
     known = (AGENTS.get(name.partition("/")[0]) for name in (agent, adapter or ""))
     facts = next((facts for facts in known if facts is not None and facts.variables), None)

@@ -1,4 +1,4 @@
-"""Which agents can be chatted with, and what each of them can do."""
+"""Agents that chats can use, and the features of each."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from penstock.errors import UnknownAgent, nearest
 from penstock.run import launch
 
 OLLAMA = "ollama"
-"""The agent that is a server, and has no program to look for."""
+"""Name of the agent that is a server: there is no program of it to search for."""
 
 NOT_BY_NAME = frozenset({"acp", "generic"})
-"""Ways to read any program. A chat is with an agent that has a name: a request never says which program is started."""
+"""Adapters that read any program. A chat uses an agent with a name: a request never chooses the program to start."""
 
 _PROFILE = re.compile(r"ccs/[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 class AgentView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An agent as it is offered."""
+    """Agent as clients see it."""
 
     name: str
     installed: bool
-    """Its program is there; of ollama, its server answered."""
+    """True if its program was found; for ollama, if its server answered."""
     available: bool
-    """It is installed, and a chat with it can begin."""
+    """True if it is installed and a chat with it can begin."""
     route: str
-    """How it is run."""
+    """Route by which it is run."""
     asks: bool
-    """Its questions can be answered while it runs."""
+    """True if its questions can be answered while it runs."""
     resumes: bool
-    """A chat with it is one conversation; else each turn begins a new one."""
+    """True if a chat with it is one conversation; otherwise each turn begins a new one."""
     install: str | None = None
-    """How people get it."""
+    """Instructions to install it."""
     models: list[str] = []
-    """Those that it can be asked for, where it lists them."""
+    """Models that can be chosen, if the agent lists them."""
     reason: str | None = None
-    """Why it is not available, where that is more than a program that is not there."""
+    """Reason why it is not available, unless its program is just not installed."""
 
 
 class Agents:
-    """The agents of this Penstock."""
+    """Agents of this Penstock."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Agents:
         *,
         default: str | None = None,
     ) -> None:
-        """`trusts`: whether what a project's own file says of how agents are started counts by now.
+        """Collect the agents. `trusts` returns whether a project's own file may define by now how agents are started.
 
         Raises:
             NoSuchAgent: there is no agent `default`.
@@ -79,15 +79,15 @@ class Agents:
         self._ollama = OllamaServer({**environ, **ollama.env}.get("OLLAMA_HOST", "")) if not ollama.command else None
 
     def listed(self) -> list[AgentView]:
-        """All that can be chatted with, in the order in which they are offered.
+        """Return all agents that a chat can use, in the order of the list that clients see.
 
-        Penstock's own, those of the configuration, those of other packages; then those that are not proven. It may
-        take half a second.
+        The order: Penstock's own, those of the configuration, those of other packages; then those that are not proven.
+        It may take half a second.
         """
         return list(self._listed())
 
     def require(self, name: str) -> None:
-        """See that there is such an agent. It need not be installed.
+        """Check that there is an agent of this name. It need not be installed.
 
         Raises:
             NoSuchAgent: there is none.
@@ -102,18 +102,18 @@ class Agents:
             )
 
     def default(self) -> str:
-        """The one that was named, or the first that is available; the first of all where none is.
+        """Return the default agent: the named one, or the first that is available; if none is, the first of all.
 
         It may take half a second.
         """
         return self._default or next((agent.name for agent in self._listed() if agent.available), self._names[0])
 
     def choose(self, name: str | None, model: str | None) -> tuple[str, str | None]:
-        """The agent and the model of a new chat, where these are named. It may take half a second.
+        """Return the agent and the model of a new chat, from the given ones or defaults. It may take half a second.
 
         Raises:
             NoSuchAgent: there is no such agent.
-            Wrong: the agent has to be given a model, and it is not known which there are.
+            Invalid: the agent needs the name of a model, and its models are not known.
         """
         name = name or self.default()
         self.require(name)
@@ -125,7 +125,7 @@ class Agents:
         return name, models[0]
 
     def blocked(self, name: str) -> str | None:
-        """Why it may not be started: nobody trusts the file of the project that says how."""
+        """Return why it may not be started: the project's file that defines how is not trusted. None if it may."""
         setting = launch.project_setting(name, self._config)
         if setting is None or self._trusts():
             return None
@@ -136,7 +136,7 @@ class Agents:
         )
 
     def resumes(self, name: str) -> bool:
-        """Whether a run of it can go on with a conversation."""
+        """Return whether a run of it can resume a conversation."""
         entry, own = registry.AGENTS.get(name.partition("/")[0]), self._config.agent(name)
         if entry is not None:
             return entry.default.resume
@@ -157,7 +157,7 @@ class Agents:
         models: list[str] = []
         reason = self.blocked(name)
         if reason is not None:
-            installed = available = False  # of a file that nobody trusts nothing counts
+            installed = available = False  # nothing in an untrusted file counts
         elif name == OLLAMA and self._ollama is not None:
             found = self._ollama.models()
             models, installed, available = found or [], found is not None, bool(found)
@@ -168,7 +168,7 @@ class Agents:
         return AgentView(name, installed, available, route, asks, self.resumes(name), install, models, reason)
 
     def _without(self, models: list[str] | None) -> str:
-        """Why Ollama is not available."""
+        """Return the reason why Ollama is not available."""
         place = self._ollama.place if self._ollama is not None else ""
         if models is None:
             return f"no Ollama server answers at {place}"
@@ -176,7 +176,7 @@ class Agents:
 
 
 def _starts(name: str) -> bool:
-    """Whether an agent of another package says how it is started."""
+    """Return whether an agent of another package defines how it is started."""
     try:
         return isinstance(registry.reader(name), Startable)
     except UnknownAgent:

@@ -1,7 +1,7 @@
-"""One chat in this process: its row, its entries in the store, and the one timeline that is folded of them.
+"""One chat in this process: its row, its entries in the store, and the one timeline that is folded from them.
 
-The timeline takes entries that this process appended as objects, once they are kept, and others as it reads them from
-the store. After a failure it is folded anew from the store, as at the start: a crash is no case of its own.
+The timeline accepts entries that this process appended as objects, once they are kept, and others as it reads them from
+the store. After a failure it is folded again from the store, as at the start: a crash is not a case of its own.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from penstock.chat.store.protocol import (
 from penstock.chat.store.rows import ChatRow, TurnRow
 
 STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Trimmed, Ahead, UnknownChat)
-"""The errors of a store that are not the caller's fault."""
+"""Errors of a store that the caller did not cause."""
 
 NODE = "here"
-"""The node of a store that one process has."""
+"""Name of the node, for a store that one process has."""
 
 Result = TypeVar("Result")
 Write = Entry | ev.Event
 Watcher = Callable[[bool], None]
-"""Called after entries were taken; True: viewers should see them at once."""
+"""Callback after the timeline accepted entries. Its argument is True if viewers should see them at once."""
 
 _decoder = msgspec.json.Decoder(TurnView)
 _encoder = msgspec.json.Encoder()
 
 
 class ChatLog:
-    """One chat. What decides by the timeline and then appends is one step: another entry between them repeats it."""
+    """Log of one chat. Deciding by the timeline and appending are one step, repeated if an entry comes between."""
 
     def __init__(
         self,
@@ -62,11 +62,14 @@ class ChatLog:
         taken: Callable[[Timeline], None] = lambda timeline: None,
         answered: Callable[[Answered], None] = lambda answer: None,
     ) -> None:
-        """`now` gives milliseconds since 1970. `taken` and `answered` are called when the timeline took entries."""
+        """Create the log. `now` returns milliseconds since 1970.
+
+        `taken` and `answered` are called when the timeline accepted entries.
+        """
         self.row = row
-        """The chat as the store has it."""
+        """Row of the chat as the store has it."""
         self.newest: TurnView | None = None
-        """The newest turn, as it was last read."""
+        """Newest turn, as it was last read."""
         self.max_entry_bytes = store.max_entry_bytes
         self._store = store
         self._counters = counters
@@ -75,23 +78,23 @@ class ChatLog:
         self._answered = answered
         self._lock = asyncio.Lock()
         self._timeline: Timeline | None = None
-        self._is_current = False  # the timeline is where the store is, as far as this process knows
+        self._is_current = False  # the timeline has all of the store's entries, as far as this process knows
         self._is_kept = True  # all that the timeline shows is in the store
-        self._at_rest = False  # nothing is to be done, and no timeline is needed
+        self._at_rest = False  # there is nothing to do, and no timeline is needed
         self._epoch: int | None = None
-        self._number = 0  # the last entry that any timeline of this process took
+        self._number = 0  # the last entry that any timeline of this process accepted
         self._watchers: list[Watcher] = []
 
     @property
     def id(self) -> str:
-        """The id of the chat."""
+        """Id of the chat."""
         return self.row.id
 
     # --- what is known ---
 
     @property
     def shown(self) -> Timeline | None:
-        """The timeline for viewers; None while it is not known to be in the store."""
+        """Return the timeline for viewers; None while it is not known to be in the store."""
         return self._timeline if self._is_kept else None
 
     async def open(self) -> Timeline:
@@ -104,7 +107,7 @@ class ChatLog:
             return await self._current()
 
     async def is_over(self) -> bool:
-        """Check whether nothing is to be done: each turn is over, and summed up.
+        """Return whether there is nothing to do: each turn is over, and summed up.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -122,7 +125,7 @@ class ChatLog:
     async def turns(self, before: int | None, limit: int) -> tuple[list[TurnView], bool]:
         """Return the newest turns before one, oldest first, and whether there are earlier ones."""
         shown: list[TurnView] = []
-        if not self._at_rest:  # else all are summed up
+        if not self._at_rest:  # otherwise all are summed up
             shown = (await self.open()).snapshot().turns
         rows = await self._store.list_turns(self.id, before=before, limit=limit + 1)
         found = {view.turn: view for view in _views(rows) or []}
@@ -131,7 +134,7 @@ class ChatLog:
         return views[-limit:], len(views) > limit
 
     async def turn(self, turn: int) -> tuple[TurnView, list[Numbered]]:
-        """Return one turn, and its entries, as far as it is by now.
+        """Return one turn and its entries so far.
 
         Raises:
             NoSuchTurn: there is none, or it is no longer kept.
@@ -157,7 +160,7 @@ class ChatLog:
         """Return the turn that the entry of this number asked for.
 
         Raises:
-            NoSuchTurn: it asked for none.
+            NoSuchTurn: the entry did not ask for a turn.
         """
         page = await self._store.read(self.id, after=number - 1, limit=1)
         what = decode(page.entries)[0].what
@@ -168,16 +171,16 @@ class ChatLog:
     # --- viewers ---
 
     def watch(self, watcher: Watcher) -> None:
-        """Call this whenever entries were taken; the timeline stays in memory."""
+        """Call `watcher` whenever the timeline accepted entries; the timeline stays in memory."""
         self._watchers.append(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Call it no longer."""
+        """Stop calling `watcher`."""
         self._watchers.remove(watcher)
         self.rest()
 
     def delete(self) -> None:
-        """Show viewers that the chat was deleted."""
+        """Notify viewers that the chat was deleted."""
         if self._timeline is not None:
             self._timeline.delete()
             self._notify(True)
@@ -193,10 +196,10 @@ class ChatLog:
         await self.write(lambda timeline: events, session_id=session_id)
 
     async def write(self, make: Callable[[Timeline], Sequence[Write]], *, session_id: str | None = None) -> None:
-        """Append what `make` decides by the current timeline. Nothing, if it decides so.
+        """Append the entries that `make` returns for the current timeline, if any.
 
         Raises:
-            StoreFailed: it was not appended, most likely; the next call finds out.
+            StoreFailed: they were most likely not appended; the next call finds out.
         """
         async with self._lock:
             while True:
@@ -210,13 +213,13 @@ class ChatLog:
                     await self._append(timeline, entries, row)
                     return
                 except Conflict:
-                    continue  # somebody submitted an entry meanwhile: decide anew
+                    continue  # an entry was submitted meanwhile: decide again
 
     async def submit(self, decide: Callable[[Timeline], Entry | None], *, key: str | None = None) -> Submitted | None:
-        """Submit the entry that `decide` makes by the current timeline, and follow it. None, if it makes none.
+        """Submit the entry that `decide` returns for the current timeline, and follow it. Return None if there is none.
 
         Raises:
-            StoreFailed: it was not kept, most likely.
+            StoreFailed: it was most likely not kept.
         """
         async with self._lock:
             while True:
@@ -236,11 +239,11 @@ class ChatLog:
                 return done
 
     def is_behind(self, last: int) -> bool:
-        """Whether the store has entries up to `last` that no timeline took."""
+        """Return whether the store has entries up to `last` that no timeline has accepted."""
         return last > self._number
 
     async def follow(self, last: int) -> bool:
-        """Read on if the store has entries up to `last` that the timeline has not; return whether it read.
+        """Read the next entries if the store has some up to `last` that the timeline has not; return whether it read.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -257,7 +260,7 @@ class ChatLog:
 
         Raises:
             NoSuchChat: it was deleted.
-            StoreFailed: it was not kept, and is as it was.
+            StoreFailed: the change was not kept; the row is as before.
         """
         async with self._lock:
             changed = change(self.row)
@@ -269,7 +272,7 @@ class ChatLog:
                 self.row = changed
 
     async def sum_up(self) -> None:
-        """Keep summaries of turns that are over and have none: entries without them were found in the store.
+        """Store summaries of turns that are over and have none: entries without them were found in the store.
 
         Raises:
             StoreFailed: they could not be kept.
@@ -282,22 +285,22 @@ class ChatLog:
                 self._is_current = True
 
     async def claim(self) -> None:
-        """Make this process the one whose appends count; before the first run of a chat in this process.
+        """Claim the chat, so that only this process's appends count. Call it before the first run in this process.
 
         Raises:
-            StoreFailed: it could not be kept.
+            StoreFailed: the claim could not be kept.
         """
         if self._epoch is None:
             self._epoch = await self._store.claim(self.id, NODE)
 
     def invalidate(self, error: Exception) -> None:
-        """Read on from the store after this error, or fold anew if the store is another one than was known."""
+        """Read the next entries from the store after this error, or fold again if the store is not the one known."""
         self._is_current = False
         if not isinstance(error, StoreFailed):
             self._timeline = None
 
     def rest(self) -> bool:
-        """Keep no more than the newest turn, if nothing is to be done; return whether nothing is."""
+        """Keep no more than the newest turn, if there is nothing to do; return whether there is nothing to do."""
         timeline = self._timeline
         if timeline is None:
             return self._at_rest
@@ -309,7 +312,9 @@ class ChatLog:
         return True
 
     async def trim(self, upto: int) -> int:
-        """Drop full turns up to entry `upto`; return the number up to which. The newest turn is kept, whatever its age.
+        """Drop complete turns up to entry `upto`; return the last number that was dropped.
+
+        The newest turn is kept, whatever its age.
 
         Raises:
             StoreFailed: it could not be trimmed.
@@ -332,7 +337,7 @@ class ChatLog:
             try:
                 await self._store.delete_chat(self.id)
             except UnknownChat:
-                pass  # the call before was made although the store failed
+                pass  # the call before succeeded although the store reported a failure
 
     # --- inside, with the lock ---
 
@@ -341,7 +346,7 @@ class ChatLog:
         if timeline is None:
             summary = await self._store.summary(self.id, limit=KEPT_TURNS + 1)
             views = _views(summary.turns)
-            # Summaries that another version wrote cannot be read: then the entries are folded from the first on.
+            # Summaries of another version cannot be read: the entries are then folded from the first one on.
             timeline = Timeline(await self._first() - 1) if views is None else Timeline(summary.number, views)
             self._timeline, self._at_rest, self._is_kept, self._is_current = timeline, False, True, False
         if not self._is_current:
@@ -376,9 +381,9 @@ class ChatLog:
         numbered = [Numbered(number, at, what) for number, what in enumerate(written, after + 1)]
         ends = [it for it in written if isinstance(it, ev.RunEnded | TurnEnded)]
         at_once, rows = False, list[TurnRow]()
-        self._is_current = False  # if it fails or is cancelled, it is not known what was appended
+        self._is_current = False  # after a failure or a cancellation it is not known what was appended
         if ends:
-            # The summary is computed before the entries are kept, and goes with them. Nobody sees it until then.
+            # The summary is computed before the entries are kept, and is written with them. It is not visible before.
             self._is_kept = False
             at_once = timeline.take(numbered)
             rows = _rows(timeline)
@@ -443,7 +448,7 @@ def _views(rows: Iterable[TurnRow]) -> list[TurnView] | None:
 
 
 def _end(turns: Sequence[TurnRow], upto: int) -> int:
-    """Return the last number, not behind `upto`, where turns are over and none is cut in two; 0 if there is none."""
+    """Return the last number up to `upto` at which turns are over and none is cut in two; 0 if there is none."""
     newest = max(turns, key=lambda row: row.turn, default=None)
     for end in sorted({row.last for row in turns if 0 < row.last <= upto}, reverse=True):
         is_whole = all(row.first > end or 0 < row.last <= end for row in turns)
@@ -453,7 +458,7 @@ def _end(turns: Sequence[TurnRow], upto: int) -> int:
 
 
 def _of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:
-    """Choose the entries that belong to a turn: an event belongs to the one that began last."""
+    """Yield the entries that belong to a turn: an event belongs to the turn that began last."""
     running = 0
     for entry in entries:
         what = entry.what

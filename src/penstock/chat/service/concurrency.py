@@ -1,4 +1,4 @@
-"""How many agents are at work at once. One that waits for a person is not: it holds nobody up."""
+"""Limit of the agents at work at once. An agent that waits for a person does not count, and delays no other."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from contextlib import asynccontextmanager
 
 
 class Slot:
-    """The place of one run."""
+    """Slot of one run."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self._working = True
 
     def work(self, working: bool) -> None:
-        """Whether it is at work, or waits for a person. Who goes on does so at once, over the limit if need be."""
+        """Set whether the run is at work, or waits for a person.
+
+        A run that continues does so at once, over the limit if necessary.
+        """
         if working != self._working:
             self._working = working
             if working:
@@ -26,7 +29,7 @@ class Slot:
 
 
 class Slots:
-    """So many places, taken in the order of asking. One event loop."""
+    """Limited number of slots, given in the order of the calls. Use it in one event loop."""
 
     def __init__(self, limit: int) -> None:
         self.used = 0
@@ -35,14 +38,14 @@ class Slots:
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[Slot]:
-        """A place, as soon as one is free, for as long as the context lasts."""
+        """Wait for a free slot, and hold it until the context ends."""
         if self.used >= self._limit or any(not turn.done() for turn in self._waiting):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
                 await turn
             except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():  # it had just got its place
+                if turn.done() and not turn.cancelled():  # it had just got its slot
                     self.give_back()
                 raise
         else:
@@ -55,10 +58,10 @@ class Slots:
             self.give_back()
 
     def give_back(self) -> None:
-        """A place is free: it is the next one's, if there are no more at work than there may be."""
+        """Free a slot; give it to the next caller if fewer are at work than the limit."""
         self.used -= 1
         while self._waiting and self.used < self._limit:
             turn = self._waiting.popleft()
-            if not turn.done():  # else it was cancelled meanwhile
+            if not turn.done():  # otherwise it was cancelled meanwhile
                 self.used += 1
                 turn.set_result(None)

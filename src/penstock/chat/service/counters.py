@@ -1,4 +1,4 @@
-"""What the service counts while it works; `/metrics` shows it."""
+"""Counters of the service; `/metrics` shows them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections import Counter
 from penstock import events as ev
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
-"""The upper bounds of the buckets of a histogram, in seconds: from a fast disk to one that hangs."""
+"""Upper bounds in seconds of the buckets of a histogram: from a fast disk to one that hangs."""
 
 
 class Times:
-    """A histogram of durations in seconds."""
+    """Histogram of durations in seconds."""
 
     def __init__(self) -> None:
         self.buckets = [0] * len(SECONDS)
-        """For each of `SECONDS`, the durations of at most that."""
+        """For each of `SECONDS`, the number of durations of at most that."""
         self.count = 0
         self.sum = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one."""
+        """Count one duration."""
         self.count += 1
         self.sum += seconds
         for place, bound in enumerate(SECONDS):
@@ -29,14 +29,14 @@ class Times:
 
 
 class Counters:
-    """The counters of one service."""
+    """Counters of one service."""
 
     def __init__(self) -> None:
         self.entries = 0
-        """Entries that were appended."""
+        """Number of entries that were appended."""
         self.appends = Times()
         """Durations of appends."""
         self.failures = 0
-        """Appends that the store failed to make."""
+        """Number of appends that failed in the store."""
         self.ended: Counter[ev.Outcome] = Counter()
         """Turns that ended, by outcome."""

@@ -1,4 +1,4 @@
-"""From a chat and a prompt to a run: what the agent is told, where it works, and what it finds around it."""
+"""Makes a run of a chat and a prompt: the agent's arguments, its directory and its environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.run.run import Run
 
 
 class Starter:
-    """Makes the runs of all chats. `environ` is this process's environment, `extra` the names that are passed on."""
+    """Maker of the runs of all chats. `environ` is this process's environment, `extra` the names that are passed on."""
 
     def __init__(
         self,
@@ -29,10 +29,10 @@ class Starter:
         limits: lifecycle.Limits,
         default_agent: str | None = None,
     ) -> None:
-        """`default_agent` is that of a chat for which none is named.
+        """Create the maker. `default_agent` is the agent of a chat for which none is named.
 
         Raises:
-            NoSuchAgent: there is none of this name.
+            NoSuchAgent: there is no agent of this name.
         """
         self.agents = Agents(config, environ, self._trusts_configuration, default=default_agent)
         self._config = config
@@ -42,10 +42,10 @@ class Starter:
         self._limits = limits
 
     def run(self, chat: ChatRow, prompt: str) -> Run:
-        """A run of a prompt, not started yet.
+        """Return a run of a prompt, not started yet.
 
         Raises:
-            UsageError: the agent cannot do it or may not be started, or its directory is not what it was.
+            UsageError: the agent cannot do it or may not be started, or its directory has changed.
             AgentNotFound: its program is not installed.
         """
         cwd = self._workspaces.require(chat.cwd)
@@ -66,6 +66,6 @@ class Starter:
         )
 
     def _trusts_configuration(self) -> bool:
-        """Whether what a project's own file says of how agents are started counts: its directory is trusted."""
+        """Return whether a project's own file may define how agents are started: if its directory is trusted."""
         files = [Path(file) for file in self._config.files if os.path.basename(file) == FILE_NAME]
         return all(self._workspaces.is_trusted(file.parent.resolve()) for file in files)

@@ -1,4 +1,4 @@
-"""Whether an Ollama server answers, and which models it has. It is asked now and then, and never waited for long."""
+"""State of an Ollama server: whether it answers, and its models. It is asked now and then, with short timeouts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from penstock.chat.service.validation import model_of
 from penstock.run import http_bridge
 
 TAGS_URL = "http://127.0.0.1:11434/api/tags"
-"""Where Ollama lists its models; `OLLAMA_HOST` moves it, as it does for a run."""
+"""URL of Ollama's list of models; `OLLAMA_HOST` changes it, as it does for a run."""
 
 ASK_SECONDS = 1.0
-"""For all of an answer: a server on this machine needs milliseconds, one of another machine a few more."""
+"""Timeout in seconds for a whole answer: a local server needs milliseconds, one on another machine a few more."""
 
 WAIT_SECONDS = 0.5
-"""So long somebody who wants to know waits for an answer; then the one before counts."""
+"""Seconds that a caller waits for an answer; after them the answer before counts."""
 
 FRESH_SECONDS = 10.0
-"""An answer counts for so long: who starts Ollama, or gets a model, and loads the page again sees it."""
+"""Seconds for which an answer counts: short, so that a reload of the page shows an Ollama or a model that is new."""
 
 MAX_ANSWER_BYTES = 1024 * 1024
 MAX_MODELS = 100
-"""Nobody has more; what has more is no Ollama server."""
+"""Models of a server. A server that lists more is not Ollama."""
 
 
 class _Model(msgspec.Struct):
@@ -39,7 +39,7 @@ class _Tags(msgspec.Struct):
 
 
 class OllamaServer:
-    """The server that `host` names, as `OLLAMA_HOST` is written; empty: the usual one. Any thread may ask."""
+    """Ollama server at `host`, in the format of `OLLAMA_HOST`; empty for the usual one. Any thread may use it."""
 
     def __init__(self, host: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._host = host
@@ -51,21 +51,21 @@ class OllamaServer:
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """Address of the server, for people."""
         try:
             return urlsplit(http_bridge.moved(TAGS_URL, self._host)).netloc
         except ValueError:
             return self._host[:100]
 
     def models(self) -> list[str] | None:
-        """Its models, the one changed last first; None where it did not answer."""
+        """Return its models, the one changed last first; None if it did not answer."""
         with self._lock:
             if self._clock() < self._fresh_until:
                 return self._models
             answered = self._answered
             if answered is None:
                 answered = self._answered = threading.Event()
-                # A daemon: a server that does not answer keeps Penstock from ending no more than from anything else.
+                # A daemon thread, so that a server that does not answer cannot keep Penstock from ending either.
                 threading.Thread(target=self._ask, args=(answered,), name="penstock ollama", daemon=True).start()
         answered.wait(WAIT_SECONDS)
         return self._models
@@ -73,7 +73,7 @@ class OllamaServer:
     def _ask(self, answered: threading.Event) -> None:
         try:
             models = _models_at(self._host)
-        except Exception:  # whatever it sends, and whatever its address is: there is no server then
+        except Exception:  # whatever it sends and whatever its address is, an error means that there is no server
             models = None
         with self._lock:
             self._models, self._answered = models, None
@@ -82,7 +82,7 @@ class OllamaServer:
 
 
 def _models_at(host: str) -> list[str] | None:
-    # Not by httpx, as a run does it: that alone takes longer to load than the answer takes to come.
+    # Not with httpx, which a run uses: loading it alone takes longer than the answer does.
     from urllib import request
 
     url, end = http_bridge.moved(TAGS_URL, host), time.monotonic() + ASK_SECONDS

@@ -1,4 +1,4 @@
-"""The heartbeats of the chats: prompts on a schedule, outside of quiet hours, asked for by one loop."""
+"""Scheduler of the chats' heartbeats: one loop submits prompts on a schedule, outside of quiet hours."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from penstock.chat.store.rows import Heartbeat
 from penstock.errors import UsageError
 
 MAX_MINUTES = 7 * 24 * 60
-"""Minutes between two prompts, at most: a week. What comes more rarely belongs into a calendar."""
+"""Minutes between two prompts, at most: a week. Rarer prompts belong in a calendar."""
 
 MAX_SLEEP_SECONDS = 60.0
-"""Seconds after which the clock is read again: it may have been set, or the machine have slept."""
+"""Seconds after which the clock is read again: it may have been set, or the machine may have slept."""
 
 _QUIET = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 
 
 class Scheduler:
-    """Asks for turns when they are due. `now` gives milliseconds since 1970, `sleep` takes seconds."""
+    """Loop that asks for turns when they are due. `now` returns milliseconds since 1970, `sleep` has seconds."""
 
     def __init__(
         self,
@@ -35,13 +35,13 @@ class Scheduler:
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self.changed = asyncio.Event()
-        """To be set when a chat begins or ends something, or has another heartbeat."""
+        """Event to set when a chat begins or ends something, or gets another heartbeat."""
         self._workers = workers
         self._now = now
         self._sleep = sleep
 
     async def run(self) -> None:
-        """Ask for what is due, again and again."""
+        """Ask for the turns that are due, until cancelled."""
         while True:
             self.changed.clear()
             now = self._now()
@@ -63,7 +63,7 @@ class Scheduler:
         except (Conflicting, ShuttingDown):
             pass  # it became busy meanwhile
         except (StoreFailed, UsageError):
-            worker.rejected_at = self._now()  # again an interval later
+            worker.rejected_at = self._now()  # try again an interval later
 
     async def _wait(self, seconds: float) -> None:
         """Wait, but no longer than until something changes."""
@@ -81,7 +81,7 @@ def _due(worker: Worker, now: int) -> int | None:
     chat = worker.chat
     heartbeat = chat.heartbeat
     if heartbeat is None or not heartbeat.on or worker.busy or worker.asks:
-        return None  # a prompt now would bury a question
+        return None  # a prompt now would hide a question
     return due(heartbeat, max(worker.used_at, chat.heartbeat_since, worker.rejected_at), now)
 
 
@@ -89,10 +89,10 @@ def _due(worker: Worker, now: int) -> int | None:
 
 
 def checked(given: Any) -> Heartbeat | None:
-    """Return a heartbeat from what a caller gave: one, its fields, or None for none.
+    """Return a heartbeat from what a caller gave: a heartbeat, its fields, or None for none.
 
     Raises:
-        Wrong: it cannot be one.
+        Invalid: the value is not a heartbeat.
     """
     if given is None:
         return None
@@ -113,7 +113,7 @@ def hours(quiet: str) -> tuple[time, time]:
     """Return the beginning and the end of quiet hours.
 
     Raises:
-        Wrong: they cannot be read.
+        Invalid: they cannot be read.
     """
     found = _QUIET.fullmatch(quiet)
     if found is None:
@@ -125,13 +125,13 @@ def hours(quiet: str) -> tuple[time, time]:
 def due(heartbeat: Heartbeat, since: int, now: int, zone: tzinfo | None = None) -> int:
     """Return the time of the next prompt, at the earliest now: milliseconds since 1970.
 
-    `since` is the end of the turn before. `zone` is where the quiet hours are; None: this machine's.
+    `since` is the end of the turn before. `zone` is the time zone of the quiet hours; None for this machine's.
     """
     return _awake(heartbeat, max(since + heartbeat.minutes * 60_000, now), zone)
 
 
 def _awake(heartbeat: Heartbeat, at: int, zone: tzinfo | None) -> int:
-    """Return the time, or the end of the quiet hours that it falls into."""
+    """Return the time `at`, or the end of the quiet hours that it falls into."""
     if heartbeat.quiet is None:
         return at
     start, end = hours(heartbeat.quiet)

@@ -1,6 +1,6 @@
-"""The chats of one Penstock: what they are, who works for them, and what can be asked of them.
+"""Service of the chats of one Penstock: the chats, their workers, and the requests that they accept.
 
-Everything belongs to one event loop. What is shown of a chat is in the store, and nowhere else.
+Everything belongs to one event loop. Everything that is shown of a chat is in the store, and nowhere else.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from penstock.config.settings import Config
 from penstock.run import lifecycle
 
 MAX_NUMBER = 2**63 - 1
-"""More than the number of any entry: a worker that follows up to it reads to the end."""
+"""Number larger than that of any entry: a worker that follows up to it reads to the end."""
 
 
 class ChatView(msgspec.Struct, frozen=True):
-    """A chat as it stands in a list. Times are milliseconds since 1970."""
+    """Chat as an element of a list. Times are milliseconds since 1970."""
 
     id: str
     title: str | None
@@ -52,13 +52,13 @@ class ChatView(msgspec.Struct, frozen=True):
     used_at: int
     state: State
     asks: bool
-    """A question waits for a person."""
+    """True if a question waits for a person."""
     turns: int
     heartbeat: Heartbeat | None
 
 
 class Service:
-    """The chats. Make it with `Service.open`; it does not own the store that it is given."""
+    """Service of the chats. Create it with `Service.open`; it does not own the store that it gets."""
 
     def __init__(
         self,
@@ -101,11 +101,11 @@ class Service:
         run_limits: lifecycle.Limits | None = None,
         retention: Retention | None = None,
     ) -> Service:
-        """Take up the chats of the store: turns that a crash cut off are ended and marked, those that wait go on.
+        """Recover the chats of the store: end and mark turns that a crash cut off, and continue with those that wait.
 
-        Agents get of `environ` (None: this process's environment) what `environment` lets through, and the names
-        `extra_env`. `run_limits` are the grace periods and limits of each run. `now` and `sleep` are the clock of
-        entries, heartbeats and retention: milliseconds since 1970, seconds.
+        Agents get the variables of `environ` (None: this process's environment) that `environment` passes on, and the
+        names `extra_env`. `run_limits` are the grace periods and limits of each run. `now` (milliseconds since 1970)
+        and `sleep` (seconds) are the clock of entries, heartbeats and retention.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -148,12 +148,12 @@ class Service:
         work = [recover(row) for row in rows]
         failures = [error for error in await asyncio.gather(*work, return_exceptions=True) if error is not None]
         for error in failures:
-            # A chat that cannot be read says so to who uses it; the others can be used.
+            # A chat that cannot be read raises an error when it is used; the others can be used.
             if not isinstance(error, StoreFailed) or len(failures) == len(work):
                 raise error
 
     async def _follow(self, subscription: Subscription) -> None:
-        """Let workers act upon entries that they did not append."""
+        """Make workers apply entries that they did not append."""
         try:
             while True:
                 news = await subscription.next()
@@ -168,7 +168,7 @@ class Service:
             subscription.close()
 
     async def close(self) -> None:
-        """Kill what runs, and mark it as cut off, within half a second. Nothing begins any more."""
+        """Kill the runs, and mark their turns as cut off, within half a second. No turn begins after that."""
         self._ending = True
         for task in self._tasks:
             task.cancel()
@@ -177,16 +177,16 @@ class Service:
     # --- what is there ---
 
     def chats(self) -> list[ChatView]:
-        """All chats, the one used last first."""
+        """Return all chats, the one used last first."""
         return sorted(map(_view, self._workers.values()), key=lambda view: (view.used_at, view.id), reverse=True)
 
     @property
     def waiting(self) -> int:
-        """The turns that wait, of all chats."""
+        """Number of turns that wait, in all chats."""
         return sum(worker.waiting for worker in self._workers.values())
 
     def chat(self, id: str) -> ChatView:
-        """One chat.
+        """Return one chat.
 
         Raises:
             NoSuchChat: there is none of this id.
@@ -194,21 +194,21 @@ class Service:
         return _view(self._worker(id))
 
     def workspaces(self) -> tuple[list[Workspace], list[Workspace]]:
-        """The roots, and other directories that were used or trusted of late."""
+        """Return the roots, and other directories that were used or trusted recently."""
         return self._workspaces.listed([view.cwd for view in self.chats()])
 
     async def trust(self, path: str | os.PathLike[str]) -> Workspace:
-        """Trust a directory: what lies in it may tell agents what to run.
+        """Trust a directory: from then on its files may define what agents run.
 
         Raises:
-            Wrong, OutsideRoots: it is no directory below a root.
-            StoreFailed: it cannot be kept.
+            Invalid, OutsideRoots: it is not a directory below a root.
+            StoreFailed: the decision cannot be kept.
         """
         self._require_open()
         return await self._workspaces.trust(path)
 
     async def turns(self, id: str, *, before: int | None = None, limit: int = 50) -> tuple[list[TurnView], bool]:
-        """The newest turns of a chat before turn `before`, oldest first, and whether there are earlier ones.
+        """Return the newest turns of a chat before turn `before`, oldest first, and whether there are earlier ones.
 
         Raises:
             NoSuchChat: there is none of this id.
@@ -216,7 +216,7 @@ class Service:
         return await self._worker(id).log.turns(before, limit)
 
     def log(self, id: str) -> ChatLog:
-        """The entries and the timeline of a chat.
+        """Return the entries and the timeline of a chat.
 
         Raises:
             NoSuchChat: there is none of this id.
@@ -224,14 +224,14 @@ class Service:
         return self._worker(id).log
 
     async def turn(self, id: str, turn: int) -> tuple[TurnView, list[Numbered]]:
-        """One turn, and its entries, as far as it is by now.
+        """Return one turn and its entries so far.
 
         Raises:
             NoSuchChat, NoSuchTurn: there is none, or it is no longer kept.
         """
         return await self._worker(id).log.turn(turn)
 
-    # --- chats come, change and go ---
+    # --- create, change and delete chats ---
 
     async def create(
         self,
@@ -242,11 +242,11 @@ class Service:
         title: str | None = None,
         allow: Allow = "default",
     ) -> ChatView:
-        """A new chat. Without a directory it works in the first root, without an agent with the default one.
+        """Create a chat. Its default directory is the first root; its default agent is that of the service.
 
         Raises:
-            NoSuchAgent, Wrong, OutsideRoots, Untrusted, TooMany: it cannot be.
-            StoreFailed: it cannot be kept.
+            NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory, TooMany: the chat cannot be created.
+            StoreFailed: the chat cannot be kept.
         """
         self._require_open()
         name, chosen = await asyncio.to_thread(self.agents.choose, agent, model_of(model))
@@ -276,8 +276,8 @@ class Service:
 
         Raises:
             NoSuchChat: there is none of this id.
-            Wrong, TooLarge: a value cannot be.
-            StoreFailed: it cannot be kept.
+            Invalid, ContentTooLarge: a value is not valid, or too large.
+            StoreFailed: the change cannot be kept.
         """
         self._require_open()
         worker = self._worker(id)
@@ -298,11 +298,11 @@ class Service:
         return _view(worker)
 
     async def delete(self, id: str) -> None:
-        """Stop what runs in a chat, and forget it.
+        """Stop the run of a chat, and delete the chat.
 
         Raises:
             NoSuchChat: there is none of this id.
-            StoreFailed: it cannot be deleted. What ran is stopped.
+            StoreFailed: it cannot be deleted. The run is stopped nevertheless.
         """
         self._require_open()
         worker = self._worker(id)
@@ -318,14 +318,15 @@ class Service:
     # --- turns ---
 
     async def prompt(self, id: str, text: str, *, key: str | None = None) -> tuple[int, bool]:
-        """Ask for a turn: its number, and whether it is new. A `key` that was there in the newest turns is that turn.
+        """Ask for a turn; return its number, and whether it is new.
 
-        When it returns, the prompt is in the store and will be begun, once, whatever happens.
+        If one of the newest turns has this `key`, that turn is the result. When the call returns, the prompt is in the
+        store and will be begun, once, whatever happens.
 
         Raises:
             NoSuchChat: there is none of this id.
-            Wrong, TooLarge, TooMany: it cannot be.
-            StoreFailed: it cannot be kept.
+            Invalid, ContentTooLarge, TooMany: the prompt is not valid, too large, or the queue is full.
+            StoreFailed: the prompt cannot be kept.
         """
         self._require_open()
         worker = self._worker(id)
@@ -334,36 +335,36 @@ class Service:
             try:
                 await worker.log.change(lambda chat: replace(chat, title=chat.title or made_title(text)))
             except (StoreFailed, NoSuchChat):
-                pass  # the next prompt gives it one
+                pass  # the next prompt gives the chat a title
         return turn, new
 
     async def answer(self, id: str, question: str, text: str) -> int:
-        """Answer a question of the agent: the turn that goes on with it, or the new one.
+        """Answer a question of the agent; return the turn that continues with the answer, or the new turn.
 
         Raises:
             NoSuchChat: there is none of this id.
-            Conflicting: nobody asks this, or no more.
-            Wrong, TooLarge, TooMany: the answer cannot be.
-            StoreFailed: it cannot be kept.
+            Conflicting: there is no such question, or it is no longer open.
+            Invalid, ContentTooLarge, TooMany: the answer cannot be accepted.
+            StoreFailed: the answer cannot be kept.
         """
         self._require_open()
         worker = self._worker(id)
         return await worker.answer(question, self._text(text))
 
     async def stop(self, id: str, turn: int | None = None) -> list[int]:
-        """Stop a turn or take it back from the queue; without one, all of them. Gives those that were.
+        """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
 
         Raises:
             NoSuchChat, NoSuchTurn: there is none.
-            StoreFailed: it cannot be kept.
+            StoreFailed: the request cannot be kept.
         """
         self._require_open()
         return await self._worker(id).stop(turn)
 
     async def retain(self, retention: Retention) -> dict[str, int]:
-        """Drop the oldest turns of all chats, as far as is asked; return the entry up to which, for each chat.
+        """Drop the oldest turns of all chats that exceed the limits; return the last dropped entry of each chat.
 
-        Turns go as a whole, and each chat keeps its newest.
+        Turns are dropped as a whole, and each chat keeps its newest.
 
         Raises:
             StoreFailed: the store cannot be read or trimmed.
@@ -378,7 +379,7 @@ class Service:
 
     async def _retain_again(self, retention: Retention) -> None:
         while True:
-            with contextlib.suppress(StoreFailed):  # next time
+            with contextlib.suppress(StoreFailed):  # the next call tries again
                 await self.retain(retention)
             await self._sleep(AGAIN_SECONDS)
 

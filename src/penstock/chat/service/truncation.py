@@ -1,4 +1,4 @@
-"""What of a run is too long for the log, made shorter with a mark in words; and rows made to fit."""
+"""Truncation of what is too long for the log: texts are cut, with a mark in words, and entries are made to fit."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from penstock import events as ev
 from penstock.chat.history.entries import decode_one, encode
 
 MAX_OUTPUT_CHARS = 256 * 1024
-"""So much of a tool's output is kept. People read the record of a turn, and nobody reads more than that."""
+"""Characters of a tool's output that are kept: people who read the record of a turn do not read more than that."""
 
 LEAST_CHARS = 64
-"""Texts of a row that does not fit are cut no shorter than this."""
+"""Characters to which texts of an entry that does not fit are cut, at least."""
 
 ENTRY_CHARS = 64
-"""An entry of a list or an object is reckoned to be so long, where there are too many of them."""
+"""Characters that an element of a list or an object is estimated to have, if there are too many of them."""
 
 LEAST_ENTRIES = 32
-"""Lists of what Penstock itself says keep so many at least."""
+"""Elements that are kept, at least, in lists that Penstock itself makes."""
 
 MAX_DEPTH = 20
-"""Levels of a value that does not fit. People nest no deeper."""
+"""Levels that are kept of a value that does not fit. People do not nest deeper."""
 
 FREE = "input"
-"""The field that may have anything in it: what a tool is given."""
+"""Name of the field that may have any content: the input of a tool."""
 
 MARK = "\n… [the rest of this output is not kept]"
 
 
 class Shortener:
-    """The events of one run, with outputs of tools that are not too long."""
+    """Filter of the events of one run that shortens outputs of tools that are too long."""
 
     def __init__(self, limit: int = MAX_OUTPUT_CHARS) -> None:
         self._limit = limit
-        self._lengths: dict[int, int] = {}  # of the output blocks that are open
+        self._lengths: dict[int, int] = {}  # characters of each output block that is open
 
     def take(self, events: Iterable[ev.Event]) -> list[ev.Event]:
-        """The same events, or shorter ones in their place."""
+        """Return the same events, or shorter ones in their place."""
         return list(self._taken(events))
 
     def _taken(self, events: Iterable[ev.Event]) -> Iterator[ev.Event]:
@@ -72,7 +72,7 @@ class Shortener:
         return replace(event, text=event.text[: self._limit] + MARK)
 
     def _middle_out(self, text: str) -> str:
-        """The beginning and the end: errors stand at the end."""
+        """Return the beginning and the end of a text: errors are at the end."""
         tail = self._limit // 4
         head = self._limit - tail
         return f"{text[:head]}\n… [{len(text) - self._limit:,} characters are not kept] …\n{text[-tail:]}"
@@ -81,7 +81,7 @@ class Shortener:
 def fitted(items: Iterable[Any], limit: int) -> tuple[list[bytes], list[Any]]:
     """Encode each item in at most `limit` bytes; return the encoded items, and the items as they were encoded.
 
-    In items that are larger, texts are cut, lists as well, and say so.
+    In items that are larger, texts are cut, with a mark in words, and lists are cut as well.
     """
     items = list(items)
     try:
@@ -98,7 +98,7 @@ def fitted(items: Iterable[Any], limit: int) -> tuple[list[bytes], list[Any]]:
 
 def _shrunk(row: bytes, limit: int) -> bytes:
     whole = msgspec.json.decode(row)
-    budget = limit // 8  # a character may take six bytes
+    budget = limit // 8  # a character may need six bytes
     while len(row) > limit and budget >= LEAST_CHARS:
         row = msgspec.json.encode({name: _cut(value, budget, name == FREE) for name, value in whole.items()})
         budget //= 2
@@ -106,7 +106,10 @@ def _shrunk(row: bytes, limit: int) -> bytes:
 
 
 def _cut(value: Any, budget: int, free: bool, depth: int = 0) -> Any:
-    """A value with shorter texts, and, where it is `free`, fewer entries and levels; else its fields are all needed."""
+    """Return a value with shorter texts, and, if it is `free`, fewer elements and levels.
+
+    If it is not `free`, all its fields are needed.
+    """
     if isinstance(value, str) and len(value) > budget:
         return f"{value[:budget]}… [{len(value) - budget:,} characters are not kept]"
     if not isinstance(value, list | dict):
@@ -123,7 +126,7 @@ def _cut(value: Any, budget: int, free: bool, depth: int = 0) -> Any:
 
 
 def _clean(item: Any) -> bytes:
-    """A row of something with half a character in it, which no encoding has."""
+    """Encode an item that contains half a character, which no encoding has."""
     return msgspec.json.encode(_whole_characters(msgspec.to_builtins(item)))
 
 

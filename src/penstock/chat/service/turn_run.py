@@ -16,18 +16,18 @@ from penstock.run.process import marked
 from penstock.run.run import Run
 
 BATCH_EVENTS = 500
-"""Events of one append, at most, so that a prompt or a stop waits no longer than that for the store."""
+"""Events of one append, at most: a prompt or a stop waits no longer than that for the store."""
 
 MERGE_SECONDS = 0.03
-"""Seconds in which the deltas of one block become one entry: less than an eye notices, and a third of the appends."""
+"""Seconds in which the deltas of one block become one entry: too short to notice, for a third of the appends."""
 
 
 class TurnRun:
-    """A run that was not started yet, from its start to its end. All of it belongs to one event loop."""
+    """Run of a turn, given before it starts, from its start to its end. All of it belongs to one event loop."""
 
     def __init__(self, run: Run, turn: int) -> None:
         self.turn = turn
-        """The number of its turn."""
+        """Number of its turn."""
         self.stopping = False
         self._run = run
         self._started = False
@@ -36,8 +36,8 @@ class TurnRun:
         self._outcome: ev.Outcome | None = None
         self._said = False
         self._session_id: str | None = None
-        self._taken: list[ev.Event] = []  # of the run, and not in a batch yet
-        self._is_waiting = False  # for more text
+        self._taken: list[ev.Event] = []  # events of the run that are not in a batch yet
+        self._is_waiting = False  # waits for more text
         self._failure: TransportError | None = None
         self._news = asyncio.Event()
         self._shortener = Shortener()
@@ -56,7 +56,7 @@ class TurnRun:
             try:
                 loop.call_soon_threadsafe(self._noticed)
             except RuntimeError:
-                pass  # the loop is closed: nobody waits any more
+                pass  # the loop is closed: nothing waits any more
 
         self._run.on_news(notify)
         self._started = True
@@ -66,13 +66,13 @@ class TurnRun:
             self._run.cancel()
 
     async def batches(self) -> AsyncIterator[list[ev.Event]]:
-        """Yield the events as they come, as many at a time as are there; the last one is `run_ended`.
+        """Yield batches of the events that have arrived; the last event is `run_ended`.
 
         Deltas of one block that come within `MERGE_SECONDS` are one event. The first delta of a block, any other event,
-        a stop and an answer wait for nothing.
+        a stop and an answer are not delayed.
 
         Raises:
-            TransportError: the run failed, and has no end.
+            TransportError: the run failed, and has no `run_ended`.
         """
         loop = asyncio.get_running_loop()
         last = -MERGE_SECONDS  # the time of the last batch
@@ -96,7 +96,7 @@ class TurnRun:
             yield [self._explained(event) for event in batch]
 
     def _noticed(self) -> None:
-        """Wake up for what came, unless it is more text that can wait with the text before."""
+        """Wake up for new events, unless they are more text that can wait with the text before."""
         if self._is_waiting:
             known = len(self._taken)
             self._poll()
@@ -105,12 +105,12 @@ class TurnRun:
         self._news.set()
 
     def _can_wait(self, known: int) -> bool:
-        """Whether the events that were taken can wait for more; of the first `known` it is so."""
+        """Return whether the collected events can wait for more. The first `known` of them are known to."""
         is_ending = self.stopping or self._failure is not None or self._run.ended
         return not is_ending and len(self._taken) < BATCH_EVENTS and self._merger.can_wait(self._taken[known:])
 
     def _poll(self) -> None:
-        """Take what there is of the run. Its failure comes behind its last events."""
+        """Collect the events that the run has. Its failure comes after its last events."""
         try:
             while self._failure is None and len(self._taken) < BATCH_EVENTS and (batch := self._run.poll()):
                 self._taken += batch
@@ -118,12 +118,12 @@ class TurnRun:
             self._failure = error
 
     def flush(self) -> None:
-        """Let deltas wait no longer."""
+        """Stop delaying deltas."""
         self._merger.flush()
         self._news.set()
 
     def note(self, events: list[ev.Event]) -> None:
-        """Look at events for the session that they name."""
+        """Find the session id in the events, if they have one."""
         for event in events:
             if isinstance(event, ev.MessageStarted | ev.ToolCalled | ev.Replied):
                 self._said = True
@@ -132,19 +132,19 @@ class TurnRun:
 
     @property
     def session_id(self) -> str | None:
-        """The conversation that the next turn resumes: known only once the agent has said something in it.
+        """Conversation that the next turn resumes; None until the agent has produced content in it.
 
-        Agents name the id before they have stored anything, and know nothing of it if they are stopped then.
+        Agents report the id before they have stored anything, and cannot resume it if they are stopped then.
         """
         return self._session_id if self._said else None
 
     def answer(self, id: str, answer: str) -> None:
-        """Hand the answer to a question to the agent."""
+        """Pass the answer to a question to the agent."""
         self._run.answer(id, answer)
         self.flush()
 
     def cancel(self, reason: str | None = None, outcome: ev.Outcome | None = None) -> None:
-        """Stop the agent step by step. If it was not over by itself, the turn ends so."""
+        """Stop the agent step by step. The turn ends with this reason and outcome, unless it ended by itself."""
         if not self.stopping:
             self.stopping, self._reason, self._outcome = True, reason, outcome
             if self._started:
@@ -152,7 +152,7 @@ class TurnRun:
             self._news.set()
 
     def kill(self, reason: str, outcome: ev.Outcome = "cut_off") -> None:
-        """Kill the agent. The turn ends so, if it is not over by then."""
+        """Kill the agent. The turn ends with this reason and outcome, if it has not ended by then."""
         self.stopping = self._killed = True
         self._reason, self._outcome = reason, outcome
         if self._started:
@@ -160,17 +160,17 @@ class TurnRun:
         self._news.set()
 
     async def let_go(self) -> None:
-        """Kill what still runs, and ignore what it says."""
+        """Kill the run if it is still active, and ignore its output."""
         if self._started:
             self._run.kill()
             try:
                 async for _ in self.batches():
                     pass
             except TransportError:
-                pass  # it failed, and has ended with that
+                pass  # it failed, which ended it
 
     def _explained(self, event: ev.Event) -> ev.Event:
-        """Give the end of a run that was stopped the reason for it."""
+        """Add the reason to the end of a run that was stopped."""
         stopped = self._reason is not None or self._outcome is not None
         if stopped and isinstance(event, ev.RunEnded) and event.outcome in ("cancelled", "cut_off"):
             return replace(event, outcome=self._outcome or event.outcome, reason=self._reason)
@@ -178,22 +178,22 @@ class TurnRun:
 
 
 class Merger:
-    """Merges deltas of one block that follow each other; knows which blocks have begun to show."""
+    """Merger of consecutive deltas of one block. It remembers the blocks whose first delta was emitted."""
 
     def __init__(self) -> None:
-        self._begun: set[int] = set()  # blocks whose first delta was merged, and that are open
+        self._begun: set[int] = set()  # open blocks whose first delta was merged
         self._at_once = False
 
     def can_wait(self, events: list[ev.Event]) -> bool:
-        """Whether more may come: all are deltas of blocks that have begun to show."""
+        """Return whether the events can wait for more: all are deltas of blocks whose first delta was emitted."""
         return not self._at_once and all(isinstance(it, ev.Delta) and it.block in self._begun for it in events)
 
     def flush(self) -> None:
-        """Let the next events wait for nothing."""
+        """Do not delay the next events."""
         self._at_once = True
 
     def merge(self, events: Iterable[ev.Event]) -> list[ev.Event]:
-        """Return the events, with deltas of one block that follow each other as one. Nothing changes its place."""
+        """Return the events, with consecutive deltas of one block as one event. The order does not change."""
         self._at_once = False
         merged: list[ev.Event] = []
         deltas: list[ev.Delta] = []
@@ -219,9 +219,9 @@ def _joined(deltas: list[ev.Delta]) -> list[ev.Event]:
 
 
 def sweep(mark: str) -> None:
-    """Kill every process that bears the mark of a run."""
+    """Kill every process that has the mark of a run."""
     for pid in marked(mark):
         try:
             os.kill(pid, signal.SIGKILL)
         except OSError:
-            pass  # it has gone by itself
+            pass  # it has ended by itself

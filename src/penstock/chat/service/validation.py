@@ -1,4 +1,4 @@
-"""What callers may say of a chat: each value as it is kept, or a refusal."""
+"""Validation of what callers set in a chat: each function returns the value as it is kept, or raises."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from penstock.chat.errors import ContentTooLarge, Invalid
 from penstock.errors import UsageError
 
 MADE_TITLE_CHARS = 60
-"""The title of a chat that nobody gave one is the first line of its first prompt, no longer than this."""
+"""Characters of a made title: a chat without a title gets the first line of its first prompt, cut to this length."""
 
 MAX_TITLE_CHARS = 200
-"""A title is a line."""
+"""Characters of a title: it is one line."""
 
 MAX_KEY_CHARS = 200
-"""A longer key of a prompt is none that somebody made for it."""
+"""Characters of the key of a prompt. A longer value was not made as a key."""
 
 
 def text_of(text: str, limit: int) -> str:
-    """What is said to an agent, at most `limit` bytes.
+    """Return the text for an agent, at most `limit` bytes.
 
     Raises:
-        Wrong, TooLarge: it cannot be.
+        Invalid, ContentTooLarge: the text is not valid, or too large.
     """
     size = len(whole(text, "the message"))
     if size > limit:
@@ -34,10 +34,10 @@ def text_of(text: str, limit: int) -> str:
 
 
 def key_of(key: str | None) -> str | None:
-    """What makes a prompt that comes twice one.
+    """Return the key by which a prompt that comes twice is recognized as one.
 
     Raises:
-        Wrong: it cannot be.
+        Invalid: the key is not valid.
     """
     if key is not None and not (0 < len(key) <= MAX_KEY_CHARS and key.isascii() and key.isprintable()):
         raise Invalid("this is no key for a prompt", expected=f"1 to {MAX_KEY_CHARS} characters of ASCII")
@@ -45,10 +45,10 @@ def key_of(key: str | None) -> str | None:
 
 
 def title_of(title: Any) -> str | None:
-    """A title in one line; None where there is none.
+    """Return a title in one line; None if there is none.
 
     Raises:
-        Wrong, TooLarge: it cannot be.
+        Invalid, ContentTooLarge: the title is not valid, or too long.
     """
     if title is None:
         return None
@@ -62,16 +62,16 @@ def title_of(title: Any) -> str | None:
 
 
 def made_title(prompt: str) -> str:
-    """A title from the first line of a prompt."""
+    """Return a title from the first line of a prompt."""
     line = " ".join(prompt.strip().splitlines()[0].split())
     return line if len(line) <= MADE_TITLE_CHARS else line[: MADE_TITLE_CHARS - 1].rstrip() + "…"
 
 
 def allow_of(allow: Any) -> Allow:
-    """What the agent may do unasked.
+    """Return what the agent may do without a question.
 
     Raises:
-        Wrong: it cannot be.
+        Invalid: the value is not valid.
     """
     if allow not in get_args(Allow):
         raise Invalid(f"allow cannot be {str(allow)[:40]!r}", expected="one of " + ", ".join(get_args(Allow)))
@@ -80,10 +80,10 @@ def allow_of(allow: Any) -> Allow:
 
 
 def model_of(model: Any) -> str | None:
-    """A model's name that no agent takes for something else; None for the agent's own choice.
+    """Return the name of a model that no agent can mistake for something else; None for the agent's own choice.
 
     Raises:
-        Wrong: it cannot be.
+        Invalid: the name is not valid.
     """
     if model is None:
         return None
@@ -97,10 +97,10 @@ def model_of(model: Any) -> str | None:
 
 
 def whole(text: str, name: str) -> bytes:
-    """The text as UTF-8.
+    """Return the text as UTF-8.
 
     Raises:
-        Wrong: it has half a character, which no encoding has.
+        Invalid: it has half a character, which no encoding has.
     """
     try:
         return text.encode()

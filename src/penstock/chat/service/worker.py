@@ -1,4 +1,4 @@
-"""One chat at work: its queue, one turn at a time. Each decision is in the chat's entries before it is acted upon."""
+"""Worker of one chat: its queue, one turn at a time. Each decision is in the chat's entries before it is applied."""
 
 from __future__ import annotations
 
@@ -33,43 +33,43 @@ DELETED = "the chat was deleted"
 UNWRITTEN = "the store failed while the agent worked"
 
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 15.0)
-"""Seconds until a store that failed is tried again, time after time; the last one again and again."""
+"""Seconds until a store that failed is tried again, after each failure in a row; the last one is repeated."""
 
 ENTRY_SPARE_BYTES = 1024
-"""Bytes of a prompt's entry that are not its text: numbers, a key, and room for the names of fields."""
+"""Bytes of a prompt's entry besides its text: numbers, a key, and the names of fields."""
 
 State = Literal["idle", "queued", "running"]
 
 
 class Shared(msgspec.Struct):
-    """What the chats of a service share."""
+    """Objects that the chats of a service share."""
 
     store: ChatStore
     limits: ServiceLimits
     slots: Slots
-    """One for each agent that may be at work."""
+    """Slots: one for each agent that may be at work."""
     counters: Counters
     run: Callable[[ChatRow, str], Run]
-    """Makes a run of a prompt; raises what `Agent.run` does, or an error for the caller."""
+    """Function that makes a run of a prompt; it raises what `Agent.run` raises, or an error for the caller."""
     changed: Callable[[], None]
-    """Called when a turn began or ended."""
+    """Callback when a turn began or ended."""
     now: Callable[[], int]
-    """Gives milliseconds since 1970."""
+    """Clock: milliseconds since 1970."""
 
 
 class Worker:
-    """One chat."""
+    """Worker of one chat."""
 
     def __init__(self, row: ChatRow, shared: Shared) -> None:
         self.log = ChatLog(shared.store, row, shared.counters, now=shared.now, taken=self._took, answered=self._deliver)
-        """Its entries."""
+        """Entries of the chat."""
         self.state: State = "idle"
         self.waiting = 0
-        """Turns in its queue."""
+        """Number of turns in its queue."""
         self.asks = False
-        """Whether a question waits for a person."""
+        """True if a question waits for a person."""
         self.rejected_at = 0
-        """The time at which a heartbeat's prompt was last rejected, in milliseconds since 1970."""
+        """Time at which a heartbeat's prompt was last rejected, in milliseconds since 1970."""
         self._shared = shared
         self._task: asyncio.Task[None] | None = None
         self._run: TurnRun | None = None
@@ -83,22 +83,22 @@ class Worker:
 
     @property
     def chat(self) -> ChatRow:
-        """The chat's row."""
+        """Row of the chat."""
         return self.log.row
 
     @property
     def busy(self) -> bool:
-        """Whether a turn waits, or its run goes on."""
+        """True if a turn waits, or its run has not ended."""
         return self._task is not None or self.state != "idle"
 
     @property
     def used_at(self) -> int:
-        """The time at which something last happened in it, in milliseconds since 1970."""
+        """Time of the last activity in the chat, in milliseconds since 1970."""
         view = self.log.newest
         return max(view.completed_at or 0, view.began_at or 0, view.asked_at) if view else self.chat.created_at
 
     async def recover(self) -> None:
-        """Go on where the store's entries end.
+        """Continue from the end of the store's entries.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -117,9 +117,9 @@ class Worker:
 
         Raises:
             TooMany: the queue is full.
-            TooLarge: the prompt does not fit into an entry.
-            Conflicting: a heartbeat, and the chat is busy.
-            StoreFailed: it could not be kept.
+            ContentTooLarge: the prompt does not fit into an entry.
+            Conflicting: the prompt is a heartbeat's, and the chat is busy.
+            StoreFailed: the prompt could not be kept.
         """
         turn = 0
 
@@ -151,12 +151,14 @@ class Worker:
         return entry
 
     async def answer(self, question: str, text: str) -> int:
-        """Answer a question: of the run that waits for it, else as the prompt of the next turn. Return the turn.
+        """Answer a question; return the turn.
+
+        The answer is passed to the run that waits for it, otherwise it is the prompt of the next turn.
 
         Raises:
-            Conflicting: nobody asks this.
-            Wrong: the text is no answer to this question.
-            TooMany, TooLarge, StoreFailed: as `ask`.
+            Conflicting: there is no such question.
+            Invalid: the text is not an answer to this question.
+            TooMany, ContentTooLarge, StoreFailed: as `ask`.
         """
         turn = 0
 
@@ -182,11 +184,11 @@ class Worker:
         return turn
 
     async def stop(self, turn: int | None = None) -> list[int]:
-        """Stop a turn or take it back from the queue; without one, all. Return those that were.
+        """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
 
         Raises:
             NoSuchTurn: there never was such a turn.
-            StoreFailed: it could not be kept.
+            StoreFailed: the request could not be kept.
         """
         stopped: list[int] = []
 
@@ -201,7 +203,7 @@ class Worker:
         return stopped
 
     async def follow(self, last: int) -> None:
-        """Act upon entries up to number `last` that others submitted."""
+        """Apply entries up to number `last` that others submitted."""
         try:
             if await self.log.follow(last):
                 await self._settle()
@@ -211,7 +213,7 @@ class Worker:
             self._ensure_working()
 
     async def close(self) -> None:
-        """Kill what runs, and mark it as cut off. Nothing begins any more."""
+        """Kill the run, and mark its turn as cut off. No turn begins after that."""
         try:
             async with asyncio.timeout(self._shared.limits.closing):
                 await self._halt(ENDED, "cut_off", self._shared.limits.closing * 3 / 4)
@@ -219,15 +221,15 @@ class Worker:
             pass  # the next start marks it
 
     async def delete(self) -> None:
-        """Kill what runs, and delete the chat.
+        """Kill the run, and delete the chat.
 
         Raises:
-            StoreFailed: it could not be deleted. What runs is killed all the same.
+            StoreFailed: the chat could not be deleted. The run is killed nevertheless.
         """
         try:
             await self._halt(DELETED, "cancelled", None)
         except STORE_ERRORS:
-            pass  # the end of a turn that goes with its chat
+            pass  # the end of a turn whose chat is deleted is not needed
         await self.log.remove()
         self.log.delete()
 
@@ -244,7 +246,7 @@ class Worker:
         await self.log.write(lambda timeline: _ended(timeline, outcome, why))
 
     async def _submit(self, decide: Callable[[Timeline], Entry | None], key: str | None = None) -> Submitted | None:
-        """Submit what is decided by the chat as it is, and act upon it."""
+        """Submit the entry that `decide` returns for the current timeline, and apply it."""
         if self._ending:
             raise ShuttingDown
         try:
@@ -255,15 +257,15 @@ class Worker:
         finally:
             self._ensure_working()
 
-    # --- acting upon entries ---
+    # --- applying entries ---
 
     async def _settle(self) -> None:
-        """End the queued turns that were taken back, or that give way."""
+        """End the queued turns that were taken back, and the heartbeats that give way to a message."""
         if not self._ending:
             await self.log.write(_taken_back)
 
     def _took(self, timeline: Timeline) -> None:
-        """Act upon the timeline, after it took entries."""
+        """Apply the timeline, after it accepted entries."""
         before, running, newest = self.state, timeline.running, timeline.newest
         self.waiting = len(timeline.queued)
         is_running = running is not None and running.state == "running"
@@ -277,7 +279,7 @@ class Worker:
             self._direct(self._run, timeline, running)
 
     def _direct(self, run: TurnRun, timeline: Timeline, running: TurnView) -> None:
-        """Stop the run, or let others work while it waits for a person, as the timeline says."""
+        """Follow the timeline: stop the run, or free its slot while it waits for a person."""
         if running.turn in timeline.stops:
             run.cancel()
         elif running.by == "heartbeat" and any(view.by != "heartbeat" for view in timeline.queued):
@@ -291,10 +293,10 @@ class Worker:
     def _end_early(self, timeline: Timeline) -> None:
         self._early = None
         if timeline.asking and self._run is not None:
-            self._run.cancel(outcome="ok")  # all was said
+            self._run.cancel(outcome="ok")  # the reply is complete
 
     def _deliver(self, answer: Answered) -> None:
-        """Hand an answer to the run that waits for it."""
+        """Pass an answer to the run that waits for it."""
         if self._run is not None and self._run.turn == answer.turn:
             self._run.answer(answer.id, answer.answer)
 
@@ -306,7 +308,7 @@ class Worker:
             self._task = asyncio.create_task(self._work(), name=f"chat {self.chat.id}")
 
     async def _work(self) -> None:
-        """Run turn after turn, until none waits."""
+        """Run the turns one after another, until none waits."""
         failures = 0
         try:
             while not self._ending:
@@ -336,7 +338,7 @@ class Worker:
     async def _next(self) -> bool:
         """Run the next turn; return False if there is none."""
         timeline = await self.log.open()
-        if timeline.running is not None:  # its run is gone
+        if timeline.running is not None:  # its run no longer exists
             await self._sweep(timeline.running.turn)
             await self.log.write(lambda timeline: _ended(timeline, "cut_off", self._why))
         await self._settle()
@@ -351,7 +353,7 @@ class Worker:
         return True
 
     async def _sweep(self, turn: int) -> None:
-        """Kill what may be left of a run whose guard was killed as well."""
+        """Kill the processes that may be left of a run whose guard was killed as well."""
         try:
             _, entries = await self.log.turn(turn)
         except NoSuchTurn:
@@ -378,7 +380,10 @@ class Worker:
             await run.let_go()
 
     async def _begin(self) -> TurnRun | None:
-        """Write that a turn begins. What is written is begun once at most; what cannot be begun is written too."""
+        """Append that a turn begins, and return its run; None if there is none to begin.
+
+        A turn that is appended is begun at most once; a turn that cannot be begun is appended as well, with its end.
+        """
         made: TurnRun | None = None
 
         def make(timeline: Timeline) -> Sequence[Write]:
@@ -424,7 +429,7 @@ def _taken_back(timeline: Timeline) -> list[Write]:
 
 
 def _ended(timeline: Timeline, outcome: ev.Outcome, reason: str) -> list[Write]:
-    """Return the end of the turn that runs, if one does."""
+    """Return the end of the running turn, if there is one."""
     return [] if timeline.running is None else [TurnEnded(timeline.running.turn, outcome, reason)]
 
 

@@ -1,4 +1,4 @@
-"""Where agents may work: directories below the roots, each trusted once by somebody."""
+"""Directories in which agents may work: they are below the roots, and a user has trusted each of them once."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from penstock.chat.store.rows import Directory
 from penstock.errors import UsageError
 
 MAX_PATH_CHARS = 4096
-"""What Linux takes as a path."""
+"""Characters of a path: the limit of Linux."""
 
 MAX_RECENT = 10
-"""So many directories are named as used of late."""
+"""Directories that are listed as recently used."""
 
 
 class Workspace(msgspec.Struct, frozen=True):
-    """A directory, and whether it is trusted."""
+    """Directory, and whether it is trusted."""
 
     path: str
     trusted: bool
 
 
 class Workspaces:
-    """The directories that agents may work in.
+    """Directories that agents may work in.
 
     Raises:
-        UsageError: there are no roots, or one of them is no directory.
+        UsageError: there are no roots, or one of them is not a directory.
     """
 
     def __init__(
         self, roots: Iterable[Path], store: ChatStore, trusted: Iterable[Directory], now: Callable[[], int]
     ) -> None:
-        """`trusted` are the directories that the store has. `now` gives milliseconds since 1970."""
+        """Resolve the roots. `trusted` are the directories of the store. `now` returns milliseconds since 1970."""
         self.roots = list(dict.fromkeys(_root(path) for path in roots))
         if not self.roots:
             raise UsageError("there is no root", expected="a directory below which agents may work")
@@ -46,11 +46,11 @@ class Workspaces:
         self._now = now
 
     def find(self, path: str | os.PathLike[str] | None) -> Path:
-        """The real directory of this name, wherever links lead; None: the first root.
+        """Return the real directory of this name, with all links resolved; for None, the first root.
 
         Raises:
-            Wrong: it is no absolute path, or no directory.
-            OutsideRoots: it is not below a root. Whether it is there is not told.
+            Invalid: it is not an absolute path, or not a directory.
+            OutsideRoots: it is not below a root. The error does not reveal whether it exists.
         """
         if path is None:
             return self.roots[0]
@@ -74,15 +74,15 @@ class Workspaces:
         return real
 
     def is_trusted(self, path: Path) -> bool:
-        """Whether somebody trusts this real directory. Trust is not passed on to what lies in it."""
+        """Return whether this real directory is trusted. Trust does not extend to its subdirectories."""
         return str(path) in self._trusted
 
     def require(self, path: str | os.PathLike[str] | None) -> Path:
-        """`find`, for a directory that an agent is to work in.
+        """Return the real directory, as `find`, for an agent that is to work in it.
 
         Raises:
-            Wrong, OutsideRoots: as `find`.
-            Untrusted: nobody trusts it yet.
+            Invalid, OutsideRoots: as `find`.
+            UntrustedDirectory: it is not trusted yet.
         """
         real = self.find(path)
         if not self.is_trusted(real):
@@ -93,8 +93,8 @@ class Workspaces:
         """Trust this directory from now on.
 
         Raises:
-            Wrong, OutsideRoots: as `find`.
-            StoreFailed: it cannot be kept.
+            Invalid, OutsideRoots: as `find`.
+            StoreFailed: the decision cannot be kept.
         """
         real = self.find(path)
         if not self.is_trusted(real):
@@ -104,7 +104,7 @@ class Workspaces:
         return Workspace(str(real), True)
 
     def listed(self, used: Sequence[str]) -> tuple[list[Workspace], list[Workspace]]:
-        """The roots, and other directories of late: those that chats `used`, newest first, then those trusted."""
+        """Return the roots, and other recent directories: those that chats `used`, newest first, then trusted ones."""
         roots = [str(root) for root in self.roots]
         newest = sorted(self._trusted, key=self._trusted.__getitem__, reverse=True)
         recent = [path for path in dict.fromkeys([*used, *newest]) if path not in roots and self._is_inside(path)]

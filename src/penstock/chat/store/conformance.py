@@ -28,12 +28,12 @@ from penstock.chat.store.rows import ChatRow, Directory, Heartbeat, TurnRow
 from penstock.errors import UsageError
 
 Open = Callable[[], AbstractAsyncContextManager[ChatStore]]
-"""Opens the store, each time the same one."""
+"""Function that opens the store, each time the same one."""
 
 Check = Callable[[Open, str], Coroutine[Any, Any, None]]
 
 PATIENCE = 30
-"""Seconds in which what should come has come."""
+"""Timeout in seconds for everything that should arrive."""
 
 HOSTILE = (b"", b"\n", b"\0", b"\xff\xfe", b"'; --", b'{"type":"replied"}', b"x" * 100_000)
 WRITERS, EACH = 4, 15
@@ -42,7 +42,7 @@ WRITERS, EACH = 4, 15
 async def check_store(make: Open, checks: Sequence[Check] | None = None) -> None:
     """Check all promises, or some of `CHECKS`.
 
-    `make` opens one and the same store at each call; it is used with chats of random ids.
+    `make` opens the same store at each call; the checks use chats of random ids.
 
     Raises:
         AssertionError: a promise is broken; the message says which.
@@ -63,7 +63,7 @@ async def check_store(make: Open, checks: Sequence[Check] | None = None) -> None
 
 
 async def entries_are_kept(make: Open, chat: str) -> None:
-    """Numbers begin at 1 and have no gap; the bytes and times are those that were given."""
+    """Check that numbers begin at 1 and have no gap, and that the bytes and times are those that were given."""
     async with make() as store:
         await store.create_chat(_row(chat))
         _same("a read of a new chat", await store.read(chat), ([], 0))
@@ -78,7 +78,7 @@ async def entries_are_kept(make: Open, chat: str) -> None:
 
 
 async def stale_writers_conflict(make: Open, chat: str) -> None:
-    """An append that names another number than the last changes nothing, and gets the real one."""
+    """Check that an append that names another number than the last changes nothing, and gets the real one."""
     async with make() as store:
         await store.create_chat(_row(chat))
         for number in range(3):
@@ -96,7 +96,7 @@ async def stale_writers_conflict(make: Open, chat: str) -> None:
 
 
 async def older_epochs_are_fenced(make: Open, chat: str) -> None:
-    """Each claim is newer than the one before, and whoever claimed before appends nothing any more."""
+    """Check that each claim is newer than the one before, and that an earlier claimant can no longer append."""
     async with make() as store:
         await store.create_chat(_row(chat))
         first = await store.claim(chat, "one")
@@ -114,7 +114,7 @@ async def older_epochs_are_fenced(make: Open, chat: str) -> None:
 
 
 async def appends_are_whole(make: Open, chat: str) -> None:
-    """The largest entry is accepted; a larger one is not, nor is anything that came with it."""
+    """Check that the largest entry is accepted, but not a larger one, nor anything that came with it."""
     async with make() as store:
         await store.create_chat(_row(chat))
         largest = b"x" * store.max_entry_bytes
@@ -127,7 +127,7 @@ async def appends_are_whole(make: Open, chat: str) -> None:
 
 
 async def summaries_go_with_their_entries(make: Open, chat: str) -> None:
-    """Turns and the chat's row are written with the entries of their append, and replaced by later ones."""
+    """Check that turns and the chat's row are written with the entries of their append, and replaced by later ones."""
     async with make() as store:
         await store.create_chat(_row(chat))
         _same("the summary of a new chat", await store.summary(chat, limit=9), (0, 0, []))
@@ -150,7 +150,7 @@ async def summaries_go_with_their_entries(make: Open, chat: str) -> None:
 
 
 async def a_key_is_one_entry(make: Open, chat: str) -> None:
-    """What is submitted again with its key is the entry that is there, however many submit it at once."""
+    """Check that a submit with a known key returns the entry that has it, however many submit it at once."""
     async with make() as store:
         for name in (chat, f"{chat}-other"):
             await store.create_chat(_row(name))
@@ -168,7 +168,7 @@ async def a_key_is_one_entry(make: Open, chat: str) -> None:
 
 
 async def pages_follow(make: Open, chat: str) -> None:
-    """A read begins behind the number that it names, and has no more than its limit."""
+    """Check that a read begins after the number that it names, and has no more entries than its limit."""
     async with make() as store:
         await store.create_chat(_row(chat))
         data = [b"%d" % number for number in range(1, 31)]
@@ -182,7 +182,7 @@ async def pages_follow(make: Open, chat: str) -> None:
 
 
 async def chats_are_apart(make: Open, chat: str) -> None:
-    """What is done in one chat is not seen in another, however alike their ids are."""
+    """Check that changes of one chat are not visible in another, however similar their ids are."""
     async with make() as store:
         names = [chat, f"{chat}.in", f"{chat}_", chat.upper(), f"{chat}1"]
         for name in names:
@@ -201,7 +201,7 @@ async def chats_are_apart(make: Open, chat: str) -> None:
 
 
 async def trimmed_entries_are_gone(make: Open, chat: str) -> None:
-    """What was trimmed is gone, with its turns and keys; other numbers stay, and none is given twice."""
+    """Check that trimmed entries are gone, with their turns and keys; other numbers stay, and none is given twice."""
     async with make() as store:
         await store.create_chat(_row(chat))
         await store.submit(chat, b"1", at=1, key="k")
@@ -231,7 +231,7 @@ async def trimmed_entries_are_gone(make: Open, chat: str) -> None:
 
 
 async def numbers_ahead_are_errors(make: Open, chat: str) -> None:
-    """A number that was never given is an error, with the last that was."""
+    """Check that a number that was never given is an error, which has the last number that was."""
     async with make() as store:
         await store.create_chat(_row(chat))
         await store.append(chat, [b"1", b"2"], after=0, at=1)
@@ -242,7 +242,7 @@ async def numbers_ahead_are_errors(make: Open, chat: str) -> None:
 
 
 async def nonsense_is_an_error(make: Open, chat: str) -> None:
-    """Ids and numbers that cannot be are the caller's error."""
+    """Check that invalid ids and numbers are the caller's error."""
     async with make() as store:
         await store.create_chat(_row(chat))
         for name in ("", "/a", "../a", "a/b", "a b", "a\n", "ü", "a" * 201, "a\0"):
@@ -268,7 +268,7 @@ async def nonsense_is_an_error(make: Open, chat: str) -> None:
 
 
 async def chats_are_rows(make: Open, chat: str) -> None:
-    """Chats are created, read, listed by pages, replaced and deleted, with all that belongs to them."""
+    """Check that chats are created, read, listed by pages, replaced and deleted, with all that belongs to them."""
     heartbeat = Heartbeat(5, "News?", "22:00-07:00", False)
     full = _row(
         f"{chat}-b", model="m", title="t ü", allow="all", session_id="s", heartbeat=heartbeat, heartbeat_since=9
@@ -300,7 +300,7 @@ async def chats_are_rows(make: Open, chat: str) -> None:
 
 
 async def directories_are_rows(make: Open, chat: str) -> None:
-    """Directories are added, replaced, listed and removed."""
+    """Check that directories are added, replaced, listed and removed."""
     one, two = Directory(f"/{chat}/a", 1), Directory(f"/{chat}/b ü", 2)
     async with make() as store:
         for directory in (two, one, Directory(one.path, 5)):
@@ -314,7 +314,10 @@ async def directories_are_rows(make: Open, chat: str) -> None:
 
 
 async def old_turns_expire(make: Open, chat: str) -> None:
-    """Turns that ended before a time expire, and the oldest where entries are too many; one that goes on does not."""
+    """Check which turns expire: those that ended before a time, and the oldest if entries are too many.
+
+    A turn that has not ended does not expire.
+    """
     async with make() as store:
         await store.create_chat(_row(chat))
         for number in range(1, 6):
@@ -331,7 +334,7 @@ async def old_turns_expire(make: Open, chat: str) -> None:
 
 
 async def writers_race(make: Open, chat: str) -> None:
-    """Of several writers at one number one wins, and each entry that was acknowledged has its place, once."""
+    """Check that one of several writers at one number wins, and each acknowledged entry has its place, once."""
     async with make() as store:
         await store.create_chat(_row(chat))
         kept: dict[int, bytes] = {}
@@ -358,7 +361,7 @@ async def writers_race(make: Open, chat: str) -> None:
 
 
 async def subscribers_miss_nothing(make: Open, chat: str) -> None:
-    """Whoever subscribes and then reads until there is no more, at each news, has all entries in order, once."""
+    """Check that a subscriber that reads to the end at each notification gets all entries in order, once."""
     async with make() as store:
         total = 5 * EACH
         await store.create_chat(_row(chat))
@@ -388,14 +391,14 @@ async def subscribers_miss_nothing(make: Open, chat: str) -> None:
                 count = min(1 + last % 3, total - 1 - last)
                 entries = [b"%d" % number for number in range(last + 1, last + count + 1)]
                 last = await store.append(chat, entries, after=last, at=1)
-            await asyncio.sleep(0.1)  # so that all have read the rest, and wait for news
+            await asyncio.sleep(0.1)  # so that all have read the rest, and wait for a notification
             await store.submit(chat, b"%d" % total, at=1)
 
         await _soon(asyncio.gather(write(), follow(0), follow(0), follow(1)), "the news of the last entry")
 
 
 async def cancelled_appends_are_whole(make: Open, chat: str) -> None:
-    """An append that is cancelled is made, or is not; the next goes on from where the chat ends."""
+    """Check that a cancelled append is made as a whole or not at all; the next continues at the chat's end."""
     async with make() as store:
         await store.create_chat(_row(chat))
         kept: list[bytes] = []
@@ -415,7 +418,7 @@ async def cancelled_appends_are_whole(make: Open, chat: str) -> None:
 
 
 async def a_new_store_has_all(make: Open, chat: str) -> None:
-    """What one that is closed acknowledged, the next one has; a closed one is of no use."""
+    """Check that the next store has all that a closed one acknowledged, and that a closed one cannot be used."""
     async with make() as store:
         await store.create_chat(_row(chat))
         await store.append(chat, [b"1", b"2", b"3"], after=0, at=1)
@@ -451,7 +454,7 @@ CHECKS: tuple[Check, ...] = (
     cancelled_appends_are_whole,
     a_new_store_has_all,
 )
-"""The promises, one by one. Each is given a store and the id of a chat that is not there yet."""
+"""Checks, one for each promise. Each gets a store and the id of a chat that does not exist yet."""
 
 
 def _row(chat: str, **more: Any) -> ChatRow:
@@ -463,7 +466,7 @@ def _turn(turn: int, *, first: int = 1, last: int = 0, at: int = 1, view: bytes 
 
 
 async def _holds(store: ChatStore, chat: str, data: list[bytes], after: int = 0) -> None:
-    """Check that the chat has exactly these entries behind a number."""
+    """Check that the chat has exactly these entries after a number."""
     found: list[tuple[int, bytes]] = []
     while len(found) <= len(data) and (page := (await store.read(chat, after=after + len(found))).entries):
         found += [(entry.number, entry.data) for entry in page]

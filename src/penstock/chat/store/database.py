@@ -1,4 +1,4 @@
-"""The file of the SQLite store: who may open it, connections to it, and what its failures mean."""
+"""File of the SQLite store: its lock, connections to it, and the meaning of its failures."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from penstock.chat.store.protocol import StoreFailed
 from penstock.errors import UsageError
 
 BUSY_MS = 5000
-"""Milliseconds to wait for the lock of a program that looks into the file."""
+"""Milliseconds to wait for the lock of another program that reads the file."""
 
 
 class StoreHeld(UsageError):
-    """Another process has the store; `holder` is its id, if it is known."""
+    """Another process has the store; `holder` is its process id, if it is known."""
 
     def __init__(self, path: Path, holder: int | None, process: str) -> None:
         self.holder = holder
@@ -30,18 +30,18 @@ class StoreHeld(UsageError):
 
 
 class Lock:
-    """The lock of the one process that has the store. The system releases it when the process ends.
+    """Lock of the one process that has the store. The system releases it when the process ends.
 
     It is a file of its own because SQLite has locks on the database, which closing any other handle would undo. It is
     never deleted: another process may be about to lock it.
     """
 
     def __init__(self, path: Path) -> None:
-        """Take it.
+        """Acquire the lock.
 
         Raises:
             StoreHeld: another process has it.
-            OSError: the file cannot be made.
+            OSError: the file cannot be created.
         """
         self._fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -58,7 +58,7 @@ class Lock:
             raise
 
     def release(self) -> None:
-        """Release it."""
+        """Release the lock."""
         os.close(self._fd)
 
 
@@ -73,7 +73,7 @@ def _holder(note: bytes) -> tuple[int | None, str]:
 
 
 def caution(version: tuple[int, int, int] = sqlite3.sqlite_version_info) -> str | None:
-    """Return a warning about this version of SQLite, None if none is known."""
+    """Return a warning about this version of SQLite; None if none is known."""
     if version >= (3, 51, 3):
         return None
     return (
@@ -83,7 +83,7 @@ def caution(version: tuple[int, int, int] = sqlite3.sqlite_version_info) -> str 
 
 
 def failure(error: sqlite3.Error | OSError, path: Path) -> StoreFailed:
-    """Return an error of SQLite or of the system in words for a person."""
+    """Return the error of SQLite or of the system as a `StoreFailed`, in words for a person."""
     named = f"the store {str(path)!r}"
     if isinstance(error, OSError):
         return StoreFailed(f"{named} cannot be used: {error.strerror or error}", help="look at the folder and its disk")
@@ -108,13 +108,13 @@ _MEANINGS = {
 
 
 def connect(path: Path, *, write: bool) -> sqlite3.Connection:
-    """Return a connection, in no transaction.
+    """Return a connection without an open transaction.
 
     Raises:
-        sqlite3.Error: it cannot be made.
+        sqlite3.Error: the connection cannot be made.
     """
     uri = f"{path.as_uri()}?mode={'rw' if write else 'ro'}"
-    # Closed by whoever closes the store; used by one thread at a time.
+    # It is used by one thread at a time, but closed by the thread that closes the store.
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     try:
         connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
@@ -125,10 +125,10 @@ def connect(path: Path, *, write: bool) -> sqlite3.Connection:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file with mode 0600, unless there is one.
+    """Create an empty file with mode 0600, unless it exists.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -139,7 +139,7 @@ def make_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk, so that they outlast a power cut.
+    """Write the names in a folder to the disk, so that they survive a power cut.
 
     Raises:
         OSError: its disk fails.

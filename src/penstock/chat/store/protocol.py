@@ -1,4 +1,4 @@
-"""The store of the chats: the calls that a store must answer, whatever keeps the data.
+"""Protocol of the store of the chats: the calls that every store implements, whatever keeps the data.
 
 A store keeps the entries of each chat as bytes, numbered 1, 2, 3, … without a gap, beside tables of chats, turns and
 directories. Everything that is shown of a chat is a pure function of its entries: what is not in the store has not
@@ -38,7 +38,7 @@ PAGE_CHATS = 500
 """Chats of one page of the list, by default."""
 
 CHAT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-"""The ids that a chat may have: any store can hold them as a key."""
+"""Pattern of the ids of chats: any store can use them as a key."""
 
 
 def clock() -> int:
@@ -47,51 +47,51 @@ def clock() -> int:
 
 
 class StoredEntry(NamedTuple):
-    """One entry of a chat."""
+    """Entry of a chat, as bytes."""
 
     number: int
-    """From 1, without a gap. It never changes, and is never given twice."""
+    """Number of the entry: from 1, without a gap. It never changes, and is never given twice."""
     at: int
-    """The time at which it was appended: milliseconds since 1970, by the clock of the writer."""
+    """Time at which it was appended: milliseconds since 1970, by the clock of the writer."""
     data: bytes
-    """The entry, byte for byte as it was appended."""
+    """Content of the entry, byte for byte as it was appended."""
 
 
 class Page(NamedTuple):
-    """Entries of a chat."""
+    """Page of entries of a chat."""
 
     entries: list[StoredEntry]
     last: int
-    """The chat's last number."""
+    """Last number of the chat."""
 
 
 class Submitted(NamedTuple):
-    """The result of `ChatStore.submit`."""
+    """Result of `ChatStore.submit`."""
 
     number: int
-    """The number of the entry that has this key."""
+    """Number of the entry that has this key."""
     is_new: bool
     """False if an earlier call appended it."""
 
 
 class Summary(NamedTuple):
-    """The chat as its turns sum it up."""
+    """Summary of a chat, made of its turns."""
 
     number: int
-    """The number of the last entry that the turns take into account: a reader goes on behind it."""
+    """Number of the last entry that the turns include: a reader continues after it."""
     last: int
-    """The chat's last number."""
+    """Last number of the chat."""
     turns: list[TurnRow]
-    """The newest turns and all that are not over, in their order."""
+    """Newest turns and all that are not over, in their order."""
 
 
 class News(NamedTuple):
-    """Chats with entries that may be new."""
+    """Notification of chats with entries that may be new."""
 
     chats: Mapping[str, int]
-    """The last number of each chat, by its id."""
+    """Last number of each chat, by its id."""
     all: bool = False
-    """Notifications were lost: any chat may have new entries."""
+    """True if notifications were lost: any chat may have new entries."""
 
 
 class Conflict(UsageError):
@@ -114,7 +114,7 @@ class Fenced(UsageError):
 
 
 class Trimmed(UsageError):
-    """The entries are no longer kept; `first` is the number of the first that is, or will be."""
+    """The entries are no longer kept; `first` is the number of the first entry that is, or will be."""
 
     def __init__(self, chat: str, after: int, first: int) -> None:
         self.chat, self.after, self.first = chat, after, first
@@ -144,7 +144,7 @@ class EntryTooLarge(UsageError):
 
 
 class UnknownChat(UsageError):
-    """There is no chat of this id, or no longer."""
+    """There is no chat of this id, or it was deleted."""
 
     def __init__(self, chat: str) -> None:
         self.chat = chat
@@ -161,8 +161,8 @@ class StoreClosed(UsageError):
 class StoreFailed(TransportError):
     """The disk, the file or the server behind the store failed. Everything that was acknowledged before stays.
 
-    An `append` that failed so was most likely not made; `read` shows whether it was. `lasting`: the failure does not
-    pass by itself, and the store accepts nothing more.
+    An `append` that failed with this error was most likely not made; `read` shows whether it was. `lasting` means that
+    the failure does not pass by itself, and that the store accepts nothing more.
     """
 
     def __init__(self, what: str, *, expected: str = "", help: str = "", lasting: bool = False) -> None:
@@ -171,13 +171,13 @@ class StoreFailed(TransportError):
 
 
 class Subscription(Protocol):
-    """Notifications of new entries, from the time of `ChatStore.subscribe` on."""
+    """Subscription to notifications of new entries, from the time of `ChatStore.subscribe` on."""
 
     async def next(self) -> News:
-        """Wait for news. They may be spurious; the news of several appends may come as one.
+        """Wait for a notification. It may be spurious; those of several appends may come as one.
 
         Raises:
-            StoreClosed: nothing follows.
+            StoreClosed: the store was closed; no notification follows.
         """
         ...
 
@@ -187,15 +187,15 @@ class Subscription(Protocol):
 
 
 class ChatStore(Protocol):
-    """A store of chats. `penstock.chat.store.conformance.check_store` checks one against these promises.
+    """Store of chats. `penstock.chat.store.conformance.check_store` checks a store against these promises.
 
-    All of it belongs to one event loop. All calls raise `UsageError` for an id or a number that cannot be one,
-    `StoreFailed` if what keeps the data fails, and `StoreClosed`.
+    All of it belongs to one event loop. All calls raise `UsageError` for an invalid id or number, `StoreFailed` if the
+    disk, file or server that keeps the data fails, and `StoreClosed`.
     """
 
     @property
     def max_entry_bytes(self) -> int:
-        """The size of the largest entry, in bytes."""
+        """Size of the largest entry, in bytes."""
         ...
 
     # --- entries ---
@@ -211,14 +211,14 @@ class ChatStore(Protocol):
         turns: Sequence[TurnRow] = (),
         row: ChatRow | None = None,
     ) -> int:
-        """Append all entries if `after` is the chat's last number, or none; return the new last number.
+        """Append all entries if `after` is the chat's last number, otherwise none; return the new last number.
 
-        The chat's `row` and the summaries `turns`, which take all entries up to the new last number into account, are
-        written in the same transaction. When it returns, all of it is kept: a crash or a power cut does not take it. If
-        it is cancelled, `read` shows whether it was made.
+        The chat's `row` and the summaries `turns`, which include all entries up to the new last number, are written in
+        the same transaction. When it returns, all of it is kept: it survives a crash or a power cut. If the call is
+        cancelled, `read` shows whether the append was made.
 
         Raises:
-            Conflict: the chat ends elsewhere.
+            Conflict: the chat ends at another number.
             Fenced: `epoch` is not the newest.
             EntryTooLarge, UnknownChat: nothing was appended.
         """
@@ -230,10 +230,10 @@ class ChatStore(Protocol):
         """Append one entry from anywhere: a prompt, a stop, an answer.
 
         If the chat has an entry with this `key`, that entry is the result, and nothing is appended. With `after`, the
-        entry depends on the entries before it: the chat must end there.
+        entry depends on the entries before it: the chat must end at that number.
 
         Raises:
-            Conflict: the chat ends elsewhere.
+            Conflict: the chat ends at another number.
             EntryTooLarge, UnknownChat: nothing was appended.
         """
         ...
@@ -249,7 +249,7 @@ class ChatStore(Protocol):
     async def read(self, chat: str, *, after: int = 0, limit: int = PAGE_ENTRIES) -> Page:
         """Return the entries from number `after + 1` on: at most `limit`, at least one if there is one.
 
-        Fewer than `limit` do not mean that there are no more: a read of large entries ends early.
+        A page with fewer than `limit` entries does not mean that there are no more: a read of large entries ends early.
 
         Raises:
             Trimmed: entry `after + 1` was dropped.
@@ -268,7 +268,7 @@ class ChatStore(Protocol):
         ...
 
     def subscribe(self) -> Subscription:
-        """Subscribe to new entries of all chats. Subscribe before a read, and nothing is missed."""
+        """Subscribe to new entries of all chats. To miss no entry, subscribe before a read."""
         ...
 
     # --- chats ---
@@ -290,7 +290,7 @@ class ChatStore(Protocol):
         ...
 
     async def list_chats(self, *, after: str = "", limit: int = PAGE_CHATS) -> list[ChatRow]:
-        """Return chats in the order of their ids, from behind the id `after`."""
+        """Return chats in the order of their ids, beginning after the id `after`."""
         ...
 
     async def update_chat(self, row: ChatRow) -> None:
@@ -330,7 +330,7 @@ class ChatStore(Protocol):
     async def list_expired(self, *, before: int | None, max_bytes: int | None) -> dict[str, int]:
         """Return the chats with turns that ended before the time `before`, or that make the entries exceed `max_bytes`.
 
-        For each chat, the number up to which entries are too old or too many. It drops nothing.
+        For each chat, the result has the number up to which entries are too old or too many. Nothing is dropped.
         """
         ...
 
@@ -345,7 +345,7 @@ class ChatStore(Protocol):
         ...
 
     async def delete_directory(self, path: str) -> None:
-        """Remove a directory, if it is there."""
+        """Remove a directory, if the store has it."""
         ...
 
 
@@ -353,10 +353,10 @@ class ChatStore(Protocol):
 
 
 def check_chat(chat: str) -> None:
-    """Check that a chat may have this id.
+    """Check that the id of a chat is valid.
 
     Raises:
-        UsageError: it may not.
+        UsageError: it is not.
     """
     if not isinstance(chat, str) or not CHAT_ID.fullmatch(chat):
         shown = repr(chat)
@@ -367,7 +367,7 @@ def check_chat(chat: str) -> None:
 
 
 def check_number(name: str, number: int, least: int = 0) -> None:
-    """Check that a number can be one of an entry.
+    """Check that a number can be the number of an entry.
 
     Raises:
         UsageError: it cannot.

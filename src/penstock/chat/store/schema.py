@@ -1,4 +1,4 @@
-"""The form of the SQLite file: its tables, its number, and the files that are refused."""
+"""Form of the SQLite file: its tables, its number, and the files that are rejected."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from penstock.chat.store.protocol import StoreFailed
 from penstock.errors import UsageError
 
 APPLICATION = int.from_bytes(b"Pstk", "big")
-"""The application id in the header of each file, so that no other program's database is taken for a store."""
+"""Application id in the header of each file, so that no other program's database is mistaken for a store."""
 
 FORM = 2
-"""The number of today's form (`user_version`). A change of the tables is a new form."""
+"""Number of the current form (`user_version`). A change of the tables is a new form."""
 
 MAX_WAL_BYTES = 64 * 1024 * 1024
-"""Bytes to which the -wal file is cut after a checkpoint: a long burst leaves no large file behind."""
+"""Bytes to which the -wal file is cut after a checkpoint, so that a long burst does not leave a large file."""
 
 
 class StoreTooOld(UsageError):
@@ -45,9 +45,9 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     """Create the tables in a new file, and make the connection write through to the disk.
 
     Raises:
-        StoreTooOld, StoreTooNew: the file is of another form. It is not touched.
-        UsageError: it is a database, but not a store.
-        sqlite3.Error: it cannot be used.
+        StoreTooOld, StoreTooNew: the file is of another form. It is not changed.
+        UsageError: the file is a database, but not a store.
+        sqlite3.Error: the file cannot be used.
     """
     form = connection.execute("PRAGMA user_version").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -70,13 +70,13 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA {pragma}")
     if not tables:
         _create(connection)
-    # A file that cannot be written fails now, not with the first append.
+    # A file that is not writable fails now, not at the first append.
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("ROLLBACK")
 
 
 def _is_unnumbered(connection: sqlite3.Connection, tables: set[str]) -> bool:
-    """Recognize the form before forms had numbers."""
+    """Return whether the file has the form from before forms had numbers."""
     columns = [row[1] for row in connection.execute("PRAGMA table_info(events)")]
     return tables == {"events"} and columns == ["sid", "seq", "data"]
 
@@ -143,4 +143,4 @@ TABLES = (
         trusted_at INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID""",
 )
-"""The statements that make form 2."""
+"""Statements that create form 2."""

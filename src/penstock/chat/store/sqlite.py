@@ -1,4 +1,4 @@
-"""The store in a SQLite file: what `append` acknowledged is on the disk.
+"""Store in a SQLite file: everything that `append` acknowledged is on the disk.
 
 One process has the file, and one connection in one thread changes it; see `docs/store.md`.
 """
@@ -34,14 +34,14 @@ from penstock.chat.store.writer import Change, Outcomes, Readers, Writer
 from penstock.errors import UsageError
 
 READERS = 2
-"""Threads that read."""
+"""Number of threads that read."""
 
 LARGEST_ENTRY = 512 * 1024 * 1024
-"""Bytes of an entry that SQLite holds in any build."""
+"""Bytes of the largest entry that every build of SQLite can hold."""
 
 
 class SqliteSubscription:
-    """News of one store: of several appends the last numbers are kept, so none are lost."""
+    """Notifications of one store: of several appends the last numbers are kept, so none are lost."""
 
     def __init__(self, ended: Callable[[SqliteSubscription], None]) -> None:
         self._ended = ended
@@ -71,15 +71,15 @@ class SqliteSubscription:
 
 
 class SqliteStore:
-    """A `ChatStore` in a file. Make it with `SqliteStore.open`; one event loop uses it.
+    """`ChatStore` in a file. Create it with `SqliteStore.open`; one event loop uses it.
 
-    Not closed, it loses nothing, as it loses nothing in a crash.
+    If it is not closed, nothing is lost, as nothing is lost in a crash.
     """
 
     def __init__(self, path: Path, *, max_entry_bytes: int) -> None:
         self.path = path
         self.caution = caution()
-        """A warning about this version of SQLite, None if there is none."""
+        """Warning about this version of SQLite; None if there is none."""
         self._max_entry_bytes = max_entry_bytes
         self._loop = asyncio.get_running_loop()
         self._readers = Readers(path)
@@ -90,7 +90,7 @@ class SqliteStore:
 
     @classmethod
     async def open(cls, path: str | os.PathLike[str], *, max_entry_bytes: int = MAX_ENTRY_BYTES) -> SqliteStore:
-        """Open the store in a file, which is made if there is none; its folder is there.
+        """Open the store in a file, which is created if there is none; its folder must exist.
 
         Raises:
             StoreHeld: another process has it.
@@ -103,14 +103,14 @@ class SqliteStore:
             raise UsageError(f"max_entry_bytes cannot be {max_entry_bytes:,}", expected=f"at most {LARGEST_ENTRY:,}")
         try:
             real = Path(os.path.realpath(path))  # two names of one file are one store
-        except ValueError as error:  # a NUL
+        except ValueError as error:  # the path contains a NUL
             raise UsageError(f"{str(path)!r} is no name of a file") from error
         store = cls(real, max_entry_bytes=max_entry_bytes)
         store._writer = await asyncio.to_thread(Writer, real, store._delivered)
         return store
 
     async def close(self) -> None:
-        """Finish the calls that wait, and release the file. Again, nothing."""
+        """Finish the calls that wait, and release the file. A second call does nothing."""
         if self._closing is None:
             self._closing = self._loop.run_in_executor(None, self._close)
             for subscription in [*self._subscriptions]:
@@ -176,7 +176,7 @@ class SqliteStore:
         return page
 
     async def trim(self, chat: str, upto: int) -> None:
-        """As `ChatStore.trim`. It goes by steps, between which others append; cut off, it has trimmed the oldest."""
+        """As `ChatStore.trim`, in steps, between which others append. If it is cut off, the oldest are trimmed."""
         check_chat(chat)
         check_number("upto", upto)
         while await self._change(lambda changes: changes.trim(chat, upto)):
@@ -261,14 +261,14 @@ class SqliteStore:
         self._require_open()
         result: asyncio.Future[Any] = self._loop.create_future()
         self._writer.put(Change(make, result))
-        return await result  # one that is cancelled here before the writer begins with it is not made
+        return await result  # if it is cancelled here before the writer begins with it, it is not made
 
     def _delivered(self, outcomes: Outcomes) -> None:
-        """Hand results from the writer's thread to the loop, all of one transaction at once."""
+        """Pass results from the writer's thread to the loop, all of one transaction at once."""
         try:
             self._loop.call_soon_threadsafe(self._deliver, outcomes)
         except RuntimeError:
-            pass  # the loop is closed, and with it all callers
+            pass  # the loop is closed, so there are no callers
 
     def _deliver(self, outcomes: Outcomes) -> None:
         for future, result in outcomes.results:
@@ -279,7 +279,7 @@ class SqliteStore:
             else:
                 future.set_result(result)
         if outcomes.appended:
-            # Behind the callers, which wake up first: they know of their own entries before they are notified.
+            # After the callers, which wake up first: they have their own results before they are notified.
             self._loop.call_soon(self._notify, outcomes.appended)
 
     def _notify(self, chats: dict[str, int]) -> None:

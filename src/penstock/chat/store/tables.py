@@ -1,4 +1,4 @@
-"""The statements of the SQLite store: plain calls that block."""
+"""Statements of the SQLite store: plain calls that block."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from penstock.chat.store.rows import ChatRow, Directory, Heartbeat, TurnRow
 from penstock.errors import UsageError
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
-"""Bytes of a read: it ends with the entry that reaches this size."""
+"""Bytes of one read: it ends with the entry that reaches this size."""
 
 TRIM_ENTRIES = 2000
-"""Entries that one change trims: an append that waits behind it waits no longer than that."""
+"""Entries that one change trims: an append that is queued after it waits no longer than that."""
 
 SHRINK_PAGES = 2000
-"""Pages that one change gives back to the disk."""
+"""Pages that one change returns to the disk."""
 
 COLUMNS = "id, agent, cwd, created_at, model, title, allow, session_id, heartbeat, heartbeat_since"
 TURN_COLUMNS = "turn, first, last, at, view"
@@ -39,7 +39,7 @@ TURN_COLUMNS = "turn, first, last, at, view"
 
 @dataclass(slots=True)
 class Head:
-    """The end of one chat, as the writer knows it."""
+    """End of one chat, as the writer has it in memory."""
 
     key: int
     trimmed: int
@@ -48,16 +48,16 @@ class Head:
 
 
 class Statements:
-    """The changes, each made in a transaction that it does not end; each checks before it changes anything."""
+    """Changes of the file, each made in a transaction that it does not end; each checks before it changes anything."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.appended: dict[str, int] = {}
-        """Chats that got entries since this was last cleared, with their last numbers."""
+        """Chats to which entries were appended since this was last cleared, with their last numbers."""
         self._connection = connection
         self._heads: dict[str, Head] = {}  # this process is the only writer: they need not be read again
 
     def forget(self) -> None:
-        """Read the heads again: a transaction was rolled back."""
+        """Clear the cached heads, so that they are read again: a transaction was rolled back."""
         self._heads.clear()
         self.appended = {}
 
@@ -71,7 +71,7 @@ class Statements:
         turns: Sequence[TurnRow] = (),
         row: ChatRow | None = None,
     ) -> int:
-        """Append entries behind number `after`, with the rows that go with them; return the new last number."""
+        """Append entries after number `after`, with the rows that belong to them; return the new last number."""
         head = self._head(chat)
         if epoch is not None and epoch != head.epoch:
             raise Fenced(chat, head.epoch)
@@ -101,7 +101,7 @@ class Statements:
         return Submitted(head.last, True)
 
     def claim(self, chat: str, node: str) -> int:
-        """Count the epoch of a chat up."""
+        """Increment the epoch of a chat."""
         head = self._head(chat)
         head.epoch += 1
         self._connection.execute("UPDATE chats SET epoch = ?, node = ? WHERE key = ?", (head.epoch, node, head.key))
@@ -123,7 +123,7 @@ class Statements:
         return head.trimmed < upto
 
     def shrink(self) -> bool:
-        """Give some unused pages back to the disk; return whether more are left."""
+        """Return some unused pages to the disk; return whether more are left."""
         self._connection.execute(f"PRAGMA incremental_vacuum({SHRINK_PAGES})").fetchall()
         incremental = self._connection.execute("PRAGMA auto_vacuum").fetchone()[0] == 2
         return incremental and bool(self._connection.execute("PRAGMA freelist_count").fetchone()[0])
@@ -215,7 +215,7 @@ def _chat_row(values: Sequence[object]) -> ChatRow:
 
 @contextmanager
 def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Read all that is read inside from one state of the file."""
+    """Make all reads inside the context see one state of the file."""
     connection.execute("BEGIN")
     try:
         yield
@@ -244,7 +244,7 @@ def read(connection: sqlite3.Connection, chat: str, after: int, limit: int) -> P
     """Read entries from `after + 1` on.
 
     Raises:
-        StoreFailed: an entry is missing, which only a damaged file can lack.
+        StoreFailed: an entry is missing, which happens only in a damaged file.
     """
     found: list[StoredEntry] = []
     size = 0
@@ -313,11 +313,11 @@ def summary(connection: sqlite3.Connection, chat: str, limit: int) -> Summary:
 
 
 def list_expired(connection: sqlite3.Connection, before: int | None, max_bytes: int | None) -> dict[str, int]:
-    """Find the turns that are too old, or too many in all: for each chat, the number up to which."""
+    """Return for each chat the number up to which its turns are too old, or too many in all."""
     upto: dict[str, int] = {}
     with _snapshot(connection):
         if before is not None:
-            # Only turns before the first one that is young enough: a clock that stepped back makes no hole.
+            # Only turns before the first one that is young enough: a clock that stepped back must not make a gap.
             upto |= connection.execute(
                 """SELECT id, max(last) FROM turns AS old JOIN chats ON key = chat WHERE last > 0 AND turn < coalesce(
                     (SELECT min(turn) FROM turns WHERE chat = old.chat AND (last = 0 OR at >= ?)), 1 << 62)

@@ -1,4 +1,4 @@
-"""The threads of the SQLite store: one that changes the file, and a few that read it."""
+"""Threads of the SQLite store: one that changes the file, and a few that read it."""
 
 from __future__ import annotations
 
@@ -18,35 +18,38 @@ from penstock.chat.store.tables import Statements
 from penstock.errors import PenstockError
 
 MAX_BATCH = 1000
-"""Statements of one transaction."""
+"""Statements of one transaction, at most."""
 
 SIZE_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_TOOBIG", "SQLITE_NOMEM")
-"""Failures of a transaction that one large change in it may have caused."""
+"""Errors of a transaction that one large change in it may have caused."""
 
 
 class Change(NamedTuple):
-    """A change that waits for the writer, and the future of its result."""
+    """Change that waits for the writer, with the future of its result."""
 
     make: Callable[[Statements], Any]
     result: asyncio.Future[Any]
 
 
 class Outcomes(NamedTuple):
-    """The results of changes that were made together, and the chats that got entries by them."""
+    """Results of changes that were made together, and the chats to which they appended entries."""
 
     results: list[tuple[asyncio.Future[Any], Any]]
-    """A result may be an exception."""
+    """Futures with their results; a result may be an exception."""
     appended: dict[str, int]
 
 
 class Writer:
-    """The one connection that changes the file, in its own thread. Statements that wait are committed together."""
+    """Writer with the one connection that changes the file, in its own thread.
+
+    Statements that wait are committed together.
+    """
 
     def __init__(self, path: Path, deliver: Callable[[Outcomes], None]) -> None:
-        """Take the file. `deliver` is called in the writer's thread.
+        """Lock and open the file. `deliver` is called in the writer's thread.
 
         Raises:
-            PenstockError: it is someone else's, of another form, no store, or cannot be used.
+            PenstockError: another process has the file, it is of another form or not a store, or it cannot be used.
         """
         self.path = path
         self._deliver = deliver
@@ -71,16 +74,19 @@ class Writer:
             if isinstance(error, sqlite3.Error | OSError):
                 raise failure(error, path) from error
             raise
-        # A daemon: a program that forgets to close the store can end, and a commit that is cut off is none.
+        # A daemon thread: a program that does not close the store can end, and a commit that is cut off does not count.
         self._thread = threading.Thread(target=self._work, name="penstock-store", daemon=True)
         self._thread.start()
 
     def put(self, change: Change) -> None:
-        """Queue a change. Its result is delivered once it is on the disk. One that was cancelled before is not made."""
+        """Queue a change. Its result is delivered once it is on the disk.
+
+        A change that is cancelled before the writer begins with it is not made.
+        """
         self._waiting.put(change)
 
     def close(self) -> None:
-        """Make the changes that wait, and release the file. The readers are closed before."""
+        """Make the changes that wait, and release the file. The readers must be closed before."""
         self._waiting.put(None)
         self._thread.join()
 
@@ -97,12 +103,12 @@ class Writer:
         try:
             self._connection.close()
         except sqlite3.Error:
-            pass  # the next one to open the file takes the -wal file in
+            pass  # the next process that opens the file applies the -wal file
         finally:
             self._lock.release()
 
     def _make(self, changes: list[Change]) -> None:
-        """Make changes in one transaction, and deliver the results. If one may be too large, try each alone."""
+        """Make changes in one transaction, and deliver the results. If a change may be too large, try each alone."""
         try:
             results = self._commit(changes)
         except (sqlite3.Error, OSError, StoreFailed) as error:
@@ -114,7 +120,7 @@ class Writer:
                     self._make([change])
                 return
             results = [failed] * len(changes)
-        except BaseException as error:  # a bug: the callers get it, and the thread goes on
+        except BaseException as error:  # a bug: the callers get the exception, and the thread continues
             results = [error] * len(changes)
         futures = [change.result for change in changes]
         appended, self._changes.appended = self._changes.appended, {}
@@ -133,7 +139,7 @@ class Writer:
                     results.append(change.make(self._changes))
                 except StoreFailed:
                     raise
-                except PenstockError as error:  # before it changed anything
+                except PenstockError as error:  # raised before it changed anything
                     results.append(error)
             connection.execute("COMMIT")
         except BaseException:
@@ -148,7 +154,7 @@ class Writer:
         return [(stat.st_dev, stat.st_ino) for stat in found]
 
     def _check_files(self) -> None:
-        """Check that the files are still there: what is written to a file that was deleted is lost."""
+        """Check that the files still exist: data written to a file that was deleted is lost."""
         try:
             if self._identity() == self._files:
                 return
@@ -162,7 +168,7 @@ class Writer:
 
 
 class Readers:
-    """A connection for each thread that reads."""
+    """Pool of the threads that read, with a connection for each."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -174,7 +180,7 @@ class Readers:
         """Call a read with the connection of this thread.
 
         Raises:
-            PenstockError: as the read does, and if the file fails.
+            PenstockError: the read raised it, or the file failed.
         """
         if self._closed:
             raise StoreClosed
@@ -187,7 +193,7 @@ class Readers:
             raise failure(error, self.path) from error
 
     def close(self) -> None:
-        """Close them all. No read is under way."""
+        """Close all connections. No read may be in progress."""
         self._closed = True
         for connection in self._all:
             connection.close()

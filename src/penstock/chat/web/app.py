@@ -1,4 +1,4 @@
-"""The gateway as an ASGI application: the addresses, behind the entrance."""
+"""Gateway as an ASGI application: the routes, behind the middleware."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.chat.web.routes import ADDRESSES, PAGES, Address
 from penstock.chat.web.static import INDEX, PageFiles
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""An id in a path. It has no dot and no slash, so it leads nowhere."""
+"""Pattern of an id in a path. It has no dot and no slash, so it cannot name another path."""
 
 TURN = re.compile(r"[1-9][0-9]{0,8}")
 
@@ -30,7 +30,7 @@ IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
 
 
 def make_app(api: Api, files: PageFiles) -> Middleware:
-    """The application, for a server that passes on what comes from one network."""
+    """Return the application, for a server that passes on the requests of one network."""
     api.openapi = openapi.document()
     routes = [Route(path, _Place(api, path, methods)) for path, methods in _by_path().items()]
     routes += [Route(path, _PageAt(files, path)) for path in PAGES]
@@ -47,7 +47,7 @@ def _by_path() -> dict[str, dict[str, Address]]:
 
 
 class _Place:
-    """All methods of one address."""
+    """ASGI application for all methods of one path."""
 
     def __init__(self, api: Api, path: str, methods: dict[str, Address]) -> None:
         self._api = api
@@ -71,7 +71,7 @@ class _Place:
 
 
 class _PageAt:
-    """The page, at an address that it has on the screen."""
+    """ASGI application that serves the page at one of the paths that it shows in the browser."""
 
     def __init__(self, files: PageFiles, path: str) -> None:
         self._files = files
@@ -84,7 +84,7 @@ class _PageAt:
 
 
 class _Files:
-    """The page's files, and what is nowhere."""
+    """ASGI application for the page's files, and for paths that do not exist."""
 
     def __init__(self, files: PageFiles) -> None:
         self._files = files
@@ -92,7 +92,7 @@ class _Files:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         if self._is_lost(request):
-            # Somebody typed it: the page says so, and has a way back.
+            # A user typed the address: the page reports that, and has a link back.
             answer = self._files.answer(request, f"/{INDEX}")
             assert answer is not None
             answer.status_code = 404
@@ -117,7 +117,11 @@ async def _serve(files: PageFiles, name: str, scope: Scope, receive: Receive, se
 
 
 def _ids(scope: Scope) -> dict[str, Any]:
-    """The ids of the path. One that cannot be one is of nothing that there is."""
+    """Return the ids of the path.
+
+    Raises:
+        NotFound: one of them cannot be an id, so nothing that exists has it.
+    """
     found = {}
     for name, text in scope.get("path_params", {}).items():
         pattern, kind = IDS[name]

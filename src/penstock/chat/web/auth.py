@@ -1,4 +1,4 @@
-"""Who is known: the token, one-time codes for browsers, and the browsers that signed in with one of them."""
+"""Authentication: the token, one-time codes for browsers, and the browsers that signed in with one of them."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from penstock.errors import UsageError
 TOKEN_VARIABLE = "PENSTOCK_TOKEN"
 TOKEN_BYTES = 32
 MIN_TOKEN_CHARS = 32
-"""A token that somebody chose: shorter ones can be guessed."""
+"""Characters of the shortest token that a user may choose: shorter ones can be guessed."""
 MAX_TOKEN_BYTES = 4096
-"""A larger file is no token."""
+"""Bytes of the longest token: a larger file is not a token."""
 
 CODE_BYTES = 16
 CODE_SECONDS = 15 * 60
-"""How long a link lets somebody in: as long as it takes to walk over to another device."""
+"""Seconds for which a login link is valid: enough to walk over to another device."""
 MAX_CODES = 20
-"""Links that wait to be opened; the oldest go."""
+"""Number of links that may wait to be opened; the oldest are dropped."""
 
 FAILURES = 10
 FAILURE_SECONDS = 60.0
-"""So many different codes and tokens may be wrong in that time, of one address, before it is answered that they are too
-many. It says so and does no more: a right one is always taken, and none can be guessed, at whatever pace."""
+"""Number of different wrong codes and tokens from one address within `FAILURE_SECONDS`; for more, the response is that
+they are too many. This is the only effect: a right one is always accepted, and none can be guessed at whatever pace."""
 MAX_PEERS = 1000
-"""Addresses whose failures are counted; those that failed longest ago go."""
+"""Number of addresses whose failures are counted; those that failed longest ago are dropped."""
 
 
 def make_token(path: Path) -> str:
-    """The token in this file of Penstock's own, which is made where there is none.
+    """Return the token in this file of Penstock's own; create the file if it does not exist.
 
     Raises:
-        UsageError: others can read it, or it is none.
+        UsageError: others can read the file, it cannot be written, or it does not hold a token.
     """
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -58,10 +58,10 @@ def make_token(path: Path) -> str:
 
 
 def read_token(path: Path, *, private: bool = False) -> str:
-    """The token in a file. `private`: nobody else may be able to read it; else all but strangers.
+    """Return the token in a file. `private`: only the owner may be able to read it; otherwise its group may as well.
 
     Raises:
-        UsageError: it cannot be read, others can read it, or it is none.
+        UsageError: the file cannot be read, others can read it, or it does not hold a token.
     """
     try:
         with open(path, "rb") as file:
@@ -79,10 +79,10 @@ def read_token(path: Path, *, private: bool = False) -> str:
 
 
 def check_token(token: str, where: str) -> str:
-    """The token, if it can be one.
+    """Return the token if it is valid.
 
     Raises:
-        UsageError: it is too short, or cannot stand in a header.
+        UsageError: it is too short or too long, or cannot be sent in a header.
     """
     if not MIN_TOKEN_CHARS <= len(token) <= MAX_TOKEN_BYTES or not token.isascii() or not token.isprintable():
         raise UsageError(
@@ -94,23 +94,23 @@ def check_token(token: str, where: str) -> str:
 
 
 class Code(NamedTuple):
-    """A one-time code."""
+    """One-time code."""
 
     until: float
     by: Browser | None
-    """The browser that made the link: when it is signed out, the link leads nowhere."""
+    """Browser that made the link: once it is signed out, the link is invalid."""
 
 
 class Failures:
-    """Counts what was wrong, for each address."""
+    """Counter of failed logins for each address."""
 
     def __init__(self) -> None:
         self._peers: dict[str, dict[bytes, float]] = {}
 
     def add(self, peer: str, guess: bytes, now: float) -> float:
-        """Count one: how many seconds to wait before the next, 0 where it was not too often.
+        """Count a failure; return the seconds to wait before the next attempt, 0 if there were not too many.
 
-        What was wrong before is wrong again, and no further guess.
+        The same wrong value again is not counted as a further guess.
         """
         failed = {one: at for one, at in self._peers.pop(peer, {}).items() if now - at < FAILURE_SECONDS}
         wait = 0.0
@@ -125,7 +125,7 @@ class Failures:
 
 
 class Logins:
-    """Knows the token, gives out codes, and signs browsers in."""
+    """Checks the token, issues codes, and signs browsers in."""
 
     def __init__(
         self,
@@ -136,9 +136,9 @@ class Logins:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`cookie`: its name. `browsers`: the file of those that are signed in.
+        """`cookie`: name of the cookie. `browsers`: file of the browsers that are signed in.
 
-        `clock` counts seconds; `now` gives those since 1970.
+        `clock` counts seconds; `now` returns seconds since 1970.
 
         Raises:
             UsageError: the file cannot be used.
@@ -153,13 +153,13 @@ class Logins:
     # --- the token ---
 
     def is_token(self, token: str) -> bool:
-        """Whether it is the token; how long that takes says nothing of it."""
+        """Return whether this is the token, in a time that reveals nothing about it."""
         return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
 
     # --- one-time codes ---
 
     def new_code(self, by: Browser | None = None) -> str:
-        """A code that lets one browser in, once, for a while; `by`: the browser that asks for it."""
+        """Return a code that signs one browser in, once, within `CODE_SECONDS`; `by`: the browser that requests it."""
         code = secrets.token_urlsafe(CODE_BYTES)
         self._codes[_hashed(code)] = Code(self._clock() + CODE_SECONDS, by)
         while len(self._codes) > MAX_CODES:
@@ -178,20 +178,20 @@ class Logins:
         secure: bool = False,
         cookie: str | None = None,
     ) -> str:
-        """The cookie for who has this code, or the token: `cookie` where that browser is signed in already.
+        """Return the cookie for a client that has this code or the token: `cookie` if its browser is already signed in.
 
-        A right one is taken whatever was wrong before it. `peer` is the address that the request came from.
+        A right code or token is accepted, whatever failed before. `peer` is the address that the request came from.
 
         Raises:
-            UnknownPerson: it is wrong.
-            TooManyRequests: it is, as were too many of this address.
-            NotKept: the browser cannot be kept; the code is as good as before.
+            Unauthorized: the code or the token is wrong.
+            RateLimited: it is wrong, and so were too many others from this address.
+            StoreUnavailable: the browser cannot be stored; the code is still valid.
         """
         found = None
         if token is not None:
             is_right = self.is_token(token)
         else:
-            # By its hash: a look-up among hashes tells nothing of a code.
+            # By its hash: the duration of a look-up among hashes reveals nothing about a code.
             found = self._codes.pop(_hashed(code), None)
             is_right = found is not None and found.until > self._clock()
         made = None

@@ -1,7 +1,7 @@
-"""The viewers of the chats: one watch for each chat that somebody looks at.
+"""Clients of the chats: one watch for each chat that has clients.
 
-The chat's worker has the one timeline; a watch asks it for frames. A viewer is a number, that of the last entry that it
-has seen, and an event that wakes it; what it missed is computed when it can accept more.
+The chat's worker has the one timeline; a watch requests frames from it. A client is a number, that of the last entry
+that it has seen, and an event that wakes it; the frames that it missed are computed when it can accept more.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from penstock.chat.web.errors import RateLimited
 from penstock.chat.web.metrics import Metrics
 
 MAX_VIEWERS = 2_000
-"""Streams at once, of all chats. One costs about 30 KB, and one of the process's open files."""
+"""Number of streams at once, of all chats. One costs about 30 KB, and one of the process's open files."""
 
 PACE_SECONDS = 0.1
 """Seconds between two frames in which a reply only grows: as often as an eye can follow."""
 
 LINGER_SECONDS = 15.0
-"""Seconds for which a chat is still watched after its last viewer left: one that reloads its page comes right back."""
+"""Seconds for which a chat is still watched after its last client left: a client that reloads the page soon returns."""
 
 MAX_KEPT = 32
-"""Encoded steps that are kept for other viewers. Most viewers of a chat have seen the same."""
+"""Number of encoded steps that are kept for other clients. Most clients of a chat have seen the same."""
 
 _encoder = msgspec.json.Encoder()
 _log = logging.getLogger("penstock.gateway")
@@ -46,74 +46,74 @@ GROWING = (Assistant, frames.AssistantDelta)
 
 
 class Step(NamedTuple):
-    """The frames that lead a viewer on, as they are sent."""
+    """Encoded frames that bring a client up to date."""
 
     data: bytes
     frames: int
 
 
 class Flow(Protocol):
-    """The flow control of a connection."""
+    """Flow control of a connection."""
 
     @property
     def write_paused(self) -> bool:
-        """Whether a send waits until the client has taken more."""
+        """Return whether a send waits until the client has read more."""
         ...
 
 
 class ChatClient:
-    """One stream. `wake` is set when there may be more for it to do."""
+    """Client of one stream. `wake` is set when there may be more to send."""
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
         self.wake.set()
         self.gone = False
-        """Nobody reads it any more."""
+        """True if the client has gone, or may see no more."""
         self.sending: asyncio.Timeout | None = None
-        """The time limit of what is being sent."""
+        """Time limit of the send in progress."""
         self.flow: Flow | None = None
-        """The flow control of its connection, if the server shows it."""
+        """Flow control of its connection, if the server provides it."""
         self.sent_at = asyncio.get_running_loop().time()
-        """The time of the loop at which something was last sent."""
+        """Time of the event loop, in seconds, at which something was last sent."""
         self.is_silent = False
-        """Nothing was sent for so long that a proxy may end the connection."""
+        """True if nothing was sent for so long that a proxy may end the connection."""
         self.ticking: asyncio.TimerHandle | None = None
 
     def stop_ticking(self) -> None:
-        """Look at the time no longer."""
+        """Cancel the timer that checks for silence."""
         if self.ticking is not None:
             self.ticking.cancel()
 
     def leave(self) -> None:
-        """Nobody reads it any more."""
+        """Mark the client as gone, and wake its stream."""
         self.gone = True
         self.wake.set()
 
     def expel(self) -> None:
-        """It may see no more: what waits to be taken by it is not waited for."""
+        """End the stream of a client that may see no more, without waiting for the send in progress."""
         self.leave()
         self.end_sending(asyncio.get_running_loop().time())
 
     def end_sending(self, at: float) -> None:
-        """What is being sent has time until then."""
+        """Set the time limit of the send in progress, by the clock of the event loop."""
         if self.sending is not None and not self.sending.expired():
             self.sending.reschedule(at)
 
 
 class Watch:
-    """A chat, for all who look at it. `Watches.enter` gives it."""
+    """Watch of one chat for all of its clients. `Watches.enter` makes it."""
 
     def __init__(self, chat: str, service: Service, pace: float) -> None:
         self.chat = chat
         self.viewers: set[ChatClient] = set()
         self.over = False
-        """There will be nothing more: the chat is deleted."""
+        """True if the chat is deleted, so that nothing more will come."""
         self.failed = False
-        """The store could not be read; a viewer that comes back begins a new watch."""
+        """True if reading the chat failed; a client that returns begins a new watch."""
         self._service = service
         self._pace = pace
         self._chat_log: ChatLog | None = None
-        self._timeline: Timeline | None = None  # that of the kept steps
+        self._timeline: Timeline | None = None  # timeline of the kept steps
         self._notified_at = -pace
         self._later: asyncio.TimerHandle | None = None
         self._kept: dict[tuple[int | None, bool], Step] = {}
@@ -122,16 +122,16 @@ class Watch:
 
     @property
     def ready(self) -> bool:
-        """Whether the chat can be shown: it is read, and all that it shows is kept."""
+        """Return whether the chat can be shown: it has been read, and all that it shows is stored."""
         return self._task.done() and self._chat_log is not None and self._chat_log.shown is not None
 
     @property
     def number(self) -> int:
-        """The last entry that can be shown; the watch is `ready`."""
+        """Number of the last entry that can be shown; the watch must be `ready`."""
         return self._shown().number
 
     def step(self, cursor: int | None, *, deltas: bool) -> Step:
-        """Return the frames that lead a viewer from entry `cursor` to now; the snapshot, if it is None or not known."""
+        """Return the frames that lead a client from entry `cursor` to now; the snapshot if it is None or not known."""
         timeline = self._shown()
         if timeline is not self._timeline or self._kept_number != timeline.number or len(self._kept) >= MAX_KEPT:
             self._kept.clear()
@@ -147,7 +147,7 @@ class Watch:
         return found
 
     async def close(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         if self._later is not None:
             self._later.cancel()
         self._task.cancel()
@@ -180,7 +180,7 @@ class Watch:
             asyncio.get_running_loop().call_soon(self._notify)  # when the task is done
 
     def _changed(self, at_once: bool) -> None:
-        """Wake the viewers, at once or at the pace of growing text. They see what is there when they wake."""
+        """Wake the clients, at once or at the pace of growing text. They get the state at the time when they wake."""
         if self._chat_log is not None and self._chat_log.shown is not None:
             self.over = self._chat_log.shown.deleted
         loop = asyncio.get_running_loop()
@@ -199,7 +199,7 @@ class Watch:
 
 
 class Watches:
-    """All watches of a server, and all viewers."""
+    """All watches of a server, and all of its clients."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class Watches:
     ) -> None:
         """`pace` and `linger` are in seconds."""
         self.ending = False
-        """The server is about to end."""
+        """True if the server is shutting down."""
         self.metrics = metrics
         self.max_viewers = max_viewers
         self._service = service
@@ -226,11 +226,11 @@ class Watches:
 
     @contextlib.contextmanager
     def enter(self, chat: str) -> Iterator[tuple[Watch, ChatClient]]:
-        """Look at a chat, for as long as the context lasts.
+        """Add a client to the watch of a chat for the duration of the context.
 
         Raises:
-            Ending: the server is about to end.
-            TooManyRequests: there are as many viewers as there may be.
+            ShuttingDown: the server is shutting down.
+            RateLimited: the limit of clients is reached.
         """
         if self.ending:
             raise ShuttingDown
@@ -256,7 +256,7 @@ class Watches:
                 self._leave(watch)
 
     def drain(self, seconds: float) -> None:
-        """The server is about to end: viewers get a goodbye, and have `seconds` for what is being sent to them."""
+        """Begin to shut down: clients get a goodbye, and have `seconds` to read what is being sent to them."""
         self.ending = True
         self._end = asyncio.get_running_loop().time() + seconds
         for viewer in self._viewers:
@@ -264,7 +264,7 @@ class Watches:
             viewer.end_sending(self._end)
 
     def until(self, seconds: float) -> float:
-        """When something that may take so long has to be over, by the clock of the loop."""
+        """Return the deadline for something that may take `seconds`, by the clock of the event loop."""
         return min(asyncio.get_running_loop().time() + seconds, self._end)
 
     async def close(self) -> None:
@@ -296,8 +296,9 @@ class Watches:
 def encode(missed: list[tuple[int, Frame]]) -> Step:
     """Encode frames as server-sent events.
 
-    A viewer that comes back with a number has seen all up to it. So of the frames of one entry only the last has the
-    number, and none before text has one: the text may have begun to grow before it, and comes once, as it is now.
+    A client that returns with a number has seen everything up to it. Therefore, of the frames of one entry, only the
+    last has the number. No frame before text has one: the text may have begun to grow before that frame, and it is sent
+    once, as it is now.
     """
     parts: list[bytes] = []
     text = max((place for place, (_, frame) in enumerate(missed) if isinstance(frame, GROWING)), default=0)
@@ -309,13 +310,13 @@ def encode(missed: list[tuple[int, Frame]]) -> Step:
 
 
 def event(frame: Frame) -> bytes:
-    """One frame, without a number."""
+    """Encode one frame, without a number."""
     tag = str(frame.__struct_config__.tag)
     return b"event: %b\ndata: %b\n\n" % (tag.encode(), escaped(_encoder.encode(frame)))
 
 
 def escaped(data: bytes) -> bytes:
-    """JSON without the three characters that many readers of lines, in error, take for the end of one."""
+    """Return JSON with the three characters escaped that many readers of lines wrongly treat as line ends."""
     if b"\xe2\x80\xa8" in data:
         data = data.replace(b"\xe2\x80\xa8", rb"\u2028")
     if b"\xe2\x80\xa9" in data:

@@ -1,6 +1,6 @@
-"""The browsers that are signed in, in a file of the data directory: they outlast a restart, and each can be signed out.
+"""Signed-in browsers, in a file of the data directory: they survive a restart, and each can be signed out.
 
-A cookie is a random value. The file has its SHA-256 alone, so that whoever reads the file cannot sign in with it.
+A cookie is a random value. The file has only its SHA-256, so that a reader of the file cannot sign in with it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from penstock.chat.web.errors import StoreUnavailable
 from penstock.errors import UsageError
 
 SECRET_BYTES = 32
-"""Of a cookie: nobody guesses one, and its hash needs no salt."""
+"""Bytes of a cookie: too many to guess, and its hash needs no salt."""
 
 COOKIE_DAYS = 90
-"""A browser that is not used for so long is signed out."""
+"""Days without use after which a browser is signed out."""
 DAY = 24 * 60 * 60
 
 MAX_BROWSERS = 200
-"""More than one person has; the one that was not used for the longest time is signed out for a new one. A program that
-signs in again and again, instead of sending the token, fills a list of this size and no more."""
+"""Number of browsers, more than one person has; the one unused for the longest time is signed out for a new one. A
+program that signs in again and again, instead of sending the token, fills a list of this size and no more."""
 
 USED_SECONDS = 60
-"""The time of the last use is right to a minute, and written so often at most."""
+"""Seconds between two writes of the time of last use, and so its precision: one minute."""
 
 MAX_FILE_BYTES = 1024 * 1024
-"""Many times what `MAX_BROWSERS` need. A larger file is none of ours."""
+"""Bytes of the largest file: many times what `MAX_BROWSERS` need. A larger file is not Penstock's."""
 
 SYSTEMS = (
     ("Android", "Android"),
@@ -62,7 +62,7 @@ PRODUCTS = (
     ("Chrome/", "Chrome"),
     ("Version/", "Safari"),
 )
-"""What stands in a `User-Agent`, and what people call it. Browsers name others that they are like: the first counts."""
+"""Marks in a `User-Agent`, and their usual names. Browsers name others that they resemble: the first match counts."""
 
 _PROGRAM = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,39}")
 _log = logging.getLogger("penstock.gateway")
@@ -72,32 +72,32 @@ class Browser(msgspec.Struct):
     """One browser. Times are milliseconds since 1970."""
 
     id: str
-    """Its name for requests. It has nothing to do with the cookie."""
+    """Id in requests. It is not derived from the cookie."""
     secret: str
-    """The SHA-256 of its cookie."""
+    """SHA-256 of its cookie."""
     name: str
     secure: bool
-    """It signed in by https: its cookie is for nothing else."""
+    """True if it signed in over https: then its cookie is for https only."""
     created_at: int
     used_at: int
 
 
 class _Kept(msgspec.Struct):
-    """The file."""
+    """Content of the file."""
 
     token: str
-    """What the token came to when the browsers signed in: with another token they are signed out."""
+    """Digest of the token at the time the browsers signed in: another token signs them out."""
     browsers: list[Browser]
 
 
 class Browsers:
-    """Those that are signed in. Belongs to one event loop. What is true is what the file has."""
+    """Browsers that are signed in. Belongs to one event loop. The file is authoritative."""
 
     def __init__(self, path: Path | None, token: str, now: Callable[[], float] = time.time) -> None:
-        """Read the file; None: they are kept nowhere. `now` gives seconds since 1970.
+        """Read the file; None: the browsers are not stored. `now` returns seconds since 1970.
 
         Raises:
-            UsageError: it cannot be read, or others can write it.
+            UsageError: the file cannot be read, or others can write it.
         """
         self._path = path
         self._token = hmac.digest(token.encode(), b"penstock browsers", "sha256").hex()
@@ -105,28 +105,28 @@ class Browsers:
         self._known = {browser.secret: browser for browser in _read(path, self._token)}
         self._calls: dict[str, list[Callable[[], None]]] = {}
         self._changing = asyncio.Lock()
-        self._writing = threading.Lock()  # a request that is cancelled leaves its thread at work
+        self._writing = threading.Lock()  # a cancelled request leaves its thread running
         self._saving: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
-    # --- who is signed in ---
+    # --- signed-in browsers ---
 
     def find(self, cookie: str) -> Browser | None:
-        """The browser that has this cookie, where it is signed in."""
+        """Return the browser that has this cookie, if it is signed in."""
         browser = self._known.get(_hashed(cookie))
         return browser if browser is not None and self._is_fresh(browser) else None
 
     def has(self, browser: Browser) -> bool:
-        """Whether it is still signed in."""
+        """Return whether the browser is still signed in."""
         return browser.secret in self._known
 
     def listed(self) -> list[Browser]:
-        """All of them, the one used last first."""
+        """Return all browsers, the most recently used first."""
         fresh = filter(self._is_fresh, self._known.values())
         return sorted(fresh, key=lambda browser: (browser.used_at, browser.created_at, browser.id), reverse=True)
 
     def note_use(self, browser: Browser) -> None:
-        """It asks for something."""
+        """Record that the browser sent a request."""
         now = self._milliseconds()
         if abs(now - browser.used_at) >= USED_SECONDS * 1000:
             browser.used_at = now
@@ -135,7 +135,7 @@ class Browsers:
 
     @contextlib.contextmanager
     def watched(self, browser: Browser | None, call: Callable[[], None]) -> Iterator[None]:
-        """Call this when the browser is signed out, or was already. None: nobody to be signed out."""
+        """Run `call` when the browser is signed out, or at once if it was already. None: no browser to sign out."""
         if browser is None:
             yield
             return
@@ -153,10 +153,10 @@ class Browsers:
     # --- changes ---
 
     async def sign_in(self, name: str, *, secure: bool = False, by: Browser | None = None) -> str | None:
-        """Sign a browser in: its cookie. None: `by`, which made the link to it, was signed out meanwhile.
+        """Sign a browser in and return its cookie; None if `by`, which made the link to it, was signed out meanwhile.
 
         Raises:
-            NotKept: the file cannot be written, and nobody is signed in.
+            StoreUnavailable: the file cannot be written, and the browser is not signed in.
         """
         cookie, now = secrets.token_urlsafe(SECRET_BYTES), self._milliseconds()
         browser = Browser(secrets.token_hex(8), _hashed(cookie), name, secure, now, now)
@@ -167,32 +167,36 @@ class Browsers:
         return cookie
 
     async def sign_out(self, gone: Collection[Browser]) -> None:
-        """Sign these out, with all that they look at. When it returns, the file has them no more.
+        """Sign these browsers out and end their streams. On return, the file no longer has them.
 
         Raises:
-            NotKept: the file cannot be written, and they are signed in as before.
+            StoreUnavailable: the file cannot be written, and they are signed in as before.
         """
         secrets_gone = {browser.secret for browser in gone}
         async with self._changing:
             await self._keep([browser for browser in self.listed() if browser.secret not in secrets_gone])
 
     async def sign_out_all(self) -> None:
-        """Sign all out, those too that are just signing in.
+        """Sign all browsers out, also those that are just signing in.
 
         Raises:
-            NotKept: the file cannot be written, and they are signed in as before.
+            StoreUnavailable: the file cannot be written, and they are signed in as before.
         """
         async with self._changing:
             await self._keep([])
 
     async def close(self) -> None:
-        """Write what is not written yet."""
+        """Write the changes that are not yet written."""
         self._closing.set()
         if self._saving is not None:
             await self._saving
 
     async def _keep(self, browsers: list[Browser]) -> None:
-        """Write these, and know no others from then on. The lock is held."""
+        """Write these browsers and sign all others out. The caller holds the lock.
+
+        Raises:
+            StoreUnavailable: the file cannot be written, and nothing has changed.
+        """
         if self._path is not None:
             data = msgspec.json.encode(_Kept(self._token, browsers))
             try:
@@ -205,7 +209,7 @@ class Browsers:
                 call()
 
     async def _save(self) -> None:
-        """Write the times of use, those of the next minute with them."""
+        """Write the times of last use, together with those of the next minute."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(USED_SECONDS):
                 await self._closing.wait()
@@ -229,7 +233,7 @@ class Browsers:
 
 
 def name_of(user_agent: str) -> str:
-    """What people call a browser, as "Firefox on Linux". Of what it says itself nothing is taken over but a name."""
+    """Return a browser's usual name, such as "Firefox on Linux". Only names are copied from its `User-Agent`."""
     system = next((name for mark, name in SYSTEMS if mark in user_agent), "")
     product = next((name for mark, name in PRODUCTS if mark in user_agent), "")
     if not product:
@@ -264,10 +268,10 @@ def _read(path: Path | None, token: str) -> list[Browser]:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write the file whole, or leave it as it was, whatever happens.
+    """Replace the file atomically: it is written completely or not changed, whatever happens.
 
     Raises:
-        OSError: it was not written.
+        OSError: the file was not written.
     """
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)

@@ -32,7 +32,7 @@ TITLES = {
     "shutting_down": "The server is shutting down",
     "store_unavailable": "The store is unavailable",
 }
-"""Titles of all problems by code; the detail says what happened in one case."""
+"""Titles of all problems by code; the detail of a problem describes one case."""
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -46,10 +46,10 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """Summary of the problem, the same for each code."""
     status: int
     detail: str
-    """What happened and what was expected."""
+    """Description of what happened and what was expected."""
     code: str
     help: str = ""
-    """What to do about it."""
+    """Advice on what to do about it."""
 
 
 def problem(code: str, status: int, detail: str, help: str = "") -> Problem:
@@ -58,7 +58,7 @@ def problem(code: str, status: int, detail: str, help: str = "") -> Problem:
 
 
 class HttpError(ChatError):
-    """A request that fails before it reaches a chat; `headers` are sent with the response."""
+    """Failure of a request before it reaches a chat; `headers` are sent with the response."""
 
     def __init__(
         self, what: str, *, expected: str = "", help: str = "", headers: Mapping[str, str] | None = None
@@ -163,7 +163,7 @@ class MisdirectedRequest(HttpError):
 
 
 class RateLimited(HttpError):
-    """Too many viewers, or failed logins."""
+    """Too many streams, or failed logins."""
 
     code, status = "too_many_requests", 429
 

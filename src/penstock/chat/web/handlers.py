@@ -1,4 +1,4 @@
-"""Each answer of the gateway, made by the service. `routes` says which of these is asked for where."""
+"""Request handlers of the gateway, which call the service. `routes` maps paths to them."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from penstock.chat.web.security import BROWSER, Security, is_https, peer_of
 from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream
 
 PAGE_TURNS, MAX_PAGE_TURNS = 50, 200
-"""Turns of one page, where nothing else is said, and at most."""
+"""Number of turns of one page: the default and the maximum."""
 
 NUMBER = re.compile(r"[0-9]{1,18}")
-"""The number of a row or a turn: what is longer was never given."""
+"""Pattern of the number of an entry or a turn: a longer one was never assigned."""
 
 KEY = re.compile(r"[!-~]{1,200}")
-"""An idempotency key: as every HTTP library can send it."""
+"""Pattern of an idempotency key: any that every HTTP library can send."""
 
 NDJSON = "application/x-ndjson"
 
 
 class Api:
-    """The answers. Each method takes a request whose person is known, the ids of its path, and its body."""
+    """Request handlers. Each takes a request, authenticated unless its route is public, the path's ids and the body."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Api:
         ping: float = PING_SECONDS,
         patience: float = SEND_SECONDS,
     ) -> None:
-        """`ping` and `patience` are of streams, in seconds."""
+        """`ping` and `patience` are those of `EventStream`, in seconds."""
         self.service = service
         self.watches = watches
         self.security = security
@@ -61,12 +61,12 @@ class Api:
     # --- the server ---
 
     async def health(self, request: Request) -> Response:
-        """Whether it can be asked."""
+        """Return whether the server accepts requests."""
         ending = self.watches.ending
         return _json(schemas.HealthStatus("ending" if ending else "ok"), 503 if ending else 200)
 
     async def about(self, request: Request) -> Response:
-        """What it is. The browser keeps its cookie for as long from now on as a new one."""
+        """Return the description of this server. The browser's cookie is renewed for its full lifetime."""
         limits = self.service.limits
         default = await asyncio.to_thread(self.service.agents.default)
         answer = _json(schemas.About(__version__, default, [*get_args(Allow)], limits.max_prompt_bytes))
@@ -76,18 +76,18 @@ class Api:
         return answer
 
     async def document(self, request: Request) -> Response:
-        """The OpenAPI document."""
+        """Return the OpenAPI document."""
         return Response(self.openapi, media_type="application/json", headers={"Cache-Control": "no-cache"})
 
     async def metrics(self, request: Request) -> Response:
-        """What Prometheus asks for."""
+        """Return the metrics for Prometheus."""
         text = metrics.text(self.watches.metrics, self.service)
         return Response(text, headers={**NO_STORE, "Content-Type": metrics.CONTENT_TYPE})
 
     # --- logins ---
 
     async def log_in(self, request: Request, body: schemas.Login) -> Response:
-        """A cookie."""
+        """Sign the browser in and set its cookie."""
         if (body.code is None) == (body.token is None):
             raise Invalid("it takes a code, or a token", expected='{"code"} or {"token"}')
         secure = is_https(request)
@@ -102,7 +102,7 @@ class Api:
         return self._with_cookie(cookie, secure=secure)
 
     async def log_out(self, request: Request, body: schemas.Logout) -> Response:
-        """No cookie, here or everywhere."""
+        """Sign out this browser, or all browsers, and delete the cookie."""
         browsers, browser = self.security.logins.browsers, _browser(request)
         if body.everywhere:
             await browsers.sign_out_all()
@@ -111,7 +111,7 @@ class Api:
         return self._with_cookie("", secure=is_https(request))
 
     async def browsers(self, request: Request) -> Response:
-        """Those that are signed in."""
+        """Return the browsers that are signed in."""
         own = _browser(request)
         found = self.security.logins.browsers.listed()
         return _json(
@@ -119,7 +119,7 @@ class Api:
         )
 
     async def revoke(self, request: Request, browser: str) -> Response:
-        """One browser less."""
+        """Sign one browser out."""
         browsers = self.security.logins.browsers
         found = next((it for it in browsers.listed() if it.id == browser), None)
         if found is None:
@@ -134,7 +134,7 @@ class Api:
         return Response(status_code=204, headers={**NO_STORE, "Set-Cookie": cookie})
 
     async def link(self, request: Request, body: schemas.NoBody) -> Response:
-        """A one-time link, to the address where it was asked for."""
+        """Make a one-time link, to the address that the request was sent to."""
         scheme = "https" if is_https(request) else "http"
         place = f"{scheme}://{request.headers['host']}"
         return _json(schemas.Link(f"{place}/#code={self.security.logins.new_code(_browser(request))}"))
@@ -142,11 +142,11 @@ class Api:
     # --- agents and directories ---
 
     async def agents(self, request: Request) -> Response:
-        """All agents."""
+        """Return all agents."""
         return _json({"agents": await asyncio.to_thread(self.service.agents.listed)})
 
     async def workspaces(self, request: Request) -> Response:
-        """Where agents may work."""
+        """Return the directories in which agents may work."""
         roots, recent = self.service.workspaces()
         return _json(schemas.WorkspaceList(roots, recent))
 
@@ -157,33 +157,33 @@ class Api:
     # --- chats ---
 
     async def chats(self, request: Request) -> Response:
-        """All chats."""
+        """Return all chats."""
         return _json({"chats": self.service.chats()})
 
     async def create(self, request: Request, body: schemas.NewChat) -> Response:
-        """A new chat."""
+        """Create a chat."""
         made = await self.service.create(
             agent=body.agent, cwd=body.cwd, model=body.model, title=body.title, allow=body.allow
         )
         return _json(made, 201, {"Location": f"/api/chats/{made.id}"})
 
     async def chat(self, request: Request, chat: str) -> Response:
-        """One chat."""
+        """Return one chat."""
         return _json(self.service.chat(chat))
 
     async def change(self, request: Request, chat: str, body: schemas.Changes) -> Response:
-        """A chat, changed."""
+        """Change a chat and return it."""
         return _json(await self.service.change(chat, **schemas.given(body)))
 
     async def delete(self, request: Request, chat: str) -> Response:
-        """Nothing more of this chat."""
+        """Delete a chat."""
         await self.service.delete(chat)
         return Response(status_code=204, headers=NO_STORE)
 
     # --- turns ---
 
     async def prompt(self, request: Request, chat: str, body: schemas.Prompt) -> Response:
-        """The turn of a prompt."""
+        """Queue a prompt and return the number of its turn."""
         key = request.headers.get("idempotency-key")
         if key is not None and not KEY.fullmatch(key):
             raise Invalid("the Idempotency-Key cannot be this", expected="1 to 200 visible characters of ASCII")
@@ -191,7 +191,7 @@ class Api:
         return _json(schemas.TurnNumber(turn), 202 if is_new else 200)
 
     async def turns(self, request: Request, chat: str) -> Response:
-        """Turns, oldest first."""
+        """Return a page of turns, oldest first."""
         before = _number(request, "before", None, 1, 2**53)
         limit = _number(request, "limit", PAGE_TURNS, 1, MAX_PAGE_TURNS)
         assert limit is not None
@@ -199,7 +199,7 @@ class Api:
         return _json(schemas.TurnPage(found, earlier))
 
     async def details(self, request: Request, chat: str, turn: int) -> Response:
-        """All that the agent did in a turn, for a person or as events."""
+        """Return everything that the agent did in a turn, as details for people or as events."""
         form = request.query_params.get("format", "json")
         if form not in ("json", "ndjson"):
             raise Invalid("the details have no such format", expected="format=json or format=ndjson")
@@ -212,20 +212,20 @@ class Api:
         return Response(lines, headers={**NO_STORE, "Content-Type": NDJSON})
 
     async def stop(self, request: Request, chat: str, body: schemas.Stop) -> Response:
-        """The turns that are stopped."""
+        """Stop a turn, or all, and return the numbers of the stopped turns."""
         return _json(schemas.TurnNumbers(await self.service.stop(chat, body.turn)), 202)
 
     async def answer(self, request: Request, chat: str, body: schemas.AnswerBody) -> Response:
-        """The turn that goes on."""
+        """Answer a question and return the number of the turn that continues."""
         return _json(schemas.TurnNumber(await self.service.answer(chat, body.id, body.answer)), 202)
 
     async def events(self, request: Request, chat: str) -> ASGIApp:
-        """The stream."""
+        """Return the event stream of a chat."""
         self.service.chat(chat)
         if request.method == "HEAD":
             return _Heads()
         last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
-        after = int(last) if NUMBER.fullmatch(last) else None  # what was never given leads to a snapshot
+        after = int(last) if NUMBER.fullmatch(last) else None  # a number that was never assigned leads to a snapshot
         deltas = request.query_params.get("delta") == "1"
         return EventStream(
             self.watches,
@@ -239,13 +239,13 @@ class Api:
 
 
 def _browser(request: Request) -> Browser | None:
-    """The browser that asks, where one does."""
+    """Return the browser that sent the request; None if it was a program."""
     found: Browser | None = request.scope.get(BROWSER)
     return found
 
 
 class _Heads(Response):
-    """The head of a stream, for who asks for no more."""
+    """Response to HEAD: the headers of a stream."""
 
     def __init__(self) -> None:
         super().__init__()

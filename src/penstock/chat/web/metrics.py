@@ -1,4 +1,4 @@
-"""The page of `/metrics`: counters of the server and of the service, written out when they are asked for."""
+"""Text of `/metrics`: counters of the server and of the service, formatted at each request."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Metrics:
-    """The counters of one server."""
+    """Counters of one server."""
 
     def __init__(self) -> None:
         self.viewers = 0
         self.watches = 0
-        """Chats that are read for viewers."""
+        """Number of chats that are read for clients."""
         self.dropped = 0
-        """Viewers that took nothing for too long."""
+        """Number of clients that were dropped because they read nothing for too long."""
         self.frames = 0
         self.bytes = 0
-        """Of streams."""
+        """Number of bytes sent in streams."""
         self.requests: Counter[Labels] = Counter()
 
 
 class Exposition:
-    """A page in the text format of Prometheus."""
+    """Page in the text format of Prometheus."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
 
     def add(self, kind: str, name: str, help: str, values: float | Mapping[Labels, float]) -> None:
-        """A metric, `kind` is `counter` or `gauge`: one value, or one for each set of labels."""
+        """Add a metric with one value, or one for each set of labels; `kind` is `counter` or `gauge`."""
         self._head(kind, name, help)
         values = values if isinstance(values, Mapping) else {(): values}
         for labels, value in values.items():
             self._line(name, labels, value)
 
     def times(self, name: str, help: str, times: Times) -> None:
-        """A histogram."""
+        """Add a histogram."""
         self._head("histogram", name, help)
         for bound, count in zip(SECONDS, times.buckets, strict=True):
             self._line(f"{name}_bucket", (("le", f"{bound:g}"),), count)
@@ -51,7 +51,7 @@ class Exposition:
         self._line(f"{name}_count", (), times.count)
 
     def text(self) -> str:
-        """All of it."""
+        """Return the whole page."""
         return "".join(f"{line}\n" for line in self._lines)
 
     def _head(self, kind: str, name: str, help: str) -> None:
@@ -63,7 +63,7 @@ class Exposition:
 
 
 def text(metrics: Metrics, service: Service) -> str:
-    """All of it, as Prometheus reads it."""
+    """Return all metrics in the text format of Prometheus."""
     states: dict[Labels, float] = {(("state", it),): 0 for it in ("idle", "queued", "running")}
     for chat in service.chats():
         states[(("state", chat.state),)] += 1

@@ -1,4 +1,4 @@
-"""What every request passes, and every answer: who may ask, an error as an answer, the headers, a line in the log."""
+"""Middleware for every request and response: authentication, errors as responses, headers, a line in the log."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from penstock.chat.web.security import Security
 from penstock.errors import PenstockError
 
 PRIVATE = re.compile(r"/(api|metrics)(/|$)")
-"""Everything else is the page, which says nothing of anybody."""
+"""Paths that need authentication. All others belong to the page, which holds no private data."""
 
 METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "PUT")
-"""Those that a line of the log names. A client may send any word for one."""
+"""Methods that the log and the metrics name. A client may send any word as a method."""
 
 NAMED = "penstock.address"
-"""Where in a scope the template of its path is, once it is known."""
+"""Key in a scope of the template of its path, once it is known."""
 
 _log = logging.getLogger("penstock.gateway")
 
 
 class Middleware:
-    """The outermost application."""
+    """Outermost application."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Middleware:
         public: Collection[tuple[str, str]],
         headers: Sequence[tuple[bytes, bytes]],
     ) -> None:
-        """`public`: the methods and paths of the private part that anybody may ask for; `headers`: of each response."""
+        """`public`: methods and paths below `PRIVATE` without authentication; `headers`: those of each response."""
         self.watches = watches
         self._inside = inside
         self._security = security
@@ -49,7 +49,7 @@ class Middleware:
         self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, whatever it is."""
+        """Respond to one request, whatever it is."""
         if scope["type"] != "http":
             raise RuntimeError(f"a scope of the type {scope['type']!r}: the server is configured wrongly")
         sent = _Sent(send, self._headers)
@@ -83,7 +83,7 @@ class Middleware:
         await self._inside(scope, receive, sent)
 
     def _note(self, scope: Scope, status: int) -> None:
-        """Count it, and log it by the template of its path: no id, no query, nothing that somebody wrote."""
+        """Count and log the request by the template of its path: no id, no query, nothing that a client wrote."""
         method, path = _named(scope).split(" ", 1)
         requests = self.watches.metrics.requests
         requests[("method", method), ("path", path), ("status", str(status))] += 1
@@ -91,7 +91,7 @@ class Middleware:
 
 
 class _Sent:
-    """Sends, with the headers that every answer has."""
+    """Wrapper of `send` that adds the headers of every response."""
 
     def __init__(self, send: Send, always: Sequence[tuple[bytes, bytes]]) -> None:
         self.status = 0
@@ -109,6 +109,6 @@ class _Sent:
 
 
 def _named(scope: Scope) -> str:
-    """The method, and the template of the path."""
+    """Return the method and the template of the path."""
     method = scope["method"] if scope["method"] in METHODS else "OTHER"
     return f"{method} {scope.get(NAMED, 'nothing')}"

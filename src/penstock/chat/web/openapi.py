@@ -1,4 +1,4 @@
-"""The gateway's addresses for machines: an OpenAPI 3.1 document, made of the table and of the structs themselves."""
+"""OpenAPI 3.1 document of the gateway's routes, made from the table of routes and the structs themselves."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ IN_EACH_FRAME = ("turn", "completed_at")
 
 
 def document() -> bytes:
-    """The document, as JSON."""
+    """Return the document as JSON."""
     types = {str(kind): kind for address in ADDRESSES for kind in (Problem, address.body, *_kinds(address))}
     types.pop("None")
     schemas, components = msgspec.json.schema_components(types.values(), ref_template="#/components/schemas/{name}")
@@ -104,7 +104,7 @@ def _responses(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kinds(address: Address) -> Sequence[Any]:
-    """The types of the answer that have schemas: one, or each kind of frame."""
+    """Return the types of the response that have schemas: one, or each kind of frame."""
     answers = address.answers
     return get_args(answers) if answers is Frame else [*answers.values()] if isinstance(answers, dict) else [answers]
 

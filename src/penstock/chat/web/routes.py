@@ -1,4 +1,4 @@
-"""What there is to ask for: the one table that routes, checks and documents it."""
+"""Routes of the gateway: the one table from which requests are routed, checked and documented."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from penstock.chat.web import schemas
 
 
 class Address(NamedTuple):
-    """One method of one address."""
+    """One method of one path."""
 
     method: str
     path: str
-    """`{chat}` and `{turn}` stand for an id and a number."""
+    """Template of the path: `{browser}` and `{chat}` are ids, `{turn}` is a number."""
     does: str
-    """The method of `penstock.chat.web.handlers.Api` that answers."""
+    """Name of the method of `penstock.chat.web.handlers.Api` that handles the request."""
     summary: str
     body: type[schemas.Body] | None = None
     status: int = 200
     answers: Any = None
-    """The type of the answer; a dict names its only field. None: it has no body."""
+    """Type of the response; a dict names its only field. None: it has no body."""
     problems: tuple[int, ...] = ()
-    """The statuses of its refusals, besides those that every address has."""
+    """Statuses of its problems, besides those that every route has."""
     public: bool = False
-    """Whether anybody may ask."""
+    """True if the route needs no authentication."""
     media: str = "application/json"
     query: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ ADDRESSES = (
     Address("GET", f"{C}/events", "events", "The stream of a chat", None, 200, Frame, (404, 429),
             media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),
 )  # fmt: skip
-"""All addresses but the page's files."""
+"""All routes except the page and its files."""
 
 PAGES = ("/", "/chats/{chat}", "/chats/{chat}/turns/{turn}")
-"""Where the page is. What it shows there it says itself."""
+"""Paths of the page. The page itself decides what it shows at each."""

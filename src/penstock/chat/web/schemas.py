@@ -1,4 +1,4 @@
-"""The bodies of requests, checked before anything is done with them, and those of answers."""
+"""Bodies of requests, which are validated before anything else, and bodies of responses."""
 
 from __future__ import annotations
 
@@ -16,56 +16,56 @@ from penstock.chat.store.rows import Heartbeat
 from penstock.chat.web.errors import BodyTooLarge, RequestTimeout, UnsupportedMediaType
 
 MAX_BODY_BYTES = 1024 * 1024
-"""Twice the largest prompt: JSON may write a character as six."""
+"""Bytes of the largest body, twice the largest prompt: JSON may write a character as six."""
 
 BODY_SECONDS = 30.0
-"""For all of a body."""
+"""Timeout in seconds for the whole body."""
 
 Given = TypeVar("Given", bound="Body")
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a request. A field that is not known is refused: it would not do what its writer hopes."""
+    """Body of a request. An unknown field is an error: it would not have the effect that the client expects."""
 
 
 class Login(Body):
-    """One of the two."""
+    """Login with either a code or the token."""
 
     code: str | None = None
-    """Of a one-time link."""
+    """Code of a one-time link."""
     token: str | None = None
 
 
 class NoBody(Body):
-    """Nothing has to be said."""
+    """Body without fields."""
 
 
 class Logout(Body):
-    """Of this browser, or of all."""
+    """Logout of this browser, or of all."""
 
     everywhere: bool = False
 
 
 class Trust(Body):
-    """A directory."""
+    """Directory to trust."""
 
     path: str
 
 
 class NewChat(Body):
-    """A chat to be."""
+    """Chat to create."""
 
     agent: str | None = None
-    """By default that of `penstock serve --agent`."""
+    """Name of the agent; by default that of `penstock serve --agent`."""
     cwd: str | None = None
-    """A directory below a root; by default the first root."""
+    """Directory at or below a root; by default the first root."""
     model: str | None = None
     title: str | None = None
     allow: Allow = "default"
 
 
 class Changes(Body):
-    """What is to change of a chat; null takes a value away."""
+    """Changes of a chat; null removes a value."""
 
     title: str | msgspec.UnsetType | None = msgspec.UNSET
     model: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -74,31 +74,32 @@ class Changes(Body):
 
 
 class Prompt(Body):
-    """A message to the agent."""
+    """Message to the agent."""
 
     text: str
 
 
 class Stop(Body):
-    """A turn; by default the one that runs, and all that wait."""
+    """Turn to stop; by default the running one and all that wait."""
 
     turn: int | None = None
 
 
 class AnswerBody(Body):
-    """The answer to a question of the agent."""
+    """Answer to a question of the agent."""
 
     id: str
     answer: str
 
 
 async def read(request: Request, kind: type[Given]) -> Given:
-    """The body of a request.
+    """Return the body of a request.
 
     Raises:
-        WrongType: it is no JSON.
-        BodyTooLarge, BodyTooSlow: it is, or does not come.
-        Wrong: it is not of this kind.
+        UnsupportedMediaType: its type is not JSON.
+        BodyTooLarge: it is too large.
+        RequestTimeout: it does not arrive in time, or the client disconnects.
+        Invalid: it is not valid JSON, or not of this kind.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType
@@ -118,7 +119,7 @@ async def _received(request: Request) -> bytes:
         async with asyncio.timeout(BODY_SECONDS):
             async for piece in request.stream():
                 data += piece
-                if len(data) > MAX_BODY_BYTES:  # it came without a length
+                if len(data) > MAX_BODY_BYTES:  # sent without a Content-Length
                     raise BodyTooLarge(MAX_BODY_BYTES)
     except (TimeoutError, ClientDisconnect) as error:
         raise RequestTimeout(BODY_SECONDS) from error
@@ -130,71 +131,71 @@ def _expected(kind: type[Body]) -> str:
     return "{" + ", ".join(f'"{field.name}"{"" if field.required else "?"}' for field in fields) + "}"
 
 
-# --- answers ---
+# --- responses ---
 
 
 class About(msgspec.Struct, frozen=True):
-    """This server."""
+    """Description of this server."""
 
     version: str
     default_agent: str
     allow: list[str]
-    """What a chat's agent can be allowed to do unasked."""
+    """Values of `allow`: what a chat's agent may do without asking."""
     max_prompt_bytes: int
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A one-time link."""
+    """One-time link."""
 
     url: str
 
 
 class BrowserView(msgspec.Struct, frozen=True):
-    """A browser that is signed in. Times are milliseconds since 1970."""
+    """Signed-in browser. Times are milliseconds since 1970."""
 
     id: str
     name: str
     created_at: int
     used_at: int
-    """Right to a minute."""
+    """Time of its last use, precise to one minute."""
     current: bool
-    """It is the one that asks."""
+    """True if it is the browser that sent the request."""
 
 
 class WorkspaceList(msgspec.Struct, frozen=True):
-    """Where agents may work."""
+    """Directories in which agents may work."""
 
     roots: list[Workspace]
     recent: list[Workspace]
 
 
 class TurnPage(msgspec.Struct, frozen=True):
-    """Turns, oldest first."""
+    """Page of turns, oldest first."""
 
     turns: list[TurnView]
     earlier: bool
-    """There are some before these."""
+    """True if there are turns before these."""
 
 
 class TurnNumber(msgspec.Struct, frozen=True):
-    """A turn."""
+    """Number of a turn."""
 
     turn: int
 
 
 class TurnNumbers(msgspec.Struct, frozen=True):
-    """Turns."""
+    """Numbers of turns."""
 
     turns: list[int]
 
 
 class HealthStatus(msgspec.Struct, frozen=True):
-    """How the server is."""
+    """State of the server."""
 
     status: Literal["ok", "ending"]
 
 
 def given(changes: Changes) -> dict[str, Any]:
-    """The fields that are to change."""
+    """Return the fields that the request sets."""
     fields = ((name, getattr(changes, name)) for name in changes.__struct_fields__)
     return {name: value for name, value in fields if value is not msgspec.UNSET}

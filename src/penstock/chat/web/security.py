@@ -1,6 +1,6 @@
-"""What a request must be before anything else is looked at: its host, its origin, its person.
+"""Checks of a request before anything else: its host, its origin, its authentication.
 
-And what every answer says to a browser. `docs/security.md` says why.
+Also the security headers of every response. `docs/security.md` has the reasons.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from penstock.chat.web.errors import Forbidden, HeadersTooLarge, MisdirectedRequ
 from penstock.errors import UsageError
 
 BROWSER = "penstock.browser"
-"""Where in a scope the browser is that asks; None where a program asks, which has the token."""
+"""Key in a scope of the browser that sent the request; its value is None if a program with the token sent it."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-"""The hosts that are always allowed."""
+"""Hosts that are always allowed."""
 
 HOST = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9_-][a-z0-9._-]{0,252})(:[0-9]{1,5})?")
 ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]{2,45}\]|[a-z0-9_-][a-z0-9._-]{0,252})(:[0-9]{1,5})?")
 
 MAX_HEADER_BYTES = 32 * 1024
 MAX_HEADERS = 100
-"""Of one request: browsers send about 1 KB, and other programs on this machine may have left it some cookies."""
+"""Number of headers of one request, with at most `MAX_HEADER_BYTES` in all: browsers send about 1 KB, and other
+programs on this machine may have set some cookies."""
 
 READING = ("GET", "HEAD")
 
@@ -37,7 +38,7 @@ CONTENT_SECURITY_POLICY = (
     "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types dompurify"
 )
-"""The policy of the page; `{scripts}` are the sources of its scripts."""
+"""Content security policy of the page; `{scripts}` are the sources of its scripts."""
 
 
 def headers(inline_scripts: Iterable[str] = ()) -> list[tuple[bytes, bytes]]:
@@ -62,10 +63,10 @@ PREFLIGHT_SECONDS = "600"
 
 
 class Security:
-    """The rules of one server."""
+    """Security rules of one server."""
 
     def __init__(self, logins: Logins, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
-        """`hosts`: allowed besides the loopback, with a port or for any; `origins`: other pages that may ask.
+        """`hosts`: hosts allowed besides the loopback, with a port or for any port; `origins`: other origins allowed.
 
         Raises:
             UsageError: one of them cannot be a host or an origin.
@@ -74,23 +75,23 @@ class Security:
         self.hosts: Collection[str] = {*LOOPBACK, *(check_host(host) for host in hosts)}
         self.origins: Collection[str] = {check_origin(origin) for origin in origins}
 
-    # --- where a request goes, and where it comes from ---
+    # --- host and origin of a request ---
 
     def check_headers(self, request: Request) -> None:
-        """The headers are those of a request that somebody means.
+        """Check that the headers have the size of a genuine request.
 
         Raises:
-            HeadersTooLarge: they are too many, or too large.
+            HeadersTooLarge: there are too many headers, or they are too large.
         """
         headers = request.headers.raw
         if len(headers) > MAX_HEADERS or sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
             raise HeadersTooLarge(MAX_HEADER_BYTES)
 
     def check_host(self, request: Request) -> str:
-        """The host that the request names.
+        """Return the host that the request names.
 
         Raises:
-            WrongHost: none, more than one, or one that is not allowed.
+            MisdirectedRequest: it names none, more than one, or one that is not allowed.
         """
         named = request.headers.getlist("host")
         found = HOST.fullmatch(named[0].lower()) if len(named) == 1 else None
@@ -99,15 +100,15 @@ class Security:
         return found[0]
 
     def check_origin(self, request: Request, host: str) -> str | None:
-        """The other page that asks, where one does that was allowed to.
+        """Return the request's origin if it is another one that is allowed; None if it is Penstock's own, or absent.
 
         Raises:
-            Refused: a page asks that has no business here.
+            Forbidden: the request comes from a page of an origin that is not allowed.
         """
         origins = request.headers.getlist("origin")
         if origins and origins[0] in self.origins and len(origins) == 1:
             return origins[0]
-        # `same-site` too: any server on another port of this machine is of the same site.
+        # `same-site` is rejected too: any server on another port of this machine is of the same site.
         if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             raise _foreign()
         if not origins:
@@ -119,14 +120,14 @@ class Security:
             raise _foreign()
         return None
 
-    # --- who asks ---
+    # --- authentication ---
 
     def check_person(self, request: Request, foreign: str | None) -> Browser | None:
-        """The browser that asks; None: a program that has the token.
+        """Return the browser that sent the request; None if a program with the token sent it.
 
         Raises:
-            UnknownPerson: they are not.
-            Refused: a browser's request that does not say where it comes from would change something.
+            Unauthorized: the request has neither the token nor the cookie of a signed-in browser.
+            Forbidden: a browser's request without an `Origin` would change something.
         """
         given = request.headers.get("authorization")
         if given is not None:
@@ -144,17 +145,17 @@ class Security:
         return browser
 
     def check_still(self, scope: Scope) -> None:
-        """The browser that asks was not signed out while its request came.
+        """Check that the browser was not signed out while the body of its request arrived.
 
         Raises:
-            UnknownPerson: it was.
+            Unauthorized: the browser was signed out.
         """
         browser: Browser | None = scope.get(BROWSER)
         if browser is not None and not self.logins.browsers.has(browser):
             raise _unknown()
 
     def cookie_of(self, request: Request) -> str | None:
-        """The value of our cookie, where the request has one of a browser that is signed in."""
+        """Return the value of Penstock's cookie if the request has one of a signed-in browser."""
         for header in request.headers.getlist("cookie"):
             for cookie in header.split(";"):
                 name, _, value = cookie.strip().partition("=")
@@ -163,7 +164,7 @@ class Security:
         return None
 
     def set_cookie(self, value: str, *, secure: bool) -> str:
-        """The header that gives the browser its cookie; an empty value takes it away."""
+        """Return the value of the `Set-Cookie` header; an empty `value` deletes the cookie."""
         age = COOKIE_DAYS * DAY if value else 0
         flag = "; Secure" if secure else ""
         return f"{self.logins.cookie}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{flag}"
@@ -179,9 +180,9 @@ def _unknown() -> Unauthorized:
 
 
 def peer_of(request: Request) -> str:
-    """The address that a request comes from, of IPv6 its network; empty for a Unix socket.
+    """Return the address that a request comes from, for IPv6 its /64 network; "" for a Unix socket.
 
-    Behind a proxy it is the proxy's: anybody can send an `X-Forwarded-For`.
+    Behind a proxy it is the proxy's address: anybody can send an `X-Forwarded-For`.
     """
     host = request.client.host if request.client is not None else ""
     try:
@@ -194,7 +195,7 @@ def peer_of(request: Request) -> str:
 
 
 def is_https(request: Request) -> bool:
-    """Whether the person's browser speaks https, with us or with a proxy before us."""
+    """Return whether the client uses https, to Penstock or to a proxy before it."""
     forwarded = request.headers.get("x-forwarded-proto")
     return forwarded == "https" or request.headers.get("origin", "").startswith("https:")
 
@@ -208,7 +209,7 @@ def _foreign() -> Forbidden:
 
 
 def preflight(origin: str) -> dict[str, str]:
-    """The headers of the answer to a browser that asks whether a page of another origin may ask."""
+    """Return the headers of the response to a preflight request from a page of another origin."""
     return {
         **cors(origin),
         "Access-Control-Allow-Methods": CORS_METHODS,
@@ -218,15 +219,15 @@ def preflight(origin: str) -> dict[str, str]:
 
 
 def cors(origin: str) -> dict[str, str]:
-    """The headers that let a page of another origin read an answer. It has no cookie: it needs a token."""
+    """Return the headers that allow a page of another origin to read a response. It has no cookie: it needs a token."""
     return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
 
 
 def check_host(host: str) -> str:
-    """A host of the command line.
+    """Return a host of the command line in lower case.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is not a host.
     """
     if not HOST.fullmatch(host.lower()):
         raise UsageError(f"{host!r} is no host", expected="a name as penstock.example.org, with a port or without")
@@ -234,10 +235,10 @@ def check_host(host: str) -> str:
 
 
 def check_origin(origin: str) -> str:
-    """An origin of the command line.
+    """Return an origin of the command line if it is valid.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is not an origin.
     """
     if not ORIGIN.fullmatch(origin):
         raise UsageError(f"{origin!r} is no origin", expected="one as https://chat.example.org, in small letters")

@@ -1,6 +1,6 @@
-"""uvicorn, with an end that its streams are told of: SIGTERM to exit takes less than a second.
+"""uvicorn with a shutdown that notifies its streams: from SIGTERM to exit takes less than a second.
 
-uvicorn waits for its connections before it tells the application anything, so open streams would keep it for ever.
+uvicorn waits for its connections before it notifies the application, so open streams would keep it alive for ever.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from penstock.chat.web.middleware import Middleware
 from penstock.chat.web.security import MAX_HEADER_BYTES
 
 DRAIN_SECONDS = 0.3
-"""For what is being sent to a viewer when the server ends; who takes it more slowly comes back for it."""
+"""Seconds to finish the sends in progress when the server shuts down; a slower client reconnects for the rest."""
 
 BACKSTOP_SECONDS = 2
-"""Requests that are not over by then are cancelled."""
+"""Seconds after which requests that are still running are cancelled."""
 
 GREETING_SECONDS = 20.0
-"""A connection that has not asked for anything by then is none of a browser or a program."""
+"""Seconds to wait for the first request of a connection: browsers and programs send one earlier."""
 
 MAX_CONNECTIONS = MAX_VIEWERS + 500
-"""More are told that the server is busy."""
+"""Number of connections at once; for more, the response is that the server is busy."""
 
 BACKLOG = 512
 
 
 class Connection(H11Protocol):
-    """One connection. What it answers can end it at once: `scope["state"]["abort"]`.
+    """One connection. An application can end it at once with `scope["state"]["abort"]`.
 
-    `scope["state"]["flow"]` tells whether a send would wait for the client.
+    `scope["state"]["flow"]` shows whether a send would wait for the client.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """As uvicorn's."""
+        """Prepare the connection as uvicorn does, and start the timeout of its first request."""
         super().connection_made(transport)
         self.app_state = {**self.app_state, "abort": transport.abort, "flow": self.flow}
         self.loop.call_later(GREETING_SECONDS, self._hang_up)
@@ -52,7 +52,7 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Serves the gateway until it is told to end."""
+    """Server of the gateway that runs until a signal ends it."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class Server(uvicorn.Server):
         ready: Callable[[], None] = lambda: None,
         **options: Any,
     ) -> None:
-        """`ready` is called when it can be asked, and told to end.
+        """`ready` is called when the server accepts requests and handles signals.
 
-        `end` is called once, when it begins to end, beside what it still sends. `options` are uvicorn's.
+        `end` is called once, when the shutdown begins, while responses are still sent. `options` are uvicorn's.
         """
         config = uvicorn.Config(
             app,
@@ -74,7 +74,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # it believes nobody, so it tells no address of anybody
+            proxy_headers=False,  # no client is trusted, so forwarded addresses are ignored
             backlog=BACKLOG,
             limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=BACKSTOP_SECONDS,
@@ -83,7 +83,7 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self.ended_by: int | None = None
-        """The signal that ended it."""
+        """Number of the signal that ended the server."""
         self._app = app
         self._end = end
         self._ready = ready
@@ -91,29 +91,29 @@ class Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end, or, told so again, end."""
+        """Begin the shutdown at the first signal; exit at once at the second."""
         if self.ended_by is not None:
-            os._exit(128 + sig)  # the log is safe whenever it ends, and agents have their guards
+            os._exit(128 + sig)  # the log is safe at any exit, and agents have their guards
         self.ended_by = sig
         self.should_exit = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.drain)
 
     def drain(self) -> None:
-        """Tell the viewers, and begin to end."""
+        """Notify the clients and begin the shutdown."""
         self.should_exit = True
         if self._ending is None:
             self._app.watches.drain(DRAIN_SECONDS)
             self._ending = asyncio.ensure_future(self._end())
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's."""
+        """Start as uvicorn does, then call `ready`."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, and then all that the gateway had is closed."""
+        """Shut down as uvicorn does, then close everything that the gateway holds."""
         self.drain()
         await super().shutdown(sockets)
         assert self._ending is not None

@@ -1,4 +1,4 @@
-"""Where the gateway listens: a port of the loopback, a Unix socket, or, told so in so many words, the network."""
+"""Sockets of the gateway: a port of the loopback, a Unix socket, or, if explicitly requested, the network."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from penstock.errors import UsageError
 
 PORT = 8377
 OTHER_PORTS = 20
-"""Where the port is taken and none was asked for, one of so many behind it."""
+"""Number of ports to try, `PORT` first, if none was requested: the first free one is used."""
 
 
 class Place(NamedTuple):
-    """Where it listens."""
+    """Sockets on which the gateway listens, and their address."""
 
     sockets: list[socket.socket]
     url: str
-    """Empty for a Unix socket, whose address only a proxy knows."""
+    """URL of the page; "" for a Unix socket, whose public address only a proxy has, unless a host is allowed."""
     hosts: list[str]
-    """What requests may name as their host, besides the loopback."""
+    """Hosts that requests may name, besides the loopback."""
     cookie: str
-    """The name of the cookie: another Penstock on this machine has another one."""
+    """Name of the cookie: another Penstock on this machine has another one."""
     path: Path | None = None
-    """Of the Unix socket."""
+    """Path of the Unix socket."""
     warning: str = ""
-    """What the user should know of it."""
+    """Warning for the user."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the sockets and remove the Unix socket's file."""
         for one in self.sockets:
             one.close()
         if self.path is not None:
@@ -45,10 +45,10 @@ class Place(NamedTuple):
 
 
 def listen(host: str, port: int | None, *, allow_hosts: Sequence[str] = (), has_token: bool = False) -> Place:
-    """Listen at a port; None: the usual one, or one behind it. `has_token`: somebody chose the token.
+    """Listen on a port; None: the usual one, or one after it. `has_token`: the user chose the token.
 
     Raises:
-        UsageError: it is taken, is none, or is open to others where nothing says that it may be.
+        UsageError: the port is taken, the address is invalid, or is open to others without the options that allow it.
     """
     addresses = _addresses(host)
     is_open = not all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for _, address in addresses)
@@ -77,7 +77,11 @@ def _addresses(host: str) -> list[tuple[socket.AddressFamily, str]]:
 
 
 def _check_open(host: str, allow_hosts: Sequence[str], has_token: bool) -> str:
-    """What to warn of, where it may be."""
+    """Return the warning for a host that other machines can reach.
+
+    Raises:
+        UsageError: the options do not allow it: no host is allowed, or the user did not choose the token.
+    """
     what = f"{host} can be reached by other machines"
     if not allow_hosts:
         expected = "the name by which they reach it"
@@ -89,18 +93,22 @@ def _check_open(host: str, allow_hosts: Sequence[str], has_token: bool) -> str:
 
 
 def _bind(addresses: Sequence[tuple[socket.AddressFamily, str]], ports: Sequence[int]) -> list[socket.socket] | None:
-    """Sockets at all addresses, of the first port that is free at each; None where none is."""
+    """Return sockets at all addresses, with the first port that is free at each; None if there is none.
+
+    Raises:
+        UsageError: an address cannot be used, for another reason than that it is taken.
+    """
     for port in ports:
         sockets: list[socket.socket] = []
         for family, address in addresses:
-            # With its protocol named, asyncio lets small frames go at once (TCP_NODELAY); else they wait for an answer.
+            # If the protocol is named, asyncio sends small frames at once (TCP_NODELAY); else they wait for an ACK.
             one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             try:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 one.bind((address, sockets[0].getsockname()[1] if sockets else port))
-                one.listen(1)  # taken for good: two that only bind could both believe so
+                one.listen(1)  # reserves the port: two processes that only bind could both succeed
                 sockets.append(one)
             except OSError as error:
                 for other in (one, *sockets):
@@ -114,16 +122,16 @@ def _bind(addresses: Sequence[tuple[socket.AddressFamily, str]], ports: Sequence
 
 
 def listen_at_path(path: Path, *, allow_hosts: Sequence[str] = ()) -> Place:
-    """Listen at a Unix socket, for its owner and group.
+    """Listen on a Unix socket, for its owner and group.
 
     Raises:
-        UsageError: something is there, or it cannot be made.
+        UsageError: something is at this path already, or the socket cannot be made.
     """
     path = path.absolute()
     _clear(path)
     one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        before = os.umask(0o117)  # its group may connect, as a proxy that is in it; strangers not even for a moment
+        before = os.umask(0o117)  # its group may connect, e.g. a proxy; others not even for a moment
         try:
             one.bind(str(path))
         finally:
@@ -136,10 +144,10 @@ def listen_at_path(path: Path, *, allow_hosts: Sequence[str] = ()) -> Place:
 
 
 def _clear(path: Path) -> None:
-    """Take away the socket of one that is gone.
+    """Remove the socket of a process that is gone.
 
     Raises:
-        UsageError: something is there that is not to be taken away, or it cannot be looked at.
+        UsageError: the path has something that must not be removed, or cannot be examined.
     """
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):

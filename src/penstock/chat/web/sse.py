@@ -1,6 +1,6 @@
-"""The stream of one viewer: server-sent events over one response, which it owns to its end.
+"""Stream of one client: server-sent events over one response, which it owns to its end.
 
-Pull, never push: nothing is made for a viewer before it took what came last.
+Pull, never push: nothing is made for a client before it has read the last send.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from starlette.types import Receive, Scope, Send
 from penstock.chat.web.broadcast import DELETED, GOODBYE, ChatClient, Step, Watch, Watches
 
 PING_SECONDS = 15.0
-"""So often at least something is sent: proxies end a connection that is silent for half a minute or longer."""
+"""Seconds of silence before a ping is sent: proxies end a connection that is silent for half a minute or longer."""
 
 SEND_SECONDS = 30.0
-"""A viewer that takes nothing for so long is dropped. It comes back with its number, if it is alive."""
+"""Seconds after which a client that reads nothing is dropped. It reconnects with its number, if it is alive."""
 
 PIECE_BYTES = 64 * 1024
-"""What is sent at once: what the connection may hold of it is of this size, however large a snapshot is."""
+"""Bytes of one send: the connection buffers no more than this, however large a snapshot is."""
 
 RETRY_MS, SOON_MS = 1000, 500
-"""How soon a viewer comes back: where the connection was lost, and where the server said that it ends."""
+"""Milliseconds before a client reconnects: after a lost connection, and after the server's closing frame."""
 
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
-"""A proxy between may neither keep, nor pack, nor gather it."""
+"""Headers of a stream: a proxy between may neither cache, nor compress, nor buffer it."""
 
 HELLO = b": ok\n"
 PING = b": ping\n"
-"""Lines of the block of the next frame. A blank line behind them would end a block without data, which many readers
-hand on as an event whose data is empty: httpx-sse once it has an id, fetch-event-source always."""
+"""Comment lines in the block of the next frame. A blank line after them would end a block without data, which many
+readers pass on as an event with empty data: httpx-sse once it has an id, fetch-event-source always."""
 RETRY = b"retry: %d\n" % RETRY_MS
-"""How soon to come back, a line of the first frame."""
+"""Line of the first frame with the milliseconds before a client reconnects."""
 CLOSING_FRAME = b"retry: %d\n" % SOON_MS + GOODBYE
 
 
 class EventStream:
-    """An ASGI response: the frames of a chat after row `after`, and all that come."""
+    """ASGI response: the frames of a chat after entry `after`, and all that follow."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class EventStream:
         patience: float = SEND_SECONDS,
         watched: Callable[[Callable[[], None]], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
-        """`ping` and `patience` are in seconds: of silence, and for a viewer that takes nothing.
+        """`ping` and `patience` are in seconds: of silence before a ping, and for a client that reads nothing.
 
-        `watched` gives a context in which it calls what it is given as soon as this viewer may see no more.
+        `watched` returns a context in which its argument is called as soon as this client may see no more.
         """
         self._watches = watches
         self._chat = chat
@@ -69,10 +69,11 @@ class EventStream:
         self._watched = watched
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the chat is deleted, the server ends, nobody reads it any more, or its reader is signed out.
+        """Send until the chat is deleted, the server shuts down, the client disconnects, or its browser is signed out.
 
         Raises:
-            Ending, TooManyRequests: nothing is sent.
+            ShuttingDown: the server is shutting down; nothing is sent.
+            RateLimited: there are too many streams; nothing is sent.
         """
         with self._watches.enter(self._chat) as (watch, viewer), self._watched(viewer.expel):
             listening = asyncio.create_task(_listen(receive, viewer))
@@ -97,7 +98,7 @@ class EventStream:
         first = RETRY
         while not viewer.gone:
             viewer.wake.clear()
-            # What ends the stream is asked for before, so that nothing is missed that was there by then.
+            # The condition that ends the stream is read first, so that no frame that existed by then is missed.
             ending = self._watches.ending or watch.failed
             step = Step(b"", 0)
             if watch.ready and cursor != watch.number:
@@ -108,7 +109,7 @@ class EventStream:
                 await self._send(send, viewer, first + step.data)
                 first = b""
             if watch.over and (not watch.ready or cursor == watch.number):
-                if not watch.ready:  # it was deleted before it could be looked at
+                if not watch.ready:  # deleted before it could be read
                     await self._send(send, viewer, first + DELETED)
                 return
             if ending:
@@ -119,7 +120,7 @@ class EventStream:
                 await self._send(send, viewer, PING)
 
     def _tick(self, viewer: ChatClient) -> None:
-        """Wake the viewer if nothing was sent for so long. One timer for a stream: a timer for each wait costs more."""
+        """Wake the client after `ping` seconds of silence. A stream has one timer: a timer for each wait costs more."""
         loop = asyncio.get_running_loop()
         viewer.is_silent = loop.time() - viewer.sent_at >= self._ping
         if viewer.is_silent:
@@ -128,17 +129,17 @@ class EventStream:
         viewer.ticking = loop.call_at(at + self._ping, self._tick, viewer)
 
     async def _send(self, send: Send, viewer: ChatClient, data: bytes, *, more: bool = True) -> None:
-        """Send it piece by piece.
+        """Send `data` piece by piece.
 
         Raises:
-            TimeoutError: a piece was not taken.
+            TimeoutError: the client did not read a piece in time.
         """
         for start in range(0, len(data) or 1, PIECE_BYTES):
             if start and viewer.gone:
                 return
             message = {"type": "http.response.body", "body": data[start : start + PIECE_BYTES], "more_body": more}
             if viewer.flow is not None and not viewer.flow.write_paused:
-                await send(message)  # the connection takes it without waiting: no time limit is needed
+                await send(message)  # the connection accepts it without waiting: no time limit is needed
                 continue
             try:
                 async with asyncio.timeout_at(self._watches.until(self._patience)) as viewer.sending:
@@ -150,14 +151,14 @@ class EventStream:
 
 
 async def _listen(receive: Receive, viewer: ChatClient) -> None:
-    """Notice at once when the viewer goes: between two frames nothing else would."""
+    """Detect at once that the client disconnects: between two frames nothing else would."""
     while (await receive())["type"] != "http.disconnect":
         pass
     viewer.leave()
 
 
 async def _hang_up(scope: Scope, listening: asyncio.Task[None]) -> None:
-    """End the connection without waiting for what a viewer has not taken, which may be for ever."""
+    """End the connection without waiting until the client has read the rest, which may never happen."""
     abort: Callable[[], None] | None = scope.get("state", {}).get("abort")
     if abort is not None:
         abort()

@@ -1,4 +1,4 @@
-"""The files of the page: all that stood in its folder when the server began, and nothing else."""
+"""Files of the page: those that were in its folder when the server started, and nothing else."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ TYPES = {
     ".json": "application/json",
     ".txt": "text/plain; charset=utf-8",
 }
-"""What a browser is told of a file. Others are not served: the page needs none."""
+"""Media types of files by suffix. Files with other suffixes are not served: the page needs none."""
 
 INDEX = "index.html"
 MAX_FILE_BYTES = 8 * 1024 * 1024
-"""More than any file of the page: they are held in memory."""
+"""Bytes of the largest file that is served, more than any file of the page: they are held in memory."""
 
 
 INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.DOTALL)
-"""A script whose text is in the page itself. The only one is the import map: browsers take none from a file."""
+"""Script whose text is in the page itself. The only one is the import map: browsers do not load one from a file."""
 
 
 class File(NamedTuple):
-    """A file as it is sent."""
+    """File as it is sent."""
 
     data: bytes
     type: str
@@ -48,17 +48,17 @@ class File(NamedTuple):
 
 
 class PageFiles:
-    """The page, in memory."""
+    """Files of the page, in memory."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Read the files of a folder; None: those that come with Penstock.
+        """Read the files of a folder; None: the folder that is part of Penstock.
 
         Raises:
-            UsageError: the page is not there.
+            UsageError: the folder does not hold the page.
         """
         folder = folder or FOLDER
         self.files: dict[str, File] = {}
-        """By their address, as `/app.js`."""
+        """Files by path, such as `/app.js`."""
         for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
             kind = TYPES.get(path.suffix)
             if kind and path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
@@ -74,16 +74,16 @@ class PageFiles:
 
     @property
     def inline_scripts(self) -> list[str]:
-        """The sources that a content security policy has to name for the page's inline scripts: their hashes."""
+        """Sources that a content security policy must name for the page's inline scripts: their hashes."""
         scripts = INLINE_SCRIPT.findall(self.files[f"/{INDEX}"].data)
         return [f"'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}'" for script in scripts]
 
     def answer(self, request: Request, name: str) -> Response | None:
-        """The file of this address; None where there is none."""
+        """Return the response with the file of this path; None if there is no such file."""
         file = self.files.get(name)
         if file is None:
             return None
-        # `no-cache`: keep it, and ask whether it is still the same; so a new version is seen at once.
+        # `no-cache`: browsers cache the file but revalidate it, so that a new version is used at once.
         headers = {"ETag": file.etag, "Cache-Control": "no-cache"}
         asked = request.headers.get("if-none-match", "")
         if asked == "*" or file.etag in (tag.strip().removeprefix("W/") for tag in asked.split(",")):

@@ -1,4 +1,4 @@
-"""`penstock demo`: the recording beside this file, at its real pace."""
+"""`penstock demo`: replay of the recording beside this file at its real pace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.cli.parser import Parser
 from penstock.cli.replay import options_of, replay_file
 
 RECORDING = next(Path(__file__).parent.glob("*.ndjson"))
-"""Named after its agent."""
+"""Path of the recording; its name is that of its agent."""
 
 INTRO = f"""\
 A recording of a real agent, at its real pace:
@@ -23,7 +23,7 @@ The same with an agent of yours: penstock run {RECORDING.stem} "…". See pensto
 
 
 def command(args: list[str]) -> int:
-    """Run `penstock demo`; the exit status."""
+    """Run `penstock demo` and return the exit status."""
     options = options_of(Parser("demo", "Replay a real recording of an agent at its real pace."), args)
     notify(INTRO)
     status = replay_file(options, RECORDING)

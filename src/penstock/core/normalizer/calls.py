@@ -1,7 +1,7 @@
 """Tool calls: each is emitted once, after its input and before its output and its result.
 
 Input waits for the tool's name, output for its call. A call without an id gets one; a call or a result that the wire
-repeats is silent.
+repeats is not emitted again.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from penstock.core.normalizer.snapshots import adds_defaults, repair
 from penstock.core.normalizer.state import Block, Lane, Message, place_key
 
 MAX_CALLS = 4096
-"""Calls that are remembered after they returned, so that a repeated result is silent."""
+"""Calls that are remembered after they returned, so that a repeated result is not emitted again."""
 
 MADE_UP = "call-"
-"""Begin of the ids of calls that have none on the wire."""
+"""Prefix of the ids of calls that have none on the wire."""
 
 UNNAMED = "tool"
-"""Name of a tool whose name never came."""
+"""Name of a tool whose name the wire never sent."""
 
 
 class TrackedCall:
@@ -46,7 +46,7 @@ class TrackedCall:
 
 
 class CallTracker:
-    """The calls of a run, by id."""
+    """Calls of a run, by id."""
 
     def __init__(self, emitter: Emitter, messages: Messages, outcome: RunOutcome, health: Health) -> None:
         self._emitter = emitter
@@ -57,7 +57,7 @@ class CallTracker:
         self._made_up = 0
 
     def find(self, call_id: str | None) -> TrackedCall | None:
-        """Return a call that is known."""
+        """Return the call of this id; None if it is not known."""
         return self._calls.get(call_id) if call_id is not None else None
 
     def track(self, call_id: str, name: str | None, lane: str | None) -> TrackedCall:
@@ -107,7 +107,7 @@ class CallTracker:
         self._emit_call(call, update, block.parent, block.message)
 
     def _input_block(self, call: TrackedCall, update: up.ToolCall, lane: Lane) -> Block:
-        """Return the block for the input of a call that has none, or none that anything was emitted of."""
+        """Return the block for the input of a call that has none, or a block of which nothing was emitted."""
         message = self._messages.find(lane, update)
         block = message.places.get(place_key(update.place, "tool_input"))  # streamed before it had an id
         if block is None or block.ended or block.kind != "tool_input" or block.call_id is not None:
@@ -120,7 +120,7 @@ class CallTracker:
     def _settle_text(self, block: Block, value: Any) -> None:
         """Compare streamed input with the complete one by value, since the same JSON can be spelled in many ways.
 
-        Defaults that the agent adds are no change: the block keeps what was streamed, the call has all of it.
+        Defaults that the agent adds are not a change: the block keeps the streamed input, the call has all of it.
         """
         sent = block.text
         if block.truncated or (not sent and value in (None, {})):
@@ -139,7 +139,7 @@ class CallTracker:
             self._messages.revise(block, whole)
 
     def input_ended(self, block: Block) -> None:
-        """Emit the call of an input that ended whole, unless the wire has repeated it."""
+        """Emit the call of an input that ended completely, unless the wire has repeated it."""
         call = self.find(block.call_id)
         if call is None or call.called or call.returned or not call.name:
             return
@@ -219,7 +219,7 @@ class CallTracker:
         )
 
     def close(self) -> None:
-        """End the calls that got no result, and output that no call came for."""
+        """End the calls that got no result, and output whose call never came."""
         for call in self._calls.values():
             if call.called and not call.returned:
                 self._emit_return(call, up.ToolReturn(call.call_id), complete=False)

@@ -1,4 +1,4 @@
-"""The one place that stamps events."""
+"""Emitter of events: the only place that stamps them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.events import Delta, Event, Kind
 
 
 class Emitter:
-    """Stamps the events of one run and collects them until they are drained.
+    """Emitter of one run: stamps its events and collects them until they are drained.
 
     Args:
         agent: label of the agent.
@@ -29,7 +29,7 @@ class Emitter:
         self.events.append(kind(agent=self.agent, run=self.run, parent=parent, at=self.at, **fields))
 
     def emit_delta(self, parent: str | None, block: int, kind: Kind, text: str) -> None:
-        """Append a delta, without the dictionary of fields: on some wires nearly all events pass here."""
+        """Append a delta, without the dictionary of fields: on some wires nearly all events are deltas."""
         self.events.append(Delta(block, kind, text, agent=self.agent, run=self.run, parent=parent, at=self.at))
 
     def drain(self) -> list[Event]:

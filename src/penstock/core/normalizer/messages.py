@@ -26,15 +26,15 @@ from penstock.core.normalizer.snapshots import SnapshotGuess
 from penstock.core.normalizer.state import PARTS, Block, Lane, Message, PlaceKey, merged
 
 MAX_LANES = 256
-"""Sub-agents that are followed at once. A new one ends what the oldest one has open."""
+"""Number of sub-agents that are followed at once. A new one ends the open message and blocks of the oldest one."""
 
 
 class Messages:
-    """The messages and blocks of all lanes.
+    """Messages and blocks of all lanes.
 
     Args:
         top: the lane of the top agent.
-        on_input: called after the input of a call ended whole with its message, which makes it a call even if the
+        on_input: called after the input of a call ended completely with its message, which makes it a call even if the
             wire never repeats it.
     """
 
@@ -63,7 +63,7 @@ class Messages:
 
     @property
     def lanes(self) -> Iterable[Lane]:
-        """All lanes, the top agent's last."""
+        """Return all lanes, the top agent's last."""
         return [*islice(self._lanes.values(), 1, None), self.top]
 
     def lane(self, parent: str | None) -> Lane:
@@ -76,7 +76,7 @@ class Messages:
         return lane
 
     def end_lane(self, parent: str | None) -> None:
-        """End what a sub-agent has open, if there is such a sub-agent."""
+        """End the open message and blocks of a sub-agent, if there is such a sub-agent."""
         lane = self._lanes.get(parent)
         if lane is None:
             return
@@ -131,7 +131,7 @@ class Messages:
         return message
 
     def reopen(self, lane: Lane, message: Message) -> Message:
-        """Return the message itself, or if it has ended a new one with its id."""
+        """Return the message itself, or, if it has ended, a new one with its id."""
         return self.open(lane, message.key) if message.ended else message
 
     def _overtake(self, lane: Lane) -> None:
@@ -148,7 +148,7 @@ class Messages:
             self.end_message(lane, message, "cut" if cut and self._traits.block_ends else "ok", complete=not cut)
 
     def start(self, update: up.MessageStart) -> None:
-        """Begin the message that the wire says begins."""
+        """Begin a message whose begin the wire reports."""
         lane = self.lane(update.lane)
         current = lane.open_message
         if current is not None and current.key is not None and current.key == update.message:
@@ -164,14 +164,14 @@ class Messages:
         return self.open(lane, message.key, explicit=True)
 
     def set_phase(self, update: up.Phase) -> None:
-        """Set what the agent calls the text of a message."""
+        """Set the agent's own name for the text of a message."""
         lane = self.lane(update.lane)
         message = lane.message if update.message is None else lane.messages.get(update.message)
         if message is not None:
             message.phase = update.phase
 
     def end(self, update: up.MessageEnd) -> None:
-        """End the message that the wire says ends."""
+        """End a message whose end the wire reports."""
         lane = self.lane(update.lane)
         message = lane.open_message
         if message is None or (update.message is not None and update.message != message.key):
@@ -205,7 +205,7 @@ class Messages:
         complete: bool = True,
         stop_reason: str | None = None,
     ) -> None:
-        """End a message and its blocks. `complete`: what is still open is all that it would have been."""
+        """End a message and its blocks. `complete`: the text of blocks that are still open is complete."""
         for block in list(message.blocks):
             if not block.ended:
                 whole = (complete and not block.superseded) or (block.whole and status == "cut")
@@ -235,7 +235,7 @@ class Messages:
             self._info.emit_pending()
 
     def add_usage(self, update: up.ModelUsage) -> None:
-        """Keep the figures of a model call until its message ends, or report those of a call without a message."""
+        """Keep the usage of a model call until its message ends, or report those of a call without a message."""
         lane = self.lane(update.lane)
         message = lane.message
         if update.message is not None and (message is None or message.key != update.message):
@@ -253,7 +253,7 @@ class Messages:
     # --- blocks ------------------------------------------------------------------------------------
 
     def register(self, lane: Lane, message: Message, key: PlaceKey, kind: ev.Kind, call_id: str | None = None) -> Block:
-        """Make a block of a message. It starts with its first text."""
+        """Create a block of a message. It starts with its first text."""
         message = self.reopen(lane, message)
         guess = SnapshotGuess() if self._traits.repair_snapshots else None
         block = Block(kind, message, lane.parent, call_id, guess=guess)
@@ -303,7 +303,7 @@ class Messages:
             self._emitter.emit_delta(block.parent, block.number, block.kind, block.text)
 
     def _enter(self, block: Block, message: Message) -> None:
-        """Make a message ready for the start of one of its blocks."""
+        """Prepare a message for the start of one of its blocks."""
         lane = self.lane(block.parent)
         if message.ended:
             message = block.message = self.reopen(lane, message)
@@ -323,7 +323,7 @@ class Messages:
             block.half = ""
             self.put(block, "\ufffd")
         if block.size and not block.open and block.kind == "tool_input":
-            block.name = block.name or "tool"  # its name never came
+            block.name = block.name or "tool"  # its name was never sent
             self.start_block(block)
         block.ended = True
         if block.open:

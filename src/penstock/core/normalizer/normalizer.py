@@ -1,8 +1,8 @@
-"""Updates to events: the entry of the normalizer.
+"""Entry of the normalizer: updates to events.
 
-`Normalizer` dispatches the updates of one run. The parts that it is made of each own their state: `Messages` what is
-open, `CallTracker` the tool calls, `Texts` the way from a text to its block (with `snapshots`, which alone compares
-texts), `RunOutcome` and `RunInfo` what is known about the run, `Emitter` the events.
+`Normalizer` dispatches the updates of one run. Each of its parts owns its state: `Messages` the open messages
+and blocks, `CallTracker` the tool calls, `Texts` the assignment of a text to its block (with `snapshots`, the only
+module that compares texts), `RunOutcome` and `RunInfo` the facts about the run, `Emitter` the events.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from penstock.core.normalizer.texts import Texts
 from penstock.core.questions import ordered
 
 MAX_RAW_CHARS = 4000
-"""Characters of an unknown event that its event `unknown` shows."""
+"""Characters of an unknown wire event that its event `unknown` shows."""
 
 MAX_WORK = 1024
-"""Tasks in the background that are remembered: more than any agent runs at once."""
+"""Number of background tasks that are remembered: more than any agent runs at once."""
 
 _COMPLETE = frozenset({up.ToolCall, up.ToolReturn, up.Plan, up.Result, up.Failure})
 """Updates that count as complete events in the health report."""
 
 
 class Normalizer:
-    """Makes the events of one run from an agent's updates.
+    """Normalizer of one run: makes its events from an agent's updates.
 
     `apply` and its siblings emit events, `drain` returns them. Texts are well formed; only that of a delta may begin
     or end with half of a surrogate pair.
 
     Args:
         agent: label of the agent in the events.
-        traits: what is true of the agent's wire.
+        traits: properties of the agent's wire.
         run: number of the run, if several runs share an output.
         health: counters to add to.
         after: normalizer that this one replaces; its events that were not drained yet come first.
@@ -73,7 +73,7 @@ class Normalizer:
         self._calls = CallTracker(self._emitter, self._messages, self._outcome, self.health)
         self._texts = Texts(self._messages, self._calls, traits, self.health)
         self._plan: list[ev.PlanItem] | None = None
-        self._work: dict[str, None] = {}  # the tasks in the background
+        self._work: dict[str, None] = {}  # the background tasks
         self._closed = False
         self._handlers: dict[type, Callable[[Any], None]] = {
             up.RunStart: self._run_start,
@@ -108,7 +108,7 @@ class Normalizer:
     def apply_batch(self, batch: Sequence[Sequence[up.Update]], region: bytes) -> None:
         """Apply the updates of many lines, nearly all of which are new text of an open block of the top agent.
 
-        That case takes few steps here, and makes its event without `Emitter.emit`: it decides the speed of a stream.
+        This case takes few steps, and makes its event without `Emitter.emit`: the speed of a stream depends on it.
 
         Args:
             batch: the updates of each line.
@@ -179,17 +179,17 @@ class Normalizer:
         self._emit(ev.Malformed, None, line=line, reason=reason, excerpt=shown)
 
     def compact(self) -> None:
-        """Bound the memory of the open blocks; to be called now and then."""
+        """Bound the memory of the open blocks; to be called from time to time."""
         self._messages.compact()
 
     @property
     def working(self) -> bool:
-        """Whether tasks run in the background."""
+        """True if tasks run in the background."""
         return bool(self._work)
 
     @property
     def closed(self) -> bool:
-        """Whether the run has ended."""
+        """True if the run has ended."""
         return self._closed
 
     # --- updates that belong to no message ---------------------------------------------------------
@@ -276,7 +276,7 @@ class Normalizer:
         )
 
     def close(self, exit: Exit | None = None) -> None:
-        """End what is open, inner to outer, then the run. A second call does nothing."""
+        """End everything that is open, inner to outer, then the run. A second call does nothing."""
         if self._closed:
             return
         outcome = self._outcome

@@ -1,4 +1,4 @@
-"""Outcome of a run: its reply, its figures, how it ended and why."""
+"""Outcome of a run: its reply, its usage, its end and the reason of it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LIMITS = {
     **dict.fromkeys(("length", "maxlength", "maxtokens", "maxoutputtokens", "maxcompletiontokens"), OUTPUT_LIMIT),
     **dict.fromkeys(("modelcontextwindowexceeded", "modellength"), CONTEXT_LIMIT),
 }
-"""Defects of a reply by its stop reason, which is spelled in small letters alone."""
+"""Defects of a reply by its stop reason, in lower-case letters only."""
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """How the process ended, if there was one.
+    """End of the process, if there was one.
 
-    `signal` is the number that killed it, `why` what Penstock did to it and for what reason, if it stopped the run;
-    `stderr` has its last lines.
+    `signal` is the number of the signal that killed it; `why` is the action and reason of Penstock, if Penstock stopped
+    the run; `stderr` has its last lines.
     """
 
     code: int | None = None
@@ -54,7 +54,7 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 class RunOutcome:
-    """Gathers the evidence of how a run ended. It emits nothing.
+    """Collector of the evidence of how a run ended. It emits nothing.
 
     An agent may end more than once: its last result that came with new content counts.
 
@@ -67,22 +67,22 @@ class RunOutcome:
         self._top = top
         self._regular_end = regular_end
         self.any_line = False
-        """The agent printed an event at all."""
+        """True if the agent printed any event."""
         self.reply = ""
-        """The reply, as of the last result."""
+        """Reply, as of the last result."""
         self.limit: str | None = None
-        """The limit at which the top agent's last model call was cut off."""
+        """Limit at which the top agent's last model call was cut off."""
         self._new_content = False  # a block or a call came since the last result
-        self._last_error: str | None = None  # an error that no content came after
+        self._last_error: str | None = None  # an error that no content has followed
         self._result: up.Result | None = None
-        self._answer: list[Message] | None = None  # whose text the reply is; None if the result's own text is
+        self._answer: list[Message] | None = None  # messages whose text is the reply; None if the result's own text is
         self._used: ev.Usage | None = None  # by all model calls so far
         self._failure: str | None = None
-        self._failing = False  # it was not taken back
-        self._superseded: dict[int, None] = {}  # the hashes of texts that are no reply
+        self._failing = False  # a reported failure that was not taken back
+        self._superseded: dict[int, None] = {}  # the hashes of texts that are not the reply
 
     def add_usage(self, usage: ev.Usage) -> None:
-        """Add the figures of a model call."""
+        """Add the usage of a model call."""
         self._used = usage if self._used is None else self._used + usage
 
     def supersede(self, message: Message) -> None:
@@ -92,16 +92,16 @@ class RunOutcome:
             del self._superseded[next(iter(self._superseded))]
 
     def set_stop_reason(self, stop_reason: str | None) -> None:
-        """Set why the top agent's latest model call ended; None if a call begins."""
+        """Set the reason why the top agent's latest model call ended; None if a call begins."""
         self.limit = limit_of(stop_reason)
 
     def note_content(self) -> None:
-        """Note that a block or a call was emitted, which makes earlier errors and results not the last word."""
+        """Note that a block or a call was emitted, which makes earlier errors and results not final."""
         self._new_content = True
         self._last_error = None
 
     def report_error(self, text: str) -> None:
-        """Note an error that need not be the end of the run; it is if no content follows."""
+        """Note an error that may not be the end of the run; it is if no content follows."""
         self._last_error = text
 
     def fail(self, reason: str) -> None:
@@ -111,7 +111,7 @@ class RunOutcome:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether a result that came now would bring nothing new."""
+        """True if a result that came now would have nothing new."""
         return self._result is not None and not self._new_content
 
     def apply_result(self, result: up.Result) -> None:
@@ -146,13 +146,13 @@ class RunOutcome:
         return "" if hash(self.reply) in self._superseded else self.reply
 
     def close(self) -> None:
-        """Settle the reply: nothing more will come."""
+        """Settle the reply: no more updates follow."""
         if not self.is_repeated:
             self.reply = self._last_reply()
 
     @property
     def usage(self) -> ev.Usage | None:
-        """The agent's own totals, else the sum of its model calls."""
+        """Agent's own totals, else the sum of its model calls."""
         return (self._result.usage if self._result is not None else None) or self._used
 
     @property

@@ -15,11 +15,11 @@ class RunInfo:
     def __init__(self, emitter: Emitter) -> None:
         self._emitter = emitter
         self._facts = RunStart()
-        self._pending = False  # some changed since the last event
+        self._pending = False  # some facts have changed since the last event
 
     @property
     def session_id(self) -> str | None:
-        """The id of the conversation, as far as it is known."""
+        """Id of the conversation, if known."""
         return self._facts.session_id
 
     def set_session_id(self, session_id: str) -> None:
@@ -27,7 +27,7 @@ class RunInfo:
         self._facts = msgspec.structs.replace(self._facts, session_id=session_id)
 
     def update(self, update: RunStart) -> None:
-        """Merge facts; those that are equal to the known ones bring no event."""
+        """Merge facts; facts that are equal to the known ones cause no event."""
         given = {name: value for name, value in msgspec.structs.asdict(update).items() if value is not None}
         facts = msgspec.structs.replace(self._facts, **given)
         if facts != self._facts:

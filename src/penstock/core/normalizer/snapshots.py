@@ -1,7 +1,7 @@
 """Snapshots: the comparison of a complete text with the text that was emitted, and the one repair that guesses.
 
-`repair` compares a snapshot that an adapter marks as such. `SnapshotGuess` is for wires with the trait
-`repair_snapshots` alone (contract rule 4): a proxy may put snapshots into the delta stream, or send the full
+`repair` compares a snapshot that an adapter marks as such. `SnapshotGuess` is only for wires with the trait
+`repair_snapshots` (contract rule 4): a proxy may put snapshots into the delta stream, or send the full
 frame of a block early, again, or under another message id.
 """
 
@@ -11,20 +11,20 @@ import zlib
 from typing import Any, Literal, NamedTuple, Protocol
 
 MIN_PREFIX_CHARS = 8
-"""Characters of emitted text from which on a delta that begins with all of it is a snapshot: "ha" and "haha" follow
-each other by chance, eight equal characters at the very beginning do not."""
+"""Characters of emitted text that are needed before a delta that begins with all of it counts as a snapshot: "ha" and
+"haha" follow each other by chance, eight equal characters at the very beginning do not."""
 
 MIN_REPEAT_CHARS = 32
-"""Characters from which on a delta that equals the whole block so far is its full frame, sent again. Above
-`MIN_PREFIX_CHARS`, since such a delta brings nothing new that would speak for a snapshot."""
+"""Characters that a delta needs to count as the full frame of its block, sent again, if it equals the whole block so
+far. Above `MIN_PREFIX_CHARS`, since such a delta has nothing new that would indicate a snapshot."""
 
 DeltaKind = Literal["delta", "snapshot", "whole"]
-"""New text; a snapshot of which only the end is new; or a text that replaces the block, because it proves that the
-deltas before it were snapshots too."""
+"""Kind of a delta: new text; a snapshot of which only the end is new; or a text that replaces the block, because it
+proves that the deltas before it were snapshots too."""
 
 
 class Repair(NamedTuple):
-    """The difference that a snapshot makes: `text` is new (`suffix`), replaces all (`diverged`), or is empty."""
+    """Result of comparing a snapshot: `text` is new (`suffix`), replaces all (`diverged`), or is empty."""
 
     action: Literal["nothing", "suffix", "diverged"]
     text: str = ""
@@ -33,7 +33,7 @@ class Repair(NamedTuple):
 def repair(sent: str, received: str, final: bool) -> Repair:
     """Compare the text that was emitted with a snapshot of it.
 
-    A snapshot that is not final may be older than the emitted text; a final is the truth.
+    A snapshot that is not final may be older than the emitted text; a final always counts.
     """
     if received == sent:
         return Repair("nothing")
@@ -45,9 +45,9 @@ def repair(sent: str, received: str, final: bool) -> Repair:
 
 
 def adds_defaults(sent: Any, final: Any) -> bool:
-    """Return whether a final value is the one that was sent, apart from members that its objects gained.
+    """Return whether a final value is the one that was sent, apart from members that were added to its objects.
 
-    A gained member must be `false`, `null`, `0`, or an empty string, list or object: an agent that checks a call's
+    An added member must be `false`, `null`, `0`, or an empty string, list or object: an agent that checks a call's
     input against the tool's schema adds such values for the optional members that the model left out.
 
     Raises:
@@ -63,25 +63,25 @@ def adds_defaults(sent: Any, final: Any) -> bool:
 
 
 class SentText(Protocol):
-    """The part of a block that a guess reads."""
+    """Part of a block that a guess reads."""
 
     @property
     def size(self) -> int:
-        """Characters that were emitted."""
+        """Number of characters that were emitted."""
 
     @property
     def text(self) -> str:
-        """The text that was emitted."""
+        """Text that was emitted."""
 
 
 class SnapshotGuess:
-    """The evidence of one block that its deltas are snapshots, and the full frame that came before its deltas."""
+    """Evidence that the deltas of one block are snapshots, and the full frame that came before its deltas."""
 
     __slots__ = ("_echoed", "_joined_crc", "_joined_size", "_last", "_snapshots", "repaired")
 
     def __init__(self) -> None:
         self.repaired = False
-        """A delta was found to be a snapshot, so the block's text is not its deltas, joined."""
+        """True if a delta was found to be a snapshot, so that the block's text is not its deltas, joined."""
         self._snapshots = False
         self._last: str | None = ""  # the last delta, while each so far began with the one before it
         self._joined_crc = 0  # of the deltas as they came, which is the text that the agent itself joined
@@ -89,7 +89,7 @@ class SnapshotGuess:
         self._echoed: int | None = None  # characters of the early full frame that its deltas have repeated
 
     def classify(self, block: SentText, delta: str) -> DeltaKind:
-        """Guess what a delta of the block is.
+        """Guess the kind of a delta of the block.
 
         The comparison is with the whole block from its first delta, never with the last delta only.
         """
@@ -116,22 +116,22 @@ class SnapshotGuess:
         return len(sent) >= MIN_PREFIX_CHARS and delta.startswith(sent)
 
     def is_joined(self, text: str) -> bool:
-        """Return whether `text` is nothing but the deltas as they came, joined."""
+        """Return whether `text` is exactly the received deltas, joined."""
         return len(text) == self._joined_size and _crc(text) == self._joined_crc
 
     @property
     def has_deltas(self) -> bool:
-        """Whether any text came as a delta."""
+        """True if any text came as a delta."""
         return self._joined_size > 0
 
     def note_final(self, emitted: int) -> None:
-        """Remember that the full frame came after so many characters of the block: deltas that follow repeat it."""
+        """Remember that the full frame came after `emitted` characters of the block: deltas that follow repeat it."""
         if self._echoed is None:
             self._echoed = emitted
 
     @property
     def is_early(self) -> bool:
-        """Whether the full frame came before any delta, and no delta has followed yet."""
+        """True if the full frame came before any delta, and no delta has followed yet."""
         return self._echoed == 0
 
     def is_echo(self, block: SentText, delta: str) -> bool:

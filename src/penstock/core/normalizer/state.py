@@ -10,19 +10,19 @@ from penstock.updates import MessagePhase, Place, Text
 from penstock.updates import Usage as Figures
 
 MAX_BLOCK_CHARS = 16 * 1024 * 1024
-"""Characters of one block that are kept for its recap. Its deltas flow on; the recap says `truncated`."""
+"""Characters of one block that are kept for its `block_ended`. Further deltas are emitted; the end is `truncated`."""
 
 MAX_REPLY_CHARS = 2 * MAX_BLOCK_CHARS
 """Characters of one round that are kept for the reply."""
 
 MAX_MESSAGES = 64
-"""Ended messages of a lane that a late final can still be matched with."""
+"""Number of ended messages of a lane that a late final can still be matched with."""
 
 MAX_BLOCKS = 4096
-"""Ended blocks of one message that a late final can still be matched with."""
+"""Number of ended blocks of one message that a late final can still be matched with."""
 
 PARTS = 512
-"""Pieces of a block's text that are kept apart; more are joined, so that memory is that of the text."""
+"""Number of pieces of a block's text that are kept separate; more are joined, so that memory is that of the text."""
 
 PlaceKey = int | str | tuple[str, str]
 
@@ -75,30 +75,30 @@ class Block:
         self.open = False  # its start was emitted, its end was not
         self.ended = False
         self.whole = False  # the wire marked its end
-        self.final = False  # the wire repeated it whole
-        self.plain = False  # nothing is held back and nothing guessed: a delta is new text as it is
+        self.final = False  # the wire repeated it completely
+        self.plain = False  # nothing is held back or guessed: a delta is new text, unchanged
         self.superseded = False
         self.repeats = False  # the input of a call that was emitted already, sent again
         self.half = ""  # the first half of a surrogate pair, held back
         self.parts: list[str] = []  # the newest text that was emitted
         self._joined: list[str] = []  # the text before it
-        self._size = 0  # characters of that, kept or not
+        self._size = 0  # characters of the text before it, kept or not
         self._tail = 0  # characters of the first `_counted` parts
         self._counted = 0
         self.truncated = False
 
     @property
     def waits(self) -> bool:
-        """Whether it cannot start yet: input before its tool's name, output before its call."""
+        """True if it cannot start yet: input before its tool's name, output before its call."""
         return not self.name if self.kind == "tool_input" else self.held
 
     @property
     def repaired(self) -> bool:
-        """Whether one of its deltas was found to be a snapshot."""
+        """True if one of its deltas was found to be a snapshot."""
         return self.guess is not None and self.guess.repaired
 
     def is_joined_deltas(self, text: str) -> bool:
-        """Return whether `text` is nothing but its deltas as they came, joined, on a wire where that is a question."""
+        """Return whether `text` is exactly its received deltas, joined, on a wire whose deltas may be snapshots."""
         return self.guess is not None and self.guess.is_joined(text)
 
     def add(self, text: str) -> None:
@@ -106,7 +106,7 @@ class Block:
         self.parts.append(text)
 
     def compact(self) -> None:
-        """Join the newest parts, and drop what is over the bound. A character is copied once by this."""
+        """Join the newest parts, and drop text beyond the bound. Each character is copied once by this."""
         text = "".join(self.parts)
         self._clear_parts()
         free = MAX_BLOCK_CHARS - self._size
@@ -118,17 +118,17 @@ class Block:
 
     @property
     def size(self) -> int:
-        """Characters that were emitted, kept or not."""
+        """Number of characters that were emitted, kept or not."""
         if len(self.parts) > PARTS:
             self.compact()
-        if len(self.parts) > self._counted:  # each part is counted once, however often the size is asked for
+        if len(self.parts) > self._counted:  # each part is counted once, however often the size is requested
             self._tail += sum(map(len, self.parts[self._counted :]))
             self._counted = len(self.parts)
         return self._size + self._tail
 
     @property
     def text(self) -> str:
-        """The text that was emitted, as far as it is kept."""
+        """Text that was emitted, as far as it is kept."""
         if self.parts:
             self.compact()
         if len(self._joined) > 1:
@@ -169,8 +169,8 @@ class Message:
         self.number = number
         self.explicit = explicit  # the wire marked its begin, so it will mark its end
         self.ended = False
-        self.phase: MessagePhase | None = None  # what the agent itself calls its text
-        self.restarting = False  # its start came again; the next block shows whether it begins anew
+        self.phase: MessagePhase | None = None  # the agent's own name for its text
+        self.restarting = False  # its start came again; the next block shows whether the message begins anew
         self.blocks: list[Block] = []
         self.places: dict[PlaceKey, Block] = {}
         self.usage: Figures | None = None
@@ -186,7 +186,7 @@ class Message:
             self.places = {at: old for at, old in self.places.items() if not old.ended or old in kept}
 
     def unfinished(self, kind: Kind, whole: str | None = None) -> Block | None:
-        """Return the oldest block of this kind that was not repeated whole.
+        """Return the oldest block of this kind that was not repeated completely.
 
         Some never are (a blank one, a superseded one), so if `whole`, a text that repeats one of several, continues
         the text of another one, that one is returned.
@@ -224,7 +224,7 @@ class Message:
         block = self.unfinished(update.kind)
         if block is None:
             repeated = self.find_repeated(update.kind, update.text)
-            # Where texts stream, a new text has deltas: without any, an equal text may be one of its own.
+            # On a wire that streams texts, a new text has deltas. Without deltas, an equal text may be a separate one.
             return repeated is not None and repeated.guess is not None and repeated.guess.has_deltas
         if block.is_joined_deltas(update.text):
             return True
@@ -232,24 +232,24 @@ class Message:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the wire marked the end of each block."""
+        """True if the wire marked the end of each block."""
         return all(block.ended or block.whole for block in self.blocks)
 
     @property
     def text(self) -> str:
-        """The text of its text blocks, joined as they are."""
+        """Text of its text blocks, joined without separators."""
         return "".join(block.text for block in self.blocks if block.kind == "text" and block.number)
 
     @property
     def reply(self) -> str:
-        """Its part of the reply: its text, without superseded blocks."""
+        """Part of the reply in this message: its text, without superseded blocks."""
         return "".join(
             block.text for block in self.blocks if block.kind == "text" and block.number and not block.superseded
         )
 
 
 class Lane:
-    """The top agent (`parent` None) or one sub-agent."""
+    """Lane of the top agent (`parent` None) or of one sub-agent."""
 
     __slots__ = (
         "finals",
@@ -270,7 +270,7 @@ class Lane:
         self.messages: dict[str, Message] = {}  # by id, the recent ones
         self.round: list[Message] = []  # those of the open round
         self.round_chars = 0
-        self.finals: list[Message] = []  # of the last earlier round of this turn that has some: the agent's answer
+        self.finals: list[Message] = []  # of the last earlier round of this turn that has any: the agent's answer
         self.replied = False  # the answer of the turn was given; the next round begins another turn
         self.rounds = 0
         self.has_content = False  # a block of the open round started
@@ -278,7 +278,7 @@ class Lane:
 
     @property
     def open_message(self) -> Message | None:
-        """The current message, if it has not ended."""
+        """Current message, if it has not ended."""
         return None if self.message is None or self.message.ended else self.message
 
     def remember(self, message: Message) -> None:
@@ -320,7 +320,7 @@ class Lane:
 
     @property
     def answer(self) -> list[Message]:
-        """The messages whose text is the reply: those that the agent calls its answer, else those of the open round."""
+        """Messages whose text is the reply: those that the agent calls its answer, else those of the open round."""
         finals = _finals(self.round) or _finals(self.finals)
         if finals:
             return finals
@@ -329,12 +329,12 @@ class Lane:
 
     @property
     def reply(self) -> str:
-        """The text of the answer."""
+        """Text of the answer."""
         return reply_of(self.answer)
 
 
 def _finals(messages: list[Message]) -> list[Message]:
-    """Return those that the agent calls its answer."""
+    """Return the messages that the agent calls its answer."""
     return [message for message in messages if message.phase == "final" and message.reply]
 
 

@@ -1,4 +1,4 @@
-"""Texts: which block a text belongs to, and what it adds to it."""
+"""Texts: the block that a text belongs to, and the text that is new in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.core.normalizer.state import Block, Lane, Message, PlaceKey, place
 
 
 class Texts:
-    """Applies deltas, snapshots and finals to blocks, and the wire's own marks for the begin and end of blocks."""
+    """Applies deltas, snapshots and finals to blocks, and also the wire's own marks for their begin and end."""
 
     def __init__(self, messages: Messages, calls: CallTracker, traits: up.Traits, health: Health) -> None:
         self._messages = messages
@@ -56,7 +56,7 @@ class Texts:
         if block is not None and block.ended and update.mode != "final":
             if self._is_known(block, update):
                 return None
-            block = None  # it belongs to a new one
+            block = None  # the text belongs to a new block
         if block is None:
             block = self._messages.register(lane, message, key, update.kind, call_id)
             if call_id is not None:
@@ -64,7 +64,7 @@ class Texts:
         return block
 
     def _registered(self, message: Message, key: PlaceKey, update: up.Text, call_id: str | None) -> Block | None:
-        """Return the block of the message that stands for a text, whether it has ended or not."""
+        """Return the block of the message that a text is for, whether it has ended or not."""
         if update.mode == "final" and update.place is None:
             block = message.unfinished(update.kind, update.text)
             if block is None and self._traits.repair_snapshots:
@@ -78,12 +78,12 @@ class Texts:
         return block
 
     def _is_known(self, block: Block, update: up.Text) -> bool:
-        """Return whether an ended block has a text already: an old snapshot, or what follows an early full frame."""
+        """Return whether an ended block has a text already: an old snapshot, or deltas after an early full frame."""
         if update.mode == "snapshot":
             return block.text.startswith(well_formed(update.text))
         return block.guess is not None and block.guess.is_echo(block, update.text)
 
-    # --- what it adds ------------------------------------------------------------------------------
+    # --- new text ----------------------------------------------------------------------------------
 
     def _apply_delta(self, block: Block, text: str) -> None:
         if block.guess is not None:
@@ -126,10 +126,10 @@ class Texts:
     # --- the wire's own marks ----------------------------------------------------------------------
 
     def start_block(self, update: up.BlockStart) -> None:
-        """Register the block that the wire says begins; one at its place ends, or shows that its message restarts."""
+        """Register a block whose begin the wire reports; one at its place ends, or shows that its message restarts."""
         lane = self._messages.lane(update.lane)
         if update.kind == "tool_output":
-            return  # starts with its text
+            return  # it starts with its text
         call = None
         if update.kind == "tool_input" and update.call_id is not None:
             call = self._calls.track(update.call_id, update.name, update.lane)
@@ -163,7 +163,7 @@ class Texts:
                 self._messages.start_block(block)
 
     def end_block(self, update: up.BlockEnd) -> None:
-        """End the block that the wire says is over. If finals come, its final ends it, or its absence supersedes it."""
+        """End a block whose end the wire reports. If finals come, its final ends it, or its absence supersedes it."""
         message = self._messages.lane(update.lane).message
         call = self._calls.find(update.call_id)
         block = call.block if call is not None else None
