@@ -213,7 +213,7 @@ def test_s_g2_g5_the_life_cycle_of_what_the_page_was_told(at: Open, server: Serv
 
 LETTERS = {
     "prompted": "p", "streaming": "s", "thinking": "t", "final_message_start": "f", "assistant": "a",
-    "completed": "c", "recorded": "r",
+    "completed": "c", "finalized": "r",
 }  # fmt: skip
 
 
@@ -229,7 +229,7 @@ def frames(server: Server, chat: str) -> list[dict[str, Any]]:
         for line in answer.iter_lines():
             if line.startswith("data: "):
                 found.append(json.loads(line.removeprefix("data: ")))
-                if found[-1]["type"] == "recorded":
+                if found[-1]["type"] == "finalized":
                     return found
     return found
 

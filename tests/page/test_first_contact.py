@@ -468,7 +468,7 @@ def test_two_tabs_answer_one_question(at: Open, server: Server) -> None:
     second = Thread(first.device, server).go(first.chat)
     first.say("permission")
     held: list[Route] = []
-    second.page.route("**/hints", lambda route: held.append(route))
+    second.page.route("**/questions", lambda route: held.append(route))
     second.turn(1).get_by_role("button", name="No", exact=True).click()
     for _ in range(100):
         if held:
