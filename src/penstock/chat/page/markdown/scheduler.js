@@ -1,6 +1,7 @@
 // Work that takes long, spread over many tasks, so that the page answers between them.
 
 const FIRST_MS = 24; // what is done before the next picture is drawn: most replies need no more
+const FIRST_STEPS = 16; // and these in any case: on a slow machine a short reply is drawn at once as well
 const SLICE_MS = 16; // then as much at a time, which nobody feels
 
 /**
@@ -26,7 +27,7 @@ export function spread(job, isLast = false) {
     isFirst = true;
     queueMicrotask(() => {
       isFirst = false;
-      run(FIRST_MS);
+      run(FIRST_MS, FIRST_STEPS);
     });
   }
 }
@@ -52,11 +53,14 @@ channel.port1.onmessage = () => {
   run(SLICE_MS);
 };
 
-/** @param {number} ms */
-function run(ms) {
+/**
+ * @param {number} ms
+ * @param {number} least  Steps that are done however long they take.
+ */
+function run(ms, least = 0) {
   batch++;
   const end = performance.now() + ms;
-  for (let job = jobs.at(-1); job && performance.now() < end; job = jobs.at(-1)) {
+  for (let done = 0, job = jobs.at(-1); job && (done < least || performance.now() < end); done++, job = jobs.at(-1)) {
     if (!step(job)) drop(job);
   }
   for (const job of jobs) job.wait?.();
