@@ -64,5 +64,14 @@ globalThis.fetch = async (path, { method = "GET", body, headers = {}, signal } =
 export const { timers } = mock;
 timers.enable({ apis: ["setTimeout"] });
 
-/** An answer from 400 on, as the gateway makes it. */
-export const failure = (status, error) => Response.json({ error }, { status });
+/**
+ * An answer from 400 on, as the gateway makes it: the problem itself is the body (RFC 9457).
+ *
+ * @param {number} status
+ * @param {Pick<Api.Problem, "code" | "detail" | "help">} problem
+ */
+export const failure = (status, problem) =>
+  Response.json(
+    { type: `urn:penstock:problem:${problem.code}`, title: "A title", status, ...problem },
+    { status, headers: { "Content-Type": "application/problem+json" } },
+  );

@@ -66,9 +66,10 @@ async function request(method, path, body, headers = {}) {
     throw new ApiError(OFFLINE, { code: "offline", detail: unreachable(location.hostname) });
   }
   if (response.ok) return response.status === 204 ? null : response.json();
-  const failure = await response.json().catch(() => null);
+  /** @type {Api.Problem | null} */
+  const problem = await response.json().catch(() => null);
   if (response.status === UNAUTHORIZED) for (const call of listeners) call();
-  throw new ApiError(response.status, failure?.error);
+  throw new ApiError(response.status, problem ?? undefined);
 }
 
 const chatUrl = (/** @type {string} */ id) => `/api/chats/${encodeURIComponent(id)}`;
