@@ -67,6 +67,43 @@ NoticeCode = Literal[
 """Closed list of notice codes."""
 
 
+Cause = Literal[
+    "usage_limit",  # a quota that is used up, and resets at some time
+    "rate_limit",  # too many requests for the moment
+    "overloaded",  # the provider has no capacity
+    "provider",  # another failure of the provider
+    "auth",  # no login, or one that is not accepted
+    "missing",  # there is no such model, or no such program
+    "context",  # the conversation is too long for the model
+    "length",  # the reply met the limit of its length
+    "refusal",  # the model declined
+    "network",  # the provider could not be reached
+    "budget",  # a limit that the user has set
+    "agent",  # a fault of the agent itself
+]
+"""Cause of a failure. It comes from fields of the wire, or from a fixed sentence of a program, never from prose."""
+
+ChangeKind = Literal["add", "update", "delete", "move"]
+
+
+class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Change of one file by an edit; see `penstock.core.diffs`."""
+
+    path: str
+    """Path as the agent gave it."""
+    kind: ChangeKind
+    to: str | None = None
+    """New path of a file that was moved."""
+    added: int | None = None
+    """Number of lines added; None if unknown."""
+    removed: int | None = None
+    """Number of lines removed; None if unknown."""
+    diff: str | None = None
+    """Hunks of a unified diff, without file headers. A header `@@` alone: the line numbers are not known."""
+    truncated: bool = False
+    """True if `diff` is only the beginning. The counts are always of the whole change."""
+
+
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens and cost. Counts are tokens; `cost_usd` is US dollars.
 
@@ -191,6 +228,8 @@ class ToolCalled(Base, frozen=True, omit_defaults=True, tag="tool_called"):
     """One-line summary of the input: the command, path or pattern."""
     tool_kind: ToolKind
     message: int | None = None
+    changes: list[Change] | None = None
+    """Changes that the input proposes, if it holds an edit."""
 
 
 class ToolReturned(Base, frozen=True, omit_defaults=True, tag="tool_returned"):
@@ -202,6 +241,12 @@ class ToolReturned(Base, frozen=True, omit_defaults=True, tag="tool_returned"):
     complete: bool
     name: str | None = None
     exit_code: int | None = None
+    duration_ms: int | None = None
+    """Duration of the call: by the agent's clock if its wire has it, else by that of Penstock."""
+    changes: list[Change] | None = None
+    """Changes that the call made. A call that failed has none."""
+    refused: bool = False
+    """True if the permission for the call was denied."""
 
 
 class PlanChanged(Base, frozen=True, omit_defaults=True, tag="plan_changed"):
@@ -228,6 +273,12 @@ class Notice(Base, frozen=True, omit_defaults=True, tag="notice"):
     level: Level
     code: NoticeCode
     text: str
+    cause: Cause | None = None
+    attempt: int | None = None
+    """Number of the attempt that follows, from 1, if the agent retries."""
+    max_attempts: int | None = None
+    wait_ms: int | None = None
+    """Time until the next attempt in milliseconds."""
 
 
 class QuestionAsked(Base, frozen=True, omit_defaults=True, tag="question_asked"):
@@ -248,6 +299,8 @@ class QuestionAsked(Base, frozen=True, omit_defaults=True, tag="question_asked")
     tool_kind: ToolKind | None = None
     title: str | None = None
     """Subject of a permission in one line: the command, path or address."""
+    changes: list[Change] | None = None
+    """Changes for which the permission is asked."""
 
 
 class QuestionAnswered(Base, frozen=True, omit_defaults=True, tag="question_answered"):
@@ -297,6 +350,12 @@ class RunEnded(Base, frozen=True, omit_defaults=True, tag="run_ended"):
     usage: Usage | None = None
     cost_usd: float | None = None
     duration_ms: int | None = None
+    cause: Cause | None = None
+    """Cause of an outcome other than `ok`, if known."""
+    resets_at: int | None = None
+    """Time at which the limit resets, in milliseconds since 1970, if the cause is one that does."""
+    refused: int | None = None
+    """Number of actions that were denied; None if the wire cannot say."""
 
 
 Event = (

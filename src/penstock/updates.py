@@ -16,7 +16,19 @@ from typing import Any, Literal
 
 import msgspec
 
-from penstock.events import AnsweredBy, Ask, Kind, Level, MessageStatus, NoticeCode, Option, PlanItem, ToolKind
+from penstock.events import (
+    AnsweredBy,
+    Ask,
+    Cause,
+    Change,
+    Kind,
+    Level,
+    MessageStatus,
+    NoticeCode,
+    Option,
+    PlanItem,
+    ToolKind,
+)
 from penstock.events import Usage as Usage  # the same figures in both vocabularies
 
 Mode = Literal["delta", "snapshot", "final"]
@@ -40,6 +52,8 @@ class Traits(msgspec.Struct, frozen=True):
     """A proxy may put snapshots into the delta stream; the one repair that guesses is on (contract rule 4)."""
     regular_end: bool = False
     """The end of the stream is a regular end (outcome `ok`) even without a `Result`."""
+    asks_for_all: bool = False
+    """The agent asks for every permission by a `Question`, so the number of denied actions is known."""
 
 
 class RunStart(msgspec.Struct, frozen=True):
@@ -133,10 +147,16 @@ class ToolCall(msgspec.Struct, frozen=True):
     place: Place = None
     message: str | None = None
     lane: str | None = None
+    changes: list[Change] | None = None
+    """Changes that the input proposes; `penstock.core.diffs` makes them."""
 
 
 class ToolReturn(msgspec.Struct, frozen=True):
-    """The result of a call. A repeat has no effect."""
+    """The result of a call. A repeat has no effect.
+
+    `changes`: what the call has changed. None: what its input proposed, unless it failed; an empty list: nothing.
+    `refused`: the wire reports that the permission was denied.
+    """
 
     call_id: str
     text: str = ""
@@ -144,6 +164,9 @@ class ToolReturn(msgspec.Struct, frozen=True):
     exit_code: int | None = None
     name: str | None = None
     lane: str | None = None
+    duration_ms: int | None = None
+    changes: list[Change] | None = None
+    refused: bool = False
 
 
 class TurnMark(msgspec.Struct, frozen=True):
@@ -174,12 +197,20 @@ class ModelUsage(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """A remark about the run that is not model text."""
+    """A remark about the run that is not model text.
+
+    `resets_at`: the time at which a limit resets, in milliseconds since 1970; it is the run's if the run fails of it.
+    """
 
     code: NoticeCode
     text: str
     level: Level = "info"
     lane: str | None = None
+    cause: Cause | None = None
+    attempt: int | None = None
+    max_attempts: int | None = None
+    wait_ms: int | None = None
+    resets_at: int | None = None
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -195,6 +226,7 @@ class Question(msgspec.Struct, frozen=True):
     tool_kind: ToolKind | None = None
     title: str | None = None
     lane: str | None = None
+    changes: list[Change] | None = None
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -222,6 +254,8 @@ class Failure(msgspec.Struct, frozen=True):
     """A failure of the run that is not its end. A later good `Result` cancels it."""
 
     reason: str
+    cause: Cause | None = None
+    resets_at: int | None = None
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -229,7 +263,8 @@ class Result(msgspec.Struct, frozen=True):
 
     `reply`: its explicit final text, if the wire has one. `usage` and `cost_usd` are totals of the run.
     `cancelled`: the agent reports that it was interrupted. `stop_reason`: why the last model call ended, on wires that
-    report it here and not with the message; if that is a limit of tokens, the run has failed.
+    report it here and not with the message; if that is a limit of tokens, the run has failed. `refused`: the number of
+    actions that were denied, by the agent's own count.
     """
 
     reply: str | None = None
@@ -241,6 +276,9 @@ class Result(msgspec.Struct, frozen=True):
     duration_ms: int | None = None
     cancelled: bool = False
     stop_reason: str | None = None
+    cause: Cause | None = None
+    resets_at: int | None = None
+    refused: int | None = None
 
 
 class Unknown(msgspec.Struct, frozen=True):

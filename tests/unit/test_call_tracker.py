@@ -13,6 +13,7 @@ from penstock.core.normalizer.calls import MAX_CALLS, CallTracker
 from penstock.core.normalizer.emitter import Emitter
 from penstock.core.normalizer.messages import Messages
 from penstock.core.normalizer.outcome import RunOutcome
+from penstock.core.normalizer.permissions import Permissions
 from penstock.core.normalizer.run_info import RunInfo
 from penstock.core.normalizer.state import Lane, place_key
 from penstock.events import BlockEnded, BlockRevised, Delta, Event, MessageEnded, ToolCalled, ToolReturned
@@ -37,7 +38,7 @@ class Bench:
             RunInfo(self.emitter),
             lambda block: self.calls.input_ended(block),
         )
-        self.calls = CallTracker(self.emitter, self.messages, outcome, self.health)
+        self.calls = CallTracker(self.emitter, self.messages, outcome, Permissions(False), self.health)
         self.lane = top
 
     def stream_input(self, call_id: str, name: str | None, text: str) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.events import Cause
+
 MAX_UNKNOWN_KINDS = 64
 """Number of unknown kinds that are counted by name; the rest are counted together."""
 
@@ -37,6 +39,12 @@ class Health(msgspec.Struct):
     first_parse_error: int | None = None
     """Number of the first malformed line."""
     unknown_kinds: dict[str, int] = {}
+    causes: dict[str, int] = {}
+    """Numbers of notices and failures by their cause (`penstock.events.Cause`)."""
+
+    def count_cause(self, cause: Cause) -> None:
+        """Count a notice or a failure that has a cause."""
+        self.causes[cause] = self.causes.get(cause, 0) + 1
 
     def count_unknown(self, kind: str) -> None:
         """Count an event of a kind that is not handled."""
@@ -78,6 +86,10 @@ class Health(msgspec.Struct):
             parts.append(f"{_many(self.repaired_snapshots, 'snapshot')} among the deltas repaired")
         if self.superseded_attempts:
             parts.append(f"{_many(self.superseded_attempts, 'attempt')} given up by the agent")
+        if self.causes:
+            parts.append(
+                "causes of trouble: " + ", ".join(f"{cause} {count:,}" for cause, count in self.causes.items())
+            )
         parts.extend(self.warnings)
         return f"{label}: " + "; ".join(parts) + "."
 

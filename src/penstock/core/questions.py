@@ -12,7 +12,7 @@ from typing import get_args
 import msgspec
 
 from penstock import updates as up
-from penstock.events import AnsweredBy, Ask, Option, OptionKind, QuestionAnswered, QuestionAsked, ToolKind
+from penstock.events import AnsweredBy, Ask, Change, Option, OptionKind, QuestionAnswered, QuestionAsked, ToolKind
 from penstock.updates import Answer
 
 _ORDER: dict[str, int] = {kind: place for place, kind in enumerate(get_args(OptionKind))}
@@ -29,6 +29,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     call_id: str | None = None
     tool_kind: ToolKind | None = None
     title: str | None = None
+    changes: list[Change] | None = None
 
     @classmethod
     def of(cls, event: QuestionAsked) -> OpenQuestion:

@@ -248,6 +248,8 @@ class _Run:
         # A result whose call was never seen is not a breach: a resumed run may begin with one.
         if call_id in self.calls and call_id not in self.open_calls:
             self.wrong(2, f"call {call_id!r} returns again", "one result")
+        if event.changes and (event.is_error or event.refused or not event.complete):
+            self.wrong(2, f"call {call_id!r} failed and has changes", "changes of a call that succeeded only")
         self.same_lane(f"call {call_id!r}", self.calls.setdefault(call_id, event.parent), event)
         for number, block in self.open_blocks.items():
             if block.kind == "tool_output" and block.call_id == call_id:
@@ -271,6 +273,8 @@ class _Run:
         self.over = True
         if event.rounds < 0:
             self.wrong(7, f"the run ends with {event.rounds} rounds", "0 or more")
+        if event.outcome == "ok" and event.cause is not None:
+            self.wrong(7, f"the outcome is ok, the cause {event.cause}", "a cause with another outcome only")
         if event.outcome == "empty" and event.reply:
             self.wrong(7, f"the outcome is empty, the reply {_short(event.reply)}", "no reply, or another outcome")
         still_open = [f"block {number}" for number in self.open_blocks]

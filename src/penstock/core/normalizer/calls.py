@@ -17,6 +17,7 @@ from penstock.core.health import Health
 from penstock.core.normalizer.emitter import Emitter
 from penstock.core.normalizer.messages import Messages
 from penstock.core.normalizer.outcome import RunOutcome
+from penstock.core.normalizer.permissions import Permissions
 from penstock.core.normalizer.snapshots import adds_defaults, repair
 from penstock.core.normalizer.state import Block, Lane, Message, place_key
 
@@ -33,7 +34,7 @@ UNNAMED = "tool"
 class TrackedCall:
     """One tool call."""
 
-    __slots__ = ("block", "call_id", "called", "lane", "name", "output", "returned")
+    __slots__ = ("at", "block", "call_id", "called", "changes", "lane", "name", "output", "returned")
 
     def __init__(self, call_id: str, name: str | None, lane: str | None) -> None:
         self.call_id = call_id
@@ -43,13 +44,23 @@ class TrackedCall:
         self.returned = False  # `tool_returned` was emitted
         self.block: Block | None = None  # its input
         self.output: Block | None = None
+        self.at: int | None = None  # time stamp of `tool_called`
+        self.changes: list[ev.Change] | None = None  # that the input proposes
 
 
 class CallTracker:
     """Calls of a run, by id."""
 
-    def __init__(self, emitter: Emitter, messages: Messages, outcome: RunOutcome, health: Health) -> None:
+    def __init__(
+        self,
+        emitter: Emitter,
+        messages: Messages,
+        outcome: RunOutcome,
+        permissions: Permissions,
+        health: Health,
+    ) -> None:
         self._emitter = emitter
+        self._permissions = permissions
         self._messages = messages
         self._outcome = outcome
         self._health = health
@@ -152,6 +163,8 @@ class CallTracker:
     def _emit_call(self, call: TrackedCall, update: up.ToolCall, parent: str | None, message: Message | None) -> None:
         call.called = True
         call.lane = parent
+        call.at = self._emitter.at
+        call.changes = update.changes or None
         self._outcome.note_content()
         self._emitter.emit(
             ev.ToolCalled,
@@ -162,6 +175,7 @@ class CallTracker:
             title=update.title if update.title is not None else tool_titles.title(update.name, update.input),
             tool_kind=update.tool_kind or tool_titles.tool_kind(update.name),
             message=message.number if message is not None else None,
+            changes=call.changes,
         )
         if call.output is not None:
             self._release(call.output, parent)
@@ -207,6 +221,8 @@ class CallTracker:
             call.output = None
         call.returned = True
         call.block = None
+        changes = call.changes if update.changes is None else update.changes
+        refused = self._permissions.apply_return(update)
         self._emitter.emit(
             ev.ToolReturned,
             call.lane,
@@ -216,7 +232,17 @@ class CallTracker:
             complete=complete,
             name=call.name,
             exit_code=update.exit_code,
+            duration_ms=self._duration_ms(call, update) if complete else None,
+            changes=changes if changes and complete and not update.is_error and not refused else None,
+            refused=refused,
         )
+        call.changes = None
+
+    def _duration_ms(self, call: TrackedCall, update: up.ToolReturn) -> int | None:
+        """Return the duration by the agent's clock, else by the time stamps."""
+        if update.duration_ms is not None or call.at is None or self._emitter.at is None:
+            return update.duration_ms
+        return self._emitter.at - call.at
 
     def close(self) -> None:
         """End the calls that got no result, and output whose call never came."""

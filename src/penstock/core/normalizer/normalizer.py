@@ -19,6 +19,7 @@ from penstock.core.normalizer.calls import CallTracker
 from penstock.core.normalizer.emitter import Emitter
 from penstock.core.normalizer.messages import Messages
 from penstock.core.normalizer.outcome import Exit, RunOutcome
+from penstock.core.normalizer.permissions import Permissions
 from penstock.core.normalizer.run_info import RunInfo
 from penstock.core.normalizer.state import Block, Lane
 from penstock.core.normalizer.texts import Texts
@@ -70,7 +71,8 @@ class Normalizer:
         self._messages = Messages(
             self._emitter, traits, self.health, self._top, self._outcome, self._info, self._input_ended
         )
-        self._calls = CallTracker(self._emitter, self._messages, self._outcome, self.health)
+        self._permissions = Permissions(traits.asks_for_all)
+        self._calls = CallTracker(self._emitter, self._messages, self._outcome, self._permissions, self.health)
         self._texts = Texts(self._messages, self._calls, traits, self.health)
         self._plan: list[ev.PlanItem] | None = None
         self._work: dict[str, None] = {}  # the background tasks
@@ -208,11 +210,24 @@ class Normalizer:
             self._emit(ev.PlanChanged, update.lane, items=update.items)
 
     def _notice(self, update: up.Notice) -> None:
-        if update.code == "error" and update.level == "error" and update.lane is None:
-            self._outcome.report_error(update.text)
-        self._emit(ev.Notice, update.lane, level=update.level, code=update.code, text=update.text)
+        if update.lane is None:
+            self._outcome.apply_notice(update)
+        if update.cause is not None:
+            self.health.count_cause(update.cause)
+        self._emit(
+            ev.Notice,
+            update.lane,
+            level=update.level,
+            code=update.code,
+            text=update.text,
+            cause=update.cause,
+            attempt=update.attempt,
+            max_attempts=update.max_attempts,
+            wait_ms=update.wait_ms,
+        )
 
     def _question(self, update: up.Question) -> None:
+        self._permissions.apply_question(update)
         self._emit(
             ev.QuestionAsked,
             update.lane,
@@ -225,9 +240,11 @@ class Normalizer:
             call_id=update.call_id,
             tool_kind=update.tool_kind,
             title=update.title,
+            changes=update.changes,
         )
 
     def _answer(self, update: up.Answer) -> None:
+        self._permissions.apply_answer(update)
         self._emit(ev.QuestionAnswered, update.lane, id=update.id, by=update.by, option=update.option, text=update.text)
 
     def _work_changed(self, update: up.Work) -> None:
@@ -245,7 +262,7 @@ class Normalizer:
         self._emit(ev.Unknown, update.lane, raw=raw, wire_type=update.wire_type, text=update.text)
 
     def _failure(self, update: up.Failure) -> None:
-        self._outcome.fail(update.reason)
+        self._outcome.fail(update)
 
     # --- the end -----------------------------------------------------------------------------------
 
@@ -262,6 +279,7 @@ class Normalizer:
             complete = good and (message.is_whole or not self._traits.block_ends)
             self._messages.end_message(self._top, message, "ok" if complete else "cut", complete)
         outcome.apply_result(update)
+        self._permissions.apply_result(update)
         if update.session_id is not None:
             self._info.set_session_id(update.session_id)
         self._emit(
@@ -280,24 +298,29 @@ class Normalizer:
         if self._closed:
             return
         outcome = self._outcome
-        good = outcome.judge(exit)[0] in ("ok", "empty")
+        good = outcome.judge(exit).outcome in ("ok", "empty")
         for lane in self._messages.lanes:
             if message := lane.open_message:
                 complete = message.is_whole or (good and not self._traits.block_ends)
                 self._messages.end_message(lane, message, "ok" if complete and good else "cut", complete)
         self._calls.close()
         outcome.close()
-        verdict, reason = outcome.judge(exit)
+        verdict = outcome.judge(exit)
+        if verdict.cause is not None:
+            self.health.count_cause(verdict.cause)
         self._emit(
             ev.RunEnded,
             None,
-            outcome=verdict,
+            outcome=verdict.outcome,
             reply=outcome.reply,
             rounds=self._top.rounds,
             session_id=self._info.session_id,
-            reason=reason,
+            reason=verdict.reason,
             usage=outcome.usage,
             cost_usd=outcome.cost_usd,
             duration_ms=outcome.duration_ms,
+            cause=verdict.cause,
+            resets_at=verdict.resets_at,
+            refused=self._permissions.refused,
         )
         self._closed = True

@@ -15,18 +15,38 @@ MAX_SUPERSEDED = 1024
 OUTPUT_LIMIT = "the model stopped at its output limit"
 CONTEXT_LIMIT = "the model stopped at the limit of its context"
 
+
+class Defect(msgspec.Struct, frozen=True):
+    """Something that went wrong in a run, as far as it is known."""
+
+    text: str | None = None
+    cause: ev.Cause | None = None
+    resets_at: int | None = None
+
+
 _LIMITS = {
-    **dict.fromkeys(("length", "maxlength", "maxtokens", "maxoutputtokens", "maxcompletiontokens"), OUTPUT_LIMIT),
-    **dict.fromkeys(("modelcontextwindowexceeded", "modellength"), CONTEXT_LIMIT),
+    **dict.fromkeys(
+        ("length", "maxlength", "maxtokens", "maxoutputtokens", "maxcompletiontokens"), Defect(OUTPUT_LIMIT, "length")
+    ),
+    **dict.fromkeys(("modelcontextwindowexceeded", "modellength"), Defect(CONTEXT_LIMIT, "context")),
 }
 """Defects of a reply by its stop reason, in lower-case letters only."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Outcome of a run. `reason` is for people, and None if it is obvious."""
+
+    outcome: ev.Outcome
+    reason: str | None = None
+    cause: ev.Cause | None = None
+    resets_at: int | None = None
 
 
 class Exit(msgspec.Struct, frozen=True):
     """End of the process, if there was one.
 
     `signal` is the number of the signal that killed it; `why` is the action and reason of Penstock, if Penstock stopped
-    the run; `stderr` has its last lines.
+    the run, and `cause` the cause of that; `stderr` has its last lines.
     """
 
     code: int | None = None
@@ -35,6 +55,7 @@ class Exit(msgspec.Struct, frozen=True):
     timed_out: bool = False
     stderr: str = ""
     why: str = ""
+    cause: ev.Cause | None = None
 
     @property
     def problem(self) -> str | None:
@@ -70,14 +91,16 @@ class RunOutcome:
         """True if the agent printed any event."""
         self.reply = ""
         """Reply, as of the last result."""
-        self.limit: str | None = None
+        self.limit: Defect | None = None
         """Limit at which the top agent's last model call was cut off."""
         self._new_content = False  # a block or a call came since the last result
         self._last_error: str | None = None  # an error that no content has followed
+        self._noted = Defect()  # the latest cause of a notice that no content has followed
+        self._resets_at: int | None = None  # the latest reset of a limit
         self._result: up.Result | None = None
         self._answer: list[Message] | None = None  # messages whose text is the reply; None if the result's own text is
         self._used: ev.Usage | None = None  # by all model calls so far
-        self._failure: str | None = None
+        self._failure: Defect | None = None
         self._failing = False  # a reported failure that was not taken back
         self._superseded: dict[int, None] = {}  # the hashes of texts that are not the reply
 
@@ -99,14 +122,20 @@ class RunOutcome:
         """Note that a block or a call was emitted, which makes earlier errors and results not final."""
         self._new_content = True
         self._last_error = None
+        self._noted = Defect()
 
-    def report_error(self, text: str) -> None:
-        """Note an error that may not be the end of the run; it is if no content follows."""
-        self._last_error = text
+    def apply_notice(self, notice: up.Notice) -> None:
+        """Use a notice of the top agent: an error may not be the end of the run, but it is if no content follows."""
+        if notice.code == "error" and notice.level == "error":
+            self._last_error = notice.text
+        if notice.cause is not None:
+            self._noted = Defect(notice.text, notice.cause, notice.resets_at)
+        if notice.resets_at is not None:
+            self._resets_at = notice.resets_at
 
-    def fail(self, reason: str) -> None:
+    def fail(self, failure: up.Failure) -> None:
         """Note that the agent reports a failure, which a later good result takes back."""
-        self._failure = reason
+        self._failure = Defect(failure.reason, failure.cause, failure.resets_at)
         self._failing = True
 
     @property
@@ -166,36 +195,53 @@ class RunOutcome:
         """Duration of the run in milliseconds, by the agent's own clock."""
         return self._result.duration_ms if self._result is not None else None
 
-    def judge(self, exit: Exit | None) -> tuple[ev.Outcome, str | None]:
-        """Return the outcome of the run, and its reason if that is not obvious."""
+    def judge(self, exit: Exit | None) -> Verdict:
+        """Return the outcome of the run, its reason if that is not obvious, and its cause if that is known."""
         result, problem = self._result, exit.problem if exit is not None else None
+        stopped = Defect(problem, exit.cause if exit is not None else None)
         if exit is not None and exit.timed_out:
-            return "timed_out", problem
+            return self._verdict("timed_out", stopped)
         if (exit is not None and exit.cancelled) or (result is not None and result.cancelled):
-            return "cancelled", (result.reason if result is not None else None) or problem
+            reported = Defect(result.reason, result.cause) if result is not None else None
+            return self._verdict("cancelled", reported, stopped)
         if result is not None and result.is_error:
-            return "error", result.reason or self._failure or self.limit or problem
+            reported = Defect(result.reason, result.cause, result.resets_at)
+            return self._verdict("error", reported, self._failure, self.limit, stopped, self._noted)
         if self._failure is not None and (self._failing or problem):
-            return "error", self._failure
+            return self._verdict("error", self._failure, stopped, self._noted)
         if result is not None or (self._regular_end and self._new_content):
             if self.limit is not None:
-                return "error", self.limit
-            reply = self.reply if self.is_repeated else self._last_reply()
-            return ("ok", problem) if reply else ("empty", problem or "the agent ended without saying anything")
+                return self._verdict("error", self.limit)
+            if self.reply if self.is_repeated else self._last_reply():
+                return Verdict("ok", problem)
+            return self._verdict("empty", stopped, Defect("the agent ended without saying anything"), self._noted)
         return self._judge_without_result(exit)
 
-    def _judge_without_result(self, exit: Exit | None) -> tuple[ev.Outcome, str | None]:
+    def _judge_without_result(self, exit: Exit | None) -> Verdict:
         killed = exit is not None and exit.signal is not None
+        cause = exit.cause if exit is not None else None
         if self._last_error is not None and not killed:
-            return "error", self._last_error
-        problem = exit.problem_without_answer if exit is not None else None
+            return self._verdict("error", Defect(self._last_error, cause), self._noted)
+        stopped = Defect(exit.problem_without_answer if exit is not None else None, cause)
         if exit is not None and exit.code:
-            return "error", problem
+            return self._verdict("error", stopped, self._noted)
         if not self.any_line:
-            return "empty", problem or "the agent printed no event"
-        return "cut_off", problem or "the stream ended before the agent did"
+            return self._verdict("empty", stopped, Defect("the agent printed no event"))
+        return self._verdict("cut_off", stopped, Defect("the stream ended before the agent did"), self._noted)
+
+    def _verdict(self, outcome: ev.Outcome, *defects: Defect | None) -> Verdict:
+        """Return the outcome with the first reason and the first cause of the defects."""
+        known = [defect for defect in defects if defect is not None]
+        reason = next((defect.text for defect in known if defect.text), None)
+        caused = next((defect for defect in known if defect.cause is not None), Defect())
+        resets_at = caused.resets_at or self._resets_at if caused.cause in RESETTING else None
+        return Verdict(outcome, reason, caused.cause, resets_at)
 
 
-def limit_of(stop_reason: str | None) -> str | None:
+RESETTING: frozenset[ev.Cause] = frozenset({"usage_limit", "rate_limit"})
+"""Causes that end at a known time."""
+
+
+def limit_of(stop_reason: str | None) -> Defect | None:
     """Return the defect of a reply that ended for this reason; None if it was not cut off."""
     return _LIMITS.get("".join(filter(str.isalpha, stop_reason.lower()))) if stop_reason else None

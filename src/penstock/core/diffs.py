@@ -1,0 +1,279 @@
+"""Diffs of edits: makes the `Change` of an event from whatever an agent's wire has of an edit.
+
+A wire may have both texts, a unified diff, a list of hunks, a patch of Codex's own form, or the name of the file alone.
+A diff has three lines of context and no file headers. The header of a hunk whose position is not known is `@@` alone.
+Lines end at a line feed only: all other line breaks are text, as in Git.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from penstock.events import Change, ChangeKind
+
+MAX_DIFF_BYTES = 256 * 1024
+"""Bytes of one diff that are kept; more is no longer read by a person."""
+
+MAX_DIFF_LINES = 5_000
+"""Lines of one diff that are kept."""
+
+MAX_COMPARED_LINES = 4_000
+"""Lines between the first and the last difference that are compared; more are replaced as a whole, for speed."""
+
+CONTEXT_LINES = 3
+"""Lines of context around a change, as in `diff -u`."""
+
+NO_NEWLINE = "\\ No newline at end of file\n"
+
+UNKNOWN_POSITION = "@@\n"
+"""Header of a hunk whose line numbers are not known."""
+
+
+class Hunk(msgspec.Struct, frozen=True):
+    """One hunk. Lines begin with ` `, `-` or `+`, and have no line end; numbers count from 1."""
+
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+    lines: list[str]
+
+
+def from_texts(path: str, old: str | None, new: str | None, *, to: str | None = None) -> Change:
+    """Return the change from one whole text of a file to another; None: there is no such file."""
+    kind: ChangeKind = "add" if old is None else "delete" if new is None else "move" if to is not None else "update"
+    return _change(path, kind, _compare(old or "", new or "", positioned=True), to)
+
+
+def from_fragments(path: str, pairs: Iterable[tuple[str, str]]) -> Change:
+    """Return the change that replaces parts of a file, each as (old, new). Their positions are not known."""
+    lines: list[str] = []
+    for old, new in pairs:
+        lines += _compare(old, new, positioned=False)
+    return _change(path, "update", lines, None)
+
+
+def from_content(path: str, content: str) -> Change:
+    """Return the change that writes a whole file, about which it is not known whether it exists."""
+    return msgspec.structs.replace(from_texts(path, None, content), removed=None)
+
+
+def from_hunks(path: str, hunks: Iterable[Hunk], *, kind: ChangeKind = "update", to: str | None = None) -> Change:
+    """Return the change that these hunks describe."""
+    lines: list[str] = []
+    for hunk in hunks:
+        lines.append(_header(hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines))
+        lines += (line.rstrip("\n") + "\n" for line in hunk.lines)
+    return _change(path, kind, lines, to)
+
+
+def from_unified(path: str, diff: str, *, kind: ChangeKind = "update", to: str | None = None) -> Change:
+    """Return the change that a unified diff of one file describes. The lines before its first hunk are left out."""
+    lines = _lines(diff)
+    first = next((index for index, line in enumerate(lines) if line.startswith("@@")), len(lines))
+    return _change(path, kind, lines[first:], to)
+
+
+def named(path: str, kind: ChangeKind, *, added: int | None = None, removed: int | None = None) -> Change:
+    """Return a change of which the wire has the name only, or the name and the counts."""
+    return Change(path, kind, added=added, removed=removed)
+
+
+_PATCH_FILES: dict[str, ChangeKind] = {
+    "*** Add File: ": "add",
+    "*** Update File: ": "update",
+    "*** Delete File: ": "delete",
+}
+_PATCH_MOVE = "*** Move to: "
+
+
+def from_patch(patch: str) -> list[Change]:
+    """Return the changes of a patch in the form of Codex's `apply_patch`; an empty list if it is none.
+
+    The form has no line numbers. A deleted file is named only, so its counts are not known.
+    """
+    files: list[_PatchedFile] = []
+    for line in patch.split("\n"):
+        start = next((start for start in _PATCH_FILES if line.startswith(start)), None)
+        if start is not None:
+            files.append(_PatchedFile(line[len(start) :].strip(), _PATCH_FILES[start]))
+        elif line.startswith("*** End Patch"):
+            break
+        elif files and line.startswith(_PATCH_MOVE):
+            files[-1].to = line[len(_PATCH_MOVE) :].strip()
+        elif files:
+            files[-1].add_line(line)
+    return [file.change() for file in files]
+
+
+class _PatchedFile:
+    """One file of a patch, while its lines are read."""
+
+    def __init__(self, path: str, kind: ChangeKind) -> None:
+        self.path, self.kind = path, kind
+        self.to: str | None = None
+        self.lines: list[str] = []
+
+    def add_line(self, line: str) -> None:
+        if line.startswith("@@"):
+            self.lines.append(UNKNOWN_POSITION)
+        elif line[:1] in (" ", "+", "-") or (not line and self.lines):
+            if not self.lines and self.kind == "update":
+                self.lines.append(UNKNOWN_POSITION)
+            self.lines.append((line or " ") + "\n")
+
+    def change(self) -> Change:
+        if self.kind == "delete":
+            return Change(self.path, "delete")
+        if self.kind == "add" and self.lines:
+            return _change(self.path, "add", [_header(1, 0, 1, len(self.lines)), *self.lines], None)
+        return _change(self.path, self.kind if self.to is None else "move", self.lines, self.to)
+
+
+def join(changes: Iterable[Change]) -> list[Change]:
+    """Join changes by path, in the order in which the files were first changed.
+
+    Counts are sums, unknown if one of them is. The hunks follow one another as they were made, so the line numbers of
+    each are those of the file at that time. A file that was added and deleted again is left out.
+    """
+    joined: dict[str, Change] = {}
+    for change in changes:
+        known = joined.pop(change.path, None)
+        if known is None:
+            joined[change.path] = change
+            continue
+        kind: ChangeKind = change.kind
+        if known.kind == "add" and change.kind != "delete":
+            kind = "add"
+        elif known.kind == "add":
+            continue
+        elif known.kind == "delete" and change.kind == "add":
+            kind = "update"
+        joined[change.path] = _change(
+            change.path,
+            kind,
+            _lines((known.diff or "") + (change.diff or "")),
+            change.to or known.to,
+            counts=(_sum(known.added, change.added), _sum(known.removed, change.removed)),
+            truncated=known.truncated or change.truncated,
+            has_diff=known.diff is not None and change.diff is not None,
+        )
+    return list(joined.values())
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def _change(
+    path: str,
+    kind: ChangeKind,
+    lines: Sequence[str],
+    to: str | None,
+    *,
+    counts: tuple[int | None, int | None] | None = None,
+    truncated: bool = False,
+    has_diff: bool = True,
+) -> Change:
+    added, removed = counts if counts is not None else _count(lines)
+    kept, is_cut = _bounded(lines)
+    diff = kept if has_diff and kept else None
+    return Change(path, kind, to=to, added=added, removed=removed, diff=diff, truncated=truncated or is_cut)
+
+
+def _count(lines: Iterable[str]) -> tuple[int, int]:
+    added = removed = 0
+    for line in lines:
+        added += line.startswith("+")
+        removed += line.startswith("-")
+    return added, removed
+
+
+def _bounded(lines: Sequence[str]) -> tuple[str, bool]:
+    """Return the text of the lines that fit, and whether some do not."""
+    size = 0
+    for number, line in enumerate(lines):
+        size += len(line.encode("utf-8", "replace"))
+        if size > MAX_DIFF_BYTES or number >= MAX_DIFF_LINES:
+            return "".join(lines[:number]), True
+    return "".join(lines), False
+
+
+def _lines(text: str) -> list[str]:
+    """Split at line feeds; each line keeps its end, and the last one gets one."""
+    return [f"{line}\n" for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def _compare(old: str, new: str, *, positioned: bool) -> list[str]:
+    """Return the hunks between two texts, with line numbers if `positioned`."""
+    before, after = _lines(old), _lines(new)
+    if positioned:  # a last line without its end is another line than one with it
+        _mark_missing_end(old, before)
+        _mark_missing_end(new, after)
+    start = _common(before, after)
+    end = _common(before[start:][::-1], after[start:][::-1])
+    middle = before[start : len(before) - end], after[start : len(after) - end]
+    codes: list[tuple[str, int, int, int, int]] = []
+    if len(middle[0]) + len(middle[1]) > MAX_COMPARED_LINES:
+        codes = [("replace", 0, len(middle[0]), 0, len(middle[1]))]
+    else:
+        codes = list(difflib.SequenceMatcher(None, *middle).get_opcodes())
+    shifted = [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in codes]
+    ends = len(before) - end, len(after) - end
+    matcher = difflib.SequenceMatcher[str](None)
+    matcher.opcodes = [  # type: ignore[attr-defined]  # get_grouped_opcodes uses them if they are set
+        *([("equal", 0, start, 0, start)] if start else []),
+        *shifted,
+        *([("equal", ends[0], len(before), ends[1], len(after))] if end else []),
+    ]
+    lines: list[str] = []
+    for group in matcher.get_grouped_opcodes(CONTEXT_LINES) if any(tag != "equal" for tag, *_ in shifted) else ():
+        a, b, c, d = group[0][1], group[-1][2], group[0][3], group[-1][4]
+        lines.append(_header(a + 1, b - a, c + 1, d - c) if positioned else UNKNOWN_POSITION)
+        for tag, a, b, c, d in group:
+            if tag == "equal":
+                lines += _prefixed(" ", before[a:b])
+            else:
+                lines += _prefixed("-", before[a:b])
+                lines += _prefixed("+", after[c:d])
+    return lines
+
+
+def _mark_missing_end(text: str, lines: list[str]) -> None:
+    if text and not text.endswith("\n"):
+        lines[-1] += NO_NEWLINE
+
+
+def _prefixed(sign: str, lines: Iterable[str]) -> list[str]:
+    """Return lines of a hunk; the mark of a missing line end is a line of its own."""
+    found: list[str] = []
+    for line in lines:
+        text, newline, mark = line.partition("\n")
+        found.append(sign + text + newline)
+        if mark:
+            found.append(mark)
+    return found
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return the number of equal lines at the start."""
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+def _header(old_start: int, old_lines: int, new_start: int, new_lines: int) -> str:
+    """Return the header of a hunk. An empty range has the number of the line before it, as in `diff -u`."""
+    old = old_start if old_lines else max(old_start - 1, 0)
+    new = new_start if new_lines else max(new_start - 1, 0)
+    return f"@@ -{_range(old, old_lines)} +{_range(new, new_lines)} @@\n"
+
+
+def _range(start: int, count: int) -> str:
+    return str(start) if count == 1 else f"{start},{count}"
