@@ -41,7 +41,7 @@ test-wheel: $(VENV)/.dev page ## build wheel and sdist, and run the wheel where 
 	PENSTOCK_WHEEL=1 $(BIN)/python -m pytest tests/wheel -rs $(ARGS)
 
 test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cuts, kills; needs chromium, or PENSTOCK_CHROMIUM=…
-	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/gateway/test_cuts.py tests/gateway/test_kills.py -n auto $(ARGS)
+	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/chat/web/test_cuts.py tests/chat/web/test_kills.py -n auto $(ARGS)
 	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page -n auto -rs $(ARGS)
 	$(BIN)/python tests/real/install.py pi || echo "Its test is skipped." >&2
 	PENSTOCK_CHAT=1 PENSTOCK_REAL=pi tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rs $(ARGS)

@@ -21,7 +21,7 @@ from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, To
 from penstock.stream import Stream
 from penstock.testing.verify import verify
 
-PEER = Path(__file__).parents[1] / "acp_peer.py"
+PEER = Path(__file__).parents[1] / "support" / "acp_peer.py"
 LIMIT_SECONDS = 60
 
 SAID: dict[str, Any] = {

@@ -32,8 +32,8 @@ from penstock.run import lifecycle
 
 TESTS = Path(__file__).parents[2]
 RECORDINGS = TESTS / "recordings"
-SCRIPTED = TESTS / "chat" / "scripted.py"
-PEER = TESTS / "acp_peer.py"
+SCRIPTED = TESTS / "support" / "scripted.py"
+PEER = TESTS / "support" / "acp_peer.py"
 HANGS = 120
 """Seconds after which a test hangs, and is ended."""
 PATIENCE = 60

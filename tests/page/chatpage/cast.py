@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).parent
 TESTS = HERE.parents[1]
 RECORDINGS = TESTS / "recordings"
-PLAYER = TESTS / "chat" / "scripted.py"
-PEER = TESTS / "acp_peer.py"
+PLAYER = TESTS / "support" / "scripted.py"
+PEER = TESTS / "support" / "acp_peer.py"
 PARROT = HERE / "parrot.py"
 HOSTILE = HERE.parent / "hostile.markdown"
 

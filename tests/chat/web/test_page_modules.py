@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "src" / "penstock" / "chat" / "page"
 VENDOR = PAGE / "vendor"
 UNITS = ROOT / "tests" / "page" / "unit"

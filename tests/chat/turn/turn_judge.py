@@ -20,7 +20,7 @@ from penstock.events import BlockEnded, BlockStarted, Event, MessageEnded
 
 def neighbour(name: str) -> ModuleType:
     """A test module of another folder, for what it is made of."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "property" / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[2] / "property" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -31,10 +31,10 @@ from penstock.chat.web.static import PageFiles
 from penstock.config import settings
 from penstock.events import Event
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[2]
 
-RECORDINGS = HERE.parent / "recordings" / "claude"
-PLAYER = HERE.parent / "chat" / "scripted.py"
+RECORDINGS = TESTS / "recordings" / "claude"
+PLAYER = TESTS / "support" / "scripted.py"
 TOKEN = "a-token-of-the-tests-that-is-long-enough"
 SECONDS = 20.0
 """What has not come by then does not come any more."""

@@ -21,7 +21,7 @@ from penstock.chat.web import schemas as bodies
 from penstock.chat.web.errors import answer
 from penstock.chat.web.routes import ADDRESSES
 
-DOCS = Path(__file__).parents[2] / "docs" / "gateway-api.md"
+DOCS = Path(__file__).parents[3] / "docs" / "gateway-api.md"
 
 
 @pytest.fixture(scope="module")
