@@ -36,7 +36,7 @@ def effect(row: Transition) -> str:
 
 def transitions() -> list[str]:
     """Return the table of the transitions; triggers and facts of one effect share a row."""
-    lines = ["| In | When | Then | Actions | Grace period | Cause |", "|---|---|---|---|---|---|"]
+    lines = ["| In | When | Then | Actions | Grace period | StopCause |", "|---|---|---|---|---|---|"]
     for state in State:
         effects: dict[str, list[str]] = {}
         for trigger, row in TRANSITIONS[state].items():

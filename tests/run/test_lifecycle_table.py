@@ -18,7 +18,7 @@ from penstock.run.lifecycle import (
     LIMITED,
     TRANSITIONS,
     Action,
-    Cause,
+    StopCause,
     Lifecycle,
     Limits,
     State,
@@ -53,7 +53,7 @@ def test_every_word_is_used() -> None:
     used = {trigger for rows in TRANSITIONS.values() for trigger in rows}
     assert used | set(FACTS) | {Trigger.TICK, Trigger.ERROR_OUTPUT} == set(Trigger)
     assert {action for _, row in ROWS for action in row.actions} == set(Action)
-    assert {row.cause for _, row in ROWS} - {None} == set(Cause)
+    assert {row.cause for _, row in ROWS} - {None} == set(StopCause)
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.ENDED])

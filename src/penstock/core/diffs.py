@@ -141,7 +141,7 @@ def join(changes: Iterable[Change]) -> list[Change]:
     """
     joined: dict[str, Change] = {}
     for change in changes:
-        known = joined.pop(change.path, None)
+        known = joined.get(change.path)
         if known is None:
             joined[change.path] = change
             continue
@@ -149,6 +149,7 @@ def join(changes: Iterable[Change]) -> list[Change]:
         if known.kind == "add" and change.kind != "delete":
             kind = "add"
         elif known.kind == "add":
+            del joined[change.path]
             continue
         elif known.kind == "delete" and change.kind == "add":
             kind = "update"

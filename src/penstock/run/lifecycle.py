@@ -34,7 +34,7 @@
 # Clocks are checked only on TICK, after all other pending reports. So an answer that arrived in time counts, however
 # late Penstock checks (it was stopped by Ctrl-Z, or the machine was busy).
 #
-# The `Cause` of a run decides how it ends; it is set by the row that first acts against the agent. Without a cause the
+# The `StopCause` of a run decides how it ends; it is set by the row that first acts against the agent. Without a cause the
 # agent ended by itself, and its exit status counts. Only rows of LIMITED states have causes, and these rows lead out of
 # LIMITED; so the first cause stays.
 
@@ -173,7 +173,7 @@ SIGNS_OF_LIFE = frozenset(
 """Triggers that restart the idle limit."""
 
 
-class Cause(Enum):
+class StopCause(Enum):
     """Reason why Penstock stopped a run; the value is the reason in its result."""
 
     CANCELLED = "it was cancelled"
@@ -194,11 +194,11 @@ class Transition(NamedTuple):
     state: State | None
     actions: tuple[Action, ...] = ()
     grace: Grace | None = None
-    cause: Cause | None = None
+    cause: StopCause | None = None
     restart: bool = False
 
 
-def _to(state: State, *actions: Action, grace: Grace | None = None, cause: Cause | None = None) -> Transition:
+def _to(state: State, *actions: Action, grace: Grace | None = None, cause: StopCause | None = None) -> Transition:
     return Transition(state, actions, grace, cause)
 
 
@@ -206,11 +206,11 @@ def _stay(*actions: Action, restart: bool = False) -> Transition:
     return Transition(None, actions, restart=restart)
 
 
-def _cancelling(cause: Cause) -> Transition:
+def _cancelling(cause: StopCause) -> Transition:
     return _to(State.CANCELLING, Action.CANCEL_OVER_PROTOCOL, grace="ask", cause=cause)
 
 
-def _killed(cause: Cause | None = None) -> Transition:
+def _killed(cause: StopCause | None = None) -> Transition:
     # The rest of a killed agent's output is bounded, and is read so that the guard can exit.
     return _to(State.KILLED, Action.KILL, Action.RESUME_READING, grace="guard", cause=cause)
 
@@ -230,13 +230,13 @@ _EXITING: _Rows = {
     Trigger.GONE: _to(State.UNREAD),
 }
 _UNFINISHED: _Rows = {
-    Trigger.CANCEL: _cancelling(Cause.CANCELLED),
-    Trigger.KILL: _killed(Cause.CANCELLED),
-    Trigger.TIME_LIMIT: _cancelling(Cause.TIME_LIMIT),
-    Trigger.IDLE_LIMIT: _cancelling(Cause.IDLE_LIMIT),
+    Trigger.CANCEL: _cancelling(StopCause.CANCELLED),
+    Trigger.KILL: _killed(StopCause.CANCELLED),
+    Trigger.TIME_LIMIT: _cancelling(StopCause.TIME_LIMIT),
+    Trigger.IDLE_LIMIT: _cancelling(StopCause.IDLE_LIMIT),
     **_EXITING,
 }
-_DISMISSED = _to(State.DISMISSED, Action.CLOSE_STDIN, Action.INTERRUPT, grace="step", cause=Cause.FINISHED)
+_DISMISSED = _to(State.DISMISSED, Action.CLOSE_STDIN, Action.INTERRUPT, grace="step", cause=StopCause.FINISHED)
 _INTERRUPTED = _to(State.INTERRUPTED, Action.CLOSE_STDIN, Action.INTERRUPT, grace="interrupt")
 _ENDED = _to(State.ENDED, Action.READ_REST, Action.END)
 _STOPPING: _Rows = {
@@ -258,7 +258,7 @@ TRANSITIONS: dict[State, _Rows] = {
         Trigger.CANCEL: _DISMISSED,
         Trigger.TIME_LIMIT: _DISMISSED,
         Trigger.IDLE_LIMIT: _DISMISSED,
-        Trigger.KILL: _killed(Cause.FINISHED),
+        Trigger.KILL: _killed(StopCause.FINISHED),
         **_EXITING,
         **_RESTARTING,
     },
@@ -270,7 +270,7 @@ TRANSITIONS: dict[State, _Rows] = {
     },
     State.CLOSED: {
         Trigger.GRACE_ENDED: _to(
-            State.INTERRUPTED, Action.CLOSE_STDIN, Action.INTERRUPT, grace="step", cause=Cause.CLOSED_OUTPUT
+            State.INTERRUPTED, Action.CLOSE_STDIN, Action.INTERRUPT, grace="step", cause=StopCause.CLOSED_OUTPUT
         ),
         **_UNFINISHED,
     },
@@ -360,7 +360,7 @@ class Lifecycle:
 
     def __init__(self, limits: Limits, *, two_way: bool, now: float) -> None:
         self.state = State.RUNNING
-        self.cause: Cause | None = None
+        self.cause: StopCause | None = None
         """Reason why the run was stopped; None while nothing was done against the agent."""
         self._limits = limits
         self._seconds: dict[str, float] = {**msgspec.structs.asdict(limits), "guard": GUARD_SECONDS}
@@ -420,12 +420,12 @@ class Lifecycle:
         """Return how the run ended, from the exit status of the agent and the last lines of its stderr."""
         if self.cause is None:
             return Exit(code=code, signal=signal, stderr=stderr)
-        if self.cause is Cause.CANCELLED:
+        if self.cause is StopCause.CANCELLED:
             return Exit(cancelled=True)
-        if self.cause is Cause.FINISHED:
+        if self.cause is StopCause.FINISHED:
             return Exit()
         why = self.cause.value.format(timeout=self._limits.timeout, idle=self._limits.idle)
-        return Exit(timed_out=self.cause is not Cause.CLOSED_OUTPUT, stderr=stderr, why=why)
+        return Exit(timed_out=self.cause is not StopCause.CLOSED_OUTPUT, stderr=stderr, why=why)
 
     def _apply(self, transition: Transition, now: float) -> None:
         if transition.state is not None:

@@ -78,6 +78,16 @@ declare namespace Api {
     round?: number;
   }
 
+  interface Change {
+    path: string;
+    kind: "add" | "delete" | "move" | "update";
+    to?: string | null;
+    added?: number | null;
+    removed?: number | null;
+    diff?: string | null;
+    truncated?: boolean;
+  }
+
   interface Changes {
     title?: string | null;
     model?: string | null;
@@ -195,6 +205,7 @@ declare namespace Api {
     call_id?: string | null;
     tool_kind?: "delete" | "edit" | "execute" | "fetch" | "move" | "other" | "read" | "search" | "think" | null;
     title?: string | null;
+    changes?: Array<Change> | null;
   }
 
   interface Option {

@@ -1,0 +1,58 @@
+"""Causes of failures by the status codes and the names of errors that providers use.
+
+An agent's reader passes what a field of its wire holds; a status or a name that is not in these tables has no cause.
+"""
+
+from __future__ import annotations
+
+from penstock.events import Cause
+
+_BY_STATUS: dict[int, Cause] = {
+    401: "auth",
+    403: "auth",
+    404: "missing",
+    413: "context",
+    429: "rate_limit",
+    529: "overloaded",
+}
+
+_BY_NAME: dict[str, Cause] = {
+    # Anthropic: https://docs.anthropic.com/en/api/errors
+    "overloaded_error": "overloaded",
+    "rate_limit_error": "rate_limit",
+    "authentication_error": "auth",
+    "permission_error": "auth",
+    "billing_error": "usage_limit",
+    "not_found_error": "missing",
+    "request_too_large": "context",
+    "api_error": "provider",
+    "timeout_error": "provider",
+    # OpenAI: https://platform.openai.com/docs/guides/error-codes
+    "insufficient_quota": "usage_limit",
+    "rate_limit_exceeded": "rate_limit",
+    "invalid_api_key": "auth",
+    "model_not_found": "missing",
+    "context_length_exceeded": "context",
+    "server_error": "provider",
+    "content_filter": "refusal",
+    # Google: https://ai.google.dev/gemini-api/docs/troubleshooting
+    "RESOURCE_EXHAUSTED": "rate_limit",
+    "UNAUTHENTICATED": "auth",
+    "PERMISSION_DENIED": "auth",
+    "NOT_FOUND": "missing",
+    "UNAVAILABLE": "overloaded",
+    "INTERNAL": "provider",
+    "DEADLINE_EXCEEDED": "provider",
+}
+
+
+def cause_of_status(status: int | None) -> Cause | None:
+    """Return the cause that an HTTP status of a provider stands for; None if it says nothing."""
+    if status is None:
+        return None
+    return _BY_STATUS.get(status, "provider" if 500 <= status <= 599 else None)
+
+
+def cause_of_name(name: str | None) -> Cause | None:
+    """Return the cause that a provider's name of an error stands for; None if it is not known."""
+    return _BY_NAME.get(name) if name is not None else None
