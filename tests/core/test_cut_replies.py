@@ -190,7 +190,9 @@ def test_nothing_but_thoughts_up_to_the_limit() -> None:
 )
 def test_words_for_the_limit(reason: str) -> None:
     """Whatever way it is written."""
-    assert limit_of(reason) == LIMIT
+    defect = limit_of(reason)
+    assert defect is not None
+    assert (defect.text, defect.cause) == (LIMIT, "length")
 
 
 @pytest.mark.parametrize("reason", [None, "", "stop", "end_turn", "tool_use", "content_filter", "STOP", "lengthy", "7"])

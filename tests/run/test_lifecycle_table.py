@@ -18,10 +18,10 @@ from penstock.run.lifecycle import (
     LIMITED,
     TRANSITIONS,
     Action,
-    StopCause,
     Lifecycle,
     Limits,
     State,
+    StopCause,
     Transition,
     Trigger,
 )

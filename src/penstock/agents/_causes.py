@@ -35,7 +35,7 @@ _BY_NAME: dict[str, Cause] = {
     "context_length_exceeded": "context",
     "server_error": "provider",
     "content_filter": "refusal",
-    # Google: https://ai.google.dev/gemini-api/docs/troubleshooting
+    # Google: the canonical codes of google.rpc.Code
     "RESOURCE_EXHAUSTED": "rate_limit",
     "UNAUTHENTICATED": "auth",
     "PERMISSION_DENIED": "auth",

@@ -34,9 +34,9 @@
 # Clocks are checked only on TICK, after all other pending reports. So an answer that arrived in time counts, however
 # late Penstock checks (it was stopped by Ctrl-Z, or the machine was busy).
 #
-# The `StopCause` of a run decides how it ends; it is set by the row that first acts against the agent. Without a cause the
-# agent ended by itself, and its exit status counts. Only rows of LIMITED states have causes, and these rows lead out of
-# LIMITED; so the first cause stays.
+# The `StopCause` of a run decides how it ends; it is set by the row that first acts against the agent. Without a
+# cause the agent ended by itself, and its exit status counts. Only rows of LIMITED states have causes, and these rows
+# lead out of LIMITED; so the first cause stays.
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from penstock.chat.store.protocol import (
 )
 from penstock.chat.store.rows import ChatRow, Directory, TurnRow
 from penstock.chat.store.tables import Statements
-from penstock.chat.store.writer import Change, Outcomes, Readers, Writer
+from penstock.chat.store.writer import Outcomes, Readers, StoreWrite, Writer
 from penstock.errors import UsageError
 
 READERS = 2
@@ -260,7 +260,7 @@ class SqliteStore:
     async def _change(self, make: Callable[[Statements], Any]) -> Any:
         self._require_open()
         result: asyncio.Future[Any] = self._loop.create_future()
-        self._writer.put(Change(make, result))
+        self._writer.put(StoreWrite(make, result))
         return await result  # if it is cancelled here before the writer begins with it, it is not made
 
     def _delivered(self, outcomes: Outcomes) -> None:

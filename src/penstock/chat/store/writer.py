@@ -24,8 +24,8 @@ SIZE_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_TOOBIG", "SQLITE_NOMEM")
 """Errors of a transaction that one large change in it may have caused."""
 
 
-class Change(NamedTuple):
-    """Change that waits for the writer, with the future of its result."""
+class StoreWrite(NamedTuple):
+    """Write that waits for the writer, with the future of its result."""
 
     make: Callable[[Statements], Any]
     result: asyncio.Future[Any]
@@ -53,7 +53,7 @@ class Writer:
         """
         self.path = path
         self._deliver = deliver
-        self._waiting: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[StoreWrite | None] = queue.SimpleQueue()
         self._broken: StoreFailed | None = None
         try:
             self._lock = Lock(path)
@@ -78,7 +78,7 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="penstock-store", daemon=True)
         self._thread.start()
 
-    def put(self, change: Change) -> None:
+    def put(self, change: StoreWrite) -> None:
         """Queue a change. Its result is delivered once it is on the disk.
 
         A change that is cancelled before the writer begins with it is not made.
@@ -107,7 +107,7 @@ class Writer:
         finally:
             self._lock.release()
 
-    def _make(self, changes: list[Change]) -> None:
+    def _make(self, changes: list[StoreWrite]) -> None:
         """Make changes in one transaction, and deliver the results. If a change may be too large, try each alone."""
         try:
             results = self._commit(changes)
@@ -126,7 +126,7 @@ class Writer:
         appended, self._changes.appended = self._changes.appended, {}
         self._deliver(Outcomes(list(zip(futures, results, strict=True)), appended))
 
-    def _commit(self, changes: list[Change]) -> list[Any]:
+    def _commit(self, changes: list[StoreWrite]) -> list[Any]:
         if self._broken:
             raise self._broken
         self._check_files()
