@@ -14,6 +14,10 @@ MIB = 1024 * 1024
 Feature = Literal["resume", "fork", "edits", "args"]
 """Part of a request that not every route supports: resuming a session, forking it, `allow="edits"`, extra arguments."""
 
+Shown = Literal["diff", "fragment", "counts", "names", "nothing"]
+"""Detail in which a route shows its edits: a diff with line numbers, a diff without them, the number of lines, the name
+of the file, or nothing."""
+
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):
     """Fields by which one decoded line is recognised. All of them must match.
@@ -84,6 +88,12 @@ class RouteFacts(msgspec.Struct, frozen=True):
     """Features that the route does not support, each with what it can do instead."""
     longest: Longest | None = None
     """Longest prompt, if the agent drops or rejects longer ones."""
+    proposed: Shown = "nothing"
+    """Changes that a call of an editing tool, or the question before it, shows."""
+    made: Shown = "nothing"
+    """Changes that the result of an editing tool shows."""
+    counts_refused: bool = False
+    """The number of actions that were denied is known at the end of the run."""
     signs: tuple[Sign, ...] = ()
     """Lines that only this route of this agent prints: any one of them is enough."""
 
