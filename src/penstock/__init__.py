@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from penstock.run.agent import StreamingAgent as StreamingAgent
     from penstock.run.agent import agent as agent
     from penstock.run.lifecycle import Limits as Limits
+    from penstock.run.result import Result as Result
     from penstock.run.run import Run as Run
     from penstock.sinks.chunks import StreamChunk as StreamChunk
     from penstock.sinks.text.sink import TextSink as TextSink
@@ -75,6 +76,7 @@ _HOME = {
     "Normalizer": "penstock.core.normalizer.normalizer",
     "NotInBlock": "penstock.classic",
     "PenstockError": "penstock.errors",
+    "Result": "penstock.run.result",
     "Run": "penstock.run.run",
     "Stream": "penstock.stream",
     "StreamChunk": "penstock.sinks.chunks",
@@ -118,6 +120,7 @@ __all__ = [
     "Normalizer",
     "NotInBlock",
     "PenstockError",
+    "Result",
     "Run",
     "Stream",
     "StreamChunk",

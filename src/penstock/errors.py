@@ -96,6 +96,8 @@ class AgentFailed(AgentError):
         agent: its label.
         outcome: as in `run_ended`: `error`, `cancelled`, `timed_out`, `cut_off`, `empty`.
         reason: reason of the end, if known.
+        cause: as in `run_ended`: `usage_limit`, `auth` and others; None if unknown.
+        resets_at: time at which the limit resets, in milliseconds since 1970; None if unknown.
         exit_status: exit status of the process; negative for the signal that killed it; None if it never started or
             its end is not known.
         stderr: last lines that the agent wrote to stderr.
@@ -109,6 +111,8 @@ class AgentFailed(AgentError):
         outcome: str,
         reason: str | None = None,
         *,
+        cause: str | None = None,
+        resets_at: int | None = None,
         exit_status: int | None = None,
         stderr: str = "",
         session_id: str | None = None,
@@ -117,6 +121,8 @@ class AgentFailed(AgentError):
         self.agent = agent
         self.outcome = outcome
         self.reason = reason
+        self.cause = cause
+        self.resets_at = resets_at
         self.exit_status = exit_status
         self.stderr = stderr
         self.session_id = session_id

@@ -86,7 +86,7 @@ Cause = Literal[
 ChangeKind = Literal["add", "update", "delete", "move"]
 
 
-class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+class Change(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """Change of one file by an edit; see `penstock.core.diffs`."""
 
     path: str
@@ -104,7 +104,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     """True if `diff` is only the beginning. The counts are always of the whole change."""
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """Tokens and cost. Counts are tokens; `cost_usd` is US dollars.
 
     `cached_tokens` and `cache_write_tokens` are part of `input_tokens`, `reasoning_tokens` part of
@@ -142,7 +142,7 @@ class Option(msgspec.Struct, frozen=True):
     kind: OptionKind
 
 
-class Base(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Base(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, kw_only=True):
     """Fields of every event."""
 
     agent: str
@@ -153,6 +153,11 @@ class Base(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """In a sub-agent's lane, the id of the call that started it."""
     at: int | None = None
     """Milliseconds since the start of the run, if known."""
+
+    @property
+    def type(self) -> str:
+        """Kind of the event, as on the wire: `delta`, `tool_called`, `run_ended`."""
+        return str(self.__struct_config__.tag)
 
 
 class RunStarted(Base, frozen=True, omit_defaults=True, tag="run_started"):

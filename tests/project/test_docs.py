@@ -131,8 +131,20 @@ def test_events_are_told(tag: str) -> None:
 
 
 def test_nothing_else_is_told() -> None:
-    """No section of the page is about an event that is none."""
-    assert set(sections()) - set(EVENTS) == {"How to read them", "Fields of every event"}
+    """The other sections are about what events share."""
+    shared = {"How to read them", "Fields of every event", "Changes", "Causes"}
+    assert set(sections()) - set(EVENTS) == shared
+
+
+def test_changes_and_causes_are_told() -> None:
+    """The page has each field of a change with an example, and each cause, and no other."""
+    found = sections()
+    fields = {field.name: "" if field.required else "?" for field in msgspec.structs.fields(events.Change)}
+    assert dict(re.findall(r"^\| `(\w+)`(\??) \|", found["Changes"], re.MULTILINE)) == fields
+    [example] = re.findall(r"^```json\n(.*)\n```$", found["Changes"], re.MULTILINE)
+    change = msgspec.json.decode(example, type=events.Change)
+    assert msgspec.json.decode(msgspec.json.encode(change)) == msgspec.json.decode(example)
+    assert re.findall(r"^\| `(\w+)` \|", found["Causes"], re.MULTILINE) == list(get_args(events.Cause))
 
 
 def test_notice_codes_are_told() -> None:

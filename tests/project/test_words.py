@@ -129,8 +129,8 @@ def shared_class_names() -> dict[str, list[str]]:
             else:
                 homes[node.name].append(module)
     # What an adapter states and what is promised of it have one name in both vocabularies.
-    pair = ["events.py", "updates.py"]
-    return {name: where for name, where in sorted(homes.items()) if len(where) > 1 and where != pair}
+    pairs = (["events.py", "updates.py"], ["run/result.py", "updates.py"])
+    return {name: where for name, where in sorted(homes.items()) if len(where) > 1 and sorted(where) not in pairs}
 
 
 def allowed(kind: str) -> dict[str, list[str]]:

@@ -107,6 +107,7 @@ def _environment(value: object) -> bool:
 
 
 SWITCH = Rule(lambda value: isinstance(value, bool), "True or False")
+FUNCTION = Rule(callable, "a function")
 STRING = Rule(lambda value: isinstance(value, str), "a string")
 NAME = Rule(lambda value: isinstance(value, str) and value != "", "a string that is not empty")
 PATH = Rule(_is_path, "a path")

@@ -7,6 +7,8 @@
         async for event in run: ...
     print(run.result.reply)
 
+    print(agent("claude").ask("what is in this folder?").reply)
+
 `docs/python-api.md` is the guide.
 """
 
@@ -16,9 +18,10 @@ from collections.abc import Iterator
 from typing import Protocol, Unpack, runtime_checkable
 
 from penstock.config import settings as configuration
-from penstock.config.rules import NAME, check
+from penstock.config.rules import FUNCTION, NAME, check
 from penstock.run.launch import ACP, plan
-from penstock.run.run import Run
+from penstock.run.result import Result
+from penstock.run.run import OnQuestion, Run
 from penstock.run.spec import OPTION_RULES, Options, spec_of
 from penstock.sinks.chunks import ChunksSink, StreamChunk
 
@@ -55,20 +58,82 @@ class Agent:
         fork: bool = False,
         model: str | None = None,
         stdin_text: str | None = None,
+        on_question: OnQuestion | None = None,
         **options: Unpack[Options],
     ) -> Run:
         """Return a run of this prompt, not started yet: enter it to start it.
 
-        `stdin_text` is appended to the prompt as `penstock run` appends piped input.
+        `stdin_text` is appended to the prompt as `penstock run` appends piped input. `on_question` is called with each
+        question of the agent (`penstock.events.QuestionAsked`) while the run is read, between two events. It returns
+        the id of an option, words, or None to reject it.
 
         Raises:
             UsageError: the agent cannot do what is asked, or the value of an option is not usable. Nothing was started.
             AgentNotFound: its program is not installed.
         """
         asked = {"session_id": session_id, "fork": fork, "model": model, "stdin_text": stdin_text}
+        if on_question is not None:
+            check({"on_question": on_question}, {"on_question": FUNCTION})
+            options["ask"] = True
         chosen = _checked({**self._options, **options})
         spec = spec_of({"agent": self.name, "prompt": prompt, **asked, **chosen})
-        return Run(plan(spec, self._config), spec)
+        return Run(plan(spec, self._config), spec, on_question)
+
+    def ask(
+        self,
+        prompt: str,
+        *,
+        session_id: str | None = None,
+        fork: bool = False,
+        model: str | None = None,
+        stdin_text: str | None = None,
+        on_question: OnQuestion | None = None,
+        **options: Unpack[Options],
+    ) -> Result:
+        """Run this prompt to its end and return the result: the reply, the session id, the changes. It blocks.
+
+        Raises:
+            UsageError: as `run`.
+            AgentNotFound: its program is not installed.
+            AgentFailed: the run did not end well.
+        """
+        asked = self.run(
+            prompt,
+            session_id=session_id,
+            fork=fork,
+            model=model,
+            stdin_text=stdin_text,
+            on_question=on_question,
+            **options,
+        )
+        with asked as run:
+            run.wait()
+        return run.check()
+
+    async def ask_async(
+        self,
+        prompt: str,
+        *,
+        session_id: str | None = None,
+        fork: bool = False,
+        model: str | None = None,
+        stdin_text: str | None = None,
+        on_question: OnQuestion | None = None,
+        **options: Unpack[Options],
+    ) -> Result:
+        """Do the same as `ask` in an event loop; cancelling the task stops the agent."""
+        asked = self.run(
+            prompt,
+            session_id=session_id,
+            fork=fork,
+            model=model,
+            stdin_text=stdin_text,
+            on_question=on_question,
+            **options,
+        )
+        async with asked as run:
+            await run.await_end()
+        return run.check()
 
     def send_streaming(
         self,

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
 from penstock.config.rules import STRING, Rules, check
+from penstock.core import diffs
 from penstock.core.health import Health
-from penstock.errors import AgentFailed, UsageError
-from penstock.events import Event, RunEnded
+from penstock.errors import AgentFailed, UsageError, shown
+from penstock.events import Change, Event, QuestionAsked, RunEnded, ToolReturned
 from penstock.run.launch import Launch
+from penstock.run.result import Result
 from penstock.run.spec import RunSpec
 from penstock.run.supervisor import Supervisor
+
+OnQuestion = Callable[[QuestionAsked], str | Awaitable[str | None] | None]
+"""Function that answers a question of the agent: it returns the id of an option, words, or None to reject it. It may be
+`async` if the run is read by `async` code."""
 
 ANSWER_RULES: Rules = {"id": STRING, "text": STRING}
 
@@ -27,7 +33,7 @@ class Run:
     called from any thread.
     """
 
-    def __init__(self, launch: Launch, spec: RunSpec) -> None:
+    def __init__(self, launch: Launch, spec: RunSpec, on_question: OnQuestion | None = None) -> None:
         self.agent = launch.agent
         self.label = launch.label
         self.route = launch.route
@@ -36,21 +42,29 @@ class Run:
         self._launch = launch
         self._spec = spec
         self._supervisor: Supervisor | None = None
+        self._on_question = on_question
+        self._changes: list[Change] = []
         self._ended: RunEnded | None = None
         self._over = False
+
+    def __repr__(self) -> str:
+        state = "not started" if self._supervisor is None else "running"
+        if self._ended is not None:
+            state = self._ended.outcome
+        return f"<Run of {self.label} by {self.route}: {state}>"
 
     # --- state -------------------------------------------------------------------------------------
 
     @property
-    def result(self) -> RunEnded:
-        """Outcome, reply, session id, usage and reason of the run.
+    def result(self) -> Result:
+        """Outcome, reply, session id, changes, usage and reason of the run.
 
         Raises:
             UsageError: the run has not ended.
         """
         if self._ended is None:
             raise UsageError("the run has no result yet", expected="to be read to its end first")
-        return self._ended
+        return Result.of(self._ended, self._changes, self.exit_status)
 
     @property
     def ended(self) -> bool:
@@ -78,7 +92,7 @@ class Run:
         """Value of `PENSTOCK_RUN` in the environment of each of its processes."""
         return self._launch.mark
 
-    def check(self) -> RunEnded:
+    def check(self) -> Result:
         """Return the result of a run that ended well.
 
         Raises:
@@ -92,7 +106,9 @@ class Run:
             self.label,
             ended.outcome,
             ended.reason,
-            exit_status=self.exit_status,
+            cause=ended.cause,
+            resets_at=ended.resets_at,
+            exit_status=ended.exit_status,
             stderr=self.stderr,
             session_id=ended.session_id,
             reply=ended.reply,
@@ -164,9 +180,31 @@ class Run:
             self._over = True
             if supervisor.error is not None:
                 raise supervisor.error
-        elif batch and isinstance(batch[-1], RunEnded):
+            return None
+        for event in batch:
+            if type(event) is ToolReturned and event.changes:
+                self._changes = diffs.join([*self._changes, *event.changes])
+        if batch and isinstance(batch[-1], RunEnded):
             self._ended = batch[-1]
         return batch
+
+    def _ask(self, event: Event) -> Awaitable[str | None] | None:
+        """Ask the program if the event is a question that waits; return the answer that is still to come, if any."""
+        if self._on_question is None or type(event) is not QuestionAsked or not self.awaits(event.id):
+            return None
+        answer = self._on_question(event)
+        if answer is None or isinstance(answer, str):
+            self._reply_with(event.id, answer)
+            return None
+        return answer
+
+    def _reply_with(self, id: str, answer: object) -> None:
+        """Answer with what the program returned. No answer rejects, and so does an empty one."""
+        if answer is not None and not isinstance(answer, str):
+            raise UsageError(
+                f"on_question returned {shown(answer)}", expected="the id of an option, words, or None to reject"
+            )
+        self._running.answer(id, answer or "")
 
     # --- for synchronous code ----------------------------------------------------------------------
 
@@ -186,6 +224,18 @@ class Run:
             batch = self._take(wait=True)
             if batch is not None:
                 yield batch
+                if self._on_question is not None:
+                    self._ask_all(batch)
+
+    def _ask_all(self, batch: list[Event]) -> None:
+        for event in batch:
+            later = self._ask(event)
+            if later is not None:
+                if hasattr(later, "close"):
+                    later.close()  # a coroutine that nobody awaits would warn
+                raise UsageError(
+                    "on_question is async, and the run is read by code that is not", help="use ask_async or async for"
+                )
 
     def poll(self) -> list[Event]:
         """Return the events that are available; [] if there are none yet, or no more."""
@@ -201,7 +251,7 @@ class Run:
             self._supervisor.kill()
             self._supervisor.join()
 
-    def wait(self) -> RunEnded:
+    def wait(self) -> Result:
         """Skip the remaining events, wait for the end, and return the result."""
         self._drain()
         return self.result
@@ -259,10 +309,12 @@ class Run:
             if batch:
                 for event in batch:
                     yield event
+                    if self._on_question is not None and (answer := self._ask(event)) is not None:
+                        self._reply_with(getattr(event, "id", ""), await answer)
             elif batch is not None:
                 await there.wait()
 
-    async def await_end(self) -> RunEnded:
+    async def await_end(self) -> Result:
         """Skip the remaining events, wait for the end, and return the result."""
         await self._adrain()
         return self.result

@@ -15,6 +15,7 @@ from penstock.events import Event, RunEnded
 from penstock.run.agent import Agent, agent
 from penstock.run.lifecycle import Limits
 from penstock.run.process import marked
+from penstock.run.result import Result
 from penstock.run.run import Run
 from penstock.testing.verify import verify
 
@@ -103,7 +104,7 @@ class Place:
         ended = [event for event in events if isinstance(event, RunEnded)]
         assert len(ended) == 1
         assert ended[0] is events[-1]
-        assert run.result == ended[0]
+        assert run.result == Result.of(ended[0], run.result.changes, run.exit_status)
         self.nothing_left(run.mark)
         return ended[0]
 
