@@ -24,9 +24,18 @@ GATE_SECONDS = 30.0
 
 SHELL_TOOLS = ("Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell", "run_commands")
 WRITE_TOOLS = ("Write", "write", "write_file", "create", "editor", "apply_patch")
+EDIT_TOOLS = ("Edit", "edit", "replace", "editor", "apply_patch")
+READ_TOOLS = ("Read", "read", "read_file", "view", "read_files")
 PLAN_TOOLS = ("update_plan", "TodoWrite", "todowrite", "todo_write", "write_todos", "TaskUpdate", "TaskCreate")
 AGENT_TOOLS = ("Agent", "Task", "agent", "task", "spawn_agent", "delegate_to_agent", "invoke_agent")
-TOOLS = {"shell": SHELL_TOOLS, "write": WRITE_TOOLS, "plan": PLAN_TOOLS, "agent": AGENT_TOOLS}
+TOOLS = {
+    "shell": SHELL_TOOLS,
+    "read": READ_TOOLS,
+    "write": WRITE_TOOLS,
+    "edit": EDIT_TOOLS,
+    "plan": PLAN_TOOLS,
+    "agent": AGENT_TOOLS,
+}
 
 
 class Request(NamedTuple):
@@ -126,12 +135,16 @@ def tool_for(call: Call, tools: list[Tool], folder: Path) -> tuple[Tool, Any]:
         for tool in tools:
             if tool.name == name:
                 return tool, _input(call, path, tool)
+    if call.does == "read":  # no tool of its own
+        return tool_for(Call("shell", f"cat {call.path}"), tools, folder)
     raise LookupError(f"no tool does {call.does}: {[tool.name for tool in tools]}")
 
 
 def _patch(call: Call, path: str) -> str:
     added = "".join(f"+{line}\n" for line in call.text.splitlines())
-    return f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch"
+    removed = "".join(f"-{line}\n" for line in call.old.splitlines())
+    head = f"*** Update File: {path}\n@@" if call.does == "edit" else f"*** Add File: {path}"
+    return f"*** Begin Patch\n{head}\n{removed}{added}*** End Patch"
 
 
 def _input(call: Call, path: str, tool: Tool) -> Any:
@@ -148,10 +161,21 @@ def _input(call: Call, path: str, tool: Tool) -> Any:
         values = _step(text) if call.does == "plan" else _errand(text, tool)
     elif tool.name == "apply_patch":
         values = {"input": _patch(call, path)}
+    elif call.does == "edit":
+        values = _edit(call, path)
     else:
         values = {"file_path": path, "filePath": path, "path": path}
-        values |= {"content": text, "file_text": text, "new_text": text}
+        values |= {"content": text, "file_text": text, "new_text": text, "files": [{"path": path}]}
     return {name: value for name, value in values.items() if name in properties}
+
+
+def _edit(call: Call, path: str) -> dict[str, Any]:
+    """An edit, by all the names that its parts have."""
+    old, new = call.old, call.text
+    values = {"file_path": path, "filePath": path, "path": path, "instruction": "Edit the story"}
+    for names in (("old_string", "new_string"), ("oldString", "newString"), ("old_str", "new_str")):
+        values |= dict(zip(names, (old, new), strict=True))
+    return {**values, "old_text": old, "new_text": new, "edits": [{"oldText": old, "newText": new}]}
 
 
 def _step(status: str) -> dict[str, Any]:

@@ -29,10 +29,13 @@ class Call(NamedTuple):
     """A tool call in nobody's dialect: the server looks for a tool that does it among those that are offered."""
 
     does: str
-    """`shell`, `write`, `plan` or `agent`."""
+    """`shell`, `read`, `write`, `edit`, `plan` or `agent`."""
     text: str
-    """The command, the content of the file, the status of the plan's only step, or the sub-agent's prompt."""
+    """The command, the content of the file, the status of the plan's only step, the sub-agent's prompt, or the lines
+    that an edit inserts."""
     path: str = ""
+    old: str = ""
+    """The lines that an edit replaces."""
 
 
 class Wait(NamedTuple):
@@ -101,6 +104,10 @@ LONG = "".join(
     f"word{line:04} of a long reply, with text to reach seventy bytes or so: 長 ✓ {7 * line}\n" for line in range(3000)
 )
 NOTES = "line one\nline two — ünï\n"
+STORY = "".join(f"line {number:02}\n" for number in range(1, 21))
+"""Content of the file `story.txt` before it is edited; the test writes it."""
+EDITED = "line 09\nline 10\n", "line nine — ünï\nline nine and a half\nline ten\n"
+"""Lines of the story, and those that replace them."""
 FIRST_HALF, SECOND_HALF = "This is the first half, ", "and this is the second. FINAL-REPLY."
 
 SCENARIOS: dict[str, list[Answer]] = {
@@ -114,6 +121,16 @@ SCENARIOS: dict[str, list[Answer]] = {
         [Say("I will look around first."), Call("shell", "echo hi && ls")],
         [Say("Now I write the file."), Call("write", NOTES, "notes.txt")],
         [Say("All done: `notes.txt` has two lines. FINAL-REPLY.")],
+    ],
+    "edit": [
+        [Say("I read the story first."), Call("read", "", "story.txt")],
+        [Say("Now I edit it."), Call("edit", EDITED[1], "story.txt", EDITED[0])],
+        [Say("The story is edited. FINAL-REPLY.")],
+    ],
+    "overwrite": [
+        [Say("I read the story first."), Call("read", "", "story.txt")],
+        [Say("Now I write it anew."), Call("write", NOTES, "story.txt")],
+        [Say("The story is new. FINAL-REPLY.")],
     ],
     "parallel": [
         [Say("Two at once."), Call("shell", "sleep 0.3; echo first"), Call("shell", "echo second")],

@@ -1,0 +1,143 @@
+"""Each real agent, on each of its routes, changes files: its events have the changes that its facts promise.
+
+The rows are the pairs of agents and routes, by `at`. A row's expectation is `RouteFacts.made`; the differences between
+tools of one route are in the tables below.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import scenarios
+from playing import play
+
+from penstock.agents.registry import AGENTS
+
+if TYPE_CHECKING:
+    from setups import Bench
+
+    from penstock.agents._facts import Shown
+    from penstock.events import Change
+
+CANNOT_OVERWRITE = {"copilot", "cline", "codex"}
+"""Agents whose tool for new files rejects a file that exists."""
+
+MADE_OTHERWISE: dict[tuple[str, str], Shown] = {}
+"""Details of the changes of one scenario on one route, where they are not those that the facts have for the route."""
+
+CASES = {
+    "edit": ("story.txt", scenarios.STORY, scenarios.STORY.replace(*scenarios.EDITED)),
+    "tools": ("notes.txt", None, scenarios.NOTES),
+    "overwrite": ("story.txt", scenarios.STORY, scenarios.NOTES),
+}
+"""Scenarios, each with its file and the text of this file before and after."""
+
+_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+@pytest.mark.parametrize("scenario", CASES)
+def test_changes_of_a_file(at: Bench, scenario: str) -> None:
+    """The changes that a run reports lead from the file before to the file after, in the detail that the facts name."""
+    if scenario == "overwrite" and at.target.agent in CANNOT_OVERWRITE:
+        pytest.skip("its tool for new files rejects a file that exists")
+    name, before, after = CASES[scenario]
+    file = at.folder / name
+    if before is not None:
+        file.write_text(before, "utf-8")
+    played = play(at, f"scenario={scenario} please")
+    assert played.result.outcome == "ok"
+    written = file.read_text("utf-8")
+    file.unlink()
+    assert written.rstrip("\n") == after.rstrip("\n")  # one tool drops the last newline
+
+    made = [change for returned in played.returned for change in returned.changes or ()]
+    facts = AGENTS[at.target.agent].routes[at.target.route]
+    shown = MADE_OTHERWISE.get((str(at.target), scenario), facts.made)
+    if shown == "nothing":
+        assert made == []
+        return
+    assert [_path(at.folder, change) for change in made] == [file.resolve()]
+    check(made[0], shown, before, written)
+
+
+def test_changes_that_are_proposed(at: Bench) -> None:
+    """A call of an editing tool shows the edit before it is made, in the detail that the facts name."""
+    (at.folder / "story.txt").write_text(scenarios.STORY, "utf-8")
+    played = play(at, "scenario=edit please")
+    written = (at.folder / "story.txt").read_text("utf-8")
+    (at.folder / "story.txt").unlink()
+    proposed = [change for called in played.calls for change in called.changes or ()]
+    shown = AGENTS[at.target.agent].routes[at.target.route].proposed
+    if shown == "nothing":
+        assert proposed == []
+        return
+    assert [_path(at.folder, change) for change in proposed] == [(at.folder / "story.txt").resolve()]
+    check(proposed[0], shown, scenarios.STORY, written)
+
+
+def check(change: Change, shown: Shown, before: str | None, after: str) -> None:
+    """Assert that a change has this detail and leads from one text of a file to the other."""
+    counts = _counts(before or "", after)
+    if shown in ("diff", "fragment"):
+        assert change.diff is not None
+        assert all(_HEADER.match(line) for line in _headers(change.diff)) == (shown == "diff")
+        assert apply(change.diff, before or "") == after
+    elif shown == "counts":
+        assert change.diff is None
+        assert (change.added, change.removed) == counts
+    else:
+        assert (change.diff, change.added, change.removed) == (None, None, None)
+    if shown == "diff":
+        assert (change.added, change.removed) == counts
+        assert change.kind == ("add" if before is None else "update")
+
+
+def apply(diff: str, before: str) -> str:
+    """Apply hunks to a text: at their line numbers, else at the only place where their old lines are."""
+    lines = before.splitlines(keepends=True)
+    shift = 0
+    for header, body in _hunks(diff):
+        old, new = ([line[1:] for line in body if line[0] in signs] for signs in (" -", " +"))
+        found = _HEADER.match(header)
+        if found is not None:
+            count = int(found[2] or 1)
+            start = int(found[1]) - (count > 0) + shift
+            assert count == len(old)
+        else:
+            places = [at for at in range(len(lines)) if lines[at : at + len(old)] == old]
+            assert len(places) == 1
+            start = places[0]
+        assert lines[start : start + len(old)] == old
+        lines[start : start + len(old)] = new
+        shift += len(new) - len(old)
+    return "".join(lines)
+
+
+def _hunks(diff: str) -> list[tuple[str, list[str]]]:
+    """Return each hunk's header and lines. A line that is marked so has no end."""
+    hunks: list[tuple[str, list[str]]] = []
+    for line in diff.splitlines(keepends=True):
+        if line.startswith("@@"):
+            hunks.append((line, []))
+        elif line.startswith("\\"):
+            hunks[-1][1][-1] = hunks[-1][1][-1].removesuffix("\n")
+        else:
+            hunks[-1][1].append(line)
+    return hunks
+
+
+def _headers(diff: str) -> list[str]:
+    return [header for header, _ in _hunks(diff)]
+
+
+def _path(folder: Path, change: Change) -> Path:
+    return (folder / change.path).resolve()
+
+
+def _counts(before: str, after: str) -> tuple[int, int]:
+    compared = list(difflib.ndiff(before.splitlines(keepends=True), after.splitlines(keepends=True)))
+    return sum(line.startswith("+ ") for line in compared), sum(line.startswith("- ") for line in compared)
