@@ -269,7 +269,7 @@ def test_the_picture_reads_what_a_terminal_reads(picture: ModuleType) -> None:
     assert picture.attributes({2, 36}) != picture.attributes({36}) != picture.attributes(set())
 
 
-@pytest.mark.parametrize("command", ["run", "read", "replay", "demo", "agents", "config", "serve"])
+@pytest.mark.parametrize("command", ["run", "read", "replay", "demo", "sessions", "agents", "config", "serve"])
 def test_flags_are_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Every flag that a command's help names is in the page on the command line, or in that on configuration."""
     with pytest.raises(SystemExit):

@@ -17,6 +17,7 @@ commands:
   demo             replay a real recording, at its real pace
   replay FILE      replay a recording of your own
   serve            chat with agents in a browser
+  sessions         list earlier conversations, to go on with one
   agents           list the known agents and what each can do
   config           show the configuration and where it comes from
 
@@ -27,6 +28,7 @@ commands whose output can be piped in:
 
 examples:
   penstock run {first} "fix the failing test"
+  penstock run {first} --continue "now write the docs"
   answer=$(penstock run {third} "summarise README.md" --to reply)
   git diff | penstock run {first},{second},{third} "review this diff"
   {stream} "…" | penstock

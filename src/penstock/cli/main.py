@@ -21,6 +21,7 @@ COMMANDS = {
     "demo": "penstock.cli.demo",
     "replay": "penstock.cli.replay",
     "serve": "penstock.cli.serve",
+    "sessions": "penstock.cli.sessions",
     "agents": "penstock.cli.agents",
     "config": "penstock.cli.config",
 }

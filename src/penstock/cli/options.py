@@ -47,6 +47,8 @@ class RunOptions(DisplayOptions, kw_only=True):
     agents: str = ""
     prompt: str | None = None
     stdin: Literal["auto", "never"] = "auto"
+    resumes_newest: bool = False
+    """Resume the newest conversation of each agent in this directory."""
     asked: dict[str, Any] = {}
     """Values of the fields of `RunSpec` that have flags, by name."""
 

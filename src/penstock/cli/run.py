@@ -18,9 +18,11 @@ from penstock.cli.options import RunOptions, display_flags, run_flags
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.cli.report import report, status_of, table
+from penstock.config.data import data_path
 from penstock.core.questions import REJECT, resolve
 from penstock.errors import UsageError
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
+from penstock.run.history import History, HistoryWriter, record_of
 
 if TYPE_CHECKING:
     from penstock.config.settings import Config
@@ -33,6 +35,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 RUN_EXAMPLES = """\
 examples:
   penstock run claude "fix the failing test" --model sonnet
+  penstock run claude --continue "now write the docs"       go on with the newest conversation here
   penstock run codex - < PROMPT.md --session 019a… --fork --record runs/
   answer=$(penstock run codex "summarise README.md" --to reply)
   git diff | penstock run claude,codex "review this"        side by side, both with what is piped in
@@ -63,13 +66,17 @@ def _options(args: list[str]) -> RunOptions:
     add("prompt", nargs="?", metavar="PROMPT", help="prompt, in quotes; without it, or with -, it is read from stdin")
     add("--stdin", choices=("auto", "never"), default="auto", help="auto: add piped input to the prompt (default) "
         "· never: do not read stdin, as in a loop over lines")  # fmt: skip
+    add("--continue", "-c", dest="resumes_newest", action="store_true",
+        help="resume the newest conversation of the agent in this directory; see penstock sessions")  # fmt: skip
     fields = run_flags(parser)
     display_flags(parser)
     words = vars(parser.parse(args))
     asked = {name: words.pop(name) for name in fields}
     asked["env"] = {name: value for name, _, value in (text.partition("=") for text in asked["env"])}
-    if asked["fork"] and asked["session_id"] is None:
-        parser.error("there is nothing to fork: --fork needs --session ID, the conversation that is branched")
+    if words["resumes_newest"] and asked["session_id"] is not None:
+        parser.error("--continue and --session both name a conversation; leave one of them out")
+    if asked["fork"] and asked["session_id"] is None and not words["resumes_newest"]:
+        parser.error("there is nothing to fork: --fork needs --continue or --session ID, the conversation to branch")
     return RunOptions(**words, asked=asked)
 
 
@@ -90,10 +97,12 @@ def make_runs(options: RunOptions, config: Config, notify: piped.Notify) -> list
         raise UsageError(f"{what} one agent, and there are {len(names)}", help=way)
     if len(names) > 1 and options.asked["session_id"]:
         raise UsageError("a session belongs to one agent", expected=f"one agent with --session, not {len(names)}")
+    sessions = [_newest_session(name, options) if options.resumes_newest else None for name in names]
     prompt, stdin_text = _prompt(options, notify)
     ask = can_ask()
     runs = []
-    for number, name in enumerate(names, 1):
+    for number, (name, session_id) in enumerate(zip(names, sessions, strict=True), 1):
+        asked = {**options.asked, "session_id": session_id} if session_id is not None else options.asked
         label = options.label or (f"{name}-{names[:number].count(name)}" if names.count(name) > 1 else None)
         runs.append(
             Agent(name, {}, config).run(
@@ -102,10 +111,29 @@ def make_runs(options: RunOptions, config: Config, notify: piped.Notify) -> list
                 label=label,
                 ask=ask,
                 number=number if len(names) > 1 else None,
-                **options.asked,
+                **asked,
             )
         )
     return runs
+
+
+def _newest_session(agent: str, options: RunOptions) -> str:
+    """Return the newest conversation of an agent in the directory of the run.
+
+    Raises:
+        UsageError: there is none.
+    """
+    history = History(data_path())
+    try:
+        newest = history.newest(agent, options.asked["cwd"] or os.getcwd())
+    except OSError as error:
+        raise UsageError(f"{history.path} cannot be read: {error.strerror}") from error
+    if newest is None or newest.session_id is None:
+        raise UsageError(
+            f"{agent} has no earlier conversation in this directory",
+            help="penstock sessions lists those of all agents, penstock sessions --all those of all directories",
+        )
+    return newest.session_id
 
 
 def split_names(agents: str) -> list[str]:
@@ -139,6 +167,8 @@ class ShownRun:
         self.showing = showing
         self.questions: dict[str, QuestionAsked] = {}
         """Questions that wait for an answer."""
+        self.recorder: HistoryWriter | None = None
+        """Writer of its lines of the history, once it has started."""
 
     @property
     def name(self) -> str:
@@ -173,6 +203,7 @@ class RunCommand:
             return make_sink(options, config, name, several=several)
 
         self._shown = [ShownRun(run, Showing(sink)) for run in runs]
+        self._keeps_history = config.keeps_history
         self._options = options
         self._output = output
         self._errors = errors
@@ -215,13 +246,15 @@ class RunCommand:
             for shown in self._shown:
                 shown.run.start()
                 shown.run.on_news(self._wake)
+                if self._keeps_history:
+                    shown.recorder = HistoryWriter(History(data_path()), record_of(shown.run))
             while not all(shown.ended for shown in self._shown):
                 self._turn()
         finally:
             for shown in self._shown:
                 shown.run.stop()
         report([*self._shown], self._options, self._output, self._errors)
-        self._print_recordings()
+        self._print_files()
         if len(self._shown) > 1 and self._options.to == "text":
             self._errors.write(table([(shown.name, shown.ended) for shown in self._shown]))
         return SIGNAL_BASE + self._stopped_by if self._stopped_by else status_of(self._shown, interrupted=False)
@@ -229,6 +262,8 @@ class RunCommand:
     def _turn(self) -> None:
         for shown in self._shown:
             while batch := shown.run.poll():
+                if shown.recorder is not None:
+                    shown.recorder.apply_batch(batch)
                 self._output.write(shown.showing.render(batch, shown.run.agent))
                 self._ask(shown, batch)
             if shown.ended:
@@ -318,7 +353,9 @@ class RunCommand:
                 data += piece
         return data.decode(errors="replace") if self._awaits(shown, question) else ""
 
-    def _print_recordings(self) -> None:
+    def _print_files(self) -> None:
         for shown in self._shown:
+            if shown.recorder is not None and shown.recorder.error is not None and os.isatty(2):
+                self._errors.write(f"penstock: the history cannot be written: {shown.recorder.error}\n")
             if shown.run.record is not None:
                 self._errors.write(f"penstock: {shown.name}: recorded in {shown.run.record}\n")

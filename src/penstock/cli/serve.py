@@ -36,6 +36,7 @@ from penstock.cli.exit_status import INTERRUPTED, OK
 from penstock.cli.options import number, string, whole_number
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
+from penstock.config.data import data_directory
 from penstock.config.rules import ABOVE_0, PATH, Rule, whole
 from penstock.config.settings import Config
 from penstock.errors import UsageError
@@ -45,9 +46,6 @@ SPARE_FILES = 512
 
 LOG, TOKEN, BROWSERS, OPENED = "chats.db", "token", "browsers.json", "open.html"
 """Files of the data directory: chats, token, signed-in browsers and, while the server runs, the file of `--open`."""
-
-DATA_VARIABLE = "PENSTOCK_DATA"
-"""Environment variable that names the data directory, if `--data` does not."""
 
 DAY_MS = 24 * 60 * 60 * 1000
 MB = 1_000_000
@@ -221,29 +219,6 @@ def _retention(options: ServeOptions) -> Retention | None:
 
 
 # --- stored data ---
-
-
-def data_directory(named: Path | None) -> Path:
-    """Return the directory of the chats; create it if it does not exist, readable only by its owner.
-
-    Raises:
-        UsageError: it cannot be created, or others can write into it.
-    """
-    if named is None and (variable := os.environ.get(DATA_VARIABLE)):
-        named = Path(variable)
-    default = Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")) / "penstock"
-    path = (named or default).absolute()
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mode = path.stat().st_mode
-        if named is None and mode & 0o077:
-            path.chmod(0o700)
-    except OSError as error:
-        why = error.strerror or error
-        raise UsageError(f"the data directory {path} cannot be used: {why}", help="--data DIR") from error
-    if named is not None and mode & 0o022:
-        raise UsageError(f"others can write into the data directory {path}", help=f"chmod 700 {path}")
-    return path
 
 
 def _take_token() -> str | None:

@@ -56,6 +56,7 @@ OUTPUT: dict[str, Rule] = {
     "prefix": _one_of("agent", "kind", "both", "none"),
     "detail": _one_of("quiet", "minimal", "normal", "verbose"),
 }
+HISTORY: dict[str, Rule] = {"keep": _switch}
 AGENT: dict[str, Rule] = {
     "adapter": _text,
     "label": _text,
@@ -73,6 +74,7 @@ DEFAULTS: dict[KeyPath, Any] = {
     ("output", "color"): "auto",
     ("output", "mode"): "auto",
     ("output", "prefix"): "agent",
+    ("history", "keep"): True,
 }
 
 VARIABLES: dict[str, KeyPath] = {
@@ -85,7 +87,10 @@ VARIABLES: dict[str, KeyPath] = {
     "PENSTOCK_MARK_PARTIAL_CONTENT": ("json_streaming", "mark_partial_content"),
     "PENSTOCK_SHOW_UNKNOWN_EVENTS": ("json_streaming", "show_unknown_events"),
 }
-"""Environment variables and the keys that they set. `PENSTOCK_CONFIG` also names a file."""
+"""Environment variables and the keys that they set."""
+
+OTHER_VARIABLES = ("PENSTOCK_CONFIG", "PENSTOCK_DATA")
+"""Variables that set no key: the configuration file, and the data directory."""
 
 _SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
@@ -136,6 +141,11 @@ class Config(msgspec.Struct):
     def output(self, key: str) -> Any:
         """Return a value of `[output]`."""
         return self.settings[("output", key)].value
+
+    @property
+    def keeps_history(self) -> bool:
+        """Whether runs are listed in the history."""
+        return bool(self.settings[("history", "keep")].value)
 
     def agent(self, name: str) -> AgentConfig:
         """Return the configuration of one agent; an empty one if there is none."""
@@ -263,7 +273,7 @@ def _leaves(data: dict[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath
 
 def _is_table(path: KeyPath) -> bool:
     match path:
-        case ("json_streaming" | "output" | "agents",) | ("agents", _):
+        case ("json_streaming" | "output" | "history" | "agents",) | ("agents", _):
             return True
         case ("agents", _, "json_streaming" | "env" | "events"):
             return True
@@ -288,8 +298,12 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:
             if key not in OUTPUT:
                 return _unknown(path, OUTPUT), False
             rule = OUTPUT[key]
+        case ("history", key):
+            if key not in HISTORY:
+                return _unknown(path, HISTORY), False
+            rule = HISTORY[key]
         case (
-            ("json_streaming" | "output" | "agents",)
+            ("json_streaming" | "output" | "history" | "agents",)
             | ("agents", _)
             | ("agents", _, "json_streaming" | "env" | "events")
         ):
@@ -299,7 +313,7 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:
                 return _unknown(path, [*AGENT, "env", "events", "json_streaming"]), False
             rule = AGENT[key]
         case _:
-            return _unknown(path, ["json_streaming", "output", "agents"]), False
+            return _unknown(path, ["json_streaming", "output", "history", "agents"]), False
     if not rule.fits(value):
         return f"{dotted(path)} is {shown(value)}; expected {rule.expected}", False
     return "", True
@@ -333,7 +347,7 @@ def _apply_environment(config: Config, env: Mapping[str, str]) -> None:
         if name not in VARIABLES:
             # Other programs may have names of their own here; only a name that looks like a typing error is reported.
             guess = nearest(name[9:], [known[9:].lower() for known in VARIABLES])
-            if guess and name != "PENSTOCK_CONFIG":
+            if guess and name not in OTHER_VARIABLES:
                 config.problems.append(f"{name}: there is no such variable; did you mean PENSTOCK_{guess.upper()}?")
             continue
         path = VARIABLES[name]

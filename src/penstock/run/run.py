@@ -88,6 +88,11 @@ class Run:
         return exited.status if exited is not None else None
 
     @property
+    def spec(self) -> RunSpec:
+        """Specification of the run, as it was requested."""
+        return self._spec
+
+    @property
     def mark(self) -> str:
         """Value of `PENSTOCK_RUN` in the environment of each of its processes."""
         return self._launch.mark

@@ -23,6 +23,7 @@ from penstock.chat.web import sockets, static
 from penstock.chat.web.server import Server
 from penstock.chat.web.sockets import listen, listen_at_path
 from penstock.cli import serve as serving
+from penstock.config.data import data_directory
 from penstock.errors import UsageError
 
 SERVE = """
@@ -347,21 +348,22 @@ def test_the_loopback_has_two_families() -> None:
 
 def test_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The default is in the place for data, and made private; one that others can write into is refused."""
+    monkeypatch.delenv("PENSTOCK_DATA")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "named"))
-    assert serving.data_directory(None) == tmp_path / "named"
-    assert serving.data_directory(tmp_path / "flag") == tmp_path / "flag"
+    assert data_directory(None) == tmp_path / "named"
+    assert data_directory(tmp_path / "flag") == tmp_path / "flag"
     monkeypatch.delenv("PENSTOCK_DATA")
-    assert serving.data_directory(None) == tmp_path / "xdg" / "penstock"
+    assert data_directory(None) == tmp_path / "xdg" / "penstock"
     (tmp_path / "xdg" / "penstock").chmod(0o755)
-    assert stat.S_IMODE(serving.data_directory(None).stat().st_mode) == 0o700
+    assert stat.S_IMODE(data_directory(None).stat().st_mode) == 0o700
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert serving.data_directory(None) == tmp_path / ".local" / "share" / "penstock"
+    assert data_directory(None) == tmp_path / ".local" / "share" / "penstock"
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(UsageError, match="others can write into the data directory"):
-        serving.data_directory(tmp_path / "open")
+        data_directory(tmp_path / "open")
 
 
 def test_a_second_signal_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,101 @@
+"""`penstock sessions`: the conversations of earlier runs, and how to resume one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from penstock.cli.console import columns, say
+from penstock.cli.options import whole_number
+from penstock.cli.parser import Parser
+from penstock.config.data import data_path
+from penstock.config.rules import ABOVE_0
+from penstock.errors import UsageError
+from penstock.run.history import History, RunRecord, now_ms
+from penstock.sinks.sanitize import clean_line
+
+SHOWN = 20
+"""Number of conversations that are shown, without --limit."""
+
+MAX_TITLE_CHARS = 48
+"""Characters of a title in the table, so that a line with a session id fits into a usual terminal."""
+
+EXAMPLES = """\
+examples:
+  penstock sessions                                 conversations in this directory, the newest last
+  penstock sessions --all --json                    all that are known, as one JSON object a line
+  penstock run claude --continue "and now the docs"       the newest of claude in this directory
+  penstock run claude --session 019a… "and now the docs"  any other
+"""
+
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+
+
+def command(args: list[str]) -> int:
+    """Run `penstock sessions` and return the exit status."""
+    parser = Parser("sessions", "List the conversations of earlier runs in this directory.", examples=EXAMPLES)
+    parser.add_argument("--all", action="store_true", help="of all directories")
+    parser.add_argument("--json", action="store_true", help="as one JSON object a line, with all that is known")
+    text = f"at most this many, the newest (default {SHOWN}; with --json all)"
+    parser.add_argument("--limit", type=whole_number(ABOVE_0), metavar="N", help=text)
+    options = parser.parse(args)
+    found = conversations(read_history(), None if options.all else os.getcwd())
+    limit = options.limit or (len(found) if options.json else SHOWN)
+    found = found[-limit:] if limit else found
+    if options.json:
+        return say(msgspec.json.Encoder().encode_lines(found).decode())
+    if not found:
+        where = "" if options.all else " in this directory; penstock sessions --all lists those of others"
+        return say(f"There are no earlier conversations{where}.\n")
+    return say(as_text(found, now_ms(), with_directory=options.all))
+
+
+def read_history() -> list[RunRecord]:
+    """Return the runs of the history.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    history = History(data_path())
+    try:
+        return history.runs()
+    except OSError as error:
+        raise UsageError(f"{history.path} cannot be read: {error.strerror}") from error
+
+
+def conversations(runs: Sequence[RunRecord], cwd: str | None) -> list[RunRecord]:
+    """Return the newest run of each conversation, in this directory or in all (None), the oldest first."""
+    here = os.path.realpath(cwd) if cwd is not None else None
+    newest: dict[tuple[str, str | None], RunRecord] = {}
+    for run in runs:
+        if run.session_id and here in (None, run.cwd):
+            newest.pop((run.agent, run.session_id), None)
+            newest[run.agent, run.session_id] = run
+    return list(newest.values())
+
+
+def as_text(found: Sequence[RunRecord], now: int, *, with_directory: bool) -> str:
+    """Return the conversations as a table for people."""
+    heading = ["when", "agent", "outcome", "prompt", "session"]
+    cells = [[*heading, "directory"] if with_directory else heading]
+    for run in found:
+        title = clean_line(run.title)
+        if len(title) > MAX_TITLE_CHARS:
+            title = title[: MAX_TITLE_CHARS - 1] + "…"
+        outcome = (run.outcome or "–").replace("_", " ")
+        row = [when(run.at, now), clean_line(run.agent), outcome, title, clean_line(run.session_id or "")]
+        cells.append([*row, clean_line(run.cwd)] if with_directory else row)
+    return columns(cells)
+
+
+def when(at: int, now: int) -> str:
+    """Return a time for people: minutes or hours ago, then the date."""
+    passed = max(0, now - at)
+    if passed < HOUR_MS:
+        return f"{passed // 60_000} min ago"
+    if passed < DAY_MS:
+        return f"{passed // HOUR_MS} h ago"
+    return time.strftime("%Y-%m-%d", time.localtime(at / 1000))

@@ -1,0 +1,42 @@
+"""Data directory: where Penstock keeps chats, documents, loops and the history of runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from penstock.errors import UsageError
+
+DATA_VARIABLE = "PENSTOCK_DATA"
+"""Environment variable that names the data directory, if no option does."""
+
+
+def data_path(named: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
+    """Return the data directory: the one named, else that of the environment, else the default. It may not exist."""
+    env = os.environ if env is None else env
+    if named is None and env.get(DATA_VARIABLE):
+        named = Path(env[DATA_VARIABLE])
+    default = Path(env.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")) / "penstock"
+    return (named or default).absolute()
+
+
+def data_directory(named: Path | None = None) -> Path:
+    """Return the data directory; create it if it does not exist, readable only by its owner.
+
+    Raises:
+        UsageError: it cannot be created, or others can write into it.
+    """
+    chosen = named is not None or bool(os.environ.get(DATA_VARIABLE))
+    path = data_path(named)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = path.stat().st_mode
+        if not chosen and mode & 0o077:
+            path.chmod(0o700)
+    except OSError as error:
+        why = error.strerror or error
+        raise UsageError(f"the data directory {path} cannot be used: {why}", help="--data DIR") from error
+    if chosen and mode & 0o022:
+        raise UsageError(f"others can write into the data directory {path}", help=f"chmod 700 {path}")
+    return path

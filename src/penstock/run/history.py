@@ -1,0 +1,239 @@
+"""History of runs: which agent ran where, with which conversation, and how it ended.
+
+One file of NDJSON in the data directory, readable by its owner only. A run appends a line when it starts, when its
+conversation is known, and when it ends; lines with the same `run` describe one run, and later fields replace earlier
+ones. `docs/sessions.md` describes the format.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from penstock.events import Event, Outcome, RunEnded, RunStarted
+
+if TYPE_CHECKING:
+    from penstock.run.run import Run
+
+FILE_NAME = "history.ndjson"
+
+MAX_TITLE_CHARS = 200
+"""Characters of a prompt that are kept: enough to recognise the conversation."""
+
+MAX_READ_BYTES = 16 * 1024 * 1024
+"""Bytes at the end of the file that are read: some 40,000 runs."""
+
+LOCK_SECONDS = 2.0
+"""Seconds to wait for the lock. After that the line is appended without it: a run never waits for its history."""
+
+Kind = Literal["run", "doc", "loop", "chat"]
+
+
+class RunRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One run. A field that is None is not known, or not yet.
+
+    A run without an outcome is still running, or was killed together with Penstock.
+    """
+
+    run: str
+    """Unique id of the run."""
+    at: int
+    """Time of the start, in milliseconds since 1970."""
+    kind: Kind = "run"
+    agent: str = ""
+    """Name by which the agent was asked: `claude`, `ccs/glm`."""
+    route: str | None = None
+    cwd: str = ""
+    title: str = ""
+    """Beginning of the prompt."""
+    model: str | None = None
+    session_id: str | None = None
+    outcome: Outcome | None = None
+    cost_usd: float | None = None
+    recording: str | None = None
+    """Folder of the recording."""
+
+
+class HistoryLine(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One line of the file: fields of a `RunRecord`, of which only `run` and `at` are always there."""
+
+    run: str
+    at: int
+    kind: Kind | None = None
+    agent: str | None = None
+    route: str | None = None
+    cwd: str | None = None
+    title: str | None = None
+    model: str | None = None
+    session_id: str | None = None
+    outcome: Outcome | None = None
+    cost_usd: float | None = None
+    recording: str | None = None
+
+
+_decode = msgspec.json.Decoder(HistoryLine).decode
+
+
+class History:
+    """History of one data directory.
+
+    Args:
+        data: the data directory. It is created with the first line.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self.path = data / FILE_NAME
+
+    def append(self, line: HistoryLine) -> None:
+        """Append one line.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            _lock(fd)
+            size = os.fstat(fd).st_size
+            torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"  # a writer was killed, or the disk was full
+            data = (b"\n" if torn else b"") + msgspec.json.encode(line) + b"\n"
+            while data:
+                data = data[os.write(fd, data) :]
+        finally:
+            os.close(fd)  # which also unlocks it
+
+    def runs(self) -> list[RunRecord]:
+        """Return the runs, the oldest first. Lines that cannot be read are skipped.
+
+        Raises:
+            OSError: the file exists and cannot be read.
+        """
+        found: dict[str, RunRecord] = {}
+        for line in self._lines():
+            given = {name: value for name, value in msgspec.structs.asdict(line).items() if value is not None}
+            record = found.get(line.run)
+            if record is None:
+                found[line.run] = RunRecord(**given)
+            else:
+                del given["at"]
+                for name, value in given.items():
+                    setattr(record, name, value)
+        return list(found.values())
+
+    def _lines(self) -> Iterator[HistoryLine]:
+        try:
+            with self.path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(0, size - MAX_READ_BYTES))
+                data = file.read(MAX_READ_BYTES)
+        except FileNotFoundError:
+            return
+        for line in data.split(b"\n"):
+            try:
+                yield _decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                continue
+
+    def newest(self, agent: str, cwd: str) -> RunRecord | None:
+        """Return the newest run of this agent in this directory whose conversation is known.
+
+        Raises:
+            OSError: the file exists and cannot be read.
+        """
+        here = os.path.realpath(cwd)
+        return next(
+            (run for run in reversed(self.runs()) if run.agent == agent and run.cwd == here and run.session_id), None
+        )
+
+
+class HistoryWriter:
+    """Writer of one run's lines, from the events of the run.
+
+    A failure to write is kept in `error`, and no further line is tried.
+
+    Args:
+        history: where to write.
+        record: the run, as it is known at its start.
+    """
+
+    def __init__(self, history: History, record: RunRecord) -> None:
+        self.error: OSError | None = None
+        self._history = history
+        self._record = record
+        self._known: tuple[str | None, str | None] = (record.session_id, record.model)
+        self._append(HistoryLine(**msgspec.structs.asdict(record)))
+
+    def apply_batch(self, events: Iterable[Event]) -> None:
+        """Use the next events of the run."""
+        for event in events:
+            if type(event) in (RunStarted, RunEnded):
+                self._apply(event)
+
+    def _apply(self, event: Event) -> None:
+        """Use one event: the conversation when it is known or changes, and the end."""
+        if isinstance(event, RunStarted) and event.parent is None:
+            known = (event.session_id or self._known[0], event.model or self._known[1])
+            if known != self._known:
+                self._known = known
+                self._append(HistoryLine(run=self._record.run, at=now_ms(), session_id=known[0], model=known[1]))
+        elif isinstance(event, RunEnded):
+            self._append(
+                HistoryLine(
+                    run=self._record.run,
+                    at=now_ms(),
+                    session_id=event.session_id,
+                    outcome=event.outcome,
+                    cost_usd=event.cost_usd,
+                )
+            )
+
+    def _append(self, line: HistoryLine) -> None:
+        if self.error is None:
+            try:
+                self._history.append(line)
+            except OSError as error:
+                self.error = error
+
+
+def record_of(run: Run, kind: Kind = "run") -> RunRecord:
+    """Return what is known about a run when it starts."""
+    spec = run.spec
+    return RunRecord(
+        run=run.mark,
+        at=now_ms(),
+        kind=kind,
+        agent=spec.agent,
+        route=run.route,
+        cwd=os.path.realpath(spec.cwd or os.getcwd()),
+        title=title_of(spec.prompt),
+        model=spec.model,
+        session_id=None if spec.fork else spec.session_id,  # a fork gets an id of its own
+        recording=str(run.record) if run.record is not None else None,
+    )
+
+
+def title_of(prompt: str) -> str:
+    """Return the beginning of a prompt on one line."""
+    return " ".join(prompt[: 4 * MAX_TITLE_CHARS].split())[:MAX_TITLE_CHARS]
+
+
+def now_ms() -> int:
+    """Return the time in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def _lock(fd: int) -> None:
+    """Lock a file against other writers, for at most `LOCK_SECONDS`."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(0.01)
