@@ -14,7 +14,7 @@ GROUPS := $(PIP) install 'pip>=25.1' && $(PIP)
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-agents record check format bench picture lifecycle options clean
+.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-agents soak record check format bench picture lifecycle options clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -49,6 +49,10 @@ test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cu
 test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local model server; AGENTS=codex,claude-acp for some
 	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2
 	PENSTOCK_REAL=$(or $(AGENTS),1) tests/real/offline.sh $(BIN)/python -m pytest tests/real -n auto --dist loadgroup -rs $(ARGS)
+
+soak: ## run the slow tests at their full counts: all agents on all routes, 500 cuts, 50 kills
+	PENSTOCK_SOAK=1 $(MAKE) test-chat
+	PENSTOCK_SOAK=1 $(MAKE) test-agents
 
 record: $(VENV)/.dev ## record the real agents anew, for a diff to review; AGENTS="codex claude" for some
 	$(BIN)/python tests/real/install.py || echo "They are not recorded." >&2

@@ -4,7 +4,8 @@ With `make test-agents`, or by hand:
 
     python tests/real/install.py && PENSTOCK_REAL=1 pytest tests/real -n auto --dist loadgroup
 
-`PENSTOCK_REAL=codex,claude-exec` takes only these agents or these routes of agents.
+`PENSTOCK_REAL=codex,claude-exec` takes only these agents or these routes of agents. All tests run on one route of each
+protocol, and on each other route those that differ most, with a part of the rest; `PENSTOCK_SOAK=1` runs them all.
 """
 
 from __future__ import annotations
@@ -25,6 +26,21 @@ if ASKED:
 else:
     collect_ignore_glob = ["test_*.py"]
 
+SOAK = bool(os.environ.get("PENSTOCK_SOAK"))
+EVERYWHERE = (
+    "test_what_the_model_said[tools]",
+    "test_live",
+    "test_resume",
+    "test_cancel",
+    "test_questions",
+    "test_changes_of_a_file[edit]",
+)
+"""Tests that run on each route: what a route is most likely to do in its own way."""
+WHOLE = {"claude-exec", "codex-server", "opencode-server", "gemini-acp"}
+"""Routes on which all tests run: one for each protocol."""
+PART = 4
+"""On the other routes, one of so many of the other tests runs."""
+
 MINE = ("HOME", "PATH", "XDG_CACHE_HOME", "PYTHONPATH", *(KEPT if ASKED else ()))
 
 
@@ -36,6 +52,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         # One worker takes all that belongs to a target: it has one home.
         marked = [pytest.param(target, id=str(target), marks=pytest.mark.xdist_group(str(target))) for target in asked]
         metafunc.parametrize("at", marked, indirect=True, scope="module")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out a part of the tests, the same one each time. What is named on the command line by hand is not."""
+    if SOAK or not ASKED or ASKED != "1":
+        return
+    kept, left, seen = [], [], dict[str, int]()
+    for item in items:
+        target = (
+            item.callspec.params.get("at") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+        )
+        if target is None or str(target) in WHOLE:
+            kept.append(item)
+            continue
+        # Each test begins at another route, so that all of them run on some of the routes.
+        test = item.name.replace(f"{target}-", "").replace(f"[{target}]", "")
+        number = seen[test] = seen.get(test, sum(map(ord, test))) + 1
+        (kept if test in EVERYWHERE or number % PART == 0 else left).append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
 
 
 @pytest.fixture(scope="session", autouse=ASKED != "")

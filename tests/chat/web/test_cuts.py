@@ -22,7 +22,8 @@ from truth import folded, is_reply, judge
 from watchers import Cut, Watcher
 
 THOROUGH = bool(os.environ.get("PENSTOCK_CHAT"))
-CUTS, CUTS_EACH_RESTART = (500, 25) if THOROUGH else (30, 12)
+SOAK = bool(os.environ.get("PENSTOCK_SOAK"))
+CUTS, CUTS_EACH_RESTART = (500, 25) if SOAK else (150, 25) if THOROUGH else (30, 12)
 CHATS = AGENTS if THOROUGH else AGENTS[:1]
 CASES = ("text", "thinking", "thinktools", "tools", "parallel", "toolerror")
 LONG = "long"

@@ -22,7 +22,7 @@ from restarts import PATIENCE, Served, seeded, until
 from truth import folded, is_reply, judge
 from watchers import Cut, Watcher
 
-KILLS = 50 if os.environ.get("PENSTOCK_CHAT") else 2
+KILLS = 50 if os.environ.get("PENSTOCK_SOAK") else 15 if os.environ.get("PENSTOCK_CHAT") else 2
 CASES = ("text", "thinktools", "tools", "parallel")
 
 
