@@ -11,10 +11,14 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Dependency groups need pip 25.1; the pip of a new environment is often older.
 GROUPS := $(PIP) install 'pip>=25.1' && $(PIP)
 
+# The tests of the packages that `make coverage` measures, with a few recordings, as the others reach nothing more. The code of
+# processes that are killed is not measured.
+COVERED := tests/core tests/run/test_lifecycle.py tests/run/test_lifecycle_table.py tests/chat/store tests/chat/history
+
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-agents soak record check format bench picture lifecycle options clean
+.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-agents soak coverage record check format bench picture lifecycle options clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -36,6 +40,9 @@ page-types: $(VENV)/.run ## write the page's types of the API anew, from the ser
 
 test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+coverage: $(VENV)/.dev ## measure the branch coverage of core, run/lifecycle, chat/store and chat/history: all of it
+	$(BIN)/python -m pytest $(COVERED) -k "(not / or claude/think) and not test_a_kill_takes" --cov --hypothesis-seed=0 -n auto -q $(ARGS)
 
 test-wheel: $(VENV)/.dev page ## build wheel and sdist, and run the wheel where nothing else is installed
 	PENSTOCK_WHEEL=1 $(BIN)/python -m pytest tests/wheel -rs $(ARGS)

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest.register_assert_rewrite("normalized")  # what helpers assert is shown as in a test
+
 # A slow machine is not a failure: no test of random inputs has a time limit, neither for a test of one of them nor for
 # making them.
 settings.register_profile("penstock", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -160,6 +160,67 @@ def test_another_spelling_is_no_revision() -> None:
     assert [event.text for event in of_type(other.emitter.drain(), BlockRevised)] == ['{"command":"rm"}']
 
 
+def test_a_call_after_the_end_of_its_input() -> None:
+    """A call whose input the wire ended before is emitted in its message, and its other input is a revision."""
+    same, other = Bench(), Bench()
+    for bench, command in ((same, "ls"), (other, "rm")):
+        bench.stream_input("c1", "Bash", '{"command":"ls"}')
+        block = bench.calls.track("c1", None, None).block
+        assert block is not None
+        bench.messages.end_block(block)
+        bench.calls.apply_call(up.ToolCall("c1", "Bash", {"command": command}))
+    assert same.names()[-2:] == ["BlockEnded", "ToolCalled"]
+    assert other.names()[-3:] == ["BlockEnded", "BlockRevised", "ToolCalled"]
+
+
+def test_input_that_streamed_without_an_id() -> None:
+    """Input whose deltas name no call is that of the call at its place, or of the one that comes next."""
+    bench = Bench()
+    message = bench.messages.open(bench.lane, "m1", explicit=True)
+    block = bench.messages.register(bench.lane, message, 3, "tool_input")
+    bench.messages.put(block, '{"command":"ls"}')
+    bench.calls.apply_call(up.ToolCall("c1", "Bash", {"command": "ls"}, place=3))
+    events = bench.emitter.drain()
+    assert [event.text for event in of_type(events, BlockEnded)] == ['{"command":"ls"}']
+    assert block.call_id == "c1"
+
+
+def test_a_value_that_json_cannot_express_is_compared_by_its_text() -> None:
+    """Input whose JSON is the streamed text is no revision, even if its value equals nothing."""
+    bench = Bench()
+    bench.stream_input("c1", "odd", "null")
+    bench.calls.apply_call(up.ToolCall("c1", "odd", float("nan")))
+    assert not of_type(bench.emitter.drain(), BlockRevised)
+
+
+def test_input_that_was_streamed_in_part_is_completed() -> None:
+    """Input whose streamed text begins the complete one gets the rest as a delta."""
+    bench = Bench()
+    bench.stream_input("c1", "Bash", '{"command":')
+    bench.calls.apply_call(up.ToolCall("c1", "Bash", {"command": "ls"}))
+    assert [event.text for event in of_type(bench.emitter.drain(), Delta)] == ['{"command":', '"ls"}']
+
+
+@pytest.mark.parametrize("known", ["called", "returned", "nameless"])
+def test_input_that_ends_is_a_call_once(known: str) -> None:
+    """Input that ends makes no call that was emitted, that has returned, or whose name never came."""
+    bench = Bench()
+    bench.stream_input("c1", None if known == "nameless" else "Bash", "{}")
+    call = bench.calls.track("c1", None, None)
+    call.called, call.returned = known == "called", known == "returned"
+    bench.messages.end(up.MessageEnd("m1"))
+    assert "ToolCalled" not in bench.names()
+
+
+def test_output_without_text_waits_for_nothing() -> None:
+    """Output that had no text when its call came starts no block."""
+    bench = Bench()
+    bench.output("c1", "")
+    bench.calls.apply_call(up.ToolCall("c1", "Bash", None))
+    bench.calls.apply_return(up.ToolReturn("c1"))
+    assert bench.names().count("BlockStarted") == 1
+
+
 def test_input_that_ends_with_its_message_is_a_call() -> None:
     """A call that the wire never repeats is emitted when its message ends whole, before the message's end."""
     bench = Bench()

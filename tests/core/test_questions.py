@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.questions import allowed, answer_in_words, expected, ordered, rejected, resolve
+from penstock.core.questions import OpenQuestion, allowed, answer_in_words, expected, ordered, rejected, resolve
 from penstock.events import Ask, Option, OptionKind, QuestionAnswered, QuestionAsked
 
 LABELS = st.sampled_from(["Allow", "allow", "No", "y", "1", "2", "Always allow ls", "", "é"])
@@ -151,3 +151,9 @@ def test_answers_in_words() -> None:
         "use ls",
         "unknown",
     ]
+
+
+def test_an_open_question_has_the_fields_of_its_event() -> None:
+    """The question of a chat has what its event has, but for the marks of the stream."""
+    asked = question("allow_once", "reject_once", ask="edit", free_text=True)
+    assert OpenQuestion.of(asked) == OpenQuestion("q", "?", "edit", asked.options, free_text=True)

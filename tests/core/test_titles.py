@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.core import tool_titles
 from penstock.core.tool_titles import MAX_TITLE_CHARS, STRONG, WEAK, TitleReader, title, tool_kind
 
 TITLES = [
@@ -16,7 +17,10 @@ TITLES = [
     ("Bash", {"command": "cat <<EOF\nhello\nEOF"}, "cat <<EOF …"),
     ("Bash", {"command": "\n  ls -l  \n"}, "ls -l"),
     ("shell", {"command": ["bash", "-lc", "echo hi"]}, "bash -lc echo hi"),
+    ("shell", {"command": ["ls", 1, "x"]}, "ls"),
     ("run_commands", {"commands": ["echo hi", "ls"]}, "echo hi …"),
+    ("run_commands", {"commands": [], "path": "a"}, "a"),
+    ("odd", {"n": 1j}, "{'n': 1j}"),
     ("Write", {"file_path": "/tmp/notes.txt", "content": "x" * 9999}, "/tmp/notes.txt"),
     ("write", {"content": "x", "filePath": "/tmp/notes.txt"}, "/tmp/notes.txt"),
     ("Grep", {"pattern": "TODO", "path": "src"}, "TODO"),
@@ -46,7 +50,7 @@ def test_title_is_the_telling_argument(name: str, value: Any, expected: str) -> 
 def test_telling_begins_the_title(name: str, value: Any, expected: str) -> None:
     """What is told of streamed input begins the title, character by character."""
     telling = TitleReader(name)
-    told = "".join(map(telling.feed, json.dumps(value)))
+    told = "".join(map(telling.feed, json.dumps(value, default=str)))
     assert expected.startswith(told)
     if isinstance(value, dict) and STRONG & value.keys() and expected[:1] != "{":
         assert told, "a strong key is told while it streams"
@@ -81,6 +85,13 @@ def test_space_is_told_once_something_follows() -> None:
     """A space at the end may be the title's end, so it waits."""
     telling = TitleReader()
     assert [telling.feed(delta) for delta in ('{"command":"a ', " ", 'b "')] == ["a", "", "  b"]
+
+
+def test_space_between_the_parts_of_the_input() -> None:
+    """Space, wherever a delta ends, has no effect on the title."""
+    reader = TitleReader()
+    deltas = [" ", "{ ", '"command" ', ": ", "[ ", '"ls" ', " , ", ' "-l" ', " ", "] ", "} "]
+    assert "".join(map(reader.feed, deltas)) == "ls -l"
 
 
 @pytest.mark.parametrize(
@@ -151,3 +162,10 @@ KINDS = [
 def test_kinds_of_well_known_tools(name: str, kind: str) -> None:
     """Tools of all agents are known by name, however it is written."""
     assert tool_kind(name) == kind
+
+
+def test_the_kind_of_a_name_beyond_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names beyond those that are remembered have their kind as well."""
+    monkeypatch.setattr(tool_titles, "_KIND_CACHE", dict.fromkeys(map(str, range(1000)), "other"))
+    assert tool_kind("bash") == "execute"
+    assert tool_kind("bash") == "execute"

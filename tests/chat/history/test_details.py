@@ -383,6 +383,13 @@ def test_a_call_that_is_begun_again() -> None:
     ]
 
 
+def test_a_call_that_is_reported_in_another_message() -> None:
+    """The end of the message that a call's input began in does not end the call that a later message reports."""
+    inner = [*block(1, "{}", "tool_input", message=1, call_id="c1", name="Bash"), call("c1", {}, 2)]
+    items = items_of(*message(1, *inner, status="cut"), result("c1"), END)
+    assert [(item.cut, item.output) for item in items if isinstance(item, Called)] == [(False, "gone")]
+
+
 def test_what_was_cut_off() -> None:
     """A message that broke off, with the call that never was, and a call without a result."""
     broken = [

@@ -230,6 +230,38 @@ def test_a_question_can_be_answered_until_somebody_does() -> None:
     assert not grown.questions
 
 
+def test_what_a_server_asks_of_a_chat() -> None:
+    """The newest turn, those that wait, the time of the newest entry, and whether all that is over was summed up."""
+    empty = Timeline()
+    assert (empty.newest, empty.queued, empty.asking, empty.questions, empty.running) == (None, [], False, {}, None)
+    grown = folded(numbered([Prompted(1, "a"), Prompted(2, "b"), Prompted(3, "c"), TurnBegan(1, "x", "/")]))
+    assert grown.newest is grown.turns[3]
+    assert [view.turn for view in grown.queued] == [2, 3]
+    assert grown.at == 1004
+    assert grown.running is grown.turns[1]
+    assert not grown.asking
+    assert grown.summary() is None
+    assert grown.is_summed_up
+    grown.take([Numbered(5, 1005, TurnEnded(1, "cancelled"))])
+    assert not grown.is_summed_up
+
+
+def test_a_chat_whose_beginning_was_trimmed() -> None:
+    """Events before the first turn that is left are skipped; a turn whose prompt is gone has an empty one."""
+    grown = folded(numbered([*said(["lost"]), StopRequested(9), TurnBegan(7, "claude", "/"), *said(["left"])]))
+    assert [(view.turn, view.prompt, view.reply) for view in grown.snapshot().turns] == [(7, "", "left")]
+    assert grown.stops == set()
+    grown.take([Numbered(100, 1, TurnEnded(6, "cancelled")), Numbered(101, 1, Answered(6, "q", "yes"))])
+    assert list(grown.turns) == [7]
+
+
+def test_dropped_turns_are_gone() -> None:
+    """Turns whose entries are no longer kept are dropped, and those that are not over stay."""
+    grown = folded(numbered([Prompted(1, "a"), TurnEnded(1, "cancelled"), Prompted(2, "b"), Prompted(3, "c")]))
+    grown.drop(2)
+    assert list(grown.turns) == [2, 3]
+
+
 BEGAN = TurnBegan(2, "claude", "/")
 
 

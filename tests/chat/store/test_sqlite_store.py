@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import random
 import resource
 import sqlite3
@@ -18,10 +20,11 @@ from hypothesis import strategies as st
 
 from penstock.chat.store import database, schema, tables
 from penstock.chat.store.database import StoreHeld, caution, failure
-from penstock.chat.store.protocol import Ahead, Conflict, StoreClosed, StoreFailed, Trimmed
-from penstock.chat.store.rows import ChatRow, TurnRow
+from penstock.chat.store.protocol import Ahead, Conflict, StoreClosed, StoreFailed, Trimmed, clock
+from penstock.chat.store.rows import ChatRow, Directory, TurnRow
 from penstock.chat.store.schema import StoreTooNew, StoreTooOld
-from penstock.chat.store.sqlite import SqliteStore
+from penstock.chat.store.sqlite import LARGEST_ENTRY, SqliteStore
+from penstock.chat.store.writer import Change, Readers
 from penstock.errors import UsageError
 
 KILLS = 20
@@ -194,6 +197,31 @@ def test_two_names_are_one_store(place: Any) -> None:
     asyncio.run(twice())
 
 
+@pytest.mark.parametrize("note", ["", "nonsense", "[]", '{"pid": "x"}', '{"pid": 1}'])
+def test_a_holder_that_is_not_known(place: Any, note: str) -> None:
+    """A lock whose note cannot be read is somebody's all the same."""
+    with open(f"{place.path}.lock", "w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write(note)
+        other.flush()
+        with pytest.raises(StoreHeld, match="in use by another process") as held:
+            asyncio.run(place.open())
+    assert held.value.holder is None
+    asyncio.run(_open_and_close(place))
+
+
+def test_a_disk_without_room_for_the_lock(place: Any) -> None:
+    """A store whose lock cannot be written is a clear error, and stays nobody's."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(StoreFailed, match="cannot be used"):
+            asyncio.run(place.open())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    asyncio.run(_open_and_close(place))
+
+
 def test_no_one_else_reads_it(place: Any) -> None:
     """The file, and what lies beside it, is for its owner alone."""
 
@@ -219,6 +247,43 @@ def test_closing(place: Any) -> None:
                 await call
 
     asyncio.run(run())
+
+
+def test_what_ends_after_its_event_loop(place: Any) -> None:
+    """A change whose event loop is closed by the time it is made is made, and its result is nobody's."""
+    loop = asyncio.new_event_loop()
+    store = loop.run_until_complete(place.open("a"))
+    result = loop.create_future()
+    loop.close()
+    store._writer.put(Change(lambda changes: changes.put_directory(Directory("/shop", 1)), result))
+    store._writer.close()
+
+    async def look() -> None:
+        async with await place.open() as again:
+            assert [directory.path for directory in await again.list_directories()] == ["/shop"]
+
+    asyncio.run(look())
+
+
+def test_a_change_that_raises(place: Any) -> None:
+    """A bug in a change is raised where it was asked for, and the changes after it are made."""
+
+    async def check() -> None:
+        async with await place.open("a") as store:
+            with pytest.raises(ZeroDivisionError):
+                await store._change(lambda changes: 1 // 0)
+            assert await store.append("a", [b"x"], after=0, at=1) == 1
+
+    asyncio.run(check())
+
+
+def test_reads_that_come_too_late(place: Any) -> None:
+    """A read that begins after the connections were closed opens no new one."""
+    asyncio.run(_open_and_close(place))
+    readers = Readers(place.path)
+    readers.close()
+    with pytest.raises(StoreClosed):
+        readers.call(lambda connection: connection)
 
 
 # --- forms ---
@@ -258,6 +323,24 @@ def test_tables_that_cannot_be_made_leave_an_empty_file(place: Any, monkeypatch:
         with pytest.raises(StoreFailed):
             asyncio.run(place.open())
     asyncio.run(_open_and_close(place))
+
+
+def test_a_file_system_without_shared_memory(place: Any) -> None:
+    """Where SQLite cannot keep a -wal file, the store is refused with what to do."""
+    uri = f"{place.path.as_uri()}?vfs=unix-dotfile"  # it has no shared memory, as network drives
+    with (
+        contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection,
+        pytest.raises(StoreFailed, match="no shared memory"),
+    ):
+        schema.prepare(connection, place.path)
+
+
+@pytest.mark.parametrize(("path", "limit"), [("chats.db", LARGEST_ENTRY + 1), ("a\0b", 1), ("chats.db", 0)])
+def test_nonsense_is_refused(tmp_path: Path, path: str, limit: int) -> None:
+    """A limit that SQLite cannot keep, and a path that cannot be, are errors of use."""
+    with pytest.raises(UsageError):
+        asyncio.run(SqliteStore.open(tmp_path / path, max_entry_bytes=limit))
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- retention ---
@@ -419,6 +502,39 @@ def test_a_file_that_is_taken_away(place: Any, suffix: str) -> None:
             assert failed.value.lasting
 
     asyncio.run(check())
+
+
+def test_a_file_that_is_replaced(place: Any) -> None:
+    """No append is acknowledged that goes to another file than the one that was opened."""
+
+    async def check() -> None:
+        async with await place.open("a") as store:
+            copy = place.path.with_name("copy.db")
+            copy.write_bytes(place.path.read_bytes())
+            copy.replace(place.path)
+            with pytest.raises(StoreFailed, match="moved, replaced or deleted"):
+                await store.append("a", [b"1"], after=0, at=1)
+
+    asyncio.run(check())
+
+
+def test_a_page_is_bounded(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of large entries ends early, and the next one goes on behind it."""
+    monkeypatch.setattr(tables, "MAX_PAGE_BYTES", 25)
+
+    async def check() -> None:
+        async with await place.open("a") as store:
+            await store.append("a", [b"x" * 10] * 5, after=0, at=1)
+            assert [entry.number for entry in (await store.read("a")).entries] == [1, 2, 3]
+            assert [entry.number for entry in (await store.read("a", after=3)).entries] == [4, 5]
+
+    asyncio.run(check())
+
+
+def test_the_clock_counts_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of entries is in whole milliseconds."""
+    monkeypatch.setattr("time.time_ns", lambda: 1_234_999_999)
+    assert clock() == 1234
 
 
 def test_a_damaged_file(place: Any) -> None:

@@ -599,6 +599,47 @@ def test_a_wrong_store_is_rejected(wrong: type[MemoryStore], check: str, monkeyp
         asyncio.run(check_store(opener(wrong()), [found]))
 
 
+class Raises(MemoryStore):
+    """Raises what no store may raise."""
+
+    async def create_chat(self, row: ChatRow) -> None:
+        raise KeyError(row.id)
+
+
+class RaisesOther(MemoryStore):
+    """Raises something else than is promised."""
+
+    async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
+        try:
+            return await super().append(chat, entries, **options)
+        except Conflict as error:
+            raise KeyError(chat) from error
+
+
+class Hangs(MemoryStore):
+    """Never ends."""
+
+    async def create_chat(self, row: ChatRow) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (Hangs, "it never came to an end"),
+        (Raises, "the store raised KeyError"),
+        (RaisesOther, "expected Conflict, but it raised KeyError"),
+    ],
+)
+def test_a_store_that_hangs_or_raises_is_rejected(
+    wrong: type[MemoryStore], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that never ends, and an exception that no store may raise, are named as what is wrong."""
+    monkeypatch.setattr(conformance, "PATIENCE", 0.5)
+    with pytest.raises(AssertionError, match=words):
+        asyncio.run(check_store(opener(wrong()), [conformance.stale_writers_conflict]))
+
+
 def test_every_check_rejects_something() -> None:
     """No check is there that every store passes."""
     assert {check for _, check in WRONG} == {check.__name__ for check in CHECKS}

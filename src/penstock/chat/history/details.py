@@ -216,7 +216,8 @@ class _Fold:
                 draft.item.name = draft.item.name or event.name or ""
         elif isinstance(event, ev.ToolCalled):
             self._called(event, draft, at)
-        elif isinstance(event, ev.ToolReturned):
+        else:
+            assert isinstance(event, ev.ToolReturned)  # no other event has a step
             self._returned(event, draft, at)
 
     def _text(self, event: ev.Delta | ev.BlockRevised | ev.BlockEnded, draft: _Draft) -> None:

@@ -229,8 +229,8 @@ class Timeline:
             self._record(view)
 
     def _feed(self, events: list[ev.Event]) -> None:
-        if self._live is not None:
-            self._show(self._live, self._live.turn.feed(events))
+        assert self._live is not None  # events between two turns are skipped
+        self._show(self._live, self._live.turn.feed(events))
 
     # --- the events of a turn ---
 
@@ -365,8 +365,6 @@ def _is_text(what: object) -> TypeGuard[ev.Delta]:
 
 def _joined(alike: list[_Change]) -> list[_Change]:
     """Merge consecutive changes of one kind and turn, if they can be one."""
-    if len(alike) == 1:
-        return alike
     first, last = alike[0].what, alike[-1].what
     if isinstance(last, turns.Thinking):
         content = "".join(it.what.content for it in alike if isinstance(it.what, turns.Thinking))

@@ -115,13 +115,8 @@ def connect(path: Path, *, write: bool) -> sqlite3.Connection:
     """
     uri = f"{path.as_uri()}?mode={'rw' if write else 'ro'}"
     # It is used by one thread at a time, but closed by the thread that closes the store.
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-    try:
-        connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    timeout = BUSY_MS / 1000
+    return sqlite3.connect(uri, timeout, isolation_level=None, check_same_thread=False, uri=True)
 
 
 def make_file(path: Path) -> None:

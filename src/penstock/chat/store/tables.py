@@ -220,8 +220,7 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        connection.rollback()
 
 
 def find_head(connection: sqlite3.Connection, chat: str) -> Head:

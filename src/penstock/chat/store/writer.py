@@ -102,8 +102,6 @@ class Writer:
                 self._make(changes)
         try:
             self._connection.close()
-        except sqlite3.Error:
-            pass  # the next process that opens the file applies the -wal file
         finally:
             self._lock.release()
 
@@ -137,15 +135,12 @@ class Writer:
             for change in changes:
                 try:
                     results.append(change.make(self._changes))
-                except StoreFailed:
-                    raise
                 except PenstockError as error:  # raised before it changed anything
                     results.append(error)
             connection.execute("COMMIT")
         except BaseException:
             self._changes.forget()
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            connection.rollback()
             raise
         return results
 
