@@ -39,6 +39,8 @@ class Run:
         self.route = launch.route
         self.record: Path | None = None
         """Folder of the recording of the run, if one was requested."""
+        self.read_pause = 0.0
+        """Seconds between two reads of growing output; set it before the start, if events are shown at a pace."""
         self._launch = launch
         self._spec = spec
         self._supervisor: Supervisor | None = None
@@ -168,7 +170,9 @@ class Run:
         times = {"timeout": spec.timeout, "idle": spec.idle_timeout}
         given = {name: seconds for name, seconds in times.items() if seconds is not None}
         limits = msgspec.structs.replace(spec.limits, **given)
-        self._supervisor = Supervisor(launch, limits, allow=spec.allow, ask=spec.ask, journal=journal)
+        self._supervisor = Supervisor(
+            launch, limits, allow=spec.allow, ask=spec.ask, journal=journal, read_pause=self.read_pause
+        )
         self._supervisor.start()
         return self
 
