@@ -628,6 +628,33 @@ def test_a_viewer_that_goes_is_noticed_at_once(own: Callable[..., Gateway]) -> N
     until(lambda: gateway.metrics.viewers == 0)
 
 
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_frames_are_framed_as_the_response_is(shared: Gateway, version: str) -> None:
+    """A client of HTTP/1.0 gets the bytes of the frames alone; one of HTTP/1.1 gets each send as one chunk."""
+    chat = shared.chat()
+    with socket.create_connection(("127.0.0.1", shared.port), SECONDS) as connection:
+        head = f"GET /api/chats/{chat}/events?delta=1 HTTP/{version}\r\nHost: 127.0.0.1:{shared.port}\r\n"
+        connection.sendall(f"{head}Authorization: Bearer {TOKEN}\r\n\r\n".encode())
+        data = b""
+        shared.append(chat, begun())
+        for word in ("one ", "two ", "three"):
+            shared.append(chat, [said(word)])
+            while word.strip().encode() not in data:
+                data += connection.recv(65536)
+    body = data.partition(b"\r\n\r\n")[2]
+    if version == "1.1":
+        whole = b""
+        while body:
+            size, _, body = body.partition(b"\r\n")
+            whole += body[: int(size, 16)]
+            assert body[int(size, 16) :][:2] in (b"\r\n", b"")
+            body = body[int(size, 16) + 2 :]
+        body = whole
+    assert b"\r" not in body
+    assert body.startswith(b": ok\n")
+    assert body.rstrip().endswith(b"}")
+
+
 def test_the_head_of_a_stream_is_no_viewer(shared: Gateway) -> None:
     """HEAD tells the type of the stream, and ends."""
     with shared.client() as client:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -78,6 +78,8 @@ class ChatClient:
         self.is_silent = False
         """True if nothing was sent for so long that a proxy may end the connection."""
         self.ticking: asyncio.TimerHandle | None = None
+        self.push: Callable[[], bool] = lambda: False
+        """Function that sends what is new at once; it returns False if the task of the stream has to be woken."""
 
     def stop_ticking(self) -> None:
         """Cancel the timer that checks for silence."""
@@ -195,7 +197,8 @@ class Watch:
             self._later = None
         self._notified_at = asyncio.get_running_loop().time()
         for viewer in self.viewers:
-            viewer.wake.set()
+            if not viewer.push():
+                viewer.wake.set()
 
 
 class Watches:

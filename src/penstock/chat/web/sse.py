@@ -62,7 +62,10 @@ class EventStream:
         """
         self._watches = watches
         self._chat = chat
-        self._after = after
+        self._cursor = after  # the last entry that was sent
+        self._is_waiting = False
+        """True while the task waits for frames after the first: then `_push` may send them."""
+        self._write_chunk: Callable[[bytes], None] | None = None
         self._deltas = deltas
         self._ping = ping
         self._patience = patience
@@ -77,7 +80,10 @@ class EventStream:
         """
         with self._watches.enter(self._chat) as (watch, viewer), self._watched(viewer.expel):
             listening = asyncio.create_task(_listen(receive, viewer))
-            viewer.flow = scope.get("state", {}).get("flow")
+            state = scope.get("state", {})
+            viewer.flow = state.get("flow")
+            is_chunked = scope.get("http_version") == "1.1" and scope.get("method") == "GET"
+            self._write_chunk = state.get("write_chunk") if is_chunked else None
             self._tick(viewer)
             try:
                 await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
@@ -94,30 +100,54 @@ class EventStream:
                     await listening
 
     async def _view(self, watch: Watch, viewer: ChatClient, send: Send) -> None:
-        cursor, metrics = self._after, self._watches.metrics
         first = RETRY
+        viewer.push = lambda: self._push(watch, viewer)
         while not viewer.gone:
             viewer.wake.clear()
             # The condition that ends the stream is read first, so that no frame that existed by then is missed.
             ending = self._watches.ending or watch.failed
             step = Step(b"", 0)
-            if watch.ready and cursor != watch.number:
-                step = watch.step(cursor, deltas=self._deltas)
-                cursor = watch.number
+            if watch.ready and self._cursor != watch.number:
+                step = watch.step(self._cursor, deltas=self._deltas)
+                self._cursor = watch.number
             if step.data:
-                metrics.frames += step.frames
+                self._watches.metrics.frames += step.frames
                 await self._send(send, viewer, first + step.data)
                 first = b""
-            if watch.over and (not watch.ready or cursor == watch.number):
+            if watch.over and (not watch.ready or self._cursor == watch.number):
                 if not watch.ready:  # deleted before it could be read
                     await self._send(send, viewer, first + DELETED)
                 return
             if ending:
                 await self._send(send, viewer, CLOSING_FRAME if self._watches.ending else b"")
                 return
+            self._is_waiting = not first
             await viewer.wake.wait()
+            self._is_waiting = False
             if viewer.is_silent:
                 await self._send(send, viewer, PING)
+
+    def _push(self, watch: Watch, viewer: ChatClient) -> bool:
+        """Send what is new while the task waits, if the connection takes it at once; return whether nothing is left.
+
+        Waking the task and passing each layer of the server costs several times as much as this.
+        """
+        if self._write_chunk is None or not self._is_waiting or viewer.wake.is_set():
+            return False
+        if viewer.flow is None or viewer.flow.write_paused or watch.over or watch.failed or not watch.ready:
+            return False
+        try:
+            step = watch.step(self._cursor, deltas=self._deltas)
+        except Exception:
+            return False  # a bug, which the task raises as well, where it ends this stream alone
+        if len(step.data) > PIECE_BYTES:
+            return False
+        self._cursor = watch.number
+        if step.data:
+            self._write_chunk(step.data)
+            self._note(viewer, step.data)
+            self._watches.metrics.frames += step.frames
+        return True
 
     def _tick(self, viewer: ChatClient) -> None:
         """Wake the client after `ping` seconds of silence. A stream has one timer: a timer for each wait costs more."""
@@ -146,6 +176,9 @@ class EventStream:
                     await send(message)
             finally:
                 viewer.sending = None
+        self._note(viewer, data)
+
+    def _note(self, viewer: ChatClient, data: bytes) -> None:
         viewer.sent_at, viewer.is_silent = asyncio.get_running_loop().time(), False
         self._watches.metrics.bytes += len(data)
 
