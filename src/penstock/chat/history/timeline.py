@@ -57,6 +57,10 @@ class _Change(NamedTuple):
     what: Frame | _Reply
 
 
+_REPLACED = (_Reply, turns.Thinking)
+"""Changes that the next one of their kind replaces, so that a viewer may see some of them only."""
+
+
 class _Live:
     """Turn that runs."""
 
@@ -288,7 +292,7 @@ class Timeline:
     # --- frames ---
 
     def _change(self, turn: int, what: Frame | _Reply) -> None:
-        self._urgent = self._urgent or not isinstance(what, _Reply | turns.Thinking)
+        self._urgent = self._urgent or not isinstance(what, _REPLACED)
         self._changes.append(_Change(self.number, turn, what))
 
     def frames(self, after: int, *, deltas: bool = False) -> list[tuple[int, Frame]] | None:
@@ -356,7 +360,7 @@ def _lasts(what: Frame | _Reply) -> bool:
     """Return whether a change of a turn that is over is still shown: no other change has replaced it."""
     if isinstance(what, turns.Streaming):
         return what.began_at is not None
-    return not isinstance(what, turns.Thinking | _Reply)
+    return not isinstance(what, _REPLACED)
 
 
 def _is_text(what: object) -> TypeGuard[ev.Delta]:

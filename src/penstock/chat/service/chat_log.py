@@ -37,6 +37,9 @@ from penstock.chat.store.rows import ChatRow, TurnRow
 STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Trimmed, Ahead, UnknownChat)
 """Errors of a store that the caller did not cause."""
 
+ENDS = (ev.RunEnded, TurnEnded)
+"""Entries with which a turn ends."""
+
 NODE = "here"
 """Name of the node, for a store that one process has."""
 
@@ -379,7 +382,7 @@ class ChatLog:
         at, after = self._now(), timeline.number
         data, written = fitted(entries, self.max_entry_bytes)
         numbered = [Numbered(number, at, what) for number, what in enumerate(written, after + 1)]
-        ends = [it for it in written if isinstance(it, ev.RunEnded | TurnEnded)]
+        ends = [it for it in written if isinstance(it, ENDS)]
         at_once, rows = False, list[TurnRow]()
         self._is_current = False  # after a failure or a cancellation it is not known what was appended
         if ends:
