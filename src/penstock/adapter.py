@@ -99,7 +99,7 @@ PROMPT_RULES: Rules = {
     "fork": SWITCH,
     "model": optional(MODEL),
 }
-"""Rules of the fields that belong to one prompt. The other options of a run are in `penstock.run.run`."""
+"""Rules of the fields that belong to one prompt. The other options of a run are in `penstock.run.spec`."""
 
 
 def checked(request: Request) -> Request:
