@@ -36,7 +36,7 @@ from penstock.updates import Answer, Notice
 if TYPE_CHECKING:
     from penstock.adapter import Allow
     from penstock.run.launch import Launch
-    from penstock.run.recording import Journal
+    from penstock.run.recording import RecordingWriter
 
 STDERR_BYTES = 64 * 1024
 """Bytes of stderr that are kept: its end has the reasons, and an agent may write any amount."""
@@ -64,7 +64,7 @@ class Supervisor:
         *,
         allow: Allow,
         ask: bool,
-        journal: Journal | None,
+        recording: RecordingWriter | None,
         read_pause: float = 0.0,
     ) -> None:
         """`read_pause`: seconds between two reads of growing output, for a reader that shows it at a pace of its own.
@@ -82,7 +82,7 @@ class Supervisor:
         self._limits = limits
         self._dialogue = launch.reader if isinstance(launch.reader, Dialogue) else None
         self._stdin = StdinWriter(launch.command.stdin, self._dialogue, allow=allow, ask=ask, record=self._record_sent)
-        self._recording = journal
+        self._recording = recording
         self._recording_problem_reported = False
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name=f"penstock {launch.label}", daemon=True)
