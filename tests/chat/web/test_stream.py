@@ -541,11 +541,11 @@ def test_a_viewer_that_never_reads_is_let_go(own: Callable[..., Gateway]) -> Non
     chat = gateway.chat()
     gateway.append(chat, begun())
     with listening(gateway, chat):
-        until(lambda: gateway.metrics.viewers == 1)
+        until(lambda: gateway.metrics.clients == 1)
         for _ in range(100):
             gateway.append(chat, [said("x" * 50_000)])
         until(lambda: gateway.metrics.dropped == 1)
-        until(lambda: (gateway.metrics.viewers, gateway.call(buffered(gateway))) == (0, 0))
+        until(lambda: (gateway.metrics.clients, gateway.call(buffered(gateway))) == (0, 0))
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -586,7 +586,7 @@ def test_deltas_cost_as_much_as_the_text(shared: Gateway) -> None:
 
 def test_many_viewers_of_a_chat_are_one_watch(own: Callable[..., Gateway]) -> None:
     """A hundred viewers see the same, the chat is folded once for all, and the watch ends some time after they left."""
-    gateway = own(linger=0.0, max_viewers=100)
+    gateway = own(linger=0.0, max_clients=100)
     chat, viewers = gateway.chat(), [Viewer() for _ in range(100)]
     rows = rows_of("thinktools")
     gateway.append(chat, rows[:3])
@@ -608,7 +608,7 @@ def test_many_viewers_of_a_chat_are_one_watch(own: Callable[..., Gateway]) -> No
     looking = threading.Thread(target=asyncio.run, args=(look_all(),))
     looking.start()
     until(lambda: all(viewer.snapshots for viewer in viewers))
-    assert (gateway.metrics.viewers, gateway.metrics.watches) == (100, 1)
+    assert (gateway.metrics.clients, gateway.metrics.watches) == (100, 1)
     with gateway.client() as client:
         answer = client.get(f"/api/chats/{chat}/events")
         assert (answer.status_code, answer.json()["code"]) == (429, "too_many_requests")
@@ -617,15 +617,15 @@ def test_many_viewers_of_a_chat_are_one_watch(own: Callable[..., Gateway]) -> No
         gateway.append(chat, [row])
     looking.join(SECONDS)
     assert all(shown(viewer.turns) == shown(viewers[0].turns) for viewer in viewers)
-    until(lambda: (gateway.metrics.viewers, gateway.metrics.watches) == (0, 0))
+    until(lambda: (gateway.metrics.clients, gateway.metrics.watches) == (0, 0))
 
 
 def test_a_viewer_that_goes_is_noticed_at_once(own: Callable[..., Gateway]) -> None:
     """A connection that its client ends is no viewer any more, although nothing is sent to it."""
     gateway = own()
     with listening(gateway, gateway.chat()):
-        until(lambda: gateway.metrics.viewers == 1)
-    until(lambda: gateway.metrics.viewers == 0)
+        until(lambda: gateway.metrics.clients == 1)
+    until(lambda: gateway.metrics.clients == 0)
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])

@@ -46,7 +46,7 @@ NODE = "here"
 Result = TypeVar("Result")
 Write = Entry | ev.Event
 Watcher = Callable[[bool], None]
-"""Callback after the timeline accepted entries. Its argument is True if viewers should see them at once."""
+"""Callback after the timeline accepted entries. Its argument is True if clients should see them at once."""
 
 _decoder = msgspec.json.Decoder(TurnView)
 _encoder = msgspec.json.Encoder()
@@ -97,7 +97,7 @@ class ChatLog:
 
     @property
     def shown(self) -> Timeline | None:
-        """Return the timeline for viewers; None while it is not known to be in the store."""
+        """Return the timeline for clients; None while it is not known to be in the store."""
         return self._timeline if self._is_kept else None
 
     async def open(self) -> Timeline:
@@ -171,7 +171,7 @@ class ChatLog:
             raise NoSuchTurn("the entry with this key asked for no turn")
         return what.turn
 
-    # --- viewers ---
+    # --- clients ---
 
     def watch(self, watcher: Watcher) -> None:
         """Call `watcher` whenever the timeline accepted entries; the timeline stays in memory."""
@@ -183,7 +183,7 @@ class ChatLog:
         self.rest()
 
     def delete(self) -> None:
-        """Notify viewers that the chat was deleted."""
+        """Notify clients that the chat was deleted."""
         if self._timeline is not None:
             self._timeline.delete()
             self._notify(True)

@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.chat.web.broadcast import MAX_VIEWERS
+from penstock.chat.web.broadcast import MAX_CLIENTS
 from penstock.chat.web.middleware import Middleware
 from penstock.chat.web.security import MAX_HEADER_BYTES
 
@@ -28,7 +28,7 @@ BACKSTOP_SECONDS = 2
 GREETING_SECONDS = 20.0
 """Seconds to wait for the first request of a connection: browsers and programs send one earlier."""
 
-MAX_CONNECTIONS = MAX_VIEWERS + 500
+MAX_CONNECTIONS = MAX_CLIENTS + 500
 """Number of connections at once; for more, the response is that the server is busy."""
 
 BACKLOG = 512
