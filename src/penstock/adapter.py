@@ -88,9 +88,9 @@ def _is_model(value: object) -> bool:
 SESSION_ID = Rule(
     _is_session_id,
     "letters, digits, '.', '_' and '-', as the agent gave it in run_started or run_ended",
-    "session id",
+    "a session id",
 )
-MODEL = Rule(_is_model, "the name as the agent knows it", "model name")
+MODEL = Rule(_is_model, "the name as the agent knows it", "a model name")
 
 PROMPT_RULES: Rules = {
     "prompt": STRING,

@@ -112,7 +112,7 @@ class SqliteStore:
         try:
             real = Path(os.path.realpath(path))  # two names of one file are one store
         except ValueError as error:  # the path contains a NUL
-            raise UsageError(f"{str(path)!r} is no name of a file") from error
+            raise UsageError(f"{str(path)!r} is not the name of a file") from error
         store = cls(real, max_entry_bytes=max_entry_bytes)
         store._writer = await asyncio.to_thread(Writer, real, store._delivered)
         return store
