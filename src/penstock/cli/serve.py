@@ -68,7 +68,7 @@ examples:
 """
 
 
-COLLECTION_OBJECTS = 20_000
+COLLECTION_OBJECTS = 5_000
 """Objects that are made, and not freed, before the youngest are searched for cycles; Python's own number is 700."""
 
 _log = logging.getLogger("penstock.gateway")
