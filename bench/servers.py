@@ -174,7 +174,7 @@ class Penstock(Contender):
         await self.stack.aclose()
 
     def viewers(self) -> int:
-        return self.metrics.viewers
+        return self.metrics.clients
 
     async def chats(self, names: list[str]) -> dict[str, str]:
         """Makes chats; the id of each."""

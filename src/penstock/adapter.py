@@ -88,9 +88,9 @@ def _is_model(value: object) -> bool:
 SESSION_ID = Rule(
     _is_session_id,
     "letters, digits, '.', '_' and '-', as the agent gave it in run_started or run_ended",
-    "session id",
+    "a session id",
 )
-MODEL = Rule(_is_model, "the name as the agent knows it", "model name")
+MODEL = Rule(_is_model, "the name as the agent knows it", "a model name")
 
 PROMPT_RULES: Rules = {
     "prompt": STRING,
@@ -99,7 +99,7 @@ PROMPT_RULES: Rules = {
     "fork": SWITCH,
     "model": optional(MODEL),
 }
-"""Rules of the fields that belong to one prompt. The other options of a run are in `penstock.run.run`."""
+"""Rules of the fields that belong to one prompt. The other options of a run are in `penstock.run.spec`."""
 
 
 def checked(request: Request) -> Request:

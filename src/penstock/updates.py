@@ -169,8 +169,8 @@ class ToolReturn(msgspec.Struct, frozen=True):
     refused: bool = False
 
 
-class TurnMark(msgspec.Struct, frozen=True):
-    """The end of a round, on wires that mark it without a tool result."""
+class RoundEnd(msgspec.Struct, frozen=True):
+    """The end of a round, on wires that report it without a tool result."""
 
     lane: str | None = None
 
@@ -299,7 +299,7 @@ Update = (
     | BlockEnd
     | ToolCall
     | ToolReturn
-    | TurnMark
+    | RoundEnd
     | Plan
     | ModelUsage
     | Notice

@@ -127,9 +127,9 @@ def test_a_todo_list_is_a_plan_whenever_it_comes() -> None:
     todo = [{"text": "one", "completed": True}, {"text": "two", "completed": False}]
     plan = up.Plan([PlanItem("one", "completed"), PlanItem("two", "pending")])
     assert read(*(item(event, type="todo_list", items=todo) for event in ("started", "updated", "completed"))) == [
-        *(plan, up.TurnMark()),
-        *(plan, up.TurnMark()),
-        *(plan, up.TurnMark()),
+        *(plan, up.RoundEnd()),
+        *(plan, up.RoundEnd()),
+        *(plan, up.RoundEnd()),
     ]
 
 

@@ -305,7 +305,7 @@ def test_a_retry_takes_back_what_the_broken_attempt_said() -> None:
     assert told(dialogue, "thread/tokenUsage/updated", tokenUsage={"last": call, "total": call}) == [
         up.MessageEnd(),
         up.ModelUsage(up.Usage(3, 1), whole=True),
-        up.TurnMark(),
+        up.RoundEnd(),
     ]
     assert told(dialogue, "thread/tokenUsage/updated", tokenUsage={"last": call, "total": call}) == []
 
@@ -427,7 +427,7 @@ def test_plans_notes_and_what_is_not_known() -> None:
     plan = [{"step": "a", "status": "completed"}, {"step": "b", "status": "inProgress"}]
     assert told(dialogue, "turn/plan/updated", plan=plan) == [
         up.Plan([PlanItem("a", "completed"), PlanItem("b", "in_progress")]),
-        up.TurnMark(),
+        up.RoundEnd(),
     ]
     assert told(dialogue, "turn/diff/updated", diff="x") == []
     assert told(dialogue, "warning", message="beware") == [up.Notice("error", "beware", "warning")]

@@ -44,7 +44,7 @@ def test_a_call_and_its_result() -> None:
     assert read(
         {"type": "tool_use", "tool_name": "ls", "tool_id": "c1", "parameters": {"dir": "."}},
         {"type": "tool_result", "tool_id": "c1", "status": "success", "output": "a\nb"},
-    ) == [up.ToolCall("c1", "ls", {"dir": "."}), up.ToolReturn("c1", "a\nb"), up.TurnMark()]
+    ) == [up.ToolCall("c1", "ls", {"dir": "."}), up.ToolReturn("c1", "a\nb"), up.RoundEnd()]
 
 
 def test_a_result_without_output_is_empty_and_one_with_an_error_is_an_error() -> None:

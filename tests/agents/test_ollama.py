@@ -136,7 +136,7 @@ def test_done_ends_the_message_and_tells_what_was_used() -> None:
     assert read(said("Hi"), line)[1:] == [
         up.MessageEnd(stop_reason="stop"),
         up.ModelUsage(up.Usage(input_tokens=26, output_tokens=7), model="m", whole=True),
-        up.TurnMark(),
+        up.RoundEnd(),
         up.Result(duration_ms=4883),
     ]
 

@@ -41,7 +41,7 @@ def test_parts_are_whole_blocks_of_their_message() -> None:
 def test_synthetic_text_is_not_the_models(metadata: Any, code: str) -> None:
     """What the program says in the user's role is a notice."""
     found = read(line("text", text="Continue", synthetic=True, metadata=metadata))
-    assert found == [up.Notice(code, "Continue"), up.TurnMark()]  # type: ignore[arg-type]
+    assert found == [up.Notice(code, "Continue"), up.RoundEnd()]  # type: ignore[arg-type]
 
 
 def test_a_command_that_failed_is_an_error_though_its_status_says_completed() -> None:
@@ -95,7 +95,7 @@ def test_usage_is_brought_to_one_reading() -> None:
     assert found == [
         up.ModelUsage(up.Usage(1000, 40, 50, 0, 3, 0.5), message="m", whole=True),
         up.MessageEnd("m", stop_reason="tool-calls"),
-        up.TurnMark(),
+        up.RoundEnd(),
     ]
 
 
@@ -114,7 +114,7 @@ def test_the_step_that_asks_for_no_tools_ends_the_answer(reason: str | None, res
     assert read(line("step_finish", reason=reason)) == [
         up.MessageEnd("m", stop_reason=reason),
         *results,
-        up.TurnMark(),
+        up.RoundEnd(),
     ]
 
 

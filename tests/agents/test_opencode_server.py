@@ -201,7 +201,7 @@ def test_what_the_program_says_in_the_users_role_is_a_notice() -> None:
     """As on the plain route."""
     dialogue = begun()
     line = part("text", "u", text="Go on", synthetic=True, time={"start": 1, "end": 1}, metadata={"compaction_x": True})
-    assert read(dialogue, message("user", "u"), line) == [up.Notice("compaction", "Go on"), up.TurnMark()]
+    assert read(dialogue, message("user", "u"), line) == [up.Notice("compaction", "Go on"), up.RoundEnd()]
 
 
 def test_a_command_is_shown_while_it_runs() -> None:

@@ -174,9 +174,15 @@ def test_words_that_are_no_command(word: str, capfd: pytest.CaptureFixture[str])
             ["run", "none", "hi", "--timeout", "-1"],
             "expected a number of seconds above 0, not '-1'; see penstock run --help",
         ),
-        (["run", "none", "hi", "--session", "../x"], "argument --session: '../x' is no session id; expected letters"),
+        (
+            ["run", "none", "hi", "--session", "../x"],
+            "argument --session: '../x' is not a session id; expected letters",
+        ),
         (["run", "none", "hi", "--fork"], "there is nothing to fork: --fork needs --session ID"),
-        (["run", "none", "hi", "--cwd", "nowhere"], "argument --cwd: 'nowhere' is no directory; expected one that is"),
+        (
+            ["run", "none", "hi", "--cwd", "nowhere"],
+            "argument --cwd: 'nowhere' is not a directory; expected one that is",
+        ),
         (["run", "none", "fix", "the", "test"], "'the test' is after it; quote the prompt: penstock run none 'fix the"),
         (["run", "none", "hi", "--stdin", "always"], "argument --stdin: invalid choice: 'always'"),
         (["run", "none", "-p", "hi"], "no option '-p'; the prompt follows the agent's name, without an option"),

@@ -142,5 +142,5 @@ def test_a_replay_without_times(tmp_path: Path) -> None:
 def test_times_that_are_none(tmp_path: Path, line: str) -> None:
     """A line of the times that is no time is named with file and line."""
     (tmp_path / "run.times").write_text(f"0.1\n{line}\n")
-    with pytest.raises(UsageError, match=r"run\.times:2: .* is no time; expected seconds"):
+    with pytest.raises(UsageError, match=r"run\.times:2: .* is not a time; expected seconds"):
         read_times(tmp_path / "run.ndjson")

@@ -83,7 +83,7 @@ UPDATES = st.one_of(
         lane=LANES,
     ),
     st.builds(up.Phase, phase=st.sampled_from(["commentary", "final"]), message=MESSAGES, lane=LANES),
-    st.builds(up.TurnMark, lane=LANES),
+    st.builds(up.RoundEnd, lane=LANES),
     st.builds(up.Plan, items=st.lists(st.builds(PlanItem, text=CLEAN, status=STATUSES), max_size=2), lane=LANES),
     st.builds(
         up.ModelUsage,

@@ -145,7 +145,7 @@ def test_any_program_that_speaks_acp(found: configuration.Config) -> None:
         planned(found, "odd")
     with pytest.raises(UsageError, match="needs a command"):
         planned(found, "acp:")
-    with pytest.raises(UsageError, match="no command line"):
+    with pytest.raises(UsageError, match="is not a command line"):
         planned(found, "acp:mine 'open")
 
 
@@ -175,13 +175,13 @@ def test_programs_that_are_not_there(found: configuration.Config) -> None:
         ({"prompt": " \n"}, "the prompt is empty"),
         ({"prompt": "a\0b"}, "NUL"),
         ({"fork": True}, "nothing to fork"),
-        ({"session_id": "--help"}, "no session id"),
-        ({"session_id": "../../etc"}, "no session id"),
-        ({"session_id": "a" * 129}, "no session id"),
-        ({"session_id": ""}, "no session id"),
-        ({"model": "-m"}, "no model name"),
-        ({"model": ""}, "no model name"),
-        ({"model": "a\nb"}, "no model name"),
+        ({"session_id": "--help"}, "not a session id"),
+        ({"session_id": "../../etc"}, "not a session id"),
+        ({"session_id": "a" * 129}, "not a session id"),
+        ({"session_id": ""}, "not a session id"),
+        ({"model": "-m"}, "not a model name"),
+        ({"model": ""}, "not a model name"),
+        ({"model": "a\nb"}, "not a model name"),
         ({"cwd": "/no/such/folder"}, "no directory"),
         ({"agent": "claude/glm"}, "profile"),
     ],

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from penstock.core.normalizer.outcome import Exit
 from penstock.errors import UsageError
-from penstock.run import recording as journals
-from penstock.run.recording import MAX_STDERR_BYTES, Journal
+from penstock.run import recording as recordings
+from penstock.run.recording import MAX_STDERR_BYTES, RecordingWriter
 from penstock.run.replay import MAX_NAMED, find, read_times, replay
 
 ROOT = Path(__file__).parents[2]
@@ -33,16 +33,16 @@ TIMEOUT = 60
 MARKER = "marker-7f3a9c-of-the-environment"
 
 
-def begin(directory: Path, **more: Any) -> Journal:
+def begin(directory: Path, **more: Any) -> RecordingWriter:
     """A record of a run of claude."""
     facts = {"agent": "claude", "label": "claude", "route": "exec", "argv": ["claude", "-p"], "cwd": None}
-    return Journal.begin(directory, **{**facts, **more})
+    return RecordingWriter.begin(directory, **{**facts, **more})
 
 
-def end(journal: Journal, **more: Any) -> None:
+def end(writer: RecordingWriter, **more: Any) -> None:
     """The regular end of a run."""
     facts = {"outcome": "ok", "reason": None, "exit_status": 0, "duration_ms": 5}
-    journal.end(**{**facts, **more})
+    writer.end(**{**facts, **more})
 
 
 def replayed(path: Path) -> list[tuple[bytes, int | None]]:
@@ -188,7 +188,7 @@ def test_words_that_are_no_utf8(tmp_path: Path) -> None:
 
 def test_many_begin_at_once(tmp_path: Path) -> None:
     """Runs of one label that begin together get a folder each, and each its own bytes."""
-    made: list[Journal] = []
+    made: list[RecordingWriter] = []
     barrier = threading.Barrier(8)
 
     def work(number: int) -> None:
@@ -249,13 +249,13 @@ def test_no_secret_of_the_environment(tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from penstock.run.recording import Journal
+from penstock.run.recording import RecordingWriter
 import os
-journal = Journal.begin(Path(sys.argv[1]), agent="claude", label="claude", route="exec", cwd="/src",
+writer = RecordingWriter.begin(Path(sys.argv[1]), agent="claude", label="claude", route="exec", cwd="/src",
                         argv=["claude", "--x", "y" + os.environ["API_KEY"], "--", "say " + os.environ["API_KEY"]])
-journal.received(b"{}\\n", 1)
-journal.end(outcome="ok", reason=None, exit_status=0, duration_ms=1)
-print(journal.folder)
+writer.received(b"{}\\n", 1)
+writer.end(outcome="ok", reason=None, exit_status=0, duration_ms=1)
+print(writer.folder)
 """
     folder = Path(python(script, tmp_path).strip())
     held = b"".join(path.read_bytes() for path in folder.iterdir())
@@ -283,7 +283,7 @@ print(journal.folder)
 )
 def test_values_that_look_secret(argv: list[str], kept: list[str]) -> None:
     """The values of flags and fields named like secrets are not written down; the rest of the command line is."""
-    assert journals.redacted(["agent", *argv]) == ["agent", *kept]
+    assert recordings.redacted(["agent", *argv]) == ["agent", *kept]
 
 
 @pytest.mark.parametrize("piece", ["key", "a", "-key", '"key":"\\', "://", "key=", "Bearer "])
@@ -325,14 +325,14 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     script = """
 import resource, sys
 from pathlib import Path
-from penstock.run.recording import Journal
-journal = Journal.begin(Path(sys.argv[1]), agent="claude", label="claude", route="exec", argv=["claude"])
+from penstock.run.recording import RecordingWriter
+writer = RecordingWriter.begin(Path(sys.argv[1]), agent="claude", label="claude", route="exec", argv=["claude"])
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 for number in range(40):
-    journal.received(b'{"type":"x","number":%04d}\\n{"type":"x"' % number, number * 10)
-    journal.received(b',"second":%04d}\\n' % number, number * 10 + 5)
-journal.end(outcome="ok", reason=None, exit_status=0, duration_ms=400)
-print(journal.folder, journal.problem, sep="|")
+    writer.received(b'{"type":"x","number":%04d}\\n{"type":"x"' % number, number * 10)
+    writer.received(b',"second":%04d}\\n' % number, number * 10 + 5)
+writer.end(outcome="ok", reason=None, exit_status=0, duration_ms=400)
+print(writer.folder, writer.problem, sep="|")
 """
     folder, problem = python(script, tmp_path).strip().split("|")
     data = (Path(folder) / "input.ndjson").read_bytes()
@@ -351,16 +351,16 @@ FULL_DISK = """
 import json, os, sys
 from pathlib import Path
 from penstock.errors import UsageError
-from penstock.run.recording import Journal
+from penstock.run.recording import RecordingWriter
 from penstock.run.replay import find, replay
 directory = Path(sys.argv[1])
 facts = dict(agent="claude", label="claude", route="exec", argv=["claude"])
-journal = Journal.begin(directory, **facts)
+writer = RecordingWriter.begin(directory, **facts)
 for number in range(3000):
-    journal.received(b'{"type":"x","number":%05d}\\n{"ty' % number, number)
-    journal.received(b'pe":"y"}\\n', number)
-data = (journal.folder / "input.ndjson").read_bytes()
-journal.end(outcome="ok", reason=None, exit_status=0, duration_ms=400)
+    writer.received(b'{"type":"x","number":%05d}\\n{"ty' % number, number)
+    writer.received(b'pe":"y"}\\n', number)
+data = (writer.folder / "input.ndjson").read_bytes()
+writer.end(outcome="ok", reason=None, exit_status=0, duration_ms=400)
 found = find(directory)
 lines = list(replay(found.input, whole=found.cut is not None, sleep=lambda seconds: None))
 with open(directory / "filler", "wb", buffering=0) as filler:
@@ -370,11 +370,11 @@ with open(directory / "filler", "wb", buffering=0) as filler:
     except OSError:
         pass
 try:
-    Journal.begin(directory, **facts)
+    RecordingWriter.begin(directory, **facts)
     refused = None
 except UsageError as error:
     refused = error.what
-print(json.dumps({"problem": journal.problem, "size": len(data), "tail": data[-9:].decode(), "cut": found.cut,
+print(json.dumps({"problem": writer.problem, "size": len(data), "tail": data[-9:].decode(), "cut": found.cut,
                   "same": b"".join(line for line, _ in lines) == data, "lines": len(lines), "refused": refused,
                   "left": sum(path.is_dir() and any(path.iterdir()) for path in directory.iterdir())}))
 """
@@ -401,11 +401,11 @@ def test_a_full_disk(tmp_path: Path) -> None:
 WRITER = """
 import itertools, sys
 from pathlib import Path
-from penstock.run.recording import Journal
-journal = Journal.begin(Path(sys.argv[1]), agent="claude", label="victim", route="exec", argv=["claude"])
+from penstock.run.recording import RecordingWriter
+writer = RecordingWriter.begin(Path(sys.argv[1]), agent="claude", label="victim", route="exec", argv=["claude"])
 for number in itertools.count():
-    journal.received(b'{"type":"x","n":%d}\\n{"type":"x",' % number, number)
-    journal.received(b'"n":"%d and a half"}\\n' % number, number)
+    writer.received(b'{"type":"x","n":%d}\\n{"type":"x",' % number, number)
+    writer.received(b'"n":"%d and a half"}\\n' % number, number)
 """
 
 
@@ -605,8 +605,8 @@ def test_the_page_tells_the_form(tmp_path: Path) -> None:
         return {name for row in table.splitlines() for name in re.findall(r"`([\w.]+)`", row.split("|")[1])}
 
     assert named(files) == {path.name for path in record.folder.iterdir()}
-    assert named(fields) == set(journals.Meta.__struct_fields__)
-    assert all(f"`{name}`" in fields for name in journals.Ended.__struct_fields__)
+    assert named(fields) == set(recordings.Meta.__struct_fields__)
+    assert all(f"`{name}`" in fields for name in recordings.Ended.__struct_fields__)
 
 
 def test_no_file_is_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -627,10 +627,10 @@ def test_no_file_is_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     closed.close()
     assert held() == 0
 
-    def full(folder: Path, meta: journals.Meta) -> None:
+    def full(folder: Path, meta: recordings.Meta) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(journals, "_write_meta", full)
+    monkeypatch.setattr(recordings, "_write_meta", full)
     with pytest.raises(UsageError, match="No space left on device"):
         begin(tmp_path)
     assert held() == 0

@@ -136,7 +136,7 @@ def _typed(convert: Callable[[str], T], rule: Rule) -> Callable[[str], T]:
         plain = convert is str or (word.isascii() and "_" not in word)
         if value is None or not plain or not rule.fits(value):
             if rule.noun:
-                raise ArgumentTypeError(f"{shown(word)} is no {rule.noun}; expected {rule.expected}")
+                raise ArgumentTypeError(f"{shown(word)} is not {rule.noun}; expected {rule.expected}")
             raise ArgumentTypeError(f"expected {rule.expected}, not {shown(word)}")
         return value
 

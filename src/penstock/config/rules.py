@@ -23,7 +23,7 @@ class Rule(NamedTuple):
     fits: Callable[[Any], bool]
     expected: str
     noun: str = ""
-    """Noun that a value that does not fit is not one of, if that explains more than the value alone."""
+    """Noun with its article, for "is not a …", if that explains more than the value alone."""
 
 
 Rules = Mapping[str, Rule]
@@ -40,7 +40,7 @@ def check(given: Mapping[str, Any], rules: Rules, *, what: str = "option") -> No
         if rule is None:
             raise unknown(what, name, rules)
         if not rule.fits(value):
-            none = f", which is no {rule.noun}" if rule.noun else ""
+            none = f", which is not {rule.noun}" if rule.noun else ""
             raise UsageError(f"{name} is {shown(value)}{none}", expected=rule.expected)
 
 
@@ -111,7 +111,7 @@ FUNCTION = Rule(callable, "a function")
 STRING = Rule(lambda value: isinstance(value, str), "a string")
 NAME = Rule(lambda value: isinstance(value, str) and value != "", "a string that is not empty")
 PATH = Rule(_is_path, "a path")
-DIRECTORY = Rule(lambda value: _is_path(value) and os.path.isdir(value), "one that is there", "directory")
+DIRECTORY = Rule(lambda value: _is_path(value) and os.path.isdir(value), "one that is there", "a directory")
 VARIABLE = Rule(lambda value: _has_no_nul(value) and value.find("=") > 0, "NAME=VALUE")
 STRINGS = Rule(_texts, "a list of strings without NUL characters")
 COMMAND = Rule(lambda value: _texts(value) and len(value) > 0, "a list of strings, the program and its arguments")

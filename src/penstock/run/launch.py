@@ -128,7 +128,7 @@ def _words(name: str) -> list[str]:
     try:
         words = shlex.split(name[len(ACP) :])
     except ValueError as error:
-        raise UsageError(f"{name!r} is no command line: {error}") from error
+        raise UsageError(f"{name!r} is not a command line: {error}") from error
     if not words:
         raise UsageError("acp: needs a command", expected="a program that speaks ACP", help="e.g. acp:'PROGRAM --acp'")
     return words

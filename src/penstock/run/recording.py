@@ -72,7 +72,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Reason why the recording does not contain all of the run."""
 
 
-class Journal:
+class RecordingWriter:
     """Writer of one recording. After `begin` nothing raises: a failed write ends the recording, never the run.
 
     Threads: one at a time.
@@ -109,7 +109,7 @@ class Journal:
         route: str,
         argv: Sequence[str],
         cwd: str | os.PathLike[str] | None = None,
-    ) -> Journal:
+    ) -> RecordingWriter:
         """Begin the recording of a run, in a folder of its own in `directory`, which is created if it is missing.
 
         Raises:

@@ -185,7 +185,7 @@ def _parsed(file: Path, whole: bool) -> list[float]:
         except ValueError:
             time_of_line = -1.0
         if not 0 <= time_of_line < MAX_SECONDS:  # also false for nan
-            what = f"{file}:{number}: {line[:40]!r} is no time"
+            what = f"{file}:{number}: {line[:40]!r} is not a time"
             raise UsageError(what, expected="seconds since the start, one a line")
         times.append(time_of_line)
     return times

@@ -39,6 +39,8 @@ class Run:
         self.route = launch.route
         self.record: Path | None = None
         """Folder of the recording of the run, if one was requested."""
+        self.read_pause = 0.0
+        """Seconds between two reads of growing output; set it before the start, if events are shown at a pace."""
         self._launch = launch
         self._spec = spec
         self._supervisor: Supervisor | None = None
@@ -152,11 +154,11 @@ class Run:
         """
         if self._supervisor is not None:
             raise UsageError("the run was started before", help="ask the agent for another run")
-        launch, spec, journal = self._launch, self._spec, None
+        launch, spec, recording = self._launch, self._spec, None
         if spec.record is not None:
-            from penstock.run.recording import Journal
+            from penstock.run.recording import RecordingWriter
 
-            journal = Journal.begin(
+            recording = RecordingWriter.begin(
                 Path(spec.record),
                 agent=launch.reader.name,  # the adapter that can read it again, whatever is configured by then
                 label=launch.label,
@@ -164,11 +166,13 @@ class Run:
                 argv=launch.command.argv,
                 cwd=launch.cwd,
             )
-            self.record = journal.folder
+            self.record = recording.folder
         times = {"timeout": spec.timeout, "idle": spec.idle_timeout}
         given = {name: seconds for name, seconds in times.items() if seconds is not None}
         limits = msgspec.structs.replace(spec.limits, **given)
-        self._supervisor = Supervisor(launch, limits, allow=spec.allow, ask=spec.ask, journal=journal)
+        self._supervisor = Supervisor(
+            launch, limits, allow=spec.allow, ask=spec.ask, recording=recording, read_pause=self.read_pause
+        )
         self._supervisor.start()
         return self
 

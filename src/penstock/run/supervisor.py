@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.adapter import Dialogue
 from penstock.core.normalizer.outcome import Exit
 from penstock.errors import AgentNotFound, PenstockError, TransportError
-from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
+from penstock.events import BlockStarted, Event, MessageStarted, QuestionAnswered, QuestionAsked, RunEnded, RunStarted
 from penstock.run.lifecycle import Action, Fact, Lifecycle, Limits, Trigger
 from penstock.run.process import Exited, Process
 from penstock.run.queues import READ_BYTES, CallQueue, EventQueue
@@ -36,7 +36,7 @@ from penstock.updates import Answer, Notice
 if TYPE_CHECKING:
     from penstock.adapter import Allow
     from penstock.run.launch import Launch
-    from penstock.run.recording import Journal
+    from penstock.run.recording import RecordingWriter
 
 STDERR_BYTES = 64 * 1024
 """Bytes of stderr that are kept: its end has the reasons, and an agent may write any amount."""
@@ -44,6 +44,9 @@ STDERR_LINES = 8
 """Last lines of stderr that are part of the reason of a failure."""
 STDERR_CHARS = 2000
 """Characters of stderr that are part of the reason of a failure."""
+OPENING = (RunStarted, MessageStarted, BlockStarted)
+"""Events after which reading does not pause, as after none (a request of a protocol, a part of a long line): the first
+text that follows is what a person waits for."""
 LONGEST_WAIT_SECONDS = 3600.0
 """Seconds of one wait: a time limit may be longer than a selector can wait."""
 
@@ -54,7 +57,21 @@ class Supervisor:
     `cancel`, `kill` and `answer` may be called from any thread.
     """
 
-    def __init__(self, launch: Launch, limits: Limits, *, allow: Allow, ask: bool, journal: Journal | None) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        limits: Limits,
+        *,
+        allow: Allow,
+        ask: bool,
+        recording: RecordingWriter | None,
+        read_pause: float = 0.0,
+    ) -> None:
+        """`read_pause`: seconds between two reads of growing output, for a reader that shows it at a pace of its own.
+
+        Each read wakes two threads, so fewer of them take less time of the processor. A pause ends early with anything
+        else that happens.
+        """
         self.stream = Stream(launch.reader, label=launch.label, run=launch.number)
         self.events = EventQueue()
         self.events.on_space = lambda: self._calls.put(lambda: None)
@@ -65,13 +82,15 @@ class Supervisor:
         self._limits = limits
         self._dialogue = launch.reader if isinstance(launch.reader, Dialogue) else None
         self._stdin = StdinWriter(launch.command.stdin, self._dialogue, allow=allow, ask=ask, record=self._record_sent)
-        self._recording = journal
+        self._recording = recording
         self._recording_problem_reported = False
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name=f"penstock {launch.label}", daemon=True)
         self._calls = CallQueue()
         self._stderr = b""
         self._stdout_open = True
+        self._read_pause = read_pause
+        self._next_read: float | None = None  # end of the pause in which the selector does not report stdout
         self._ended = False
 
     # --- from any thread ---------------------------------------------------------------------------
@@ -162,8 +181,11 @@ class Supervisor:
         self._calls.run()  # what was requested before there was a thread to wake
         self._write_stdin()
         while not self._ended:
+            is_paused = self._next_read is not None
             for key, _ in selector.select(self._wait_seconds()):
                 key.data()
+            if is_paused:
+                self._end_pause()
             if self._stdout_open:
                 self._observe(Fact.READING, not self.events.full)
             self._report(Trigger.TICK)
@@ -171,8 +193,8 @@ class Supervisor:
             self._read_stderr()
 
     def _wait_seconds(self) -> float | None:
-        deadline = self._lifecycle.deadline
-        return None if deadline is None else max(0.0, min(LONGEST_WAIT_SECONDS, deadline - time.monotonic()))
+        times = [at for at in (self._lifecycle.deadline, self._next_read) if at is not None]
+        return max(0.0, min(LONGEST_WAIT_SECONDS, min(times) - time.monotonic())) if times else None
 
     def _now(self) -> int:
         return int((time.monotonic() - self._began) * 1000)
@@ -201,7 +223,7 @@ class Supervisor:
                 case Action.KILL_GUARD:
                     self._process.kill_guard()
                 case Action.PAUSE_READING:
-                    self._selector.unregister(self._process.stdout)
+                    self._stop_reading()
                 case Action.RESUME_READING:
                     self._resume_reading()
                 case Action.READ_REST:
@@ -221,18 +243,35 @@ class Supervisor:
         data = _read(self._process.stdout) if self._stdout_open else None  # closed since the selector reported it
         if data:
             self._report(Trigger.OUTPUT)
-            self._receive(data)
+            events = self._receive(data)
+            if self._read_pause and len(data) < READ_BYTES and events and type(events[-1]) not in OPENING:
+                self._stop_reading()
+                self._next_read = time.monotonic() + self._read_pause
         elif data is not None:
             self._close_stdout()
             self._report(Trigger.STDOUT_CLOSED)
 
-    def _receive(self, data: bytes) -> None:
+    def _end_pause(self) -> None:
+        """Read what was written during a pause. If that is nothing, the next output is read at once."""
+        self._next_read = None
+        self._read_stdout()
+        if self._next_read is None:
+            self._resume_reading()
+
+    def _stop_reading(self) -> None:
+        self._next_read = None
+        if self._process.stdout in self._selector.get_map():
+            self._selector.unregister(self._process.stdout)
+
+    def _receive(self, data: bytes) -> list[Event]:
         """Record, then decode, then emit: all that a reader has seen is in the recording, whatever happens next."""
         at = self._now()
         if self._recording is not None:
             self._recording.received(data, at)
-        self._emit(self.stream.feed(data, at), len(data))
+        events = self.stream.feed(data, at)
+        self._emit(events, len(data))
         self._write_stdin()
+        return events
 
     def _read_rest(self) -> None:
         """Read the data in the pipe, without waiting: a process that is not a child of ours may hold it open."""

@@ -73,7 +73,7 @@ def check_attributes(adapter: Adapter) -> None:
     try:
         msgspec.json.Decoder(adapter.wire)
     except TypeError as error:
-        raise AssertionError(f"{who}.wire is no type that msgspec can decode: {error}") from error
+        raise AssertionError(f"{who}.wire is not a type that msgspec can decode: {error}") from error
     for struct in _structs(adapter.wire):
         for field in msgspec.structs.fields(struct):
             _require(not field.required, f"{who}.wire: {struct.__name__}.{field.name} has no default")

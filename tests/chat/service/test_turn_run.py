@@ -1,4 +1,4 @@
-"""The batches of a run: deltas of one block that come together are one event, and nothing else waits or moves."""
+"""The batches of a run: deltas of one block that are read together are one event, and nothing moves."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import events as ev
-from penstock.chat.service import turn_run
-from penstock.chat.service.turn_run import Merger, TurnRun
+from penstock.chat.service.turn_run import READ_PAUSE_SECONDS, TurnRun, merged
 from penstock.errors import TransportError
 from penstock.run.run import Run
 
@@ -29,6 +28,7 @@ class Fed:
     """A run whose events a test gives."""
 
     mark = "mark"
+    read_pause = 0.0
 
     def __init__(self) -> None:
         self.ended = False
@@ -67,16 +67,14 @@ class Fed:
         self.put(END)
 
 
-def batches(
-    play: Callable[[Fed, TurnRun, list[list[ev.Event]]], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
-) -> list[list[ev.Event]]:
-    """The batches of a run while `play` feeds it. Text waits for ever, unless something lets it go."""
-    monkeypatch.setattr(turn_run, "MERGE_SECONDS", 3600.0)
+def batches(play: Callable[[Fed, TurnRun, list[list[ev.Event]]], Awaitable[None]]) -> list[list[ev.Event]]:
+    """The batches of a run while `play` feeds it."""
     found: list[list[ev.Event]] = []
 
     async def use() -> None:
         fed = Fed()
         run = TurnRun(cast(Run, fed), 1)
+        assert fed.read_pause == READ_PAUSE_SECONDS, "growing output is read at the pace at which it is shown"
         await run.start()
 
         async def follow() -> None:
@@ -98,58 +96,33 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_the_first_delta_waits_for_nothing_and_more_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first piece of a block comes at once; those behind it come as one, before whatever comes next."""
+def test_deltas_that_come_together_are_one_event() -> None:
+    """Each notification is one batch; pieces of one block in it are one event, in their place."""
 
     async def play(fed: Fed, run: TurnRun, found: list[list[ev.Event]]) -> None:
         fed.put(text(1, "a"))
         await settle()
         assert found == [[text(1, "a")]]
-        for words in ("b", "c", "d"):
-            fed.put(text(1, words))
-            await settle()
-        assert len(found) == 1, "more text waits"
-        fed.put(text(2, "x"))
+        fed.put(text(1, "b"), text(1, "c"), text(2, "x"), text(1, "d"), text(1, "e"))
         await settle()
-        assert found[1] == [text(1, "bcd"), text(2, "x")]
-        fed.put(text(2, "y"), text(1, "e"), text(2, "z"))
-        await settle()
-        assert len(found) == 2, "both have begun"
+        assert found[1:] == [[text(1, "bc"), text(2, "x"), text(1, "de")]]
         fed.put(END)
 
-    found = batches(play, monkeypatch)
-    assert found[2:] == [[text(2, "y"), text(1, "e"), text(2, "z"), END]], "nothing changes its place"
+    assert batches(play)[2:] == [[END]]
 
 
-@pytest.mark.parametrize("what", ["stop", "answer", "failure"])
-def test_text_waits_for_no_more_than_that(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    """A stop, an answer and a failure let go of the text that waits."""
+def test_a_stop_reaches_the_agent_at_once() -> None:
+    """The stop is passed on while the run waits for output, and what comes after it is kept."""
 
     async def play(fed: Fed, run: TurnRun, found: list[list[ev.Event]]) -> None:
         fed.put(text(1, "a"))
         await settle()
-        fed.put(text(1, "b"))
-        await settle()
-        assert found == [[text(1, "a")]]
-        if what == "stop":
-            run.cancel()
-        elif what == "answer":
-            run.answer("q", "yes")
-            await settle()
-            assert found[1:] == [[text(1, "b")]]
-            assert fed.answers == [("q", "yes")]
-            fed.put(END)
-        else:
-            fed.put(failure=TransportError("the pipe broke"))
+        run.cancel()
 
-    if what == "failure":
-        with pytest.raises(TransportError):
-            batches(play, monkeypatch)
-    else:
-        assert [event for batch in batches(play, monkeypatch) for event in batch] == [text(1, "a"), text(1, "b"), END]
+    assert [event for batch in batches(play) for event in batch] == [text(1, "a"), END]
 
 
-def test_the_last_text_of_a_run_that_failed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_text_of_a_run_that_failed_is_kept() -> None:
     """What came before the failure comes before it."""
     kept: list[ev.Event] = []
 
@@ -161,7 +134,7 @@ def test_the_last_text_of_a_run_that_failed_is_kept(monkeypatch: pytest.MonkeyPa
         kept.extend(event for batch in found for event in batch)
 
     with pytest.raises(TransportError):
-        batches(play, monkeypatch)
+        batches(play)
     assert kept == [text(1, "a"), text(1, "b")]
 
 
@@ -177,11 +150,11 @@ _EVENTS = st.lists(
 @given(_EVENTS, st.lists(st.integers(1, 5), max_size=30))
 def test_merging_changes_no_text_and_no_order(events: list[Any], sizes: list[int]) -> None:
     """However events come in batches, their text and their order are what they were, and what can be merged is."""
-    merger, merged, left = Merger(), list[ev.Event](), [*events]
+    all_merged, left = list[ev.Event](), [*events]
     for size in [*sizes, len(events)]:
         batch, left = left[:size], left[size:]
-        out = merger.merge(batch)
-        merged += out
+        out = merged(batch)
+        all_merged += out
         pairs = itertools.pairwise(out)
         assert not [1 for a, b in pairs if isinstance(a, ev.Delta) and isinstance(b, ev.Delta) and a.block == b.block]
 
@@ -192,4 +165,4 @@ def test_merging_changes_no_text_and_no_order(events: list[Any], sizes: list[int
             for part in ([(event.block, char) for char in event.text] if isinstance(event, ev.Delta) else [event])
         ]
 
-    assert spelled(merged) == spelled(events)
+    assert spelled(all_merged) == spelled(events)

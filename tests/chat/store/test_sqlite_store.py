@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.chat.store import database, schema, tables
+from penstock.chat.store import sqlite as sqlite_store
 from penstock.chat.store.database import StoreHeld, caution, failure
 from penstock.chat.store.protocol import Ahead, Conflict, StoreClosed, StoreFailed, Trimmed, clock
 from penstock.chat.store.rows import ChatRow, Directory, TurnRow
@@ -403,6 +404,29 @@ def test_many_chats_at_once(place: Any) -> None:
                 assert _plain(entries) == [(number, b"%d" % number) for number in range(1, 61)]
 
     asyncio.run(check())
+
+
+def test_appends_of_several_chats_wait_for_one_transaction(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chat that appends alone does not wait; of several, the next wait for a time, another change, or the close."""
+    monkeypatch.setattr(sqlite_store, "GROUP_SECONDS", 3600.0)
+
+    async def use() -> None:
+        async with await place.open("a", "b") as store:
+            for number in range(3):
+                await store.append("a", [b"x"], after=number, at=1)
+            waiting = asyncio.ensure_future(store.append("b", [b"x"], after=0, at=1))
+            next_one = asyncio.ensure_future(store.append("a", [b"x"], after=3, at=1))
+            await asyncio.sleep(0)
+            assert (await store.read("b")).last == 0
+            await store.claim("a", "here")
+            assert waiting.done()
+            assert next_one.done()
+            last = asyncio.ensure_future(store.append("b", [b"x"], after=1, at=1))
+            after_it = asyncio.ensure_future(store.append("a", [b"x"], after=4, at=1))
+            await asyncio.sleep(0)
+        assert await asyncio.gather(last, after_it) == [2, 5]
+
+    asyncio.run(use())
 
 
 def test_news_come_behind_the_append(place: Any) -> None:

@@ -102,7 +102,7 @@ class Gateway:
         hosts: Sequence[str] = (),
         origins: Sequence[str] = (),
         limits: ServiceLimits | None = None,
-        max_viewers: int = 200,
+        max_clients: int = 200,
         pace: float = 0.0,
         linger: float = 0.1,
         ping: float = 15.0,
@@ -122,7 +122,7 @@ class Gateway:
                 self.store, roots=[self.root], config=found, limits=limits, default_agent="scripted"
             )
             await self.service.trust(self.root)
-            self.watches = Watches(self.service, self.metrics, max_viewers=max_viewers, pace=pace, linger=linger)
+            self.watches = Watches(self.service, self.metrics, max_clients=max_clients, pace=pace, linger=linger)
             api = Api(self.service, self.watches, self.security, ping=ping, patience=patience)
             self.server = Server(make_app(api, PageFiles(self.page)), self.service.close)
             self.loop.call_soon(self._started.set)

@@ -171,7 +171,7 @@ def test_streams_of_a_browser_end_with_it(own: Callable[..., Gateway], by: str) 
             assert b"secret" not in b"".join(one_of)  # and it ends
         assert b"secret" in next(pieces[2])
         assert refused(copy.get(path)) == (401, "unauthorized")
-    until(lambda: gateway.metrics.viewers == 0)
+    until(lambda: gateway.metrics.clients == 0)
 
 
 def test_a_stream_that_is_not_read_ends_too(own: Callable[..., Gateway]) -> None:
@@ -184,9 +184,9 @@ def test_a_stream_that_is_not_read_ends_too(own: Callable[..., Gateway]) -> None
         head = f"GET /api/chats/{chat}/events HTTP/1.1\r\nHost: localhost\r\nCookie: penstock_{gateway.port}={cookie}"
         slow.sendall(f"{head}\r\n\r\n".encode())
         assert slow.recv(1)
-        until(lambda: any(viewer.sending for viewer in gateway.watches._viewers))
+        until(lambda: any(viewer.sending for viewer in gateway.watches._clients))
         assert client.post("/api/logout", json={}).status_code == 204
-        until(lambda: gateway.metrics.viewers == 0)
+        until(lambda: gateway.metrics.clients == 0)
 
 
 def test_a_request_that_is_on_its_way_does_nothing_any_more(own: Callable[..., Gateway]) -> None:

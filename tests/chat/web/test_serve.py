@@ -190,14 +190,14 @@ def test_a_port_that_is_taken_is_refused(serve: Callable[..., Serve]) -> None:
         (["--host=0.0.0.0"], {}, "0.0.0.0 can be reached by other machines; expected the name"),
         (["--host=0.0.0.0", "--allow-host=a.example"], {}, "expected a token that you chose: PENSTOCK_TOKEN, or"),
         (["--host=::", "--allow-host=a.example"], {}, "expected a token that you chose"),
-        (["--host=nowhere.invalid"], {}, "'nowhere.invalid' is no address of this machine"),
+        (["--host=nowhere.invalid"], {}, "'nowhere.invalid' is not an address of this machine"),
         (["--host=203.0.113.7", "--allow-host=a"], {"PENSTOCK_TOKEN": TOKEN}, "203.0.113.7, port 0, cannot be list"),
         ([], {"PENSTOCK_TOKEN": "short"}, "the token of PENSTOCK_TOKEN cannot be used; expected at least 32"),
         (["--token-file=none"], {}, "the token in none cannot be read: No such file"),
-        (["--allow-host=a b"], {}, "'a b' is no host"),
-        (["--allow-origin=a.example"], {}, "'a.example' is no origin"),
-        (["--allow-origin=*"], {}, "'*' is no origin"),
-        (["--root=none"], {}, "the root 'none' is no directory"),
+        (["--allow-host=a b"], {}, "'a b' is not a host"),
+        (["--allow-origin=a.example"], {}, "'a.example' is not an origin"),
+        (["--allow-origin=*"], {}, "'*' is not an origin"),
+        (["--root=none"], {}, "the root 'none' is not a directory"),
         (["--agent=claud"], {}, "there is no agent 'claud' to chat with"),
         (["--data=/dev/null/x"], {}, "the data directory /dev/null/x cannot be used: Not a directory"),
         (["--port=70000"], {}, "argument --port: expected a whole number from 0 to 65535"),
@@ -208,8 +208,8 @@ def test_a_port_that_is_taken_is_refused(serve: Callable[..., Serve]) -> None:
         (["--keep-days=nan"], {}, "argument --keep-days: expected a number above 0"),
         (["--port=١٢"], {}, "argument --port: expected a whole number"),
         (["--port="], {}, "argument --port: expected a whole number"),
-        (["--host="], {}, "'' is no address of this machine"),
-        (["--host=::1%nope"], {}, "'::1%nope' is no address of this machine"),
+        (["--host="], {}, "'' is not an address of this machine"),
+        (["--host=::1%nope"], {}, "'::1%nope' is not an address of this machine"),
         (["--uds=" + "x" * 300], {}, "cannot be listened at: File name too long"),
         (["--uds=" + "x" * 200], {}, "cannot be listened at: AF_UNIX path too long"),
         (["--uds=/dev/null/x"], {}, "/dev/null/x cannot be listened at: Not a directory"),
@@ -217,7 +217,7 @@ def test_a_port_that_is_taken_is_refused(serve: Callable[..., Serve]) -> None:
         (["--data="], {}, "argument --data: expected a path"),
         (["--data=" + "x" * 300], {}, "cannot be used: File name too long"),
         (["--root="], {}, "argument --root: expected a path"),
-        (["--root=" + "x" * 5000], {}, "is no directory"),
+        (["--root=" + "x" * 5000], {}, "is not a directory"),
         (["--token-file="], {}, "argument --token-file: expected a path"),
         (["--token-file=."], {}, "the token in . cannot be read: Is a directory"),
         (["--agent=\udcff"], {}, "to chat with"),
@@ -270,7 +270,7 @@ def test_a_file_is_not_taken_for_a_socket(tmp_path: Path) -> None:
     """What is there and is no socket is left alone."""
     path = tmp_path / "notes"
     path.write_text("mine")
-    with pytest.raises(UsageError, match="is there already, and no socket"):
+    with pytest.raises(UsageError, match="is there already, and is not a socket"):
         listen_at_path(path)
     assert path.read_text() == "mine"
 

@@ -541,11 +541,11 @@ def test_a_viewer_that_never_reads_is_let_go(own: Callable[..., Gateway]) -> Non
     chat = gateway.chat()
     gateway.append(chat, begun())
     with listening(gateway, chat):
-        until(lambda: gateway.metrics.viewers == 1)
+        until(lambda: gateway.metrics.clients == 1)
         for _ in range(100):
             gateway.append(chat, [said("x" * 50_000)])
         until(lambda: gateway.metrics.dropped == 1)
-        until(lambda: (gateway.metrics.viewers, gateway.call(buffered(gateway))) == (0, 0))
+        until(lambda: (gateway.metrics.clients, gateway.call(buffered(gateway))) == (0, 0))
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -586,7 +586,7 @@ def test_deltas_cost_as_much_as_the_text(shared: Gateway) -> None:
 
 def test_many_viewers_of_a_chat_are_one_watch(own: Callable[..., Gateway]) -> None:
     """A hundred viewers see the same, the chat is folded once for all, and the watch ends some time after they left."""
-    gateway = own(linger=0.0, max_viewers=100)
+    gateway = own(linger=0.0, max_clients=100)
     chat, viewers = gateway.chat(), [Viewer() for _ in range(100)]
     rows = rows_of("thinktools")
     gateway.append(chat, rows[:3])
@@ -608,7 +608,7 @@ def test_many_viewers_of_a_chat_are_one_watch(own: Callable[..., Gateway]) -> No
     looking = threading.Thread(target=asyncio.run, args=(look_all(),))
     looking.start()
     until(lambda: all(viewer.snapshots for viewer in viewers))
-    assert (gateway.metrics.viewers, gateway.metrics.watches) == (100, 1)
+    assert (gateway.metrics.clients, gateway.metrics.watches) == (100, 1)
     with gateway.client() as client:
         answer = client.get(f"/api/chats/{chat}/events")
         assert (answer.status_code, answer.json()["code"]) == (429, "too_many_requests")
@@ -617,15 +617,42 @@ def test_many_viewers_of_a_chat_are_one_watch(own: Callable[..., Gateway]) -> No
         gateway.append(chat, [row])
     looking.join(SECONDS)
     assert all(shown(viewer.turns) == shown(viewers[0].turns) for viewer in viewers)
-    until(lambda: (gateway.metrics.viewers, gateway.metrics.watches) == (0, 0))
+    until(lambda: (gateway.metrics.clients, gateway.metrics.watches) == (0, 0))
 
 
 def test_a_viewer_that_goes_is_noticed_at_once(own: Callable[..., Gateway]) -> None:
     """A connection that its client ends is no viewer any more, although nothing is sent to it."""
     gateway = own()
     with listening(gateway, gateway.chat()):
-        until(lambda: gateway.metrics.viewers == 1)
-    until(lambda: gateway.metrics.viewers == 0)
+        until(lambda: gateway.metrics.clients == 1)
+    until(lambda: gateway.metrics.clients == 0)
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_frames_are_framed_as_the_response_is(shared: Gateway, version: str) -> None:
+    """A client of HTTP/1.0 gets the bytes of the frames alone; one of HTTP/1.1 gets each send as one chunk."""
+    chat = shared.chat()
+    with socket.create_connection(("127.0.0.1", shared.port), SECONDS) as connection:
+        head = f"GET /api/chats/{chat}/events?delta=1 HTTP/{version}\r\nHost: 127.0.0.1:{shared.port}\r\n"
+        connection.sendall(f"{head}Authorization: Bearer {TOKEN}\r\n\r\n".encode())
+        data = b""
+        shared.append(chat, begun())
+        for word in ("one ", "two ", "three"):
+            shared.append(chat, [said(word)])
+            while word.strip().encode() not in data:
+                data += connection.recv(65536)
+    body = data.partition(b"\r\n\r\n")[2]
+    if version == "1.1":
+        whole = b""
+        while body:
+            size, _, body = body.partition(b"\r\n")
+            whole += body[: int(size, 16)]
+            assert body[int(size, 16) :][:2] in (b"\r\n", b"")
+            body = body[int(size, 16) + 2 :]
+        body = whole
+    assert b"\r" not in body
+    assert body.startswith(b": ok\n")
+    assert body.rstrip().endswith(b"}")
 
 
 def test_the_head_of_a_stream_is_no_viewer(shared: Gateway) -> None:

@@ -179,9 +179,9 @@ def test_a_value_that_no_environment_holds(place: Any) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 def test_a_full_disk(place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that cannot be written ends the record, is told once, and leaves the run as it is."""
-    import penstock.run.recording as journal
+    import penstock.run.recording as recording
 
-    monkeypatch.setattr(journal._Log, "write", _full)
+    monkeypatch.setattr(recording._Log, "write", _full)
     with place.agent("well", record=tmp_path / "records").run("hi") as run:
         events = list(run)
     ended = place.whole(run, events)

@@ -24,11 +24,11 @@ from penstock.updates import (
     ModelUsage,
     Notice,
     Plan,
+    RoundEnd,
     RunStart,
     Text,
     ToolCall,
     ToolReturn,
-    TurnMark,
     Unknown,
     Update,
 )
@@ -160,7 +160,7 @@ class SessionUpdates:
     def _new_round(self, lane: str | None) -> Sequence[Update]:
         """Begin a new round: the text that follows answers something new."""
         self._acted.discard(lane)
-        return (*self._end_message(lane), TurnMark(lane))
+        return (*self._end_message(lane), RoundEnd(lane))
 
     def _end_message(self, lane: str | None) -> Sequence[Update]:
         self._counted.discard(lane)

@@ -19,10 +19,10 @@ from penstock.updates import (
     Notice,
     Plan,
     Result,
+    RoundEnd,
     Text,
     ToolCall,
     ToolReturn,
-    TurnMark,
     Unknown,
     Update,
     Usage,
@@ -169,7 +169,7 @@ def _web_search(item: Item, done: bool) -> Sequence[Update]:
 
 def _todo_list(item: Item, done: bool) -> Sequence[Update]:
     # The tool that changes the plan leaves no other trace: the text that follows answers its result.
-    return (Plan(plan_items(item.items if item.items is not None else item.plan)), TurnMark())
+    return (Plan(plan_items(item.items if item.items is not None else item.plan)), RoundEnd())
 
 
 def _error_item(item: Item, done: bool) -> Sequence[Update]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.agents.codex.items import Item
-from penstock.updates import MessagePhase, Phase, TurnMark, Update
+from penstock.updates import MessagePhase, Phase, RoundEnd, Update
 
 _PHASES: dict[str, MessagePhase] = {"commentary": "commentary", "final_answer": "final"}
 
@@ -66,14 +66,14 @@ class Writing:
             return ()
         marked = thread in self._marked
         self.drop(thread)
-        return (TurnMark(lane),) if marked else ()
+        return (RoundEnd(lane),) if marked else ()
 
     def mark(self, thread: str | None, lane: str | None) -> Sequence[Update]:
         """Mark the end of a round: at once, or after the item that is being written."""
         if thread in self._items:
             self._marked.add(thread)
             return ()
-        return (TurnMark(lane),)
+        return (RoundEnd(lane),)
 
 
 def _phase_of(item: Item) -> MessagePhase | None:

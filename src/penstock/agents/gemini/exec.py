@@ -20,12 +20,12 @@ from penstock.updates import (
     Notice,
     Plan,
     Result,
+    RoundEnd,
     RunStart,
     Text,
     ToolCall,
     ToolReturn,
     Traits,
-    TurnMark,
     Update,
     Usage,
 )
@@ -101,7 +101,7 @@ class Gemini:
             failed = event.status == "error" or bool(event.error)
             text = (text_of(event.error) if failed else "") or text_of(event.output)
             # No id separates messages: whichever call this result answers, the model's next text is a new message.
-            return (ToolReturn(event.tool_id or "call", text, failed), TurnMark())
+            return (ToolReturn(event.tool_id or "call", text, failed), RoundEnd())
         if isinstance(event, ErrorLine):
             level: Level = "warning" if event.severity == "warning" else "error"
             return (Notice("error", inner_message(text_of(event.message)), level),)

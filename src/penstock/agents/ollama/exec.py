@@ -24,12 +24,12 @@ from penstock.updates import (
     ModelUsage,
     Notice,
     Result,
+    RoundEnd,
     RunStart,
     Text,
     ToolCall,
     ToolReturn,
     Traits,
-    TurnMark,
     Unknown,
     Update,
     Usage,
@@ -269,7 +269,7 @@ class Ollama:
         if event.prompt_eval_count is not None or event.eval_count is not None:
             usage = Usage(input_tokens=event.prompt_eval_count, output_tokens=event.eval_count)
             updates.append(ModelUsage(usage, model=event.model or None, whole=True))
-        updates.append(TurnMark())
+        updates.append(RoundEnd())
         duration = event.total_duration
         updates.append(Result(duration_ms=None if duration is None else duration // NS_PER_MS))
 

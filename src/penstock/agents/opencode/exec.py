@@ -22,7 +22,7 @@ from penstock.agents.opencode.parts import (
     read_tool,
     reason_of,
 )
-from penstock.updates import Failure, MessageStart, Notice, RunStart, Traits, TurnMark, Unknown, Update
+from penstock.updates import Failure, MessageStart, Notice, RoundEnd, RunStart, Traits, Unknown, Update
 
 
 class Line(msgspec.Struct, tag_field="type"):
@@ -94,7 +94,7 @@ class OpenCode:
         if isinstance(event, StepFinish):
             answer = answer_of(event.part.reason)
             # Another model call follows: after tool results, or after a compaction.
-            return (*read_finish(event.part), *([answer] if answer is not None else []), TurnMark())
+            return (*read_finish(event.part), *([answer] if answer is not None else []), RoundEnd())
         if isinstance(event, ErrorLine):
             return _read_error(event)
         fields = as_dict(event)

@@ -16,10 +16,10 @@ from penstock.updates import (
     Notice,
     Plan,
     Result,
+    RoundEnd,
     Text,
     ToolCall,
     ToolReturn,
-    TurnMark,
     Update,
     Usage,
 )
@@ -47,7 +47,7 @@ def read_part(kind: Kind, part: Part, lane: str | None = None) -> Sequence[Updat
         # The CLI's own words, sent to the model in the user's role.
         compaction = any("compact" in key for key in as_dict(part.metadata))
         notice = Notice("compaction" if compaction else "user", text_of(part.text), lane=lane)
-        return (notice, TurnMark(lane))
+        return (notice, RoundEnd(lane))
     text = text_of(part.text)
     return (Text(kind, "final", text, place=part.id, message=part.message_id, lane=lane),) if text else ()
 

@@ -34,10 +34,10 @@ from penstock.updates import (
     MessageStart,
     Notice,
     Result,
+    RoundEnd,
     RunStart,
     Text,
     Traits,
-    TurnMark,
     Unknown,
     Update,
 )
@@ -334,7 +334,7 @@ class OpenCodeServer:
         self._steps.pop(lane, None)
         if lane is None:
             self._answer = answer_of(part.reason)
-        return (*read_finish(part, lane), TurnMark(lane))
+        return (*read_finish(part, lane), RoundEnd(lane))
 
     def _tool(self, part: Part, lane: str | None) -> Sequence[Update]:
         state = as_dict(part.state)

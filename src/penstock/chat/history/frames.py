@@ -1,4 +1,4 @@
-"""Frames that a viewer of a chat gets: a snapshot of the whole chat, then the changes, one by one.
+"""Frames that a client of a chat gets: a snapshot of the whole chat, then the changes, one by one.
 
 The frames of one turn are the events of `penstock.chat.turn`. `penstock.chat.history.timeline` makes all frames from a
 chat's entries; `docs/gateway-api.md` is the public format.
@@ -61,7 +61,7 @@ class TurnView(msgspec.Struct, omit_defaults=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag="snapshot"):
-    """State of the chat after entry `number`; it replaces everything that a viewer had of it."""
+    """State of the chat after entry `number`; it replaces everything that a client had of it."""
 
     number: int
     turns: list[TurnView]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from penstock import events as ev
 
 OfBlock = ev.BlockStarted | ev.Delta | ev.BlockRevised | ev.BlockEnded
+_OF_BLOCK = (ev.BlockStarted, ev.Delta, ev.BlockRevised, ev.BlockEnded)
 
 
 class Steps:
@@ -36,7 +37,7 @@ class Steps:
         """Apply the next event; return its step, if it has one. Steps are numbered from 0 in the order they begin."""
         if event.parent is not None:
             self.lane(event.parent)
-        if isinstance(event, OfBlock):
+        if isinstance(event, _OF_BLOCK):
             return self._of_block(event)
         if isinstance(event, ev.ToolCalled):
             return self._call(event)

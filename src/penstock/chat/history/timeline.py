@@ -1,7 +1,7 @@
-"""Timeline of a chat: its entries, folded to what viewers see, and the frames that lead from any entry to now.
+"""Timeline of a chat: its entries, folded to what clients see, and the frames that lead from any entry to now.
 
-A viewer's only state is the number of the last entry that it has seen. The frames that it missed are computed when it
-can accept more, so a slow viewer costs no more than a fast one, and gets fewer, larger steps.
+A client's only state is the number of the last entry that it has seen. The frames that it missed are computed when it
+can accept more, so a slow client costs no more than a fast one, and gets fewer, larger steps.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from penstock.chat.history.frames import Frame, Snapshot, TurnView
 from penstock.chat.history.steps import Steps
 
 KEPT_TURNS = 50
-"""Turns of a snapshot: the newest. A viewer that needs more asks for the earlier ones."""
+"""Turns of a snapshot: the newest. A client that needs more asks for the earlier ones."""
 
 MAX_CHANGES = 20_000
-"""Past changes that are kept for viewers that reconnect; a viewer from before them gets a snapshot."""
+"""Past changes that are kept for clients that reconnect; a client from before them gets a snapshot."""
 
 MAX_FRAMES = 500
-"""Frames that a viewer gets at once; instead of more it gets a snapshot, which is smaller."""
+"""Frames that a client gets at once; instead of more it gets a snapshot, which is smaller."""
 
 THINKING = turns.CALLING["think"]
 """Generic status that is shown for thinking."""
@@ -50,11 +50,15 @@ class _Reply(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """Change that viewers see, and the entry that caused it."""
+    """Change that clients see, and the entry that caused it."""
 
     number: int
     turn: int  # 0 for changes of the chat itself
     what: Frame | _Reply
+
+
+_REPLACED = (_Reply, turns.Thinking)
+"""Changes that the next one of their kind replaces, so that a client may see some of them only."""
 
 
 class _Live:
@@ -71,7 +75,7 @@ class _Live:
 
 
 class Timeline:
-    """State of a chat for viewers, after entry `number`."""
+    """State of a chat for clients, after entry `number`."""
 
     def __init__(self, number: int = 0, views: Iterable[TurnView] = ()) -> None:
         """Begin after entry `number`, with the newest turns as these `views` sum them up."""
@@ -81,10 +85,10 @@ class Timeline:
         self.stops: set[int] = set()
         """Turns that a person stopped or took back, and that are not over."""
         self.deleted = False
-        self._urgent = False  # a change came that viewers should see at once
+        self._urgent = False  # a change came that clients should see at once
         self._at = 0  # the time of the entry that is being folded
         self._earlier = False
-        self._oldest = number  # a viewer from before it needs a snapshot
+        self._oldest = number  # a client from before it needs a snapshot
         self._changes: list[_Change] = []
         self._live: _Live | None = None
         self._replies: dict[int, _Live] = {}  # turns whose growing reply is still sent
@@ -124,7 +128,7 @@ class Timeline:
         return self._at
 
     def snapshot(self) -> Snapshot:
-        """Return everything that a new viewer needs."""
+        """Return everything that a new client needs."""
         shown = [replace(view) for _, view in sorted(self.turns.items())]
         return Snapshot(self.number, shown, self._earlier)
 
@@ -144,7 +148,7 @@ class Timeline:
     # --- entries ---
 
     def take(self, entries: Iterable[Numbered]) -> bool:
-        """Fold the next entries. Return whether viewers should see them at once: they are not only more text."""
+        """Fold the next entries. Return whether clients should see them at once: they are not only more text."""
         self._urgent = False
         more: list[ev.Event] = []  # text that only makes the reply longer: one step, however many entries
         for number, at, what in entries:
@@ -164,7 +168,7 @@ class Timeline:
         return self._urgent
 
     def delete(self) -> None:
-        """End the chat, and show its viewers that it was deleted."""
+        """End the chat, and show its clients that it was deleted."""
         self.deleted = True
         self.number += 1
         self._change(0, frames.Deleted())
@@ -288,14 +292,14 @@ class Timeline:
     # --- frames ---
 
     def _change(self, turn: int, what: Frame | _Reply) -> None:
-        self._urgent = self._urgent or not isinstance(what, _Reply | turns.Thinking)
+        self._urgent = self._urgent or not isinstance(what, _REPLACED)
         self._changes.append(_Change(self.number, turn, what))
 
     def frames(self, after: int, *, deltas: bool = False) -> list[tuple[int, Frame]] | None:
-        """Return the frames that lead a viewer from entry `after` to now, each with the number that it covers.
+        """Return the frames that lead a client from entry `after` to now, each with the number that it covers.
 
         Of frames that replace each other, only the newest is returned. None if `after` is too old, too far back, or was
-        never reached: such a viewer needs a `snapshot`.
+        never reached: such a client needs a `snapshot`.
         """
         if not self._oldest <= after <= self.number:
             return None
@@ -356,7 +360,7 @@ def _lasts(what: Frame | _Reply) -> bool:
     """Return whether a change of a turn that is over is still shown: no other change has replaced it."""
     if isinstance(what, turns.Streaming):
         return what.began_at is not None
-    return not isinstance(what, turns.Thinking | _Reply)
+    return not isinstance(what, _REPLACED)
 
 
 def _is_text(what: object) -> TypeGuard[ev.Delta]:

@@ -37,13 +37,16 @@ from penstock.chat.store.rows import ChatRow, TurnRow
 STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Trimmed, Ahead, UnknownChat)
 """Errors of a store that the caller did not cause."""
 
+ENDS = (ev.RunEnded, TurnEnded)
+"""Entries with which a turn ends."""
+
 NODE = "here"
 """Name of the node, for a store that one process has."""
 
 Result = TypeVar("Result")
 Write = Entry | ev.Event
 Watcher = Callable[[bool], None]
-"""Callback after the timeline accepted entries. Its argument is True if viewers should see them at once."""
+"""Callback after the timeline accepted entries. Its argument is True if clients should see them at once."""
 
 _decoder = msgspec.json.Decoder(TurnView)
 _encoder = msgspec.json.Encoder()
@@ -94,7 +97,7 @@ class ChatLog:
 
     @property
     def shown(self) -> Timeline | None:
-        """Return the timeline for viewers; None while it is not known to be in the store."""
+        """Return the timeline for clients; None while it is not known to be in the store."""
         return self._timeline if self._is_kept else None
 
     async def open(self) -> Timeline:
@@ -168,7 +171,7 @@ class ChatLog:
             raise NoSuchTurn("the entry with this key asked for no turn")
         return what.turn
 
-    # --- viewers ---
+    # --- clients ---
 
     def watch(self, watcher: Watcher) -> None:
         """Call `watcher` whenever the timeline accepted entries; the timeline stays in memory."""
@@ -180,7 +183,7 @@ class ChatLog:
         self.rest()
 
     def delete(self) -> None:
-        """Notify viewers that the chat was deleted."""
+        """Notify clients that the chat was deleted."""
         if self._timeline is not None:
             self._timeline.delete()
             self._notify(True)
@@ -379,7 +382,7 @@ class ChatLog:
         at, after = self._now(), timeline.number
         data, written = fitted(entries, self.max_entry_bytes)
         numbered = [Numbered(number, at, what) for number, what in enumerate(written, after + 1)]
-        ends = [it for it in written if isinstance(it, ev.RunEnded | TurnEnded)]
+        ends = [it for it in written if isinstance(it, ENDS)]
         at_once, rows = False, list[TurnRow]()
         self._is_current = False  # after a failure or a cancellation it is not known what was appended
         if ends:

@@ -99,7 +99,7 @@ def checked(given: Any) -> Heartbeat | None:
     try:
         heartbeat = given if isinstance(given, Heartbeat) else msgspec.convert(given, Heartbeat)
     except msgspec.ValidationError as error:
-        raise Invalid(f"this is no heartbeat: {error}", expected='{"minutes", "prompt", "quiet"?, "on"?}') from error
+        raise Invalid(f"this is not a heartbeat: {error}", expected='{"minutes", "prompt", "quiet"?, "on"?}') from error
     if not 1 <= heartbeat.minutes <= MAX_MINUTES:
         raise Invalid(f"a heartbeat cannot come every {heartbeat.minutes} minutes", expected=f"1 to {MAX_MINUTES:,}")
     if heartbeat.quiet is not None:

@@ -32,6 +32,10 @@ FREE = "input"
 MARK = "\n… [the rest of this output is not kept]"
 
 
+_WHOLE = (ev.BlockEnded, ev.BlockRevised)
+"""Events with the whole text of a block."""
+
+
 class Shortener:
     """Filter of the events of one run that shortens outputs of tools that are too long."""
 
@@ -49,7 +53,7 @@ class Shortener:
                 yield event if len(event.text) <= self._limit else replace(event, text=self._middle_out(event.text))
             elif isinstance(event, ev.Delta) and event.kind == "tool_output":
                 yield from self._grown(event)
-            elif isinstance(event, ev.BlockEnded | ev.BlockRevised) and event.kind == "tool_output":
+            elif isinstance(event, _WHOLE) and event.kind == "tool_output":
                 yield self._whole(event)
             else:
                 yield event

@@ -18,8 +18,15 @@ from penstock.run.run import Run
 BATCH_EVENTS = 500
 """Events of one append, at most: a prompt or a stop waits no longer than that for the store."""
 
-MERGE_SECONDS = 0.03
-"""Seconds in which the deltas of one block become one entry: too short to notice, for a third of the appends."""
+READ_PAUSE_SECONDS = 0.1
+"""Seconds between two reads of growing output: the pace at which clients see it grow. The deltas of one block that are
+read together become one entry."""
+
+CONTENT = (ev.MessageStarted, ev.ToolCalled, ev.Replied)
+"""Events after which the agent can resume its conversation."""
+
+WITH_SESSION = (ev.RunStarted, ev.Replied, ev.RunEnded)
+"""Events that have a session id. They are tuples because a union is made anew for each event."""
 
 
 class TurnRun:
@@ -37,11 +44,10 @@ class TurnRun:
         self._said = False
         self._session_id: str | None = None
         self._taken: list[ev.Event] = []  # events of the run that are not in a batch yet
-        self._is_waiting = False  # waits for more text
         self._failure: TransportError | None = None
         self._news = asyncio.Event()
         self._shortener = Shortener()
-        self._merger = Merger()
+        run.read_pause = READ_PAUSE_SECONDS
 
     async def start(self) -> None:
         """Start the agent.
@@ -54,7 +60,7 @@ class TurnRun:
 
         def notify() -> None:
             try:
-                loop.call_soon_threadsafe(self._noticed)
+                loop.call_soon_threadsafe(self._news.set)
             except RuntimeError:
                 pass  # the loop is closed: nothing waits any more
 
@@ -68,14 +74,11 @@ class TurnRun:
     async def batches(self) -> AsyncIterator[list[ev.Event]]:
         """Yield batches of the events that have arrived; the last event is `run_ended`.
 
-        Deltas of one block that come within `MERGE_SECONDS` are one event. The first delta of a block, any other event,
-        a stop and an answer are not delayed.
+        Consecutive deltas of one block are one event of a batch.
 
         Raises:
             TransportError: the run failed, and has no `run_ended`.
         """
-        loop = asyncio.get_running_loop()
-        last = -MERGE_SECONDS  # the time of the last batch
         while self._taken or self._failure is not None or not self._run.ended:
             self._news.clear()
             self._poll()
@@ -84,30 +87,8 @@ class TurnRun:
                     raise self._failure
                 await self._news.wait()
                 continue
-            if loop.time() < last + MERGE_SECONDS and self._can_wait(0):
-                self._is_waiting = True
-                timer = loop.call_later(MERGE_SECONDS, self._news.set)
-                await self._news.wait()
-                timer.cancel()
-                self._is_waiting = False
-                self._poll()
-            last = loop.time()
-            batch, self._taken = self._merger.merge(self._shortener.take(self._taken)), []
+            batch, self._taken = merged(self._shortener.take(self._taken)), []
             yield [self._explained(event) for event in batch]
-
-    def _noticed(self) -> None:
-        """Wake up for new events, unless they are more text that can wait with the text before."""
-        if self._is_waiting:
-            known = len(self._taken)
-            self._poll()
-            if self._can_wait(known):
-                return
-        self._news.set()
-
-    def _can_wait(self, known: int) -> bool:
-        """Return whether the collected events can wait for more. The first `known` of them are known to."""
-        is_ending = self.stopping or self._failure is not None or self._run.ended
-        return not is_ending and len(self._taken) < BATCH_EVENTS and self._merger.can_wait(self._taken[known:])
 
     def _poll(self) -> None:
         """Collect the events that the run has. Its failure comes after its last events."""
@@ -117,17 +98,12 @@ class TurnRun:
         except TransportError as error:
             self._failure = error
 
-    def flush(self) -> None:
-        """Stop delaying deltas."""
-        self._merger.flush()
-        self._news.set()
-
     def note(self, events: list[ev.Event]) -> None:
         """Find the session id in the events, if they have one."""
         for event in events:
-            if isinstance(event, ev.MessageStarted | ev.ToolCalled | ev.Replied):
+            if isinstance(event, CONTENT):
                 self._said = True
-            if isinstance(event, ev.RunStarted | ev.Replied | ev.RunEnded) and event.parent is None:
+            if isinstance(event, WITH_SESSION) and event.parent is None:
                 self._session_id = event.session_id or self._session_id
 
     @property
@@ -141,7 +117,6 @@ class TurnRun:
     def answer(self, id: str, answer: str) -> None:
         """Pass the answer to a question to the agent."""
         self._run.answer(id, answer)
-        self.flush()
 
     def cancel(self, reason: str | None = None, outcome: ev.Outcome | None = None) -> None:
         """Stop the agent step by step. The turn ends with this reason and outcome, unless it ended by itself."""
@@ -177,39 +152,19 @@ class TurnRun:
         return event
 
 
-class Merger:
-    """Merger of consecutive deltas of one block. It remembers the blocks whose first delta was emitted."""
-
-    def __init__(self) -> None:
-        self._begun: set[int] = set()  # open blocks whose first delta was merged
-        self._at_once = False
-
-    def can_wait(self, events: list[ev.Event]) -> bool:
-        """Return whether the events can wait for more: all are deltas of blocks whose first delta was emitted."""
-        return not self._at_once and all(isinstance(it, ev.Delta) and it.block in self._begun for it in events)
-
-    def flush(self) -> None:
-        """Do not delay the next events."""
-        self._at_once = True
-
-    def merge(self, events: Iterable[ev.Event]) -> list[ev.Event]:
-        """Return the events, with consecutive deltas of one block as one event. The order does not change."""
-        self._at_once = False
-        merged: list[ev.Event] = []
-        deltas: list[ev.Delta] = []
-        for event in events:
-            if isinstance(event, ev.Delta) and (not deltas or deltas[0].block == event.block):
-                deltas.append(event)
-                continue
-            merged += _joined(deltas)
-            deltas = [event] if isinstance(event, ev.Delta) else []
-            if isinstance(event, ev.BlockEnded):
-                self._begun.discard(event.block)
-            if not deltas:
-                merged.append(event)
-        merged += _joined(deltas)
-        self._begun.update(event.block for event in merged if isinstance(event, ev.Delta))
-        return merged
+def merged(events: Iterable[ev.Event]) -> list[ev.Event]:
+    """Return the events, with consecutive deltas of one block as one event. The order does not change."""
+    found: list[ev.Event] = []
+    deltas: list[ev.Delta] = []
+    for event in events:
+        if isinstance(event, ev.Delta) and (not deltas or deltas[0].block == event.block):
+            deltas.append(event)
+            continue
+        found += _joined(deltas)
+        deltas = [event] if isinstance(event, ev.Delta) else []
+        if not deltas:
+            found.append(event)
+    return found + _joined(deltas)
 
 
 def _joined(deltas: list[ev.Delta]) -> list[ev.Event]:

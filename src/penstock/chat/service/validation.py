@@ -40,7 +40,7 @@ def key_of(key: str | None) -> str | None:
         Invalid: the key is not valid.
     """
     if key is not None and not (0 < len(key) <= MAX_KEY_CHARS and key.isascii() and key.isprintable()):
-        raise Invalid("this is no key for a prompt", expected=f"1 to {MAX_KEY_CHARS} characters of ASCII")
+        raise Invalid("this is not a key for a prompt", expected=f"1 to {MAX_KEY_CHARS} characters of ASCII")
     return key
 
 

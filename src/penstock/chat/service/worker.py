@@ -437,7 +437,7 @@ def _resolved(question: ev.QuestionAsked, text: str) -> str:
     answer = resolve(question, text)
     if answer is None:
         labels = ", ".join(option.label for option in question.options or ()) or "words"
-        raise Invalid("this is no answer to the question", expected=f"one of: {labels}")
+        raise Invalid("this is not an answer to the question", expected=f"one of: {labels}")
     return answer.option or answer.text or REJECT
 
 

@@ -124,4 +124,4 @@ def _root(path: Path) -> Path:
             return real
     except (OSError, ValueError, RuntimeError):
         pass
-    raise UsageError(f"the root {str(path)!r} is no directory", expected="a directory below which agents may work")
+    raise UsageError(f"the root {str(path)!r} is not a directory", expected="a directory below which agents may work")

@@ -103,7 +103,7 @@ _MEANINGS = {
     "SQLITE_CANTOPEN": ("cannot be opened", "look at the file and its folder, and the right to use them"),
     "SQLITE_BUSY": ("is locked by another program", "end the program that looks into it, and try again"),
     "SQLITE_CORRUPT": ("is damaged", "restore it from a backup, and keep the damaged file with its -wal file"),
-    "SQLITE_NOTADB": ("is no SQLite database", "name another file, or restore this one from a backup"),
+    "SQLITE_NOTADB": ("is not an SQLite database", "name another file, or restore this one from a backup"),
 }
 
 

@@ -36,6 +36,10 @@ from penstock.errors import UsageError
 READERS = 2
 """Number of threads that read."""
 
+GROUP_SECONDS = 0.01
+"""Seconds between two transactions while several chats append: each costs a write to the disk, and wakes two threads.
+A chat that appends alone does not wait."""
+
 LARGEST_ENTRY = 512 * 1024 * 1024
 """Bytes of the largest entry that every build of SQLite can hold."""
 
@@ -86,6 +90,10 @@ class SqliteStore:
         self._pool = ThreadPoolExecutor(READERS, "penstock-store-reader")
         self._subscriptions: set[SqliteSubscription] = set()
         self._closing: asyncio.Future[None] | None = None
+        self._pending: list[StoreWrite] = []  # changes for the next transaction
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._flushed_at = 0.0
+        self._last_chat: str | None = None  # chat of the last change, if that was an append
         self._writer: Writer
 
     @classmethod
@@ -104,7 +112,7 @@ class SqliteStore:
         try:
             real = Path(os.path.realpath(path))  # two names of one file are one store
         except ValueError as error:  # the path contains a NUL
-            raise UsageError(f"{str(path)!r} is no name of a file") from error
+            raise UsageError(f"{str(path)!r} is not the name of a file") from error
         store = cls(real, max_entry_bytes=max_entry_bytes)
         store._writer = await asyncio.to_thread(Writer, real, store._delivered)
         return store
@@ -112,6 +120,7 @@ class SqliteStore:
     async def close(self) -> None:
         """Finish the calls that wait, and release the file. A second call does nothing."""
         if self._closing is None:
+            self._flush()
             self._closing = self._loop.run_in_executor(None, self._close)
             for subscription in [*self._subscriptions]:
                 subscription.close()
@@ -146,7 +155,9 @@ class SqliteStore:
         check_number("after", after)
         check_number("at", at)
         copied, rows = check_entries(entries, self._max_entry_bytes), [*turns]
-        last: int = await self._change(lambda changes: changes.append(chat, copied, after, at, epoch, rows, row))
+        last: int = await self._change(
+            lambda changes: changes.append(chat, copied, after, at, epoch, rows, row), appends_to=chat
+        )
         return last
 
     async def submit(
@@ -257,11 +268,27 @@ class SqliteStore:
 
     # --- inside ---
 
-    async def _change(self, make: Callable[[Statements], Any]) -> Any:
+    async def _change(self, make: Callable[[Statements], Any], *, appends_to: str | None = None) -> Any:
         self._require_open()
         result: asyncio.Future[Any] = self._loop.create_future()
-        self._writer.put(StoreWrite(make, result))
+        self._pending.append(StoreWrite(make, result))
+        is_alone = appends_to is None or self._last_chat in (None, appends_to)
+        self._last_chat = appends_to
+        if is_alone or self._loop.time() >= self._flushed_at + GROUP_SECONDS:
+            self._flush()
+        elif self._flush_timer is None:
+            self._flush_timer = self._loop.call_at(self._flushed_at + GROUP_SECONDS, self._flush)
         return await result  # if it is cancelled here before the writer begins with it, it is not made
+
+    def _flush(self) -> None:
+        """Pass the changes that wait to the writer, in their order."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        self._flushed_at = self._loop.time()
+        for change in self._pending:
+            self._writer.put(change)
+        self._pending.clear()
 
     def _delivered(self, outcomes: Outcomes) -> None:
         """Pass results from the writer's thread to the loop, all of one transaction at once."""

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -25,7 +25,7 @@ from penstock.chat.turn import Assistant
 from penstock.chat.web.errors import RateLimited
 from penstock.chat.web.metrics import Metrics
 
-MAX_VIEWERS = 2_000
+MAX_CLIENTS = 2_000
 """Number of streams at once, of all chats. One costs about 30 KB, and one of the process's open files."""
 
 PACE_SECONDS = 0.1
@@ -78,6 +78,8 @@ class ChatClient:
         self.is_silent = False
         """True if nothing was sent for so long that a proxy may end the connection."""
         self.ticking: asyncio.TimerHandle | None = None
+        self.push: Callable[[], bool] = lambda: False
+        """Function that sends what is new at once; it returns False if the task of the stream has to be woken."""
 
     def stop_ticking(self) -> None:
         """Cancel the timer that checks for silence."""
@@ -105,7 +107,7 @@ class Watch:
 
     def __init__(self, chat: str, service: Service, pace: float) -> None:
         self.chat = chat
-        self.viewers: set[ChatClient] = set()
+        self.clients: set[ChatClient] = set()
         self.over = False
         """True if the chat is deleted, so that nothing more will come."""
         self.failed = False
@@ -194,8 +196,9 @@ class Watch:
             self._later.cancel()
             self._later = None
         self._notified_at = asyncio.get_running_loop().time()
-        for viewer in self.viewers:
-            viewer.wake.set()
+        for client in self.clients:
+            if not client.push():
+                client.wake.set()
 
 
 class Watches:
@@ -206,7 +209,7 @@ class Watches:
         service: Service,
         metrics: Metrics,
         *,
-        max_viewers: int = MAX_VIEWERS,
+        max_clients: int = MAX_CLIENTS,
         pace: float = PACE_SECONDS,
         linger: float = LINGER_SECONDS,
     ) -> None:
@@ -214,13 +217,13 @@ class Watches:
         self.ending = False
         """True if the server is shutting down."""
         self.metrics = metrics
-        self.max_viewers = max_viewers
+        self.max_clients = max_clients
         self._service = service
         self._pace = pace
         self._linger = linger
         self._watches: dict[str, Watch] = {}
         self._leaving: dict[str, asyncio.TimerHandle] = {}
-        self._viewers: set[ChatClient] = set()
+        self._clients: set[ChatClient] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._end = math.inf
 
@@ -234,34 +237,34 @@ class Watches:
         """
         if self.ending:
             raise ShuttingDown
-        if len(self._viewers) >= self.max_viewers:
-            raise RateLimited("there are too many viewers", 5, f"at most {self.max_viewers:,} streams at once")
+        if len(self._clients) >= self.max_clients:
+            raise RateLimited("there are too many clients", 5, f"at most {self.max_clients:,} streams at once")
         watch = self._watches.get(chat)
         if watch is None or watch.failed or watch.over:
             watch = self._watches[chat] = Watch(chat, self._service, self._pace)
             self.metrics.watches = len(self._watches)
         if timer := self._leaving.pop(chat, None):
             timer.cancel()
-        viewer = ChatClient()
-        watch.viewers.add(viewer)
-        self._viewers.add(viewer)
-        self.metrics.viewers = len(self._viewers)
+        client = ChatClient()
+        watch.clients.add(client)
+        self._clients.add(client)
+        self.metrics.clients = len(self._clients)
         try:
-            yield watch, viewer
+            yield watch, client
         finally:
-            watch.viewers.discard(viewer)
-            self._viewers.discard(viewer)
-            self.metrics.viewers = len(self._viewers)
-            if not watch.viewers:
+            watch.clients.discard(client)
+            self._clients.discard(client)
+            self.metrics.clients = len(self._clients)
+            if not watch.clients:
                 self._leave(watch)
 
     def drain(self, seconds: float) -> None:
         """Begin to shut down: clients get a goodbye, and have `seconds` to read what is being sent to them."""
         self.ending = True
         self._end = asyncio.get_running_loop().time() + seconds
-        for viewer in self._viewers:
-            viewer.wake.set()
-            viewer.end_sending(self._end)
+        for client in self._clients:
+            client.wake.set()
+            client.end_sending(self._end)
 
     def until(self, seconds: float) -> float:
         """Return the deadline for something that may take `seconds`, by the clock of the event loop."""

@@ -17,7 +17,7 @@ class Metrics:
     """Counters of one server."""
 
     def __init__(self) -> None:
-        self.viewers = 0
+        self.clients = 0
         self.watches = 0
         """Number of chats that are read for clients."""
         self.dropped = 0
@@ -76,11 +76,11 @@ def text(metrics: Metrics, service: Service) -> str:
     page.add("counter", "penstock_store_entries_total", "Entries appended to the store.", counters.entries)
     page.add("counter", "penstock_store_failures_total", "Appends that the store failed to make.", counters.failures)
     page.times("penstock_store_append_seconds", "How long an append took.", counters.appends)
-    page.add("gauge", "penstock_viewers", "Streams that are open.", metrics.viewers)
-    page.add("gauge", "penstock_watches", "Chats that are read for viewers.", metrics.watches)
-    page.add("counter", "penstock_viewers_dropped_total", "Streams that took nothing for too long.", metrics.dropped)
-    page.add("counter", "penstock_frames_total", "Frames sent to viewers.", metrics.frames)
-    page.add("counter", "penstock_stream_bytes_total", "Bytes sent to viewers.", metrics.bytes)
+    page.add("gauge", "penstock_clients", "Streams that are open.", metrics.clients)
+    page.add("gauge", "penstock_watches", "Chats that are read for clients.", metrics.watches)
+    page.add("counter", "penstock_clients_dropped_total", "Streams that took nothing for too long.", metrics.dropped)
+    page.add("counter", "penstock_frames_total", "Frames sent to clients.", metrics.frames)
+    page.add("counter", "penstock_stream_bytes_total", "Bytes sent to clients.", metrics.bytes)
     page.add("counter", "penstock_requests_total", "Requests that were answered.", metrics.requests)
     return page.text()
 

@@ -230,7 +230,7 @@ def check_host(host: str) -> str:
         UsageError: it is not a host.
     """
     if not HOST.fullmatch(host.lower()):
-        raise UsageError(f"{host!r} is no host", expected="a name as penstock.example.org, with a port or without")
+        raise UsageError(f"{host!r} is not a host", expected="a name as penstock.example.org, with a port or without")
     return host.lower()
 
 
@@ -241,5 +241,5 @@ def check_origin(origin: str) -> str:
         UsageError: it is not an origin.
     """
     if not ORIGIN.fullmatch(origin):
-        raise UsageError(f"{origin!r} is no origin", expected="one as https://chat.example.org, in small letters")
+        raise UsageError(f"{origin!r} is not an origin", expected="one as https://chat.example.org, in small letters")
     return origin

@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.chat.web.broadcast import MAX_VIEWERS
+from penstock.chat.web.broadcast import MAX_CLIENTS
 from penstock.chat.web.middleware import Middleware
 from penstock.chat.web.security import MAX_HEADER_BYTES
 
@@ -28,7 +28,7 @@ BACKSTOP_SECONDS = 2
 GREETING_SECONDS = 20.0
 """Seconds to wait for the first request of a connection: browsers and programs send one earlier."""
 
-MAX_CONNECTIONS = MAX_VIEWERS + 500
+MAX_CONNECTIONS = MAX_CLIENTS + 500
 """Number of connections at once; for more, the response is that the server is busy."""
 
 BACKLOG = 512
@@ -37,14 +37,24 @@ BACKLOG = 512
 class Connection(H11Protocol):
     """One connection. An application can end it at once with `scope["state"]["abort"]`.
 
-    `scope["state"]["flow"]` shows whether a send would wait for the client.
+    `scope["state"]["flow"]` shows whether a send would wait for the client. `scope["state"]["write_chunk"]` writes a
+    part of the body of a response that has begun and is chunked, past the layers between: a stream has ten a second.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Prepare the connection as uvicorn does, and start the timeout of its first request."""
         super().connection_made(transport)
-        self.app_state = {**self.app_state, "abort": transport.abort, "flow": self.flow}
+        self.app_state = {
+            **self.app_state,
+            "abort": transport.abort,
+            "flow": self.flow,
+            "write_chunk": self._write_chunk,
+        }
         self.loop.call_later(GREETING_SECONDS, self._hang_up)
+
+    def _write_chunk(self, data: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
 
     def _hang_up(self) -> None:
         if getattr(self, "cycle", None) is None:

@@ -72,7 +72,7 @@ def _addresses(host: str) -> list[tuple[socket.AddressFamily, str]]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"{host!r} is no address of this machine", expected="one as 127.0.0.1 or ::1") from error
+        raise UsageError(f"{host!r} is not an address of this machine", expected="one as 127.0.0.1 or ::1") from error
     return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
 
 
@@ -151,7 +151,7 @@ def _clear(path: Path) -> None:
     """
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise UsageError(f"{path} is there already, and no socket")
+            raise UsageError(f"{path} is there already, and is not a socket")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             try:
                 probe.connect(str(path))

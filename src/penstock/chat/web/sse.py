@@ -62,7 +62,10 @@ class EventStream:
         """
         self._watches = watches
         self._chat = chat
-        self._after = after
+        self._cursor = after  # the last entry that was sent
+        self._is_waiting = False
+        """True while the task waits for frames after the first: then `_push` may send them."""
+        self._write_chunk: Callable[[bytes], None] | None = None
         self._deltas = deltas
         self._ping = ping
         self._patience = patience
@@ -75,86 +78,116 @@ class EventStream:
             ShuttingDown: the server is shutting down; nothing is sent.
             RateLimited: there are too many streams; nothing is sent.
         """
-        with self._watches.enter(self._chat) as (watch, viewer), self._watched(viewer.expel):
-            listening = asyncio.create_task(_listen(receive, viewer))
-            viewer.flow = scope.get("state", {}).get("flow")
-            self._tick(viewer)
+        with self._watches.enter(self._chat) as (watch, client), self._watched(client.expel):
+            listening = asyncio.create_task(_listen(receive, client))
+            state = scope.get("state", {})
+            client.flow = state.get("flow")
+            is_chunked = scope.get("http_version") == "1.1" and scope.get("method") == "GET"
+            self._write_chunk = state.get("write_chunk") if is_chunked else None
+            self._tick(client)
             try:
                 await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-                await self._send(send, viewer, HELLO)
-                await self._view(watch, viewer, send)
-                await self._send(send, viewer, b"", more=False)
+                await self._send(send, client, HELLO)
+                await self._view(watch, client, send)
+                await self._send(send, client, b"", more=False)
             except TimeoutError:
                 self._watches.metrics.dropped += 1
                 await _hang_up(scope, listening)
             finally:
-                viewer.stop_ticking()
+                client.stop_ticking()
                 listening.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await listening
 
-    async def _view(self, watch: Watch, viewer: ChatClient, send: Send) -> None:
-        cursor, metrics = self._after, self._watches.metrics
+    async def _view(self, watch: Watch, client: ChatClient, send: Send) -> None:
         first = RETRY
-        while not viewer.gone:
-            viewer.wake.clear()
+        client.push = lambda: self._push(watch, client)
+        while not client.gone:
+            client.wake.clear()
             # The condition that ends the stream is read first, so that no frame that existed by then is missed.
             ending = self._watches.ending or watch.failed
             step = Step(b"", 0)
-            if watch.ready and cursor != watch.number:
-                step = watch.step(cursor, deltas=self._deltas)
-                cursor = watch.number
+            if watch.ready and self._cursor != watch.number:
+                step = watch.step(self._cursor, deltas=self._deltas)
+                self._cursor = watch.number
             if step.data:
-                metrics.frames += step.frames
-                await self._send(send, viewer, first + step.data)
+                self._watches.metrics.frames += step.frames
+                await self._send(send, client, first + step.data)
                 first = b""
-            if watch.over and (not watch.ready or cursor == watch.number):
+            if watch.over and (not watch.ready or self._cursor == watch.number):
                 if not watch.ready:  # deleted before it could be read
-                    await self._send(send, viewer, first + DELETED)
+                    await self._send(send, client, first + DELETED)
                 return
             if ending:
-                await self._send(send, viewer, CLOSING_FRAME if self._watches.ending else b"")
+                await self._send(send, client, CLOSING_FRAME if self._watches.ending else b"")
                 return
-            await viewer.wake.wait()
-            if viewer.is_silent:
-                await self._send(send, viewer, PING)
+            self._is_waiting = not first
+            await client.wake.wait()
+            self._is_waiting = False
+            if client.is_silent:
+                await self._send(send, client, PING)
 
-    def _tick(self, viewer: ChatClient) -> None:
+    def _push(self, watch: Watch, client: ChatClient) -> bool:
+        """Send what is new while the task waits, if the connection takes it at once; return whether nothing is left.
+
+        Waking the task and passing each layer of the server costs several times as much as this.
+        """
+        if self._write_chunk is None or not self._is_waiting or client.wake.is_set():
+            return False
+        if client.flow is None or client.flow.write_paused or watch.over or watch.failed or not watch.ready:
+            return False
+        try:
+            step = watch.step(self._cursor, deltas=self._deltas)
+        except Exception:
+            return False  # a bug, which the task raises as well, where it ends this stream alone
+        if len(step.data) > PIECE_BYTES:
+            return False
+        self._cursor = watch.number
+        if step.data:
+            self._write_chunk(step.data)
+            self._note(client, step.data)
+            self._watches.metrics.frames += step.frames
+        return True
+
+    def _tick(self, client: ChatClient) -> None:
         """Wake the client after `ping` seconds of silence. A stream has one timer: a timer for each wait costs more."""
         loop = asyncio.get_running_loop()
-        viewer.is_silent = loop.time() - viewer.sent_at >= self._ping
-        if viewer.is_silent:
-            viewer.wake.set()
-        at = loop.time() if viewer.is_silent else viewer.sent_at
-        viewer.ticking = loop.call_at(at + self._ping, self._tick, viewer)
+        client.is_silent = loop.time() - client.sent_at >= self._ping
+        if client.is_silent:
+            client.wake.set()
+        at = loop.time() if client.is_silent else client.sent_at
+        client.ticking = loop.call_at(at + self._ping, self._tick, client)
 
-    async def _send(self, send: Send, viewer: ChatClient, data: bytes, *, more: bool = True) -> None:
+    async def _send(self, send: Send, client: ChatClient, data: bytes, *, more: bool = True) -> None:
         """Send `data` piece by piece.
 
         Raises:
             TimeoutError: the client did not read a piece in time.
         """
         for start in range(0, len(data) or 1, PIECE_BYTES):
-            if start and viewer.gone:
+            if start and client.gone:
                 return
             message = {"type": "http.response.body", "body": data[start : start + PIECE_BYTES], "more_body": more}
-            if viewer.flow is not None and not viewer.flow.write_paused:
+            if client.flow is not None and not client.flow.write_paused:
                 await send(message)  # the connection accepts it without waiting: no time limit is needed
                 continue
             try:
-                async with asyncio.timeout_at(self._watches.until(self._patience)) as viewer.sending:
+                async with asyncio.timeout_at(self._watches.until(self._patience)) as client.sending:
                     await send(message)
             finally:
-                viewer.sending = None
-        viewer.sent_at, viewer.is_silent = asyncio.get_running_loop().time(), False
+                client.sending = None
+        self._note(client, data)
+
+    def _note(self, client: ChatClient, data: bytes) -> None:
+        client.sent_at, client.is_silent = asyncio.get_running_loop().time(), False
         self._watches.metrics.bytes += len(data)
 
 
-async def _listen(receive: Receive, viewer: ChatClient) -> None:
+async def _listen(receive: Receive, client: ChatClient) -> None:
     """Detect at once that the client disconnects: between two frames nothing else would."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    viewer.leave()
+    client.leave()
 
 
 async def _hang_up(scope: Scope, listening: asyncio.Task[None]) -> None:

@@ -185,7 +185,7 @@ class Messages:
                 status = "superseded"
         self.end_message(lane, message, status or "ok", status in (None, "ok"), update.stop_reason)
 
-    def end_round(self, update: up.TurnMark) -> None:
+    def end_round(self, update: up.RoundEnd) -> None:
         """End the round, as the results of tools do."""
         lane = self.lane(update.lane)
         lane.results_seen = True

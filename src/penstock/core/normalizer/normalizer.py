@@ -86,7 +86,7 @@ class Normalizer:
             up.BlockEnd: self._texts.end_block,
             up.ToolCall: self._calls.apply_call,
             up.ToolReturn: self._calls.apply_return,
-            up.TurnMark: self._messages.end_round,
+            up.RoundEnd: self._messages.end_round,
             up.Plan: self._plan_changed,
             up.ModelUsage: self._messages.add_usage,
             up.Notice: self._notice,

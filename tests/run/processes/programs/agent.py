@@ -128,6 +128,19 @@ def deltas(count):
     answer("".join(words))
 
 
+def grows(count):
+    """A message that grows piece by piece, each written by itself, after its beginning was written by itself."""
+    init()
+    say(type="stream_event", event={"type": "message_start", "message": {"id": "m1", "content": []}})
+    block = {"type": "text", "text": ""}
+    say(type="stream_event", event={"type": "content_block_start", "index": 0, "content_block": block})
+    wait_for("go")
+    for _ in range(count):
+        delta = {"type": "text_delta", "text": "x"}
+        say(type="stream_event", event={"type": "content_block_delta", "index": 0, "delta": delta})
+        time.sleep(0.002)
+
+
 def hasty(count):
     """Stream as agents in JavaScript do, which exit without waiting for whoever reads them; a little patience apart."""
     told("pid")
@@ -210,6 +223,12 @@ def main(mode, value=""):
             works(value)
         case "deltas":
             deltas(int(value))
+        case "grows":
+            grows(100)
+            answer("x" * 100)
+        case "grows_and_stays":
+            grows(1)
+            stay()
         case "hasty":
             hasty(int(value))
         case _:
