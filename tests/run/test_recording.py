@@ -470,7 +470,10 @@ def record(tmp_path: Path) -> Path:
 
 
 def test_a_record_replays_as_its_run(record: Path) -> None:
-    """Folder, directory and file give the events of the run, by the recorded agent and label, with its times."""
+    """Folder, directory and file give the events of the run, by the recorded agent and label, with its times.
+
+    With times there are also the durations of the calls.
+    """
     wanted = [
         json.loads(line)
         for line in penstock("read", TOOLS, "--label", "reviewer", "--to", "ndjson").stdout.splitlines()
@@ -480,6 +483,7 @@ def test_a_record_replays_as_its_run(record: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
         events = [json.loads(line) for line in done.stdout.splitlines()]
         assert events[-1].pop("at") == TOOLS.read_bytes().count(b"\n") - 1
+        assert all(event.pop("duration_ms") >= 0 for event in events if event["type"] == "tool_returned")
         assert [{**event, "at": 0} for event in events] == [{**event, "at": 0} for event in wanted]
 
 
