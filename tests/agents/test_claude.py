@@ -876,9 +876,22 @@ def test_a_delta_of_an_unknown_kind_keeps_its_block() -> None:
         ({"type": "rate_limit_event", "rate_limit_info": {"status": "allowed"}}, []),
         (
             {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "rateLimitType": "five_hour"}},
-            [up.Notice("rate_limit", "rate limit: rejected five_hour", "warning")],
+            [up.Notice("rate_limit", "rate limit: rejected five_hour", "warning", cause="usage_limit")],
         ),
-        (RETRY, [up.Notice("retry", "overloaded: attempt 1 of 2 in 0.5 s", "warning")]),
+        (
+            RETRY,
+            [
+                up.Notice(
+                    "retry",
+                    "overloaded: attempt 1 of 2 in 0.5 s",
+                    "warning",
+                    cause="overloaded",
+                    attempt=1,
+                    max_attempts=2,
+                    wait_ms=500,
+                )
+            ],
+        ),
         ({"type": "system", "subtype": "status", "status": "requesting"}, []),
         ({"type": "system", "subtype": "thinking_tokens", "estimated_tokens": 3}, []),
         (

@@ -6,6 +6,7 @@ from typing import Any
 import adapter_harness
 import msgspec
 import pytest
+from patching import apply
 
 from penstock import updates as up
 from penstock.agents.cursor.exec import Cursor
@@ -19,6 +20,7 @@ from penstock.events import (
     Replied,
     RunEnded,
     ToolCalled,
+    ToolReturned,
 )
 from penstock.stream import Stream
 from penstock.testing.verify import verify
@@ -184,7 +186,7 @@ def test_calls_in_every_shape(call: dict[str, Any], name: str, given: Any) -> No
         ({"success": {"content": "text", "totalLines": 1}}, up.ToolReturn("c1", "text", name="x")),
         ({"success": {"exitCode": 3, "stdout": "o", "stderr": "e"}}, up.ToolReturn("c1", "oe", exit_code=3, name="x")),
         ({"failure": {"exitCode": 1, "stderr": "e"}}, up.ToolReturn("c1", "e", True, 1, "x")),
-        ({"rejected": {"reason": "no"}}, up.ToolReturn("c1", "rejected: no", True, name="x")),
+        ({"rejected": {"reason": "no"}}, up.ToolReturn("c1", "rejected: no", True, name="x", refused=True)),
         ({"error": {"errorMessage": "gone"}}, up.ToolReturn("c1", "gone", True, name="x")),
         (
             {"success": {"content": [{"text": {"text": "m"}}], "isError": True}},
@@ -222,7 +224,7 @@ def test_what_is_no_content() -> None:
         up.Notice("permission", "webFetch was refused: policy", "warning")
     ]
     assert read({"type": "connection", "subtype": "reconnecting", "attempt": 2}) == [
-        up.Notice("retry", "connection: reconnecting, attempt 2")
+        up.Notice("retry", "connection: reconnecting, attempt 2", cause="network", attempt=2)
     ]
     assert [type(update) for update in read({"type": "system", "subtype": "task_notification"})] == [up.Notice]
     assert read({"type": "system", "subtype": "newer"}) == [up.Unknown(wire_type="system/newer")]
@@ -236,7 +238,9 @@ def test_a_request_sent_anew_gives_up_what_was_said() -> None:
     assert [event.status for event in events if isinstance(event, MessageEnded)] == ["superseded", "ok"]
     assert isinstance(events[-1], RunEnded)
     assert events[-1].reply == "Hello"
-    assert read({**retry, "is_resume": True}) == [up.Notice("retry", "retry: starting, attempt 1", "warning")]
+    assert read({**retry, "is_resume": True}) == [
+        up.Notice("retry", "retry: starting, attempt 1", "warning", attempt=1)
+    ]
 
 
 def test_a_kind_that_is_not_known_keeps_its_text() -> None:
@@ -244,3 +248,90 @@ def test_a_kind_that_is_not_known_keeps_its_text() -> None:
     assert Cursor().read({"type": "later", "subtype": "x", "text": "hi"}) == (
         up.Unknown(wire_type="later/x", text="hi"),
     )
+
+
+BEFORE, AFTER = "one\n\ttwo\nthree\n", "one\n\t2\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "before", "after"),
+    [
+        (
+            {
+                "args": {"path": "a", "streamContent": AFTER},
+                "result": {
+                    "success": {
+                        "path": "/p/a",
+                        "linesAdded": 1,
+                        "linesRemoved": 1,
+                        "diffString": "--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n one\n-\ttwo\n+\t2\n three\n",
+                        "beforeFullFileContent": BEFORE,
+                        "afterFullFileContent": AFTER,
+                    }
+                },
+            },
+            BEFORE,
+            AFTER,
+        ),
+        (
+            {
+                "args": {"path": "/p/a", "streamContent": "hello"},
+                "result": {
+                    "success": {
+                        "path": "/p/a",
+                        "linesAdded": 1,
+                        "linesRemoved": 1,
+                        "diffString": "--- /dev/null\n+++ b//p/a\n@@ -1 +1 @@\n-\n+hello",
+                        "afterFullFileContent": "hello",
+                    }
+                },
+            },
+            "",
+            "hello",
+        ),
+        (
+            {
+                "args": {"path": "/p/a"},
+                "result": {"success": {"diffString": "@@ -2 +2 @@\n-\ttwo\n+\t2\n", "linesAdded": 1}},
+            },
+            BEFORE,
+            AFTER,
+        ),
+    ],
+)
+def test_an_edit_has_the_change_of_the_file(call: dict[str, Any], before: str, after: str) -> None:
+    """Applied to the file before, the diff gives the file after; the wrong diff of a new file is not used."""
+    events = run(
+        [INIT, tool("started", {"editToolCall": {"args": call["args"]}}), tool("completed", {"editToolCall": call})]
+    )
+    [change] = next(event.changes for event in events if isinstance(event, ToolReturned)) or []
+    assert (change.path, change.kind) == ("/p/a", "update" if before else "add")
+    assert (change.added, change.removed) == (1, 1 if before else 0)
+    assert apply(change.diff or "", before) == after
+
+
+def test_other_changes() -> None:
+    """A write has the new content, a deletion the old one; an edit with counts alone has the counts."""
+    write = {"args": {"path": "w", "fileText": "a\nb\n"}, "result": {"success": {"path": "w", "linesCreated": 2}}}
+    delete = {"args": {"path": "d"}, "result": {"success": {"path": "d", "prevContent": "x\n"}}}
+    counted = {"args": {"path": "e"}, "result": {"success": {"linesAdded": 3, "linesRemoved": 2}}}
+    changes = [
+        change
+        for name, call in (("write", write), ("delete", delete), ("edit", counted))
+        for update in read(tool("completed", {f"{name}ToolCall": call}))
+        if isinstance(update, up.ToolReturn)
+        for change in update.changes or ()
+    ]
+    assert [(change.path, change.kind, change.added, change.removed) for change in changes] == [
+        ("w", "add", 2, None),
+        ("d", "delete", 0, 1),
+        ("e", "update", 3, 2),
+    ]
+
+
+@pytest.mark.parametrize("odd", [None, 7, "text", [], {}, {"path": 3}, {"path": "p", "diffString": ["@@"]}])
+def test_odd_edits_are_read(odd: Any) -> None:
+    """Whatever the fields of an edit hold, its result is there."""
+    for name in ("edit", "write", "delete"):
+        updates = read(tool("completed", {f"{name}ToolCall": {"args": odd, "result": {"success": odd}}}))
+        assert [type(update) for update in updates] == [up.ToolCall, up.ToolReturn]

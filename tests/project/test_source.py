@@ -25,7 +25,6 @@ MAX_LINES = 500
 
 LONGER = {
     "chat/store/conformance.py": "a suite of checks that are independent of each other and read one by one",
-    "agents/_stream_json.py": "one wire of many small events that three agents share; halves would not be read apart",
 }
 """Source files of more than `MAX_LINES` lines, and why."""
 

@@ -7,12 +7,12 @@ tools of one route are in the tables below.
 from __future__ import annotations
 
 import difflib
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import scenarios
+from patching import apply, hunks, is_positioned
 from playing import play
 
 from penstock.agents.registry import AGENTS
@@ -35,8 +35,6 @@ CASES = {
     "overwrite": ("story.txt", scenarios.STORY, scenarios.NOTES),
 }
 """Scenarios, each with its file and the text of this file before and after."""
-
-_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 @pytest.mark.parametrize("scenario", CASES)
@@ -82,56 +80,22 @@ def test_changes_that_are_proposed(at: Bench) -> None:
 def check(change: Change, shown: Shown, before: str | None, after: str) -> None:
     """Assert that a change has this detail and leads from one text of a file to the other."""
     counts = _counts(before or "", after)
-    if shown in ("diff", "fragment"):
+    if shown == "fragment":
         assert change.diff is not None
-        assert all(_HEADER.match(line) for line in _headers(change.diff)) == (shown == "diff")
+        # A tool that writes a whole file does not say whether there was one.
+        is_content = change.removed is None and change.added is not None
+        assert apply(change.diff, "" if is_content else before or "") == after
+    elif shown == "diff":
+        assert change.diff is not None
+        assert all(is_positioned(header) for header, _ in hunks(change.diff))
         assert apply(change.diff, before or "") == after
+        assert (change.added, change.removed) == counts
+        assert change.kind == ("add" if before is None else "update")
     elif shown == "counts":
         assert change.diff is None
         assert (change.added, change.removed) == counts
     else:
         assert (change.diff, change.added, change.removed) == (None, None, None)
-    if shown == "diff":
-        assert (change.added, change.removed) == counts
-        assert change.kind == ("add" if before is None else "update")
-
-
-def apply(diff: str, before: str) -> str:
-    """Apply hunks to a text: at their line numbers, else at the only place where their old lines are."""
-    lines = before.splitlines(keepends=True)
-    shift = 0
-    for header, body in _hunks(diff):
-        old, new = ([line[1:] for line in body if line[0] in signs] for signs in (" -", " +"))
-        found = _HEADER.match(header)
-        if found is not None:
-            count = int(found[2] or 1)
-            start = int(found[1]) - (count > 0) + shift
-            assert count == len(old)
-        else:
-            places = [at for at in range(len(lines)) if lines[at : at + len(old)] == old]
-            assert len(places) == 1
-            start = places[0]
-        assert lines[start : start + len(old)] == old
-        lines[start : start + len(old)] = new
-        shift += len(new) - len(old)
-    return "".join(lines)
-
-
-def _hunks(diff: str) -> list[tuple[str, list[str]]]:
-    """Return each hunk's header and lines. A line that is marked so has no end."""
-    hunks: list[tuple[str, list[str]]] = []
-    for line in diff.splitlines(keepends=True):
-        if line.startswith("@@"):
-            hunks.append((line, []))
-        elif line.startswith("\\"):
-            hunks[-1][1][-1] = hunks[-1][1][-1].removesuffix("\n")
-        else:
-            hunks[-1][1].append(line)
-    return hunks
-
-
-def _headers(diff: str) -> list[str]:
-    return [header for header, _ in _hunks(diff)]
 
 
 def _path(folder: Path, change: Change) -> Path:

@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.agents import _stream_json_edits as edits
 from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of, text_or
+from penstock.agents._stream_json_causes import cause_of_end, cause_of_error
+from penstock.agents._stream_json_notices import System, limit_notice, system_notice, text_of_system
 from penstock.agents._unknown import unknown
 from penstock.core import tool_titles
 from penstock.core.questions import ASK_OF
-from penstock.events import Level, NoticeCode
 from penstock.updates import (
     BlockEnd,
     BlockStart,
@@ -141,38 +143,8 @@ class User(msgspec.Struct, tag="user"):
 
     message: ApiMessage | None = None
     parent_tool_use_id: str | None = None
-
-
-class System(msgspec.Struct, tag="system"):
-    """Report of the CLI on itself, with the fields of all its many subtypes."""
-
-    subtype: str = ""
-    session_id: str | None = None
-    cwd: str | None = None
-    model: str | None = None
-    claude_code_version: str | None = None
-    qwen_code_version: str | None = None
-    tools: Any = None
-    status: Any = None
-    attempt: Any = None
-    max_retries: Any = None
-    retry_delay_ms: Any = None
-    error_status: Any = None
-    error: Any = None
-    hook_name: str | None = None
-    outcome: Any = None
-    exit_code: Any = None
-    stderr: Any = None
-    description: Any = None
-    summary: Any = None
-    content: Any = None
-    message: Any = None
-    text: Any = None
-    data: Any = None
-    tool_name: Any = None
-    compact_metadata: Any = None
-    task_id: str | None = None
-    patch: Any = None
+    tool_use_result: Any = None
+    """Details of the only tool result of the line; a text if the tool failed."""
 
 
 class ResultLine(msgspec.Struct, tag="result"):
@@ -192,6 +164,8 @@ class ResultLine(msgspec.Struct, tag="result"):
     duration_ms: Any = None
     total_cost_usd: Any = None
     usage: Any = None
+    permission_denials: Any = None
+    api_error_status: Any = None
 
 
 Wire = StreamEvent | Assistant | User | System | ResultLine
@@ -217,34 +191,13 @@ _SILENT_SYSTEM = frozenset(
         "away_summary",
     }
 )
-_NOTICES: dict[str, tuple[NoticeCode, Level]] = {
-    "compact_boundary": ("compaction", "info"),
-    "task_started": ("background", "info"),
-    "task_notification": ("background", "info"),
-    "task_summary": ("background", "info"),
-    "scheduled_task_fire": ("background", "info"),
-    "agents_killed": ("background", "warning"),
-    "model_refusal_no_fallback": ("refusal", "warning"),
-    "model_refusal_fallback": ("refusal", "warning"),
-    "model_fallback": ("model", "warning"),
-    "model_consent_fallback": ("model", "warning"),
-    "permission_denied": ("permission", "warning"),
-    "permission_retry": ("permission", "info"),
-    "stop_hook_summary": ("hook", "info"),
-    "informational": ("status", "info"),
-    "notification": ("status", "info"),
-    "local_command_output": ("status", "info"),
-    "memory_recall": ("status", "info"),
-    "memory_saved": ("status", "info"),
-    "plugin_install": ("status", "info"),
-    "mirror_error": ("error", "warning"),
-    "api_error": ("error", "warning"),
-    "worker_shutting_down": ("session", "warning"),
-}
 _TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})
 _SILENT_EVENTS = frozenset({"ping", "goal_state", "tool_progress"})
 _TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _EXIT = re.compile(r"(?:Error: )?Exit code:? (\d+)")
+_ERROR_FRAME = re.compile(r"<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
+_OUTPUT_FRAME = re.compile(r"<persisted-output>\n(.*)\n</persisted-output>", re.DOTALL)
+_DURATIONS = ("durationMs", "totalDurationMs")
 _COMMAND_OUTPUT = re.compile(r"<local-command-std(?:out|err)>(.*)</local-command-std(?:out|err)>", re.DOTALL)
 PLAN_TOOLS = frozenset({"TodoWrite", "todo_write"})
 
@@ -301,8 +254,11 @@ class ClaudeLike:
     def _assistant(self, event: Assistant) -> Iterator[Update]:
         message, lane = event.message or ApiMessage(), event.parent_tool_use_id
         if message.model == "<synthetic>":  # the CLI's own words, not the model's
-            code: NoticeCode = "error" if event.error else "status"
-            yield Notice(code, text_of(message.content), "error" if event.error else "info", lane)
+            text = text_of(message.content)
+            if event.error:
+                yield Notice("error", text, "error", lane, cause_of_error(event.error, text=text))
+            else:
+                yield Notice("status", text, "info", lane)
             return
         key = self._key(message)
         content = message.content
@@ -322,7 +278,9 @@ class ClaudeLike:
         elif kind in _TOOL_USES:
             name = text_or(block.get("name"), "tool")
             value = block.get("input")
-            yield ToolCall(text_of(block.get("id")), name, value, message=key, lane=lane)
+            yield ToolCall(
+                text_of(block.get("id")), name, value, message=key, lane=lane, changes=edits.proposed(name, value)
+            )
             if name in PLAN_TOOLS and lane is None and (items := plan_items(as_dict(value).get("todos"))):
                 yield Plan(items)
         elif kind.endswith("_tool_result"):
@@ -339,11 +297,12 @@ class ClaudeLike:
         content, lane = event.message.content if event.message is not None else None, event.parent_tool_use_id
         if isinstance(content, str) and (said := _COMMAND_OUTPUT.fullmatch(content.strip())) and said[1].strip():
             yield Notice("status", said[1].strip(), lane=lane)
-        for block in as_list(content):
-            part = as_dict(block)
+        parts = [as_dict(block) for block in as_list(content)]
+        details = as_dict(event.tool_use_result) if len(parts) == 1 else {}
+        for part in parts:
             kind = text_or(part.get("type"), "")
             if kind == "tool_result":
-                yield _tool_result(part, lane)
+                yield _tool_result(part, details, lane)
             elif kind in ("image", "document"):
                 yield Notice("media", media_label(part), lane=lane)
             elif kind not in ("", "text"):
@@ -359,16 +318,8 @@ class ClaudeLike:
         elif kind == "status":
             if event.status == "compacting":
                 yield Notice("compaction", "compacting the conversation")
-        elif kind == "api_retry":
-            yield Notice("retry", _retry_text(event), "warning")
-        elif kind == "hook_response":
-            failed = event.outcome not in (None, "success") or event.exit_code not in (None, 0)
-            said = f": {text_of(event.stderr).strip()}" if failed and text_of(event.stderr).strip() else ""
-            text = f"hook {event.hook_name or ''} {'failed' if failed else 'ran'}{said}"
-            yield Notice("hook", " ".join(text.split(" ")), "warning" if failed else "info")
-        elif kind in _NOTICES:
-            code, level = _NOTICES[kind]
-            yield Notice(code, _system_text(event), level)
+        elif (notice := system_notice(event)) is not None:
+            yield notice
             if kind == "agents_killed":
                 yield Work(None, on=False)
             elif kind in ("task_started", "task_notification") and event.task_id:
@@ -376,7 +327,7 @@ class ClaudeLike:
         elif kind == "task_updated" and text_of(as_dict(event.patch).get("status")) in _TASK_ENDS:
             yield Work(event.task_id, on=False)
         elif kind not in _SILENT_SYSTEM:
-            yield Unknown(f"system/{kind}", _system_text(event))
+            yield Unknown(f"system/{kind}", text_of_system(event))
 
     def _result(self, event: ResultLine) -> Iterator[Update]:
         text = event.result if isinstance(event.result, str) else None
@@ -397,6 +348,8 @@ class ClaudeLike:
             as_int(event.duration_ms),
             cancelled=text_of(event.terminal_reason).startswith("aborted"),
             stop_reason=event.stop_reason,
+            cause=cause_of_end(event.subtype, event.terminal_reason, event.api_error_status, event.stop_reason),
+            refused=_denials(event),
         )
 
     def _figures(self, usage: Any, output: bool = True) -> Usage | None:
@@ -446,11 +399,32 @@ def _block(api: BlockBegin, lane: str | None) -> Iterator[Update]:
     # The whole line that follows has the content of other kinds.
 
 
-def _tool_result(block: dict[str, Any], lane: str | None) -> ToolReturn:
-    text = text_of(block.get("content"))
+def _tool_result(block: dict[str, Any], details: dict[str, Any], lane: str | None) -> ToolReturn:
     failed = block.get("is_error") is True
+    text = _unframed(text_of(block.get("content")), failed, details)
     found = _EXIT.match(text) if failed else None
-    return ToolReturn(text_of(block.get("tool_use_id")), text, failed, int(found[1]) if found else None, lane=lane)
+    return ToolReturn(
+        text_of(block.get("tool_use_id")),
+        text,
+        failed,
+        int(found[1]) if found else None,
+        lane=lane,
+        duration_ms=next((ms for key in _DURATIONS if (ms := as_int(details.get(key))) is not None), None),
+        changes=edits.made(details),
+    )
+
+
+def _unframed(text: str, failed: bool, details: dict[str, Any]) -> str:
+    """Return a result without the tags that the program puts around its own error, and around a long output."""
+    framed = (_ERROR_FRAME if failed else _OUTPUT_FRAME).fullmatch(text)
+    return framed[1] if framed is not None and (failed or "persistedOutputPath" in details) else text
+
+
+def _denials(event: ResultLine) -> int | None:
+    """Return the number of denied actions; None after an abort, which adds the call that it interrupted."""
+    denials = event.permission_denials
+    aborted = text_of(event.terminal_reason).startswith("aborted")
+    return len(denials) if isinstance(denials, list) and not aborted else None
 
 
 def _server_result(block: dict[str, Any], lane: str | None) -> ToolReturn:
@@ -471,10 +445,8 @@ def _other(event: Any) -> Iterator[Update]:
     data = as_dict(event)
     kind = text_or(data.get("type"), "")
     if kind == "rate_limit_event":
-        info = as_dict(data.get("rate_limit_info"))
-        if info.get("status") not in (None, "allowed"):
-            what = " ".join(text_of(info.get(key)) for key in ("status", "rateLimitType") if info.get(key))
-            yield Notice("rate_limit", f"rate limit: {what}", "warning")
+        if (notice := limit_notice(as_dict(data.get("rate_limit_info")))) is not None:
+            yield notice
     elif kind == "control_request":
         request = as_dict(data.get("request"))
         if request.get("subtype") == "can_use_tool":
@@ -488,25 +460,6 @@ def _other(event: Any) -> Iterator[Update]:
         yield Notice("session", "the conversation was reset")
     elif kind not in _SILENT_TYPES:
         yield unknown(kind, data)
-
-
-def _retry_text(event: System) -> str:
-    delay = as_float(event.retry_delay_ms)
-    wait = f" in {delay / 1000:.1f} s" if delay is not None else ""
-    status = f" ({event.error_status})" if event.error_status else ""
-    return f"{text_of(event.error) or 'error'}{status}: attempt {event.attempt} of {event.max_retries}{wait}"
-
-
-def _system_text(event: System) -> str:
-    if event.subtype == "compact_boundary":
-        tokens = as_dict(event.compact_metadata)
-        before, after = as_int(tokens.get("pre_tokens")), as_int(tokens.get("post_tokens"))
-        return "conversation compacted" + (f": {before} tokens to {after}" if before and after else "")
-    values = (event.content, event.message, event.text, event.description, event.summary, event.error, event.data)
-    said = next((text for value in values if (text := text_of(value))), "")
-    what = event.subtype.replace("_", " ")
-    extra = text_of(event.status if event.subtype.startswith("task_") else event.tool_name)
-    return ": ".join(part for part in (what, extra, said) if part)
 
 
 def _permission(id: str, request: dict[str, Any]) -> Question:

@@ -7,7 +7,16 @@ from penstock.agents._facts import MIB, AgentFacts, RouteFacts, npm
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS
 
 FACTS = AgentFacts(
-    routes={"exec": RouteFacts("ccs.exec:Ccs", "ccs", longest=Longest(10 * MIB))},
+    routes={
+        "exec": RouteFacts(
+            "ccs.exec:Ccs",
+            "ccs",
+            longest=Longest(10 * MIB),
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
+        )
+    },
     install=npm("@kaitranntt/ccs"),
     tested="7.79.1",
     profiles=True,

@@ -20,7 +20,15 @@ SIGNS = (
 
 FACTS = AgentFacts(
     routes={
-        "exec": RouteFacts("claude.exec:Claude", "claude", longest=Longest(10 * MIB), signs=SIGNS),
+        "exec": RouteFacts(
+            "claude.exec:Claude",
+            "claude",
+            longest=Longest(10 * MIB),
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
+            signs=SIGNS,
+        ),
         "acp": RouteFacts("acp.dialogue:Acp", "claude-agent-acp", "claude.exec:acp"),
     },
     install=npm("@anthropic-ai/claude-code"),

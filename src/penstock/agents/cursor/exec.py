@@ -20,6 +20,8 @@ from penstock.adapter import Command, Request
 from penstock.agents._flags import granted, option, piped
 from penstock.agents._json import as_dict, as_int, as_list, compact, parsed, plan_items, text_or
 from penstock.agents._unknown import unknown
+from penstock.agents.cursor import edits
+from penstock.events import Cause
 from penstock.updates import (
     BlockEnd,
     MessageEnd,
@@ -216,7 +218,7 @@ def _tool(event: ToolCall) -> Sequence[Update]:
     if event.subtype != "completed":
         return (called,)
     plan = _plan(given, result)
-    return (called, _returned(call_id, name, result), *((plan,) if plan else ()))
+    return (called, _returned(call_id, name, given, result), *((plan,) if plan else ()))
 
 
 def _call(call: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
@@ -238,7 +240,7 @@ def _call(call: dict[str, Any]) -> tuple[str, Any, dict[str, Any]]:
     return "tool", None, {}
 
 
-def _returned(call_id: str, name: str, result: dict[str, Any]) -> ToolReturn:
+def _returned(call_id: str, name: str, given: Any, result: dict[str, Any]) -> ToolReturn:
     dicts = (key for key, value in result.items() if isinstance(value, dict) and key not in ("content", "output"))
     outcome = next(dicts, "")
     inner = result[outcome] if outcome else result
@@ -252,6 +254,9 @@ def _returned(call_id: str, name: str, result: dict[str, Any]) -> ToolReturn:
         is_error=failed or inner.get("isError") is True,
         exit_code=as_int(inner.get("exitCode")),
         name=name,
+        duration_ms=as_int(inner.get("executionTime")),
+        changes=edits.made(name, as_dict(given), inner) if outcome == "success" else None,
+        refused=outcome == "rejected",
     )
 
 
@@ -317,8 +322,10 @@ def _rejection(value: Any, depth: int = 4) -> tuple[bool, str]:
 def _again(event: Connection | Retry) -> Sequence[Update]:
     number = f", attempt {event.attempt}" if event.attempt is not None else ""
     if isinstance(event, Connection):
-        return (Notice("retry", f"connection: {event.subtype or 'changed'}{number}"),)
-    notice = Notice("retry", f"retry: {event.subtype or 'started'}{number}", "warning")
+        text = f"connection: {event.subtype or 'changed'}{number}"
+        cause: Cause | None = "network" if event.subtype == "reconnecting" else None
+        return (Notice("retry", text, cause=cause, attempt=event.attempt),)
+    notice = Notice("retry", f"retry: {event.subtype or 'started'}{number}", "warning", attempt=event.attempt)
     if event.is_resume is False:
         # The model is asked anew: it repeats the text that it had begun.
         return (MessageEnd(status="superseded"), notice)

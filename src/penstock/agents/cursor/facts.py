@@ -22,6 +22,7 @@ FACTS = AgentFacts(
             "cursor.exec:Cursor",
             "cursor-agent",
             cannot={**NO_FORK, "edits": "'all' allows whatever its configuration does not forbid"},
+            made="diff",
             signs=SIGNS,
         )
     },

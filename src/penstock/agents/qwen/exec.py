@@ -9,16 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from penstock.adapter import Command, Request
+from penstock.agents._causes import cause_of_status
 from penstock.agents._flags import granted, option, piped
 from penstock.agents._stream_json import ApiMessage, ClaudeLike, ResultLine
 from penstock.updates import Result, Update
 
-_API_ERROR = re.compile(r"\[API Error: .*\]\s*\Z", re.DOTALL)
+# The remark of qwen 0.15.10 on a failed call; after a 429 it ends with advice.
+_API_ERROR = re.compile(
+    r"\[API Error: (?:(?P<status>\d{3}) )?.*\]"
+    r"(?:\n(?:Possible quota limitations in place|Please wait and try again later)[^\n]*)?\s*\Z",
+    re.DOTALL,
+)
+_QUOTA = "Qwen OAuth quota exceeded:"
+"""Beginning of the remark of qwen 0.15.10 instead, if the free quota of an account is used up."""
 
 
 class Qwen(ClaudeLike):
@@ -40,10 +48,21 @@ class Qwen(ClaudeLike):
 
     def _result(self, event: ResultLine) -> Iterator[Update]:
         for update in super()._result(event):
-            found = _API_ERROR.search(event.result) if isinstance(event.result, str) else None
-            if found is not None and isinstance(update, Result) and not update.is_error:
-                update = msgspec.structs.replace(update, reply=None, is_error=True, reason=found[0].strip())
-            yield update
+            yield _failed(update, event.result) if isinstance(update, Result) else update
+
+
+def _failed(result: Result, said: Any) -> Result:
+    """Return the result as an error if the model's text is, or ends with, the program's remark on a failed call."""
+    said = result.reason if result.is_error else said  # a newer version has the remark as the reason
+    if not isinstance(said, str):
+        return result
+    if said.startswith(_QUOTA):
+        return msgspec.structs.replace(result, reply=None, is_error=True, reason=said.strip(), cause="usage_limit")
+    found = _API_ERROR.search(said)
+    if found is None:
+        return result
+    cause = cause_of_status(int(found["status"])) if found["status"] else None
+    return msgspec.structs.replace(result, reply=None, is_error=True, reason=found[0].strip(), cause=cause)
 
 
 def acp(request: Request) -> Command:

@@ -14,7 +14,16 @@ SIGNS = (
 
 FACTS = AgentFacts(
     routes={
-        "exec": RouteFacts("qwen.exec:Qwen", "qwen", cannot=NO_FORK, longest=Longest(8 * MIB), signs=SIGNS),
+        "exec": RouteFacts(
+            "qwen.exec:Qwen",
+            "qwen",
+            cannot=NO_FORK,
+            longest=Longest(8 * MIB),
+            proposed="fragment",
+            made="fragment",
+            counts_refused=True,
+            signs=SIGNS,
+        ),
         "acp": RouteFacts("acp.dialogue:Acp", "qwen", "qwen.exec:acp", cannot=NO_FORK),
     },
     install=npm("@qwen-code/qwen-code"),

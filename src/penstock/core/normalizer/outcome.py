@@ -128,7 +128,7 @@ class RunOutcome:
         """Use a notice of the top agent: an error may not be the end of the run, but it is if no content follows."""
         if notice.code == "error" and notice.level == "error":
             self._last_error = notice.text
-        if notice.cause is not None:
+        if notice.cause is not None and (notice.cause, self._noted.cause) != ("rate_limit", "usage_limit"):
             self._noted = Defect(notice.text, notice.cause, notice.resets_at)
         if notice.resets_at is not None:
             self._resets_at = notice.resets_at
@@ -234,6 +234,8 @@ class RunOutcome:
         known = [defect for defect in defects if defect is not None]
         reason = next((defect.text for defect in known if defect.text), None)
         caused = next((defect for defect in known if defect.cause is not None), Defect())
+        if (caused.cause, self._noted.cause) == ("rate_limit", "usage_limit"):
+            caused = self._noted  # a provider rejects a request in one way, whichever limit it meets
         resets_at = caused.resets_at or self._resets_at if caused.cause in RESETTING else None
         return Verdict(outcome, reason, caused.cause, resets_at)
 
