@@ -1,0 +1,95 @@
+"""Choice of the agent after a failure: again the same one, the next of a chain, later, or none. Pure rules.
+
+A limit that resets closes an agent until then, and the chain goes back to an earlier agent as soon as that is open again.
+A passing failure is retried with the same agent. Everything else is the run's own failure and never changes the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from penstock.events import Cause
+
+SWITCHING: frozenset[Cause] = frozenset({"usage_limit", "auth", "missing"})
+"""Causes after which another agent may do what this one could not."""
+
+PASSING: frozenset[Cause] = frozenset({"rate_limit", "overloaded", "network", "provider"})
+"""Causes that end by themselves soon."""
+
+FIRST_WAIT_MS = 5_000
+"""Milliseconds before the first retry; each further one waits twice as long."""
+
+MAX_WAIT_MS = 300_000
+"""Milliseconds between two retries at most."""
+
+UNKNOWN_RESET_MS = 3_600_000
+"""Milliseconds for which an agent is closed whose limit resets at an unknown time."""
+
+
+class Chain(msgspec.Struct, frozen=True):
+    """Agents in the order of preference, with what is known about each."""
+
+    agents: tuple[str, ...]
+    current: str
+    closed: Mapping[str, int | None] = {}
+    """Agents that cannot be used, with the time in milliseconds since 1970 from which they can be; None: never."""
+    retries: int = 0
+    """Retries of the current agent in a row."""
+
+    @classmethod
+    def of(cls, *agents: str) -> Chain:
+        """Return a chain that begins with its first agent."""
+        return cls(agents, agents[0])
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What to do after a failure.
+
+    `use`: run `agent`; `retry`: run the same one again, not before `at`; `wait`: all are closed, and `agent` is the
+    first to open, at `at`; `none`: no agent can be used any more; `failed`: the run failed for a reason of its own.
+    """
+
+    action: Literal["use", "retry", "wait", "none", "failed"]
+    agent: str = ""
+    at: int | None = None
+    """Earliest time, in milliseconds since 1970."""
+
+
+def next_agent(chain: Chain, cause: Cause | None, resets_at: int | None, now: int) -> tuple[Chain, Choice]:
+    """Return the chain after a failure of its current agent, and what to do.
+
+    Args:
+        chain: the chain at the time of the failure.
+        cause: cause of the failure; None if unknown.
+        resets_at: time at which the limit resets, in milliseconds since 1970; None if unknown.
+        now: the time, in milliseconds since 1970.
+    """
+    if cause in PASSING:
+        wait = min(FIRST_WAIT_MS * 2 ** min(chain.retries, 10), MAX_WAIT_MS)
+        at = max(now + wait, resets_at or 0)
+        return msgspec.structs.replace(chain, retries=chain.retries + 1), Choice("retry", chain.current, at)
+    if cause not in SWITCHING:
+        return chain, Choice("failed", chain.current)
+    until = (resets_at or now + UNKNOWN_RESET_MS) if cause == "usage_limit" else None
+    return _choose({**chain.closed, chain.current: until}, chain, now)
+
+
+def first_open(chain: Chain, now: int) -> tuple[Chain, Choice]:
+    """Return the choice before a run that follows a good one: an earlier agent whose limit has reset is used again."""
+    return _choose(chain.closed, chain, now)
+
+
+def _choose(closed: Mapping[str, int | None], chain: Chain, now: int) -> tuple[Chain, Choice]:
+    still = {agent: until for agent, until in closed.items() if until is None or until > now}
+    for agent in chain.agents:
+        if agent not in still:
+            return Chain(chain.agents, agent, still), Choice("use", agent)
+    opening = [(until, agent) for agent, until in still.items() if until is not None and agent in chain.agents]
+    chain = msgspec.structs.replace(chain, closed=still, retries=0)
+    if not opening:
+        return chain, Choice("none")
+    until, agent = min(opening)
+    return chain, Choice("wait", agent, until)
