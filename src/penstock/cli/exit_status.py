@@ -7,6 +7,8 @@ FAILED = 1
 """Status if the agent reported an error, or nothing."""
 USAGE = 2
 CUT_OFF = 3
+ALL_LIMITED = 6
+"""Status if all agents of `--fallback` are at their usage limits."""
 TIMED_OUT = 124
 """Status of a run that timed out, as in `timeout`."""
 NOT_EXECUTABLE = 126

@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.agents.registry import AGENTS
-from penstock.cli import piped
-from penstock.cli.ask import MAX_LINE_BYTES, Terminal, can_ask, correction_text, prompt_text, question_text
+from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
 from penstock.cli.console import Output, notify_problem, stdout_encoding
 from penstock.cli.display import Showing, Sink, make_sink
-from penstock.cli.exit_status import SIGNAL_BASE
+from penstock.cli.exit_status import ALL_LIMITED, SIGNAL_BASE
 from penstock.cli.options import RunOptions, display_flags, run_flags
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.cli.report import report, status_of, table
+from penstock.cli.run_factory import RunFactory
+from penstock.cli.takeover import Takeover
 from penstock.config.data import data_path
 from penstock.core.questions import REJECT, resolve
-from penstock.errors import UsageError
-from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded
+from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
 from penstock.run.history import History, HistoryWriter, record_of
 
 if TYPE_CHECKING:
@@ -53,9 +51,9 @@ def command(args: list[str]) -> int:
     """Run `penstock run` and return the exit status."""
     options = _options(args)
     config = configured()
-    runs = make_runs(options, config, notify_problem)
+    factory = RunFactory(options, config, notify_problem)
     output = Output(1, stdout_encoding() if options.to == "text" else "utf-8")
-    return RunCommand(runs, options, config, output, Output(2, stdout_encoding())).show()
+    return RunCommand(factory, options, config, output, Output(2, stdout_encoding())).show()
 
 
 def _options(args: list[str]) -> RunOptions:
@@ -66,6 +64,8 @@ def _options(args: list[str]) -> RunOptions:
     add("prompt", nargs="?", metavar="PROMPT", help="prompt, in quotes; without it, or with -, it is read from stdin")
     add("--stdin", choices=("auto", "never"), default="auto", help="auto: add piped input to the prompt (default) "
         "· never: do not read stdin, as in a loop over lines")  # fmt: skip
+    add("--fallback", action="append", default=[], metavar="AGENT", help="agent that takes over if the first one is at its "
+        "usage limit, not logged in or not installed, and has not begun to work; may be repeated")  # fmt: skip
     add("--continue", "-c", dest="resumes_newest", action="store_true",
         help="resume the newest conversation of the agent in this directory; see penstock sessions")  # fmt: skip
     fields = run_flags(parser)
@@ -80,85 +80,6 @@ def _options(args: list[str]) -> RunOptions:
     return RunOptions(**words, asked=asked)
 
 
-def make_runs(options: RunOptions, config: Config, notify: piped.Notify) -> list[Run]:
-    """Return the runs that the options ask for, none of them started. `notify` gets messages to the user meanwhile.
-
-    Raises:
-        UsageError: a part of the request cannot be done.
-        AgentNotFound: one of the agents is not installed.
-    """
-    from penstock.run.agent import Agent
-
-    names = [name.strip() for name in split_names(options.agents)]
-    if len(names) > 1 and (options.label or options.to == "chunks"):
-        what, way = (
-            ("--label names", "each has its own name") if options.label else ("--to chunks shows", "--to ndjson")
-        )
-        raise UsageError(f"{what} one agent, and there are {len(names)}", help=way)
-    if len(names) > 1 and options.asked["session_id"]:
-        raise UsageError("a session belongs to one agent", expected=f"one agent with --session, not {len(names)}")
-    sessions = [_newest_session(name, options) if options.resumes_newest else None for name in names]
-    prompt, stdin_text = _prompt(options, notify)
-    ask = can_ask()
-    runs = []
-    for number, (name, session_id) in enumerate(zip(names, sessions, strict=True), 1):
-        asked = {**options.asked, "session_id": session_id} if session_id is not None else options.asked
-        label = options.label or (f"{name}-{names[:number].count(name)}" if names.count(name) > 1 else None)
-        runs.append(
-            Agent(name, {}, config).run(
-                prompt,
-                stdin_text=stdin_text,
-                label=label,
-                ask=ask,
-                number=number if len(names) > 1 else None,
-                **asked,
-            )
-        )
-    return runs
-
-
-def _newest_session(agent: str, options: RunOptions) -> str:
-    """Return the newest conversation of an agent in the directory of the run.
-
-    Raises:
-        UsageError: there is none.
-    """
-    history = History(data_path())
-    try:
-        newest = history.newest(agent, options.asked["cwd"] or os.getcwd())
-    except OSError as error:
-        raise UsageError(f"{history.path} cannot be read: {error.strerror}") from error
-    if newest is None or newest.session_id is None:
-        raise UsageError(
-            f"{agent} has no earlier conversation in this directory",
-            help="penstock sessions lists those of all agents, penstock sessions --all those of all directories",
-        )
-    return newest.session_id
-
-
-def split_names(agents: str) -> list[str]:
-    """Return the names of a comma-separated list; a command after `acp:` keeps its commas."""
-    names: list[str] = []
-    for word in agents.split(","):
-        if names and names[-1].startswith("acp:") and word.partition("/")[0].strip() not in AGENTS:
-            names[-1] += "," + word
-        else:
-            names.append(word)
-    return names
-
-
-def _prompt(options: RunOptions, notify: piped.Notify) -> tuple[str, str]:
-    """Return the prompt, and the text from stdin that accompanies it."""
-    word = options.prompt
-    if word is not None and word != "-":
-        return word, piped.read_beside(notify) if word.strip() and options.stdin == "auto" else ""
-    if word is None and os.isatty(0):
-        raise UsageError("there is no prompt", expected="it after the agent's name, or from stdin")
-    if options.stdin == "never":
-        raise UsageError("--stdin never leaves no prompt", expected="one after the agent's name")
-    return piped.read_prompt(notify), ""
-
-
 class ShownRun:
     """A run, and its display."""
 
@@ -167,8 +88,9 @@ class ShownRun:
         self.showing = showing
         self.questions: dict[str, QuestionAsked] = {}
         """Questions that wait for an answer."""
-        self.recorder: HistoryWriter | None = None
+        self.history: HistoryWriter | None = None
         """Writer of its lines of the history, once it has started."""
+        self.called_tools = False
 
     @property
     def name(self) -> str:
@@ -195,14 +117,16 @@ class RunCommand:
     """Display of runs until all have ended. Use `show`."""
 
     def __init__(
-        self, runs: Sequence[Run], options: RunOptions, config: Config, output: Output, errors: Output
+        self, factory: RunFactory, options: RunOptions, config: Config, output: Output, errors: Output
     ) -> None:
-        several = len(runs) > 1
+        several = len(factory.names) > 1
 
         def sink(name: str | None) -> Sink:
             return make_sink(options, config, name, several=several)
 
-        self._shown = [ShownRun(run, Showing(sink)) for run in runs]
+        self._make_sink = sink
+        self._takeover = Takeover(factory, options.fallback, notify_problem)
+        self._shown = [ShownRun(run, Showing(sink)) for run in self._takeover.first_runs()]
         self._keeps_history = config.keeps_history
         self._options = options
         self._output = output
@@ -244,10 +168,7 @@ class RunCommand:
     def _show(self) -> int:
         try:
             for shown in self._shown:
-                shown.run.start()
-                shown.run.on_news(self._wake)
-                if self._keeps_history:
-                    shown.recorder = HistoryWriter(History(data_path()), record_of(shown.run))
+                self._start(shown)
             while not all(shown.ended for shown in self._shown):
                 self._turn()
         finally:
@@ -257,19 +178,44 @@ class RunCommand:
         self._print_files()
         if len(self._shown) > 1 and self._options.to == "text":
             self._errors.write(table([(shown.name, shown.ended) for shown in self._shown]))
+        if self._takeover.exhausted:
+            return ALL_LIMITED
         return SIGNAL_BASE + self._stopped_by if self._stopped_by else status_of(self._shown, interrupted=False)
 
+    def _start(self, shown: ShownRun) -> None:
+        shown.run.start()
+        shown.run.on_news(self._wake)
+        if self._keeps_history:
+            shown.history = HistoryWriter(History(data_path()), record_of(shown.run))
+
     def _turn(self) -> None:
-        for shown in self._shown:
+        for index, shown in enumerate(self._shown):
             while batch := shown.run.poll():
-                if shown.recorder is not None:
-                    shown.recorder.apply_batch(batch)
-                self._output.write(shown.showing.render(batch, shown.run.agent))
+                if shown.history is not None:
+                    shown.history.apply_batch(batch)
+                shown.called_tools = shown.called_tools or any(type(event) is ToolCalled for event in batch)
+                output = shown.showing.render(batch, shown.run.agent)
+                follower = self._follower(shown)
+                if follower is None or self._options.to != "reply":  # only the last run has the reply
+                    self._output.write(output)
                 self._ask(shown, batch)
+                if follower is not None:
+                    self._output.write(shown.showing.pause())
+                    shown.run.stop()
+                    self._shown[index] = follower
+                    self._start(follower)
+                    self._wake()
             if shown.ended:
                 self._output.write(shown.showing.pause())
         if not all(shown.ended for shown in self._shown):
             self._wait()
+
+    def _follower(self, shown: ShownRun) -> ShownRun | None:
+        """Return the run of the agent that takes over, if this one has just ended without being able to work."""
+        if shown.ended is None or self._stopped_by:
+            return None
+        run = self._takeover.run_after(shown.ended, shown.name, called_tools=shown.called_tools)
+        return None if run is None else ShownRun(run, Showing(self._make_sink))
 
     def _wake(self) -> None:
         try:
@@ -355,7 +301,7 @@ class RunCommand:
 
     def _print_files(self) -> None:
         for shown in self._shown:
-            if shown.recorder is not None and shown.recorder.error is not None and os.isatty(2):
-                self._errors.write(f"penstock: the history cannot be written: {shown.recorder.error}\n")
+            if shown.history is not None and shown.history.error is not None and os.isatty(2):
+                self._errors.write(f"penstock: the history cannot be written: {shown.history.error}\n")
             if shown.run.record is not None:
                 self._errors.write(f"penstock: {shown.name}: recorded in {shown.run.record}\n")

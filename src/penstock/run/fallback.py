@@ -1,6 +1,6 @@
 """Choice of the agent after a failure: again the same one, the next of a chain, later, or none. Pure rules.
 
-A limit that resets closes an agent until then, and the chain goes back to an earlier agent as soon as that is open again.
+A limit that resets closes an agent until then, and the chain goes back to an earlier agent once that is open again.
 A passing failure is retried with the same agent. Everything else is the run's own failure and never changes the agent.
 """
 

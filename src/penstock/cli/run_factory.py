@@ -1,0 +1,136 @@
+"""Makes the runs of `penstock run`: their agents, prompt and sessions, from the options of the command line."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from penstock.agents.registry import AGENTS
+from penstock.cli import piped
+from penstock.cli.ask import can_ask
+from penstock.cli.options import RunOptions
+from penstock.config.data import data_path
+from penstock.errors import UsageError
+from penstock.run.history import History
+
+if TYPE_CHECKING:
+    from penstock.config.settings import Config
+    from penstock.run.run import Run
+
+
+class RunFactory:
+    """Factory of the runs that the options ask for. `notify` gets messages to the user while the prompt is read.
+
+    Raises:
+        UsageError: the options do not fit together, or there is no prompt.
+    """
+
+    def __init__(self, options: RunOptions, config: Config, notify: piped.Notify) -> None:
+        self.names = [name.strip() for name in split_names(options.agents)]
+        self._options = options
+        self._config = config
+        several = len(self.names) > 1
+        if several and (options.label or options.to == "chunks"):
+            what, way = (
+                ("--label names", "each has its own name") if options.label else ("--to chunks shows", "--to ndjson")
+            )
+            raise UsageError(f"{what} one agent, and there are {len(self.names)}", help=way)
+        if several and options.asked["session_id"]:
+            raise UsageError(
+                "a session belongs to one agent", expected=f"one agent with --session, not {len(self.names)}"
+            )
+        if options.fallback:
+            self._check_fallback()
+        self._sessions = [self._session(name) for name in self.names]
+        self._prompt, self._stdin_text = _prompt(options, notify)
+        self._asks = can_ask()
+
+    def _check_fallback(self) -> None:
+        options = self._options
+        if len(self.names) > 1:
+            raise UsageError(
+                "--fallback replaces one agent, and there are several", help="leave it out, or name one agent"
+            )
+        if options.to == "chunks":
+            raise UsageError("--to chunks shows one run, and --fallback may start another", help="--to ndjson")
+        if options.asked["session_id"] or options.resumes_newest:
+            what = "a conversation belongs to one agent, and --fallback may start another"
+            raise UsageError(what, help="leave out --fallback, or the conversation")
+
+    def _session(self, name: str) -> str | None:
+        return _newest_session(name, self._options) if self._options.resumes_newest else None
+
+    def runs(self) -> list[Run]:
+        """Return the runs, none of them started.
+
+        Raises:
+            UsageError: a part of the request cannot be done.
+            AgentNotFound: one of the agents is not installed.
+        """
+        names = self.names
+        runs = []
+        for number, (name, session_id) in enumerate(zip(names, self._sessions, strict=True), 1):
+            label = self._options.label or (f"{name}-{names[:number].count(name)}" if names.count(name) > 1 else None)
+            shares_output = len(names) > 1 or bool(self._options.fallback)
+            runs.append(self._make(name, label, number if shares_output else None, session_id))
+        return runs
+
+    def fallback(self, name: str, number: int) -> Run:
+        """Return the run of an agent that takes over, with its number in the output.
+
+        Raises:
+            UsageError: it cannot do what is asked.
+            AgentNotFound: it is not installed.
+        """
+        return self._make(name, self._options.label, number, None)
+
+    def _make(self, name: str, label: str | None, number: int | None, session_id: str | None) -> Run:
+        from penstock.run.agent import Agent
+
+        asked: dict[str, Any] = dict(self._options.asked)
+        if session_id is not None:
+            asked["session_id"] = session_id
+        agent = Agent(name, {}, self._config)
+        return agent.run(self._prompt, stdin_text=self._stdin_text, label=label, ask=self._asks, number=number, **asked)
+
+
+def _newest_session(agent: str, options: RunOptions) -> str:
+    """Return the newest conversation of an agent in the directory of the run.
+
+    Raises:
+        UsageError: there is none.
+    """
+    history = History(data_path())
+    try:
+        newest = history.newest(agent, options.asked["cwd"] or os.getcwd())
+    except OSError as error:
+        raise UsageError(f"{history.path} cannot be read: {error.strerror}") from error
+    if newest is None or newest.session_id is None:
+        raise UsageError(
+            f"{agent} has no earlier conversation in this directory",
+            help="penstock sessions lists those of all agents, penstock sessions --all those of all directories",
+        )
+    return newest.session_id
+
+
+def split_names(agents: str) -> list[str]:
+    """Return the names of a comma-separated list; a command after `acp:` keeps its commas."""
+    names: list[str] = []
+    for word in agents.split(","):
+        if names and names[-1].startswith("acp:") and word.partition("/")[0].strip() not in AGENTS:
+            names[-1] += "," + word
+        else:
+            names.append(word)
+    return names
+
+
+def _prompt(options: RunOptions, notify: piped.Notify) -> tuple[str, str]:
+    """Return the prompt, and the text from stdin that accompanies it."""
+    word = options.prompt
+    if word is not None and word != "-":
+        return word, piped.read_beside(notify) if word.strip() and options.stdin == "auto" else ""
+    if word is None and os.isatty(0):
+        raise UsageError("there is no prompt", expected="it after the agent's name, or from stdin")
+    if options.stdin == "never":
+        raise UsageError("--stdin never leaves no prompt", expected="one after the agent's name")
+    return piped.read_prompt(notify), ""

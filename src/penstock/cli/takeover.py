@@ -1,0 +1,91 @@
+"""`--fallback`: another agent takes over if the first one cannot work at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.cli.console import one_line
+from penstock.cli.run_factory import RunFactory
+from penstock.errors import AgentNotFound
+from penstock.events import Cause, RunEnded
+from penstock.run.fallback import SWITCHING, Chain, next_agent
+from penstock.run.history import now_ms
+
+if TYPE_CHECKING:
+    from penstock.run.run import Run
+
+_WHY: dict[Cause, str] = {
+    "usage_limit": "has reached its usage limit",
+    "auth": "is not logged in",
+    "missing": "has no such model, or is not installed",
+}
+
+
+class Takeover:
+    """Agents that take over, one after the other.
+
+    Args:
+        factory: makes the runs.
+        agents: names of the agents that may take over, in this order.
+        notify: gets one line for the user at each change.
+    """
+
+    def __init__(self, factory: RunFactory, agents: Sequence[str], notify: Callable[[str], None]) -> None:
+        self.exhausted = False
+        """True if all agents have been tried, and the last one is at its limit as well."""
+        self._factory = factory
+        self._notify = notify
+        self._chain = Chain.of(factory.names[0], *agents) if agents else None
+        self._number = 1
+
+    def first_runs(self) -> list[Run]:
+        """Return the runs to start with. If the agent is not installed, the next one is used.
+
+        Raises:
+            UsageError: a part of the request cannot be done.
+            AgentNotFound: none of the agents is installed.
+        """
+        try:
+            return self._factory.runs()
+        except AgentNotFound as error:
+            if self._chain is None:
+                raise
+            run = self._switch("missing", None, one_line(str(error).partition(";")[0]))
+            if run is None:
+                raise
+            return [run]
+
+    def run_after(self, ended: RunEnded, label: str, *, called_tools: bool) -> Run | None:
+        """Return the run that follows one that has ended; None if it was the last one."""
+        if self._chain is None or ended.cause not in SWITCHING:
+            return None
+        why = f"{label} {_WHY[ended.cause]}"
+        if ended.resets_at is not None:
+            why += time.strftime(" (it resets at %H:%M on %Y-%m-%d)", time.localtime(ended.resets_at / 1000))
+        if called_tools:
+            self._notify(f"{why}; no other agent takes over, because it had begun to work: see what it has changed")
+            return None
+        run = self._switch(ended.cause, ended.resets_at, why)
+        if run is None:
+            self.exhausted = ended.cause == "usage_limit"
+            self._notify(f"{why}, and there is no other agent to take over")
+        return run
+
+    def _switch(self, cause: Cause, resets_at: int | None, why: str) -> Run | None:
+        """Return the run of the next agent that is installed."""
+        while self._chain is not None:
+            self._chain, choice = next_agent(self._chain, cause, resets_at, now_ms())
+            if choice.action != "use":
+                return None
+            try:
+                run = self._factory.fallback(choice.agent, self._number + 1)
+            except AgentNotFound as error:
+                self._notify(one_line(str(error)))
+                cause, resets_at = "missing", None
+                continue
+            self._number += 1
+            self._notify(f"{why}; {choice.agent} takes over")
+            return run
+        return None

@@ -1,0 +1,138 @@
+"""`--fallback`: another agent takes over from one that cannot work, and from no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TIMEOUT = 60
+"""Seconds after which a process hangs."""
+
+AGENT = """\
+import json, sys
+
+def say(**line):
+    print(json.dumps(line), flush=True)
+
+how = sys.argv[1]
+prompt = sys.stdin.read()
+say(type="system", subtype="init", session_id=how, model="m1")
+if how == "worked":
+    call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+    say(type="assistant", message={"id": "m1", "content": [call]})
+    say(type="user", message={"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}]})
+if how == "good":
+    text = "You said: " + prompt
+    say(type="assistant", message={"id": "m2", "content": [{"type": "text", "text": text}]})
+    say(type="result", subtype="success", is_error=False, result=text, session_id=how)
+else:
+    status = {"limited": 429, "worked": 401, "loggedout": 401, "broken": 400}[how]
+    say(type="result", subtype="success", is_error=True, result="no", api_error_status=status, session_id=how)
+"""
+
+HOWS = ("good", "limited", "loggedout", "worked", "broken")
+
+
+class Desk:
+    """Scripted agents, one for each way to end."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "agent.py").write_text(AGENT, "utf-8")
+        config = [
+            f'[agents.{how}]\nadapter = "claude"\ncommand = ["{sys.executable}", "{folder / "agent.py"}", "{how}"]\n'
+            for how in HOWS
+        ]
+        config.append('[agents.absent]\nadapter = "claude"\ncommand = ["no-such-program-anywhere"]\n')
+        (folder / "config.toml").write_text("\n".join(config), "utf-8")
+        self.env = {**os.environ, "PENSTOCK_CONFIG": str(folder / "config.toml"), "PENSTOCK_DATA": str(folder / "data")}
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "penstock", "run", *words],
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+        )
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A desk."""
+    return Desk(tmp_path)
+
+
+@pytest.mark.parametrize("first", ["absent", "loggedout"])
+def test_the_next_agent_takes_over(desk: Desk, first: str) -> None:
+    """An agent that is not installed or not logged in is replaced; the reply is that of the other one alone."""
+    done = desk.run(first, "hi", "--fallback", "good", "--to", "reply")
+    assert (done.returncode, done.stdout) == (0, "You said: hi\n")
+    assert "good takes over" in done.stderr
+    assert first in done.stderr
+
+
+def test_an_agent_that_works_is_left_alone(desk: Desk) -> None:
+    """Without a failure nothing is different."""
+    done = desk.run("good", "hi", "--fallback", "limited", "--to", "reply")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "You said: hi\n", "")
+
+
+def test_a_failure_of_another_kind_is_final(desk: Desk) -> None:
+    """An agent that failed for a reason of its own is not replaced."""
+    done = desk.run("broken", "hi", "--fallback", "good", "--to", "reply")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "takes over" not in done.stderr
+
+
+def test_an_agent_that_has_begun_to_work(desk: Desk) -> None:
+    """After the first call of a tool nobody takes over, and the message says why."""
+    done = desk.run("worked", "hi", "--fallback", "good", "--to", "reply")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "it had begun to work" in done.stderr
+
+
+def test_several_take_over_in_turn(desk: Desk) -> None:
+    """The agents are tried in the order in which they are named; each run has a number of its own."""
+    done = desk.run("absent", "hi", "--fallback", "loggedout", "--fallback", "good", "--to", "ndjson")
+    ends = [event for event in map(json.loads, done.stdout.splitlines()) if event["type"] == "run_ended"]
+    assert [(end["agent"], end["run"], end["outcome"]) for end in ends] == [
+        ("loggedout", 2, "error"),
+        ("good", 3, "ok"),
+    ]
+    assert done.returncode == 0
+
+
+def test_nobody_is_left(desk: Desk) -> None:
+    """If none can work, the last failure is the result."""
+    done = desk.run("loggedout", "hi", "--fallback", "absent", "--to", "reply")
+    assert done.returncode == 1
+    assert "there is no other agent to take over" in done.stderr
+
+
+def test_none_is_installed(desk: Desk) -> None:
+    """If no program exists, the status is that of a program that is not installed."""
+    done = desk.run("absent", "hi", "--fallback", "absent", "--to", "reply")
+    assert done.returncode == 127
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("good,limited", "hi", "--fallback", "good"), "--fallback replaces one agent"),
+        (("good", "hi", "--fallback", "limited", "--to", "chunks"), "--to chunks shows one run"),
+        (("good", "hi", "--fallback", "limited", "--session", "x"), "a conversation belongs to one agent"),
+        (("good", "hi", "--fallback", "limited", "--continue"), "a conversation belongs to one agent"),
+    ],
+)
+def test_what_does_not_fit(desk: Desk, words: tuple[str, ...], problem: str) -> None:
+    """Options that contradict a fallback are rejected before anything starts."""
+    done = desk.run(*words)
+    assert done.returncode == 2
+    assert problem in done.stderr
