@@ -22,6 +22,9 @@ def say(**line):
 how = sys.argv[1]
 prompt = sys.stdin.read()
 say(type="system", subtype="init", session_id=how, model="m1")
+if how == "limited":
+    info = {"status": "rejected", "resetsAt": 4102444800, "rateLimitType": "five_hour"}
+    say(type="rate_limit_event", rate_limit_info=info, session_id=how)
 if how == "worked":
     call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
     say(type="assistant", message={"id": "m1", "content": [call]})
@@ -42,6 +45,7 @@ class Desk:
     """Scripted agents, one for each way to end."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
         (folder / "agent.py").write_text(AGENT, "utf-8")
         config = [
             f'[agents.{how}]\nadapter = "claude"\ncommand = ["{sys.executable}", "{folder / "agent.py"}", "{how}"]\n'
@@ -69,7 +73,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-@pytest.mark.parametrize("first", ["absent", "loggedout"])
+@pytest.mark.parametrize("first", ["absent", "loggedout", "limited"])
 def test_the_next_agent_takes_over(desk: Desk, first: str) -> None:
     """An agent that is not installed or not logged in is replaced; the reply is that of the other one alone."""
     done = desk.run(first, "hi", "--fallback", "good", "--to", "reply")
@@ -116,6 +120,14 @@ def test_nobody_is_left(desk: Desk) -> None:
     assert "there is no other agent to take over" in done.stderr
 
 
+def test_all_are_at_their_limits(desk: Desk) -> None:
+    """If the last agent is at its usage limit too, the status says so, and the message has the time of the reset."""
+    done = desk.run("loggedout", "hi", "--fallback", "limited", "--to", "reply")
+    assert done.returncode == 6
+    assert "limited has reached its usage limit (it resets at" in done.stderr
+    assert "2100-01-01" in done.stderr or "2099-12-31" in done.stderr
+
+
 def test_none_is_installed(desk: Desk) -> None:
     """If no program exists, the status is that of a program that is not installed."""
     done = desk.run("absent", "hi", "--fallback", "absent", "--to", "reply")
@@ -136,3 +148,29 @@ def test_what_does_not_fit(desk: Desk, words: tuple[str, ...], problem: str) -> 
     done = desk.run(*words)
     assert done.returncode == 2
     assert problem in done.stderr
+
+
+def test_denied_actions_fail_the_run(tmp_path: Path) -> None:
+    """With `--fail-on-refusal` a good run with a denied action has a status of its own; other agents are rejected."""
+    script = tmp_path / "agent.py"
+    script.write_text(
+        "import json\n"
+        'print(json.dumps({"type": "system", "subtype": "init", "session_id": "s"}))\n'
+        'text = [{"type": "text", "text": "I could not."}]\n'
+        'print(json.dumps({"type": "assistant", "message": {"id": "m", "content": text}}))\n'
+        'denied = [{"tool_name": "Bash", "tool_use_id": "t", "tool_input": {"command": "ls"}}]\n'
+        'end = {"type": "result", "subtype": "success", "is_error": False, "result": "I could not."}\n'
+        'print(json.dumps({**end, "permission_denials": denied}))\n',
+        "utf-8",
+    )
+    (tmp_path / "config.toml").write_text(
+        f'[agents.claude]\ncommand = ["{sys.executable}", "{script}"]\n[agents.mine]\ncommand = ["true"]\n', "utf-8"
+    )
+    desk = Desk(tmp_path / "desk")
+    desk.env["PENSTOCK_CONFIG"] = str(tmp_path / "config.toml")
+    asked = ("claude", "hi", "--route", "exec", "--to", "reply")
+    assert desk.run(*asked).returncode == 0
+    assert desk.run(*asked, "--fail-on-refusal").returncode == 7
+    rejected = desk.run("mine", "hi", "--fail-on-refusal")
+    assert rejected.returncode == 2
+    assert "mine does not report denied actions" in rejected.stderr

@@ -16,7 +16,7 @@ from penstock.run.fallback import (
     SWITCHING,
     UNKNOWN_RESET_MS,
     Chain,
-    Choice,
+    NextStep,
     first_open,
     next_agent,
 )
@@ -29,13 +29,13 @@ CHAIN = Chain.of("claude", "codex", "gemini")
 def test_another_agent_takes_over(cause: Cause) -> None:
     """A quota, a missing login and a missing model lead to the next agent."""
     chain, choice = next_agent(CHAIN, cause, None, NOW)
-    assert (chain.current, choice) == ("codex", Choice("use", "codex"))
+    assert (chain.current, choice) == ("codex", NextStep("use", "codex"))
 
 
 @pytest.mark.parametrize("cause", [None, *sorted(set(get_args(Cause)) - SWITCHING - PASSING)])
 def test_a_failure_of_the_run_changes_nothing(cause: Cause | None) -> None:
     """An agent that failed for another reason, or for an unknown one, is not replaced."""
-    assert next_agent(CHAIN, cause, None, NOW) == (CHAIN, Choice("failed", "claude"))
+    assert next_agent(CHAIN, cause, None, NOW) == (CHAIN, NextStep("failed", "claude"))
 
 
 @pytest.mark.parametrize("cause", sorted(PASSING))
@@ -53,7 +53,7 @@ def test_a_passing_failure_is_retried(cause: Cause) -> None:
 def test_a_known_reset_is_waited_for() -> None:
     """A rate limit that names its reset is not retried earlier."""
     _, choice = next_agent(CHAIN, "rate_limit", NOW + 60_000, NOW)
-    assert choice == Choice("retry", "claude", NOW + 60_000)
+    assert choice == NextStep("retry", "claude", NOW + 60_000)
 
 
 def test_all_are_at_their_limits() -> None:
@@ -61,15 +61,15 @@ def test_all_are_at_their_limits() -> None:
     chain, _ = next_agent(CHAIN, "usage_limit", NOW + 9_000, NOW)
     chain, _ = next_agent(chain, "auth", None, NOW)
     chain, choice = next_agent(chain, "usage_limit", NOW + 5_000, NOW)
-    assert choice == Choice("wait", "gemini", NOW + 5_000)
+    assert choice == NextStep("wait", "gemini", NOW + 5_000)
     _, choice = first_open(chain, NOW + 9_000)
-    assert choice == Choice("use", "claude")
+    assert choice == NextStep("use", "claude")
 
 
 def test_nobody_can_be_used() -> None:
     """If none will ever open, nothing is waited for."""
     chain = Chain.of("claude")
-    assert next_agent(chain, "auth", None, NOW)[1] == Choice("none")
+    assert next_agent(chain, "auth", None, NOW)[1] == NextStep("none")
 
 
 def test_an_unknown_reset_is_tried_in_an_hour() -> None:

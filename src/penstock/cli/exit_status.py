@@ -9,6 +9,8 @@ USAGE = 2
 CUT_OFF = 3
 ALL_LIMITED = 6
 """Status if all agents of `--fallback` are at their usage limits."""
+REFUSED = 7
+"""Status of a run that ended well although an action was denied, with `--fail-on-refusal`."""
 TIMED_OUT = 124
 """Status of a run that timed out, as in `timeout`."""
 NOT_EXECUTABLE = 126

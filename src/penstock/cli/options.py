@@ -49,6 +49,8 @@ class RunOptions(DisplayOptions, kw_only=True):
     stdin: Literal["auto", "never"] = "auto"
     resumes_newest: bool = False
     """Resume the newest conversation of each agent in this directory."""
+    fails_if_denied: bool = False
+    """Exit with another status if an action was denied."""
     fallback: list[str] = []
     """Agents that take over, in this order."""
     asked: dict[str, Any] = {}

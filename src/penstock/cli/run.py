@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
 from penstock.cli.console import Output, notify_problem, stdout_encoding
 from penstock.cli.display import Showing, Sink, make_sink
-from penstock.cli.exit_status import ALL_LIMITED, SIGNAL_BASE
+from penstock.cli.exit_status import ALL_LIMITED, OK, REFUSED, SIGNAL_BASE
 from penstock.cli.options import RunOptions, display_flags, run_flags
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
@@ -64,8 +64,14 @@ def _options(args: list[str]) -> RunOptions:
     add("prompt", nargs="?", metavar="PROMPT", help="prompt, in quotes; without it, or with -, it is read from stdin")
     add("--stdin", choices=("auto", "never"), default="auto", help="auto: add piped input to the prompt (default) "
         "· never: do not read stdin, as in a loop over lines")  # fmt: skip
-    add("--fallback", action="append", default=[], metavar="AGENT", help="agent that takes over if the first one is at its "
-        "usage limit, not logged in or not installed, and has not begun to work; may be repeated")  # fmt: skip
+    add("--fallback", action="append", default=[], metavar="AGENT", help="agent that takes over if the first one is at "
+        "its usage limit, not logged in or not installed, and has not begun to work; may be repeated")  # fmt: skip
+    add(
+        "--fail-on-refusal",
+        dest="fails_if_denied",
+        action="store_true",
+        help="exit with 7 if the run ended well but an action was denied",
+    )
     add("--continue", "-c", dest="resumes_newest", action="store_true",
         help="resume the newest conversation of the agent in this directory; see penstock sessions")  # fmt: skip
     fields = run_flags(parser)
@@ -180,7 +186,11 @@ class RunCommand:
             self._errors.write(table([(shown.name, shown.ended) for shown in self._shown]))
         if self._takeover.exhausted:
             return ALL_LIMITED
-        return SIGNAL_BASE + self._stopped_by if self._stopped_by else status_of(self._shown, interrupted=False)
+        if self._stopped_by:
+            return SIGNAL_BASE + self._stopped_by
+        status = status_of(self._shown, interrupted=False)
+        denied = any(shown.ended is not None and shown.ended.refused for shown in self._shown)
+        return REFUSED if status == OK and denied and self._options.fails_if_denied else status
 
     def _start(self, shown: ShownRun) -> None:
         shown.run.start()

@@ -91,7 +91,27 @@ class RunFactory:
         if session_id is not None:
             asked["session_id"] = session_id
         agent = Agent(name, {}, self._config)
-        return agent.run(self._prompt, stdin_text=self._stdin_text, label=label, ask=self._asks, number=number, **asked)
+        run = agent.run(self._prompt, stdin_text=self._stdin_text, label=label, ask=self._asks, number=number, **asked)
+        if self._options.fails_if_denied:
+            _check_counts_refused(name, run.route)
+        return run
+
+
+def _check_counts_refused(agent: str, route: str) -> None:
+    """Check that the number of denied actions is known at the end of a run.
+
+    Raises:
+        UsageError: it is not.
+    """
+    facts = AGENTS.get("acp" if agent.startswith("acp:") else agent.partition("/")[0])
+    routes = facts.routes if facts is not None else {}
+    if route in routes and routes[route].counts_refused:
+        return
+    others = [name for name, other in routes.items() if other.counts_refused]
+    raise UsageError(
+        f"{agent} does not report denied actions on the route {route}, so --fail-on-refusal cannot work",
+        help=f"use --route {others[0]}" if others else "leave it out, or use another agent",
+    )
 
 
 def _newest_session(agent: str, options: RunOptions) -> str:

@@ -1,4 +1,4 @@
-"""Choice of the agent after a failure: again the same one, the next of a chain, later, or none. Pure rules.
+"""NextStep of the agent after a failure: again the same one, the next of a chain, later, or none. Pure rules.
 
 A limit that resets closes an agent until then, and the chain goes back to an earlier agent once that is open again.
 A passing failure is retried with the same agent. Everything else is the run's own failure and never changes the agent.
@@ -45,7 +45,7 @@ class Chain(msgspec.Struct, frozen=True):
         return cls(agents, agents[0])
 
 
-class Choice(msgspec.Struct, frozen=True):
+class NextStep(msgspec.Struct, frozen=True):
     """What to do after a failure.
 
     `use`: run `agent`; `retry`: run the same one again, not before `at`; `wait`: all are closed, and `agent` is the
@@ -58,7 +58,7 @@ class Choice(msgspec.Struct, frozen=True):
     """Earliest time, in milliseconds since 1970."""
 
 
-def next_agent(chain: Chain, cause: Cause | None, resets_at: int | None, now: int) -> tuple[Chain, Choice]:
+def next_agent(chain: Chain, cause: Cause | None, resets_at: int | None, now: int) -> tuple[Chain, NextStep]:
     """Return the chain after a failure of its current agent, and what to do.
 
     Args:
@@ -70,26 +70,26 @@ def next_agent(chain: Chain, cause: Cause | None, resets_at: int | None, now: in
     if cause in PASSING:
         wait = min(FIRST_WAIT_MS * 2 ** min(chain.retries, 10), MAX_WAIT_MS)
         at = max(now + wait, resets_at or 0)
-        return msgspec.structs.replace(chain, retries=chain.retries + 1), Choice("retry", chain.current, at)
+        return msgspec.structs.replace(chain, retries=chain.retries + 1), NextStep("retry", chain.current, at)
     if cause not in SWITCHING:
-        return chain, Choice("failed", chain.current)
+        return chain, NextStep("failed", chain.current)
     until = (resets_at or now + UNKNOWN_RESET_MS) if cause == "usage_limit" else None
     return _choose({**chain.closed, chain.current: until}, chain, now)
 
 
-def first_open(chain: Chain, now: int) -> tuple[Chain, Choice]:
+def first_open(chain: Chain, now: int) -> tuple[Chain, NextStep]:
     """Return the choice before a run that follows a good one: an earlier agent whose limit has reset is used again."""
     return _choose(chain.closed, chain, now)
 
 
-def _choose(closed: Mapping[str, int | None], chain: Chain, now: int) -> tuple[Chain, Choice]:
+def _choose(closed: Mapping[str, int | None], chain: Chain, now: int) -> tuple[Chain, NextStep]:
     still = {agent: until for agent, until in closed.items() if until is None or until > now}
     for agent in chain.agents:
         if agent not in still:
-            return Chain(chain.agents, agent, still), Choice("use", agent)
+            return Chain(chain.agents, agent, still), NextStep("use", agent)
     opening = [(until, agent) for agent, until in still.items() if until is not None and agent in chain.agents]
     chain = msgspec.structs.replace(chain, closed=still, retries=0)
     if not opening:
-        return chain, Choice("none")
+        return chain, NextStep("none")
     until, agent = min(opening)
-    return chain, Choice("wait", agent, until)
+    return chain, NextStep("wait", agent, until)
