@@ -18,7 +18,7 @@ COVERED := tests/core tests/run/test_lifecycle.py tests/run/test_lifecycle_table
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-agents soak coverage record check format bench picture lifecycle options clean
+.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-agents soak coverage record check format bench picture lifecycle options man clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -92,6 +92,9 @@ lifecycle: $(VENV)/.run ## write the table of a run's states into docs/processes
 
 options: $(VENV)/.run ## write the tables of a run's options into docs/cli.md and docs/python-api.md
 	@$(BIN)/python docs/options.py
+
+man: $(VENV)/.run ## write the man page docs/penstock.1 from the command line
+	@$(BIN)/python docs/man.py
 
 clean: ## remove the environments and all caches
 	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

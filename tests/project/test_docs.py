@@ -7,6 +7,7 @@ import importlib.util
 import io
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -229,6 +230,16 @@ def script(name: str) -> ModuleType:
     return module
 
 
+def test_the_man_page() -> None:
+    """The man page is what `make man` writes now, and `man` shows it without a warning."""
+    man = script("man")
+    assert man.PAGE.read_text("utf-8") == man.page()
+    if shutil.which("man"):
+        done = subprocess.run(["man", "--warnings", "-l", str(man.PAGE)], capture_output=True, text=True, timeout=60)
+        assert done.stderr == ""
+        assert "penstock run" in done.stdout
+
+
 def test_the_tables_of_options() -> None:
     """The tables of a run's options are what `make options` writes now."""
     options = script("options")
@@ -269,9 +280,11 @@ def test_the_picture_reads_what_a_terminal_reads(picture: ModuleType) -> None:
     assert picture.attributes({2, 36}) != picture.attributes({36}) != picture.attributes(set())
 
 
-@pytest.mark.parametrize("command", ["run", "read", "replay", "demo", "sessions", "agents", "config", "serve"])
+@pytest.mark.parametrize(
+    "command", ["run", "read", "replay", "demo", "sessions", "agents", "config", "completion", "serve"]
+)
 def test_flags_are_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every flag that a command's help names is in the page on the command line, or in that on configuration or conversations."""
+    """Every flag that a command's help names is in the page on the command line, the configuration or conversations."""
     with pytest.raises(SystemExit):
         main([command, "--help"])
     flags = set(re.findall(r"^  (--[a-z]+)", capsys.readouterr().out, re.MULTILINE))

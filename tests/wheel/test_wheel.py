@@ -103,7 +103,10 @@ def test_the_wheel_has_the_package_and_its_page(built: tuple[Path, Path]) -> Non
     }
     assert wanted <= names
     assert {f"{VENDOR}/manifest.json", "penstock/py.typed"} <= names
-    assert {name.split("/")[0] for name in names - wanted} == {f"penstock-{version_of(built[0])}.dist-info"}
+    version = version_of(built[0])
+    assert f"penstock-{version}.data/data/share/man/man1/penstock.1" in names
+    around = {f"penstock-{version}.dist-info", f"penstock-{version}.data"}
+    assert {name.split("/")[0] for name in names - wanted} == around
 
 
 def test_an_sdist_builds_without_node(built: tuple[Path, Path], tmp_path: Path) -> None:

@@ -30,12 +30,17 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.+-]*")
 
 def command(args: list[str]) -> int:
     """Run `penstock agents` and return the exit status."""
-    parser = Parser("agents", "List the known agents: which are installed, and what each can do.", examples=LEGEND)
-    parser.add_argument("--json", action="store_true", help="as one JSON object a line")
-    parser.add_argument("--check", action="store_true", help="ask each installed one for its version")
-    options = parser.parse(args)
+    options = parser().parse(args)
     found = rows(configured(), check=options.check)
     return say(as_json(found) if options.json else as_text(found))
+
+
+def parser() -> Parser:
+    """Return the parser of the command."""
+    made = Parser("agents", "List the known agents: which are installed, and what each can do.", examples=LEGEND)
+    made.add_argument("--json", action="store_true", help="as one JSON object a line")
+    made.add_argument("--check", action="store_true", help="ask each installed one for its version")
+    return made
 
 
 class Row(msgspec.Struct, omit_defaults=True):

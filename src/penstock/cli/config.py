@@ -12,11 +12,16 @@ from penstock.config.settings import FILE_NAME, Config, dotted, shown
 
 def command(args: list[str]) -> int:
     """Run `penstock config` and return the exit status."""
-    parser = Parser("config", "Show every setting in force and where it comes from.")
-    parser.add_argument("--json", action="store_true", help="as one JSON object")
-    as_json = parser.parse(args).json
+    as_json = parser().parse(args).json
     found = settings.load()
     return say(config_as_json(found) if as_json else config_as_text(found))
+
+
+def parser() -> Parser:
+    """Return the parser of the command."""
+    made = Parser("config", "Show every setting in force and where it comes from.")
+    made.add_argument("--json", action="store_true", help="as one JSON object")
+    return made
 
 
 def config_as_text(config: Config) -> str:

@@ -20,6 +20,7 @@ commands:
   sessions         list earlier conversations, to go on with one
   agents           list the known agents and what each can do
   config           show the configuration and where it comes from
+  completion       print the script that completes all of this in a shell
 
   penstock COMMAND --help describes a command; penstock --version prints the version.
 

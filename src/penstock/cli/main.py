@@ -24,6 +24,7 @@ COMMANDS = {
     "sessions": "penstock.cli.sessions",
     "agents": "penstock.cli.agents",
     "config": "penstock.cli.config",
+    "completion": "penstock.cli.completion",
 }
 """Module of each command; its function `command` runs the command."""
 

@@ -87,15 +87,20 @@ def display_flags(parser: Parser) -> None:
     add("--health", action="store_true", help="print the health report to stderr at the end")
 
 
-def run_flags(parser: Parser) -> list[str]:
-    """Add a flag for each field of `RunSpec` that has one; return the names of these fields."""
+def flagged_fields() -> list[str]:
+    """Return the names of the fields of `RunSpec` that have flags."""
+    from penstock.run.spec import OPTIONS
+
+    return [name for name, option in OPTIONS.items() if option.flag]
+
+
+def run_flags(parser: Parser) -> None:
+    """Add a flag for each field of `RunSpec` that has one."""
     from penstock.run.spec import OPTIONS, RunSpec
 
-    added = []
     defaults = {field.name: field.default for field in msgspec.structs.fields(RunSpec)}
-    for name, option in OPTIONS.items():
-        if not option.flag:
-            continue
+    for name in flagged_fields():
+        option = OPTIONS[name]
         flag, _, metavar = option.flag.partition(" ")
         text, rule = option.text.replace("`", ""), option.word or option.rule
         kind = option.kind
@@ -109,8 +114,6 @@ def run_flags(parser: Parser) -> list[str]:
         else:
             convert = number(rule) if kind == "number" else string(rule)
             parser.add_argument(flag, dest=name, type=convert, metavar=metavar, help=text)
-        added.append(name)
-    return added
 
 
 def string(rule: Rule) -> Callable[[str], str]:

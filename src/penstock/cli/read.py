@@ -15,6 +15,7 @@ from penstock.stream import Stream
 if TYPE_CHECKING:
     from penstock.adapter import Adapter
     from penstock.cli.options import ReadOptions
+    from penstock.cli.parser import Parser
     from penstock.cli.sources import Chunk
     from penstock.config.settings import Config
     from penstock.core.health import Health
@@ -57,27 +58,35 @@ def _options(args: list[str]) -> ReadOptions:
         from penstock.cli.options import ReadOptions
 
         return ReadOptions(files=["-"])
-    from penstock.cli.options import ReadOptions, agent_flag, display_flags
-    from penstock.cli.parser import Parser
+    from penstock.cli.options import ReadOptions
 
-    text = "Read the output of agents from files or stdin (-), and show it."
-    parser = Parser("read", text, examples=READ_EXAMPLES, arguments="[FILE …] [options]")
-    parser.add_argument("files", nargs="*", metavar="FILE", help="file with the output of an agent; - is stdin")
-    agent_flag(parser)
-    display_flags(parser)
-    parser.add_argument(
-        "--follow", action="store_true", help="keep reading as the files grow, until their runs have replied"
-    )
-    options = ReadOptions(**vars(parser.parse(args)))
+    made = parser()
+    options = ReadOptions(**vars(made.parse(args)))
     if not options.files and os.isatty(0):
-        parser.error("there is nothing to read: pipe an agent in, or name a file (- for what you type)")
+        made.error("there is nothing to read: pipe an agent in, or name a file (- for what you type)")
     options.files = options.files or ["-"]
     if len(options.files) > 1:
         if options.label:
-            parser.error("--label names one input; several are called after their files")
+            made.error("--label names one input; several are called after their files")
         if options.to == "chunks":
-            parser.error("--to chunks reads one input, as chunks do not say whose they are; --to ndjson does")
+            made.error("--to chunks reads one input, as chunks do not say whose they are; --to ndjson does")
     return options
+
+
+def parser() -> Parser:
+    """Return the parser of the command."""
+    from penstock.cli.options import agent_flag, display_flags
+    from penstock.cli.parser import Parser
+
+    text = "Read the output of agents from files or stdin (-), and show it."
+    made = Parser("read", text, examples=READ_EXAMPLES, arguments="[FILE …] [options]")
+    made.add_argument("files", nargs="*", metavar="FILE", help="file with the output of an agent; - is stdin")
+    agent_flag(made)
+    display_flags(made)
+    made.add_argument(
+        "--follow", action="store_true", help="keep reading as the files grow, until their runs have replied"
+    )
+    return made
 
 
 def configured() -> Config:

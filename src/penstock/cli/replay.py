@@ -18,20 +18,25 @@ if TYPE_CHECKING:
 
 def command(args: list[str]) -> int:
     """Run `penstock replay` and return the exit status."""
-    text = "Replay the recording of a run, or a file with the output of an agent, at its pace if that is known."
-    parser = Parser("replay", text, arguments="FILE [options]")
-    text = "a recording's folder, a folder with one recording, or a file"
-    parser.add_argument("files", nargs=1, metavar="FILE", help=text)
-    options = options_of(parser, args)
+    options = ReadOptions(**vars(parser().parse(args)))
     return replay_file(options, Path(options.files[0]))
 
 
-def options_of(parser: Parser, args: list[str]) -> ReadOptions:
-    """Return the options of a command that replays a recording."""
-    speed_flag(parser)
-    agent_flag(parser)
-    display_flags(parser)
-    return ReadOptions(**vars(parser.parse(args)))
+def parser() -> Parser:
+    """Return the parser of the command."""
+    text = "Replay the recording of a run, or a file with the output of an agent, at its pace if that is known."
+    made = Parser("replay", text, arguments="FILE [options]")
+    text = "a recording's folder, a folder with one recording, or a file"
+    made.add_argument("files", nargs=1, metavar="FILE", help=text)
+    return with_display(made)
+
+
+def with_display(made: Parser) -> Parser:
+    """Return the parser with the options of all commands that replay a recording."""
+    speed_flag(made)
+    agent_flag(made)
+    display_flags(made)
+    return made
 
 
 def replay_file(options: ReadOptions, path: Path) -> int:

@@ -11,7 +11,7 @@ from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_t
 from penstock.cli.console import Output, notify_problem, stdout_encoding
 from penstock.cli.display import Showing, Sink, make_sink
 from penstock.cli.exit_status import ALL_LIMITED, OK, REFUSED, SIGNAL_BASE
-from penstock.cli.options import RunOptions, display_flags, run_flags
+from penstock.cli.options import RunOptions, display_flags, flagged_fields, run_flags
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.cli.report import report, status_of, table
@@ -56,10 +56,11 @@ def command(args: list[str]) -> int:
     return RunCommand(factory, options, config, output, Output(2, stdout_encoding())).show()
 
 
-def _options(args: list[str]) -> RunOptions:
+def parser() -> Parser:
+    """Return the parser of the command."""
     text = "Start an agent, or several side by side, give it a prompt, and show what it does."
-    parser = Parser("run", text, examples=RUN_EXAMPLES, arguments="AGENT[,AGENT…] [PROMPT] [options]")
-    add = parser.add_argument
+    made = Parser("run", text, examples=RUN_EXAMPLES, arguments="AGENT[,AGENT…] [PROMPT] [options]")
+    add = made.add_argument
     add("agents", metavar="AGENT", help="see penstock agents; also AGENT/PROFILE and acp:COMMAND")
     add("prompt", nargs="?", metavar="PROMPT", help="prompt, in quotes; without it, or with -, it is read from stdin")
     add("--stdin", choices=("auto", "never"), default="auto", help="auto: add piped input to the prompt (default) "
@@ -74,15 +75,20 @@ def _options(args: list[str]) -> RunOptions:
     )
     add("--continue", "-c", dest="resumes_newest", action="store_true",
         help="resume the newest conversation of the agent in this directory; see penstock sessions")  # fmt: skip
-    fields = run_flags(parser)
-    display_flags(parser)
-    words = vars(parser.parse(args))
-    asked = {name: words.pop(name) for name in fields}
+    run_flags(made)
+    display_flags(made)
+    return made
+
+
+def _options(args: list[str]) -> RunOptions:
+    made = parser()
+    words = vars(made.parse(args))
+    asked = {name: words.pop(name) for name in flagged_fields()}
     asked["env"] = {name: value for name, _, value in (text.partition("=") for text in asked["env"])}
     if words["resumes_newest"] and asked["session_id"] is not None:
-        parser.error("--continue and --session both name a conversation; leave one of them out")
+        made.error("--continue and --session both name a conversation; leave one of them out")
     if asked["fork"] and asked["session_id"] is None and not words["resumes_newest"]:
-        parser.error("there is nothing to fork: --fork needs --continue or --session ID, the conversation to branch")
+        made.error("there is nothing to fork: --fork needs --continue or --session ID, the conversation to branch")
     return RunOptions(**words, asked=asked)
 
 

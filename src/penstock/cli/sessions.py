@@ -36,12 +36,7 @@ HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 def command(args: list[str]) -> int:
     """Run `penstock sessions` and return the exit status."""
-    parser = Parser("sessions", "List the conversations of earlier runs in this directory.", examples=EXAMPLES)
-    parser.add_argument("--all", action="store_true", help="of all directories")
-    parser.add_argument("--json", action="store_true", help="as one JSON object a line, with all that is known")
-    text = f"at most this many, the newest (default {SHOWN}; with --json all)"
-    parser.add_argument("--limit", type=whole_number(ABOVE_0), metavar="N", help=text)
-    options = parser.parse(args)
+    options = parser().parse(args)
     found = conversations(read_history(), None if options.all else os.getcwd())
     limit = options.limit or (len(found) if options.json else SHOWN)
     found = found[-limit:] if limit else found
@@ -51,6 +46,16 @@ def command(args: list[str]) -> int:
         where = "" if options.all else " in this directory; penstock sessions --all lists those of others"
         return say(f"There are no earlier conversations{where}.\n")
     return say(as_text(found, now_ms(), with_directory=options.all))
+
+
+def parser() -> Parser:
+    """Return the parser of the command."""
+    made = Parser("sessions", "List the conversations of earlier runs in this directory.", examples=EXAMPLES)
+    made.add_argument("--all", action="store_true", help="of all directories")
+    made.add_argument("--json", action="store_true", help="as one JSON object a line, with all that is known")
+    text = f"at most this many, the newest (default {SHOWN}; with --json all)"
+    made.add_argument("--limit", type=whole_number(ABOVE_0), metavar="N", help=text)
+    return made
 
 
 def read_history() -> list[RunRecord]:

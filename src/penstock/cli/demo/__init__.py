@@ -6,8 +6,9 @@ from pathlib import Path
 
 from penstock.agents.registry import AGENTS
 from penstock.cli.console import notify
+from penstock.cli.options import ReadOptions
 from penstock.cli.parser import Parser
-from penstock.cli.replay import options_of, replay_file
+from penstock.cli.replay import replay_file, with_display
 
 RECORDING = next(Path(__file__).parent.glob("*.ndjson"))
 """Path of the recording; its name is that of its agent."""
@@ -24,8 +25,13 @@ The same with an agent of yours: penstock run {RECORDING.stem} "…". See pensto
 
 def command(args: list[str]) -> int:
     """Run `penstock demo` and return the exit status."""
-    options = options_of(Parser("demo", "Replay a real recording of an agent at its real pace."), args)
+    options = ReadOptions(**vars(parser().parse(args)))
     notify(INTRO)
     status = replay_file(options, RECORDING)
     notify(OUTRO)
     return status
+
+
+def parser() -> Parser:
+    """Return the parser of the command."""
+    return with_display(Parser("demo", "Replay a real recording of an agent at its real pace."))
