@@ -211,12 +211,15 @@ def test_the_cause_of_a_failure(lines: list[Line], cause: ev.Cause | None) -> No
 
 
 def test_the_cause_of_the_recorded_failure() -> None:
-    """In the recording of a broken server, the retries and the end have the provider as their cause."""
+    """In the recordings of a broken server, retries and end have the provider as their cause."""
     stream = Stream("claude")
     events = stream.feed((RECORDINGS / "claude" / "err500" / "input.ndjson").read_bytes()) + stream.close()
     notices = [(n.attempt, n.max_attempts, n.wait_ms, n.cause) for n in of(events, ev.Notice) if n.code == "retry"]
     assert notices == [(1, 2, 567, "provider"), (2, 2, 1063, "provider")]
     assert of(events, ev.RunEnded)[0].cause == "provider"
+    stream = Stream("qwen")
+    events = stream.feed((RECORDINGS / "qwen" / "err500" / "input.ndjson").read_bytes()) + stream.close()
+    assert (of(events, ev.RunEnded)[0].cause, of(events, ev.RunEnded)[0].refused) == ("provider", 0)
 
 
 LIMIT = {"status": "rejected", "rateLimitType": "five_hour", "resetsAt": 1_800_000_000}
