@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import adapter_harness
@@ -9,8 +10,11 @@ import pytest
 
 from penstock import updates as up
 from penstock.agents.codex.exec import Codex, Item, unwrapped
-from penstock.events import Change, PlanItem
+from penstock.events import Change, PlanItem, RunEnded, ToolCalled, ToolReturned
+from penstock.stream import Stream
+from penstock.testing import feeds
 
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 read = partial(adapter_harness.read, Codex)
 
 
@@ -184,6 +188,21 @@ def test_the_cause_is_that_of_codex_own_sentence(message: str, cause: str | None
 def test_a_retry_without_usable_numbers_is_still_a_retry(message: str) -> None:
     """The text is shown, the numbers are unknown."""
     assert read({"type": "error", "message": message})[-1] == up.Notice("retry", message, "warning")
+
+
+@pytest.mark.parametrize(("case", "cause"), [("err500", "provider"), ("maxtok", "length"), ("tools", None)])
+def test_the_cause_of_each_recorded_failure(case: str, cause: str | None) -> None:
+    """It is in codex's own sentence."""
+    last = feeds.whole(Stream("codex"), (RECORDINGS / "codex" / case / "input.ndjson").read_bytes())[-1]
+    assert isinstance(last, RunEnded)
+    assert last.cause == cause
+
+
+def test_a_recorded_edit_names_its_file() -> None:
+    """The wire has no more."""
+    events = feeds.whole(Stream("codex"), (RECORDINGS / "codex" / "tools" / "input.ndjson").read_bytes())
+    found = [event.changes for event in events if isinstance(event, ToolCalled | ToolReturned) and event.changes]
+    assert found == [[Change("/tmp/demo/notes.txt", "add")]] * 2
 
 
 def test_a_command_that_was_declined_is_refused() -> None:

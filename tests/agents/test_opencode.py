@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import difflib
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import adapter_harness
@@ -12,7 +13,10 @@ from penstock import events as ev
 from penstock import updates as up
 from penstock.agents.opencode.exec import OpenCode
 from penstock.events import PlanItem
+from penstock.stream import Stream
+from penstock.testing import feeds
 
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 read = partial(adapter_harness.read, OpenCode)
 
 NEW = ev.Change("/d/n", "add", added=1, removed=0, diff="@@ -0,0 +1 @@\n+a\n")
@@ -217,6 +221,24 @@ def cut(patch: str) -> str:
     lines = [line[1:] for line in body if line[0] != "@" and line[1:].strip()]
     common = min(len(line) - len(line.lstrip()) for line in lines)
     return "".join(head) + "".join(line if line[0] == "@" else line[0] + line[1 + common :] for line in body)
+
+
+@pytest.mark.parametrize("case", ["tools", "resume"])
+def test_a_recorded_edit_leads_to_the_file_after(case: str) -> None:
+    """The metadata has that the file is new."""
+    lines = (RECORDINGS / "opencode" / case / "input.ndjson").read_bytes()
+    returned = adapter_harness.of(feeds.whole(Stream("opencode"), lines), ev.ToolReturned)
+    [change] = [change for found in returned for change in found.changes or ()]
+    assert (change.path, change.kind, change.added, change.removed) == ("/tmp/demo/notes.txt", "add", 2, 0)
+    assert applied(change.diff, "") == "line one\nline two — ünï\n"
+
+
+@pytest.mark.parametrize(("case", "cause"), [("err500", "provider"), ("maxtok", "length"), ("tools", None)])
+def test_the_cause_of_each_recorded_failure(case: str, cause: str | None) -> None:
+    """It is that of the provider's status, or that the answer met its limit."""
+    last = feeds.whole(Stream("opencode"), (RECORDINGS / "opencode" / case / "input.ndjson").read_bytes())[-1]
+    assert isinstance(last, ev.RunEnded)
+    assert last.cause == cause
 
 
 def test_an_edit_has_the_diff_of_its_metadata() -> None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from penstock.agents._json import as_dict, as_int, as_list, text_or
 from penstock.core import diffs
 from penstock.events import Change, ChangeKind
+from penstock.updates import ToolCall
 
 Fields = dict[str, Any]
 
@@ -39,19 +40,19 @@ def _replaced(path: str, old: str, new: str, *, everywhere: bool) -> Change:
     return replace(change, added=None, removed=None) if everywhere else change
 
 
-def made(tool: str | None, value: Any, metadata: Any) -> list[Change] | None:
+def made(call: ToolCall, metadata: dict[str, Any]) -> list[Change] | None:
     """Return the changes of a call that succeeded; None if those that its input proposes are the best that is known."""
-    known, fields = as_dict(metadata), as_dict(value)
-    expected = proposed(tool, value)
-    if expected is None:
+    fields = as_dict(call.input)
+    if call.changes is None:
         return None
-    if tool == "apply_patch":
-        return _patched(as_list(known.get("files")), expected)
-    if tool == "write":
-        return _written(expected[0], known.get("exists"))
+    if call.name == "apply_patch":
+        return _patched(as_list(metadata.get("files")), call.changes)
+    [change] = call.changes
+    if call.name == "write":
+        return _written(change, metadata.get("exists"))
     if not fields.get("oldString"):
-        return expected
-    return [_edited(expected[0], text_or(fields.get("newString"), ""), as_dict(known.get("filediff")))]
+        return call.changes
+    return [_edited(change, text_or(fields.get("newString"), ""), as_dict(metadata.get("filediff")))]
 
 
 def _written(change: Change, existed: Any) -> list[Change] | None:

@@ -107,7 +107,7 @@ def _tool_return(call: ToolCall, state: dict[str, Any]) -> ToolReturn:
         call.name,
         call.lane,
         duration_ms=ms_between(time.get("start"), time.get("end")),
-        changes=None if failed else changes.made(call.name, call.input, metadata),
+        changes=None if failed else changes.made(call, metadata),
         refused=error.startswith((_REJECTED, _FORBIDDEN)),
     )
 
