@@ -8,6 +8,7 @@ from typing import Any
 import adapter_harness
 import msgspec
 import pytest
+from patching import apply
 
 from penstock import events as ev
 from penstock import updates as up
@@ -183,23 +184,6 @@ def test_an_error_is_a_sentence(message: str, reason: str, cause: ev.Cause | Non
     assert found[-1] == up.Failure(reason, cause)
 
 
-def applied(diff: str, before: str) -> str:
-    """The text after a diff with line numbers; its lines have to be those of the text before."""
-    after, lines, at = "", before.splitlines(keepends=True), 0
-    for line in diff.splitlines(keepends=True):
-        sign, text = line[0], line[1:]
-        if sign == "@":
-            start, _, count = line.split()[1][1:].partition(",")
-            first = int(start) - (count != "0")
-            after, at = after + "".join(lines[at:first]), first
-        elif sign == "+":
-            after += text
-        else:
-            assert lines[at] == text
-            after, at = after + (text if sign == " " else ""), at + 1
-    return after + "".join(lines[at:])
-
-
 def edited(before: str, old: str, new: str) -> tuple[ev.Change, ev.Change]:
     """The changes that an edit proposes and makes, with the diff that opencode prints for it."""
     after = before.replace(old, new)
@@ -230,7 +214,7 @@ def test_a_recorded_edit_leads_to_the_file_after(case: str) -> None:
     returned = adapter_harness.of(feeds.whole(Stream("opencode"), lines), ev.ToolReturned)
     [change] = [change for found in returned for change in found.changes or ()]
     assert (change.path, change.kind, change.added, change.removed) == ("/tmp/demo/notes.txt", "add", 2, 0)
-    assert applied(change.diff, "") == "line one\nline two — ünï\n"
+    assert apply(change.diff, "") == "line one\nline two — ünï\n"
 
 
 @pytest.mark.parametrize(("case", "cause"), [("err500", "provider"), ("maxtok", "length"), ("tools", None)])
@@ -247,7 +231,7 @@ def test_an_edit_has_the_diff_of_its_metadata() -> None:
     proposed, made = edited(before, "line 6\nline 7\n", "line six\nline seven\n")
     assert proposed.diff == "@@\n-line 6\n-line 7\n+line six\n+line seven\n"
     assert made.diff is not None
-    assert applied(made.diff, before) == before.replace("line 6\nline 7\n", "line six\nline seven\n")
+    assert apply(made.diff, before) == before.replace("line 6\nline 7\n", "line six\nline seven\n")
     assert (made.kind, made.added, made.removed) == ("update", 2, 2)
 
 
