@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import adapter_harness
@@ -9,8 +10,11 @@ import pytest
 
 from penstock import updates as up
 from penstock.agents.codex.exec import Codex, Item, unwrapped
-from penstock.events import PlanItem
+from penstock.events import Change, PlanItem, RunEnded, ToolCalled, ToolReturned
+from penstock.stream import Stream
+from penstock.testing import feeds
 
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 read = partial(adapter_harness.read, Codex)
 
 
@@ -58,7 +62,8 @@ def test_a_command_is_called_when_it_starts_and_returns_when_it_completes() -> N
 def test_what_counts_as_a_failed_command(status: str, exit_code: int | None, failed: bool) -> None:
     """A status that says so, or an exit code other than zero."""
     found = read(item(type="command_execution", command="ls", exit_code=exit_code, status=status))
-    assert found[-1] == up.ToolReturn("item_1", "", failed, exit_code, "command_execution")
+    refused = status == "declined"
+    assert found[-1] == up.ToolReturn("item_1", "", failed, exit_code, "command_execution", refused=refused)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +87,9 @@ def test_a_file_change_names_its_paths() -> None:
     """The title has the paths, the result what was done to each."""
     changes = [{"path": "a.txt", "kind": "add"}, {"path": "b.txt", "kind": "update"}]
     call, done = read(item(type="file_change", changes=changes, status="completed"))
-    assert call == up.ToolCall("item_1", "file_change", {"changes": changes}, "a.txt, b.txt", "edit")
-    assert done == up.ToolReturn("item_1", "add a.txt\nupdate b.txt", False, None, "file_change")
+    named = [Change("a.txt", "add"), Change("b.txt", "update")]
+    assert call == up.ToolCall("item_1", "file_change", {"changes": changes}, "a.txt, b.txt", "edit", changes=named)
+    assert done == up.ToolReturn("item_1", "add a.txt\nupdate b.txt", False, None, "file_change", changes=named)
 
 
 def test_a_web_search_is_called_when_its_query_is_known() -> None:
@@ -138,12 +144,72 @@ def test_errors_are_told_apart() -> None:
     assert read(item(type="error", message="unknown model")) == [up.Notice("error", "unknown model", "warning")]
     assert read({"type": "error", "message": "Reconnecting... 1/1 (x)"}) == [
         up.MessageEnd(status="superseded"),
-        up.Notice("retry", "Reconnecting... 1/1 (x)", "warning"),
+        up.Notice("retry", "Reconnecting... 1/1 (x)", "warning", attempt=1, max_attempts=1),
     ]
     assert read({"type": "error", "message": "busy"}) == [up.Notice("error", "busy", "error")]
     failed = {"type": "turn.failed", "error": {"message": '{"type":"error","error":{"message":"bad request"}}'}}
     assert read(failed) == [up.Result(is_error=True, reason="bad request")]
     assert read({"type": "turn.failed"}) == [up.Result(is_error=True, reason="the turn failed")]
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("unexpected status 401 Unauthorized: no key, url: http://x/v1/responses", "auth"),
+        ("unexpected status 404 Not Found: no such model", "missing"),
+        ("unexpected status 400 Bad Request: what", None),
+        ("exceeded retry limit, last status: 429 Too Many Requests", "rate_limit"),
+        ("You’ve hit your usage limit. Try again at 3:45 PM.", "usage_limit"),
+        ("You've hit your usage limit for gpt-5. Switch to another model now, or try again later.", "usage_limit"),
+        ("Selected model is at capacity. Please try a different model.", "overloaded"),
+        ("We’re currently experiencing high demand, which may cause temporary errors.", "provider"),
+        ("Codex ran out of room in the model's context window. Start a new thread.", "context"),
+        ("stream disconnected before completion: idle timeout waiting for SSE", "network"),
+        ("stream disconnected before completion: Incomplete response returned, reason: content_filter", "refusal"),
+        ("Missing environment variable: `OPENAI_API_KEY`.", "auth"),
+        ('{"error":{"message":"long","type":"invalid_request_error","code":"context_length_exceeded"}}', "context"),
+        ('{"error":[1]}', None),
+        ("I saw: unexpected status 401 Unauthorized", None),
+    ],
+)
+def test_the_cause_is_that_of_codex_own_sentence(message: str, cause: str | None) -> None:
+    """A sentence counts from its beginning; the same words inside another text are prose."""
+    [notice] = read({"type": "error", "message": message})
+    [_, retry] = read({"type": "error", "message": f"Reconnecting... 2/5 ({message})"})
+    [result] = read({"type": "turn.failed", "error": {"message": message}})
+    assert isinstance(notice, up.Notice)
+    assert isinstance(retry, up.Notice)
+    assert isinstance(result, up.Result)
+    assert (notice.cause, retry.cause, result.cause) == (cause, cause, cause)
+    assert (retry.attempt, retry.max_attempts) == (2, 5)
+
+
+@pytest.mark.parametrize("message", ["Reconnecting... 1", "Reconnecting... 9999999/9999999", "Reconnecting..."])
+def test_a_retry_without_usable_numbers_is_still_a_retry(message: str) -> None:
+    """The text is shown, the numbers are unknown."""
+    assert read({"type": "error", "message": message})[-1] == up.Notice("retry", message, "warning")
+
+
+@pytest.mark.parametrize(("case", "cause"), [("err500", "provider"), ("maxtok", "length"), ("tools", None)])
+def test_the_cause_of_each_recorded_failure(case: str, cause: str | None) -> None:
+    """It is in codex's own sentence."""
+    last = feeds.whole(Stream("codex"), (RECORDINGS / "codex" / case / "input.ndjson").read_bytes())[-1]
+    assert isinstance(last, RunEnded)
+    assert last.cause == cause
+
+
+def test_a_recorded_edit_names_its_file() -> None:
+    """The wire has no more."""
+    events = feeds.whole(Stream("codex"), (RECORDINGS / "codex" / "tools" / "input.ndjson").read_bytes())
+    found = [event.changes for event in events if isinstance(event, ToolCalled | ToolReturned) and event.changes]
+    assert found == [[Change("/tmp/demo/notes.txt", "add")]] * 2
+
+
+def test_a_command_that_was_declined_is_refused() -> None:
+    """The status reports that the permission was denied."""
+    done = read(item(type="command_execution", command="ls", status="declined"))[-1]
+    assert isinstance(done, up.ToolReturn)
+    assert done.refused
 
 
 def test_the_frame_of_a_turn() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock import events as ev
 from penstock import updates as up
 from penstock.adapter import Allow, Dialogue, Request, Startable
 from penstock.agents import registry
@@ -39,6 +40,7 @@ METHODS = [
     "item/agentMessage/delta", "item/reasoning/summaryTextDelta", "item/reasoning/textDelta",
     "item/commandExecution/outputDelta", "thread/tokenUsage/updated", "error", "warning", "configWarning",
     "model/rerouted", "serverRequest/resolved", "mcpServer/startupStatus/updated", "item/plan/delta",
+    "account/rateLimits/updated",
     "item/commandExecution/requestApproval", "item/fileChange/requestApproval", "item/permissions/requestApproval",
     "item/tool/requestUserInput", "mcpServer/elicitation/request", "no/such",
 ]  # fmt: skip
@@ -50,7 +52,7 @@ KINDS = [
 FIELDS = [
     "threadId", "turnId", "itemId", "item", "turn", "thread", "id", "delta", "summaryIndex", "contentIndex", "error",
     "willRetry", "message", "plan", "tokenUsage", "requestId", "questions", "permissions", "availableDecisions",
-    "requestedSchema", "changes", "command", "reason", "status", "type",
+    "requestedSchema", "changes", "command", "reason", "status", "type", "rateLimits",
 ]  # fmt: skip
 
 
@@ -275,6 +277,37 @@ def test_an_error_ends_the_run_with_its_reason() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("case", "cause"), [("err500", "provider"), ("unknown_session", None), ("tools", None)])
+def test_the_cause_of_each_recorded_failure(case: str, cause: str | None) -> None:
+    """It is that of the last error; a run that went well has none."""
+    assert Played(case, session_id="s" if case == "unknown_session" else None).end.cause == cause
+
+
+@pytest.mark.parametrize("case", ["tools", "approval_allow"])
+def test_a_recorded_edit_leads_to_the_file_after(case: str) -> None:
+    """The file is new, so that its lines are the lines added; the question before it shows the same."""
+    events = Played(case, allow_all=True).events
+    shown = [event.changes for event in events if isinstance(event, QuestionAsked | ToolCalled | ToolReturned)]
+    found = [changes for changes in shown if changes is not None]
+    diff = "@@ -0,0 +1,2 @@\n+line one\n+line two — ünï\n"
+    assert found == [[ev.Change("/tmp/demo/notes.txt", "add", added=2, diff=diff)]] * (3 if "approval" in case else 2)
+
+
+@pytest.mark.parametrize(("option", "refused"), [("accept", 0), ("decline", 1)])
+def test_actions_that_were_denied_are_counted(option: str, refused: int) -> None:
+    """The server asks for everything, so that no denial is known to be none."""
+    dialogue = dialogue_in_turn()
+    stream = Stream(dialogue)
+    request = {"id": 7, "method": COMMAND, "params": {"threadId": "t", "itemId": "i", "command": "ls"}}
+    events = stream.feed(json.dumps(request).encode() + b"\n")
+    events += stream.apply(dialogue.answer(up.Answer("7", "person", option)))
+    done = {"threadId": "t", "turn": {"id": "u", "status": "completed"}}
+    events += stream.feed(json.dumps({"method": "turn/completed", "params": done}).encode() + b"\n")
+    last = (events + stream.close())[-1]
+    assert isinstance(last, RunEnded)
+    assert last.refused == refused
+
+
 def test_a_conversation_that_is_not_there_ends_the_run() -> None:
     """The refusal of the thread is the end: there will be no turn."""
     played = Played("unknown_session", session_id="01a1faec-de24-7d91-937e-3baf2940b350")
@@ -297,7 +330,7 @@ def test_a_retry_takes_back_what_the_broken_attempt_said() -> None:
     error = {"message": "Reconnecting... 1/1", "additionalDetails": "gone"}
     assert told(dialogue, "error", error=error, willRetry=True) == [
         up.MessageEnd(status="superseded"),
-        up.Notice("retry", "Reconnecting... 1/1 (gone)", "warning"),
+        up.Notice("retry", "Reconnecting... 1/1 (gone)", "warning", attempt=1, max_attempts=1),
     ]
     assert told(dialogue, "error", error={"message": "over"}, willRetry=False) == [up.Notice("error", "over", "error")]
     item(dialogue, "completed", "agentMessage", text="Whole.")
@@ -308,6 +341,70 @@ def test_a_retry_takes_back_what_the_broken_attempt_said() -> None:
         up.RoundEnd(),
     ]
     assert told(dialogue, "thread/tokenUsage/updated", tokenUsage={"last": call, "total": call}) == []
+
+
+@pytest.mark.parametrize(
+    ("info", "message", "cause"),
+    [
+        ("usageLimitExceeded", "x", "usage_limit"),
+        ("unauthorized", "x", "auth"),
+        ("contextWindowExceeded", "x", "context"),
+        ({"httpConnectionFailed": {"httpStatusCode": 401}}, "x", "auth"),
+        ({"httpConnectionFailed": {"httpStatusCode": 400}}, "x", None),
+        ({"httpConnectionFailed": {"httpStatusCode": None}}, "x", "network"),
+        ({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}, "x", "rate_limit"),
+        ({"responseStreamDisconnected": {}}, "Selected model is at capacity. Wait.", "overloaded"),
+        ("other", "unexpected status 403 Forbidden: x", "auth"),
+        ("badRequest", "x", None),
+        (None, "x", None),
+        ([], "x", None),
+        ({}, "x", None),
+        ({"httpConnectionFailed": [1]}, "x", "network"),
+    ],
+)
+def test_the_cause_of_an_error_is_its_name(info: Any, message: str, cause: str | None) -> None:
+    """The name decides; a name that says too little leaves it to codex's own sentence."""
+    dialogue = dialogue_in_turn()
+    error = {"message": message, "codexErrorInfo": info}
+    [notice] = told(dialogue, "error", error=error, willRetry=False)
+    *_, result = told(dialogue, "turn/completed", turn={"id": "u", "status": "failed", "error": error})
+    assert isinstance(notice, up.Notice)
+    assert isinstance(result, up.Result)
+    assert (notice.cause, result.cause) == (cause, cause)
+
+
+def test_a_usage_limit_resets_when_the_last_full_window_does() -> None:
+    """Windows that are not used up say nothing, and limits without a failure are no event."""
+    dialogue = dialogue_in_turn()
+    windows = {"primary": {"usedPercent": 100, "resetsAt": 1795000000}, "secondary": {"usedPercent": 7, "resetsAt": 9}}
+    assert told(dialogue, "account/rateLimits/updated", rateLimits=windows) == []
+    error = {"message": "You’ve hit your usage limit.", "codexErrorInfo": "usageLimitExceeded"}
+    *_, result = told(dialogue, "turn/completed", turn={"id": "u", "status": "failed", "error": error})
+    assert isinstance(result, up.Result)
+    assert (result.cause, result.resets_at) == ("usage_limit", 1795000000000)
+
+
+def test_a_patch_has_a_change_for_each_file() -> None:
+    """An update is a diff, the other files come with their content; the remark on a move is no part of the diff."""
+    dialogue = dialogue_in_turn()
+    update = {"path": "a", "kind": {"type": "update", "move_path": None}, "diff": "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"}
+    moved = {
+        "path": "b",
+        "kind": {"type": "update", "move_path": "c"},
+        "diff": "@@ -1 +1 @@\n-x\n+X\n\n\nMoved to: c",
+    }
+    gone = {"path": "d", "kind": {"type": "delete"}, "diff": "g1\ng2"}
+    odd = [{"path": "e"}, {"path": 7, "kind": "add"}, None, {"path": "f", "kind": "hologram", "diff": "x"}]
+    fields = {"changes": [update, moved, gone, *odd], "startedAtMs": 1000, "completedAtMs": 1007}
+    call, done = item(dialogue, "completed", "fileChange", status="completed", **fields)
+    assert isinstance(call, up.ToolCall)
+    assert isinstance(done, up.ToolReturn)
+    assert done.changes == [
+        ev.Change("a", "update", added=1, removed=1, diff="@@ -1,2 +1,2 @@\n one\n-two\n+2\n"),
+        ev.Change("b", "move", to="c", added=1, removed=1, diff="@@ -1 +1 @@\n-x\n+X\n"),
+        ev.Change("d", "delete", added=0, removed=2, diff="@@ -1,2 +0,0 @@\n-g1\n-g2\n\\ No newline at end of file\n"),
+    ]
+    assert (call.changes, done.duration_ms) == (done.changes, 7)
 
 
 def test_words_of_the_user_drop_the_message_that_they_interrupt() -> None:
@@ -494,6 +591,7 @@ def test_a_file_change_is_asked_about_with_what_it_changes() -> None:
     [question] = asked(dialogue, "item/fileChange/requestApproval")
     assert isinstance(question, up.Question)
     assert (question.text, question.ask, question.title) == ("add a\none", "edit", "a")
+    assert question.changes == [ev.Change("a", "add", added=1, diff="@@ -0,0 +1 @@\n+one\n")]
 
 
 def test_a_question_that_a_cancel_settles_is_answered_by_nobody() -> None:

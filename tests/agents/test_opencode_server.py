@@ -251,8 +251,8 @@ def test_an_error_before_any_answer() -> None:
     dialogue = begun()
     error = {"name": "APIError", "data": {"message": "no key", "statusCode": 401}}
     found = read(dialogue, message("assistant"), event("session.error", error=error))
-    assert found == [up.Notice("error", "no key", "error"), up.Failure("no key")]
-    assert read(dialogue, IDLE) == [up.Result(is_error=True, reason="no key")]
+    assert found == [up.Notice("error", "no key", "error", cause="auth"), up.Failure("no key", "auth")]
+    assert read(dialogue, IDLE) == [up.Result(is_error=True, reason="no key", cause="auth")]
     assert not dialogue.over
     assert read(dialogue, message("assistant", time={"created": 1, "completed": 2}), IDLE) == []
     assert dialogue.over
@@ -282,12 +282,14 @@ def test_an_error_that_was_overcome() -> None:
 
 def test_a_turn_that_ends_without_an_answer() -> None:
     """A refusal without words, for one, is the reason then; and where there is none, that is said."""
-    rejected = {"status": "error", "input": {}, "error": "The user rejected permission to use this tool."}
+    rejected = {"status": "error", "input": {}, "error": "The user rejected permission to use this specific tool call."}
     dialogue = begun()
     read(
         dialogue, STEP, part("tool", tool="bash", callID="c", state=rejected), part("step-finish", reason="tool-calls")
     )
-    assert read(dialogue, IDLE) == [up.Result(is_error=True, reason="The user rejected permission to use this tool.")]
+    assert read(dialogue, IDLE) == [
+        up.Result(is_error=True, reason="The user rejected permission to use this specific tool call.")
+    ]
     assert read(begun(), IDLE) == [up.Result(is_error=True, reason="the turn ended without an answer")]
 
 
@@ -546,3 +548,76 @@ def test_no_value_raises(told: list[tuple[str, dict[str, Any]]], other: Any) -> 
         dialogue.read({"event": {"id": "evt_1", "type": kind, "properties": {"sessionID": S, **fields}}})
     for line in (other, {"event": other}, {"id": other, "status": other, "body": other}):
         dialogue.read(line)
+
+
+def test_a_retry_has_its_number_and_the_time_until_it() -> None:
+    """The id of an event holds its time, from which the wait counts."""
+    lines = (RECORDINGS / "opencode-server" / "err500" / "input.ndjson").read_bytes()
+    notices = [event for event in feeds.whole(Stream("opencode/server"), lines) if isinstance(event, ev.Notice)]
+    found = [(notice.attempt or 0, notice.wait_ms or 0) for notice in notices if notice.code == "retry"]
+    # opencode waits for 2, 4, 8, 16 seconds, and up to a quarter more.
+    assert [(attempt, int(wait // (2000 << attempt - 1))) for attempt, wait in found] == [(n, 1) for n in (1, 2, 3, 4)]
+    assert found[0] == (1, 2128)
+
+
+@pytest.mark.parametrize("reason", ["account_rate_limit", "free_tier_limit"])
+def test_a_quota_that_is_used_up_resets_at_the_next_attempt(reason: str) -> None:
+    """If the run ends before that, it has failed of the quota."""
+    dialogue = begun()
+    status = {"type": "retry", "attempt": 1, "message": "wait", "next": 1795211347077, "action": {"reason": reason}}
+    [notice] = read(dialogue, event("session.status", status=status))
+    assert isinstance(notice, up.Notice)
+    assert (notice.cause, notice.resets_at, notice.wait_ms) == ("usage_limit", 1795211347077, None)
+    assert read(dialogue, IDLE) == [
+        up.Result(is_error=True, reason="wait", cause="usage_limit", resets_at=1795211347077)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "cause"),
+    [
+        ("Provider is overloaded", "Provider is overloaded", "overloaded"),
+        ('{"message":"The server broke.","type":"server_error"}', "The server broke.", "provider"),
+        ("busy", "busy", None),
+        (None, "the model call failed", None),
+    ],
+)
+def test_the_cause_of_a_retry(message: Any, text: str, cause: str | None) -> None:
+    """It is in opencode's own sentence, or in the provider's JSON."""
+    [notice] = read(begun(), event("session.status", status={"type": "retry", "message": message, "next": "x"}))
+    assert isinstance(notice, up.Notice)
+    assert (notice.text, notice.cause, notice.wait_ms) == (text, cause, None)
+
+
+def test_a_recorded_edit_leads_to_the_file_after() -> None:
+    """The question, the call and its result have the same change of a new file."""
+    lines = (RECORDINGS / "opencode-server" / "permission_allow" / "input.ndjson").read_bytes()
+    shown = [
+        found.changes
+        for found in feeds.whole(Stream("opencode/server"), lines)
+        if isinstance(found, ev.QuestionAsked | ToolCalled | ToolReturned) and found.changes
+    ]
+    diff = "@@ -0,0 +1,2 @@\n+line one\n+line two — ünï\n"
+    path = "/tmp/demo/notes.txt"
+    assert shown == [
+        [ev.Change(path, "add", added=2, diff=diff)],  # whether the file exists is not known yet
+        [ev.Change(path, "add", added=2, removed=0, diff=diff)],
+        [ev.Change(path, "add", added=2, removed=0, diff=diff)],
+    ]
+
+
+@pytest.mark.parametrize(("option", "refused"), [("once", 0), ("reject", 1)])
+def test_actions_that_were_denied_are_counted(option: str, refused: int) -> None:
+    """A denial is counted once, though the failed call reports it too."""
+    dialogue = begun()
+    stream = Stream(dialogue)
+    asked = {"id": "per", "permission": "bash", "patterns": ["ls"], "tool": {"callID": "c", "messageID": "m"}}
+    denied = {"status": "error", "input": {}, "error": "The user rejected permission to use this specific tool call."}
+    events = stream.feed(json.dumps(event("permission.asked", **asked)).encode() + b"\n")
+    dialogue.answer(up.Answer("per", "person", option))
+    after = [event("permission.replied", requestID="per", reply=option)]
+    after += [part("tool", tool="bash", callID="c", state=denied)] if refused else []
+    events += stream.feed(b"".join(json.dumps(line).encode() + b"\n" for line in (*after, IDLE)))
+    last = (events + stream.close())[-1]
+    assert isinstance(last, RunEnded)
+    assert last.refused == refused

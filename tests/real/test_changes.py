@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     from penstock.events import Change
 
 CANNOT_OVERWRITE = {"copilot", "cline", "codex"}
-"""Agents whose tool for new files rejects a file that exists."""
+"""Agents whose tool for new files rejects a file that exists, or reports it as a new one (codex)."""
 
-MADE_OTHERWISE: dict[tuple[str, str], Shown] = {}
+MADE_OTHERWISE: dict[tuple[str, str], Shown] = {
+    ("codex-server", "tools"): "fragment",  # a new file may replace one
+    ("opencode-server", "overwrite"): "names",
+    ("opencode-exec", "overwrite"): "names",
+}
 """Details of the changes of one scenario on one route, where they are not those that the facts have for the route."""
 
 CASES = {

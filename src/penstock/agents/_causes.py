@@ -5,6 +5,9 @@ An agent's reader passes what a field of its wire holds; a status or a name that
 
 from __future__ import annotations
 
+from typing import Any
+
+from penstock.agents._json import as_dict, as_int, parsed
 from penstock.events import Cause
 
 _BY_STATUS: dict[int, Cause] = {
@@ -56,3 +59,16 @@ def cause_of_status(status: int | None) -> Cause | None:
 def cause_of_name(name: str | None) -> Cause | None:
     """Return the cause that a provider's name of an error stands for; None if it is not known."""
     return _BY_NAME.get(name) if name is not None else None
+
+
+def cause_of_body(text: Any) -> Cause | None:
+    """Return the cause of a provider's error that is JSON text: by its code, its type or its status."""
+    if not (isinstance(text, str) and text.lstrip().startswith("{")):
+        return None
+    body = as_dict(parsed(text))
+    error = as_dict(body.get("error")) or body
+    for value in (error.get("code"), error.get("type"), error.get("status")):
+        cause = cause_of_name(value) if isinstance(value, str) else cause_of_status(as_int(value))
+        if cause is not None:
+            return cause
+    return None

@@ -17,6 +17,9 @@ MAX_DEPTH = 8
 """Levels of nesting that `text_of` looks through; anything deeper becomes JSON. No wire nests text that deep, and
 without a bound an input could push the recursion into Python's own limit."""
 
+MAX_MS = 1 << 53
+"""Milliseconds that are not a time any more; up to here JavaScript counts without an error too."""
+
 _TEXT_KEYS = ("text", "content", "message", "output", "thinking", "summary", "title", "detail", "error")
 _MEDIA_TYPES = frozenset({"image", "image_url", "audio", "video", "document", "file", "resource", "input_image"})
 _MIME_KEYS = ("mimeType", "mime_type", "media_type", "mime")
@@ -88,6 +91,18 @@ def as_int(value: Any) -> int | None:
         except (ValueError, OverflowError):  # NaN and the infinities
             return None
     return None
+
+
+def as_ms(value: Any) -> int | None:
+    """Return a duration or a time in milliseconds; None if it is not a number, negative, or absurdly large."""
+    number = as_int(value)
+    return number if number is not None and 0 <= number < MAX_MS else None
+
+
+def ms_between(start: Any, end: Any) -> int | None:
+    """Return the milliseconds between two times; None if they are not in this order, or not both known."""
+    first, last = as_ms(start), as_ms(end)
+    return None if first is None or last is None else as_ms(last - first)
 
 
 def as_float(value: Any) -> float | None:

@@ -15,6 +15,7 @@ from penstock.adapter import Command, Request
 from penstock.agents._flags import granted, option, piped
 from penstock.agents._json import as_dict, inner_message, text_of, text_or
 from penstock.agents._unknown import unknown
+from penstock.agents.codex.errors import cause_of, retry
 from penstock.agents.codex.items import Item as Item
 from penstock.agents.codex.items import failure, read_item, usage_of
 from penstock.agents.codex.items import unwrapped as unwrapped
@@ -124,7 +125,8 @@ class Codex:
         if isinstance(event, TurnCompleted):
             return (Result(usage=usage_of(event.usage)),)
         if isinstance(event, TurnFailed):
-            return (failure(inner_message(text_of(event.error))),)
+            error = text_of(event.error)
+            return (failure(inner_message(error), cause_of(None, error)),)
         if isinstance(event, ThreadStarted):
             return (RunStart(session_id=event.thread_id),)
         if isinstance(event, TurnStarted):
@@ -152,5 +154,5 @@ def _quoted(value: str) -> str:
 def _read_error(message: str) -> Sequence[Update]:
     if message.startswith("Reconnecting"):
         # The text of the broken attempt comes again, under a new item id.
-        return (MessageEnd(status="superseded"), Notice("retry", message, "warning"))
-    return (Notice("error", inner_message(message), "error"),)
+        return (MessageEnd(status="superseded"), retry(message))
+    return (Notice("error", inner_message(message), "error", cause=cause_of(None, message)),)

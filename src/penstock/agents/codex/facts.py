@@ -24,8 +24,24 @@ SERVER_SIGNS = (
 
 FACTS = AgentFacts(
     routes={
-        "server": RouteFacts("codex.server:CodexServer", "codex", longest=_LONGEST, signs=SERVER_SIGNS),
-        "exec": RouteFacts("codex.exec:Codex", "codex", live=False, longest=_LONGEST, signs=EXEC_SIGNS),
+        "server": RouteFacts(
+            "codex.server:CodexServer",
+            "codex",
+            longest=_LONGEST,
+            proposed="diff",
+            made="diff",
+            counts_refused=True,
+            signs=SERVER_SIGNS,
+        ),
+        "exec": RouteFacts(
+            "codex.exec:Codex",
+            "codex",
+            live=False,
+            longest=_LONGEST,
+            proposed="names",
+            made="names",
+            signs=EXEC_SIGNS,
+        ),
         "acp": RouteFacts(
             "acp.dialogue:Acp",
             "codex-acp",

@@ -12,8 +12,19 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents._json import as_dict, as_int, as_list, compact, plan_items, text_of, text_or
-from penstock.events import Kind, ToolKind
+from penstock.agents._json import (
+    as_dict,
+    as_int,
+    as_list,
+    as_ms,
+    compact,
+    ms_between,
+    plan_items,
+    text_of,
+    text_or,
+)
+from penstock.agents.codex.changes import changes_of, kind_of
+from penstock.events import Cause, Change, Kind, ToolKind
 from penstock.updates import (
     BlockStart,
     Notice,
@@ -54,6 +65,9 @@ class Item(msgspec.Struct):
     exit_code: Any = None
     status: Any = None
     changes: Any = None
+    edits: Any = None
+    """The changes with their diffs: only the app server has them."""
+    duration_ms: Any = None
     server: Any = None
     tool: Any = None
     arguments: Any = None
@@ -77,11 +91,11 @@ def read_item(item: Item, event: str) -> Sequence[Update]:
     return reader(item, event == "item.completed")
 
 
-def failure(reason: str) -> Result:
+def failure(reason: str, cause: Cause | None, resets_at: int | None = None) -> Result:
     """Return the end of a turn that failed."""
     if _CUT_OFF in reason:
         return Result(is_error=True, stop_reason=_CUT_OFF)
-    return Result(is_error=True, reason=reason or "the turn failed")
+    return Result(is_error=True, reason=reason or "the turn failed", cause=cause, resets_at=resets_at)
 
 
 def _content(kind: Kind, item: Item, done: bool) -> Sequence[Update]:
@@ -105,11 +119,22 @@ def _tool(
     *,
     exit_code: int | None = None,
     failed: bool = False,
+    changes: list[Change] | None = None,
 ) -> Sequence[Update]:
     if not done:
         return (call,)
     failed = failed or bool(exit_code) or (isinstance(item.status, str) and item.status in _FAILED)
-    return (call, ToolReturn(call.call_id, text, failed, exit_code, call.name))
+    result = ToolReturn(
+        call.call_id,
+        text,
+        failed,
+        exit_code,
+        call.name,
+        duration_ms=as_ms(item.duration_ms),
+        changes=changes,
+        refused=item.status == "declined",
+    )
+    return (call, result)
 
 
 def _command_execution(item: Item, done: bool) -> Sequence[Update]:
@@ -120,13 +145,15 @@ def _command_execution(item: Item, done: bool) -> Sequence[Update]:
 
 
 def _file_change(item: Item, done: bool) -> Sequence[Update]:
-    changes = [change for change in as_list(item.changes) if isinstance(change, dict)]
-    paths = [text_of(change.get("path")) for change in changes]
-    kinds = {text_of(change.get("kind")) for change in changes}
+    entries = [change for change in as_list(item.changes) if isinstance(change, dict)]
+    paths = [text_of(entry.get("path")) for entry in entries]
+    kinds = {text_of(entry.get("kind")) for entry in entries}
     tool_kind: ToolKind = "delete" if kinds == {"delete"} else "edit"
-    call = ToolCall(_call_id(item), "file_change", {"changes": item.changes}, ", ".join(paths) or None, tool_kind)
-    lines = [f"{text_of(change.get('kind'))} {path}".strip() for change, path in zip(changes, paths, strict=True)]
-    return _tool(item, done, call, "\n".join(lines))
+    changes = changes_of(item.edits if item.edits is not None else item.changes)
+    title = ", ".join(paths) or None
+    call = ToolCall(_call_id(item), "file_change", {"changes": item.changes}, title, tool_kind, changes=changes)
+    lines = [f"{text_of(entry.get('kind'))} {path}".strip() for entry, path in zip(entries, paths, strict=True)]
+    return _tool(item, done, call, "\n".join(lines), changes=changes)
 
 
 def _mcp_tool_call(item: Item, done: bool) -> Sequence[Update]:
@@ -228,12 +255,13 @@ def item_of(raw: dict[str, Any]) -> Item:
     kind = text_or(raw.get("type"), "") or None
     values = {field: raw.get(name) for field, name in _FIELDS.items()}
     item = Item(**values, id=text_or(raw.get("id"), "") or None, type=_KINDS.get(kind or "", kind))
+    if item.duration_ms is None:
+        item.duration_ms = ms_between(raw.get("startedAtMs"), raw.get("completedAtMs"))
     if kind == "reasoning":
         item.text = "\n".join(map(text_of, as_list(raw.get("summary")) or as_list(raw.get("content"))))
     elif kind == "fileChange":
-        changes = [as_dict(change) for change in as_list(raw.get("changes"))]
-        kinds = [as_dict(change.get("kind")).get("type", change.get("kind")) for change in changes]
-        item.changes = [{"path": change.get("path"), "kind": kind} for change, kind in zip(changes, kinds, strict=True)]
+        item.edits = [as_dict(change) for change in as_list(raw.get("changes"))]
+        item.changes = [{"path": change.get("path"), "kind": kind_of(change)} for change in item.edits]
     elif kind == "collabAgentToolCall":
         item.tool = snaked(text_of(raw.get("tool")))
         states = as_dict(raw.get("agentsStates")).items()
@@ -279,6 +307,7 @@ _FIELDS = {
     "query": "query",
     "action": "action",
     "message": "message",
+    "duration_ms": "durationMs",
 }
 
 COMPLETED_ITEMS: dict[str, Callable[[Fields], Sequence[Update]]] = {
@@ -315,7 +344,7 @@ NOTICES: dict[str, Callable[[Fields], Sequence[Update]]] = {
 
 SILENT = frozenset(
     {
-        "account/rateLimits/updated", "account/updated", "app/list/updated", "deprecationNotice", "fs/changed",
+        "account/updated", "app/list/updated", "deprecationNotice", "fs/changed",
         "hook/completed", "hook/started", "item/autoApprovalReview/completed", "item/autoApprovalReview/started",
         "item/commandExecution/terminalInteraction", "item/fileChange/outputDelta", "item/fileChange/patchUpdated",
         "item/mcpToolCall/progress", "item/reasoning/summaryPartAdded", "model/safetyBuffering/updated",

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from penstock.agents._json import as_dict, as_list, compact, text_of
+from penstock.agents.codex.changes import changes_of, kind_of
 from penstock.agents.codex.items import unwrapped
-from penstock.events import Ask, Option, ToolKind
+from penstock.events import Ask, Change, Option, ToolKind
 from penstock.updates import Answer, Question
 
 MAX_SHOWN_CHARS = 4000
@@ -37,6 +38,7 @@ class PendingQuestion(msgspec.Struct, kw_only=True):
     tool_kind: ToolKind | None = None
     title: str | None = None
     lane: str | None = None
+    changes: list[Change] | None = None
 
     def as_update(self, name: str) -> Question:
         """Return the question for a person, under this id."""
@@ -51,6 +53,7 @@ class PendingQuestion(msgspec.Struct, kw_only=True):
             tool_kind=self.tool_kind,
             title=self.title,
             lane=self.lane,
+            changes=self.changes,
         )
 
     def result(self, answer: Answer) -> Any:
@@ -117,14 +120,16 @@ def _command(request: RequestId, params: dict[str, Any], changes: Any) -> list[P
 def _file_change(request: RequestId, params: dict[str, Any], changes: Any) -> list[PendingQuestion]:
     shown, paths = [text_of(params.get("reason"))], []
     for change in map(as_dict, as_list(changes)):
-        kind = as_dict(change.get("kind")).get("type", change.get("kind"))
         paths.append(text_of(change.get("path")))
-        shown += [f"{text_of(kind)} {paths[-1]}", text_of(change.get("diff")).rstrip("\n")]
+        shown += [f"{kind_of(change)} {paths[-1]}", text_of(change.get("diff")).rstrip("\n")]
     root = text_of(params.get("grantRoot"))
     if root:
         shown.append(f"write below {root}")
     title = root or ", ".join(filter(None, paths))
-    return _approval(request, params, _lines(*shown) or "change files", "outside" if root else "edit", title, {})
+    text = _lines(*shown) or "change files"
+    [question] = _approval(request, params, text, "outside" if root else "edit", title, {})
+    question.changes = changes_of(changes)
+    return [question]
 
 
 def _permissions(request: RequestId, params: dict[str, Any], changes: Any) -> list[PendingQuestion]:

@@ -15,6 +15,7 @@ import msgspec
 from penstock._version import __version__
 from penstock.adapter import Command, Request, as_json_text, encoded
 from penstock.agents._json import as_dict, as_int, as_list, inner_message, plan_items, text_of, text_or
+from penstock.agents.codex.errors import cause_of, reset_of, retry
 from penstock.agents.codex.items import (
     COMPLETED_ITEMS,
     NOTICES,
@@ -61,7 +62,7 @@ class CodexServer:
     """Dialogue with `codex app-server`, and reader of a recorded one."""
 
     name: ClassVar[str] = "codex"
-    traits: ClassVar[Traits] = Traits(block_ends=True)
+    traits: ClassVar[Traits] = Traits(block_ends=True, asks_for_all=True)
     wire: ClassVar[Any] = Any
 
     def __init__(self, request: Request | None = None) -> None:
@@ -87,6 +88,7 @@ class CodexServer:
         self._changes: dict[str, Any] = {}  # contents of pending file changes
         self._totals: dict[str, Any] = {}  # the last figures of each thread
         self._used: Usage | None = None
+        self._resets_at: int | None = None  # of a limit that is used up
         self._questions: dict[str, PendingQuestion] = {}
         self._meanings: dict[int | str, list[tuple[PendingQuestion, Any]]] = {}
         self._send_request("initialize", clientInfo={"name": "penstock", "title": "Penstock", "version": __version__})
@@ -228,18 +230,20 @@ class CodexServer:
 
     def _turn_completed(self, params: dict[str, Any]) -> Sequence[Update]:
         thread, turn = self._thread_of(params), as_dict(params.get("turn"))
-        status, reason = turn.get("status"), inner_message(text_of(as_dict(turn.get("error")).get("message")))
+        status, error = turn.get("status"), as_dict(turn.get("error"))
+        message = text_of(error.get("message"))
+        reason, cause = inner_message(message), cause_of(error.get("codexErrorInfo"), message)
         self._writing.drop(thread)
         lane = self._lanes.get(thread or "")
         ended = MessageEnd(lane=lane, status=None if status == "completed" else "cut")
         if thread != self._thread:
-            failed = (Notice("background", reason, "warning", lane),) if reason else ()
+            failed = (Notice("background", reason, "warning", lane, cause=cause),) if reason else ()
             return (*((ended,) if lane is not None else ()), *failed, Work(thread, on=False))
         if turn.get("id") not in (None, self._turns.get(thread or "", turn.get("id"))):
             return ()  # one before ours
         self.over = True
         result = msgspec.structs.replace(
-            failure(reason) if status == "failed" else Result(),
+            failure(reason, cause, self._resets_at) if status == "failed" else Result(),
             session_id=thread,
             usage=self._used,
             duration_ms=as_int(turn.get("durationMs")),
@@ -351,14 +355,17 @@ class CodexServer:
 
     def _error(self, params: dict[str, Any]) -> Sequence[Update]:
         thread, error = self._thread_of(params), as_dict(params.get("error"))
-        lane, message = self._lane_of(thread), text_of(error.get("message"))
+        lane, message, info = self._lane_of(thread), text_of(error.get("message")), error.get("codexErrorInfo")
         if params.get("willRetry") is not True:
-            return (Notice("error", inner_message(message), "error", lane),)
+            return (Notice("error", inner_message(message), "error", lane, cause=cause_of(info, message)),)
         self._writing.drop(thread)
-        more = text_of(error.get("additionalDetails"))
         # The text of the broken attempt comes again, under a new item id.
-        retry = Notice("retry", f"{message} ({more})" if more else message, "warning", lane)
-        return (MessageEnd(lane=lane, status="superseded"), retry)
+        again = retry(message, text_of(error.get("additionalDetails")), info, lane)
+        return (MessageEnd(lane=lane, status="superseded"), again)
+
+    def _limits_updated(self, params: dict[str, Any]) -> Sequence[Update]:
+        self._resets_at = reset_of(params.get("rateLimits")) or self._resets_at
+        return ()
 
     def _requested(self, id: Any, method: str, params: dict[str, Any]) -> Sequence[Update]:
         known = isinstance(id, int | str)
@@ -396,6 +403,7 @@ _NOTIFICATIONS: dict[str, Callable[[CodexServer, dict[str, Any]], Sequence[Updat
     "item/commandExecution/outputDelta": CodexServer._output_delta,
     "thread/tokenUsage/updated": CodexServer._usage_updated,
     "error": CodexServer._error,
+    "account/rateLimits/updated": CodexServer._limits_updated,
     "serverRequest/resolved": CodexServer._resolved,
 }
 

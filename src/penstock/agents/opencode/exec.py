@@ -14,15 +14,15 @@ import msgspec
 from penstock.adapter import Command, Request
 from penstock.agents._flags import granted, option, piped
 from penstock.agents._json import as_dict, text_of, text_or
+from penstock.agents.opencode.errors import failure
 from penstock.agents.opencode.parts import (
     Part,
     answer_of,
     read_finish,
     read_part,
     read_tool,
-    reason_of,
 )
-from penstock.updates import Failure, MessageStart, Notice, RoundEnd, RunStart, Traits, Unknown, Update
+from penstock.updates import MessageStart, Notice, RoundEnd, RunStart, Traits, Unknown, Update
 
 
 class Line(msgspec.Struct, tag_field="type"):
@@ -108,5 +108,6 @@ def acp(request: Request) -> Command:
 
 
 def _read_error(event: ErrorLine) -> Sequence[Update]:
-    reason = reason_of(event.error)
-    return (RunStart(session_id=event.session_id), Notice("error", reason, "error"), Failure(reason))
+    failed = failure(event.error)
+    notice = Notice("error", failed.reason, "error", cause=failed.cause)
+    return (RunStart(session_id=event.session_id), notice, failed)

@@ -16,7 +16,14 @@ SERVER_SIGNS = (Sign(begins={"event.id": "evt_"}),)
 
 FACTS = AgentFacts(
     routes={
-        "server": RouteFacts("opencode.server:OpenCodeServer", "opencode", signs=SERVER_SIGNS),
+        "server": RouteFacts(
+            "opencode.server:OpenCodeServer",
+            "opencode",
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
+            signs=SERVER_SIGNS,
+        ),
         "exec": RouteFacts(
             "opencode.exec:OpenCode",
             "opencode",
@@ -25,6 +32,8 @@ FACTS = AgentFacts(
                 "edits": "by default it changes files and runs commands, unless its configuration forbids it;"
                 " 'all' allows whatever that asks about"
             },
+            proposed="fragment",
+            made="diff",
             signs=EXEC_SIGNS,
         ),
         "acp": RouteFacts("acp.dialogue:Acp", "opencode", "opencode.exec:acp"),

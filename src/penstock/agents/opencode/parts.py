@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of
+from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, ms_between, plan_items, text_of
+from penstock.agents.opencode import changes
 from penstock.events import Kind
 from penstock.updates import (
     Failure,
@@ -23,6 +25,18 @@ from penstock.updates import (
     Update,
     Usage,
 )
+
+_REJECTED = "The user rejected permission to use this specific tool call"
+_FORBIDDEN = "The user has specified a rule which prevents you from using this specific tool call"
+"""Beginnings of the errors of a call that a person, or the configuration, did not permit (1.18.33)."""
+
+_FRAMES = {
+    "read": re.compile(
+        r"<path>[^\n]*</path>\n<type>(?:file|directory)</type>\n<(content|entries)>\n(?P<text>.*)\n</\1>", re.DOTALL
+    ),
+    "task": re.compile(r'<task id="[^"\n]*" state="\w+">\n<(task_\w+)>\n(?P<text>.*)\n</\1>\n</task>', re.DOTALL),
+}
+"""Frames around the output of tools; their path and id are in the call and in its sub-agent."""
 
 
 class Part(msgspec.Struct):
@@ -67,26 +81,41 @@ def read_tool(part: Part, lane: str | None = None) -> Sequence[Update]:
         for file in as_list(state.get("attachments"))
         if as_dict(file)
     ]
-    if state.get("status") == "error" and "rejected permission" in text_of(state.get("error")):
+    error = text_of(state.get("error"))
+    if state.get("status") == "error" and error.startswith(_REJECTED):
         # Unless the agent goes on and answers, the run ends here, with exit 0.
-        updates += [
-            Notice("permission", f"{name} was not allowed", "warning", lane),
-            Failure(text_of(state.get("error"))),
-        ]
+        updates += [Notice("permission", f"{name} was not allowed", "warning", lane), Failure(error)]
     return updates
 
 
 def read_call(part: Part, lane: str | None = None) -> ToolCall:
     """Return the call itself. opencode's own title comes only with the result, too late, and is not used."""
-    call_id = part.call_id or part.id or "call"
-    return ToolCall(call_id, part.tool or "tool", as_dict(part.state).get("input"), message=part.message_id, lane=lane)
+    call_id, value = part.call_id or part.id or "call", as_dict(part.state).get("input")
+    edits = changes.proposed(part.tool, value)
+    return ToolCall(call_id, part.tool or "tool", value, message=part.message_id, lane=lane, changes=edits)
 
 
 def _tool_return(call: ToolCall, state: dict[str, Any]) -> ToolReturn:
-    exit_code = as_int(as_dict(state.get("metadata")).get("exit"))
+    metadata, time, error = as_dict(state.get("metadata")), as_dict(state.get("time")), text_of(state.get("error"))
+    exit_code = as_int(metadata.get("exit"))
     failed = state.get("status") == "error" or call.name == "invalid" or bool(exit_code)
-    text = text_of(state.get("error")) or text_of(state.get("output"))
-    return ToolReturn(call.call_id, text, failed, exit_code, call.name, call.lane)
+    return ToolReturn(
+        call.call_id,
+        error or _unframed(call.name, text_of(state.get("output"))),
+        failed,
+        exit_code,
+        call.name,
+        call.lane,
+        duration_ms=ms_between(time.get("start"), time.get("end")),
+        changes=None if failed else changes.made(call, metadata),
+        refused=error.startswith((_REJECTED, _FORBIDDEN)),
+    )
+
+
+def _unframed(tool: str, output: str) -> str:
+    frame = _FRAMES.get(tool)
+    found = frame.fullmatch(output) if frame is not None else None
+    return output if found is None else found["text"]
 
 
 def read_finish(part: Part, lane: str | None = None) -> list[Update]:
@@ -131,15 +160,3 @@ def _usage(part: Part) -> Usage | None:
 def _sum(*counts: int | None) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
-
-
-def reason_of(value: Any) -> str:
-    """Return the message of an error of opencode."""
-    error = as_dict(value)
-    return (
-        text_of(as_dict(error.get("data")).get("message"))
-        or text_of(error.get("message"))
-        or text_of(error.get("name"))
-        or text_of(value)
-        or "opencode reported an error and gave no message"
-    )

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.agents._json import as_dict, as_list, text_of, text_or
+from penstock.agents.opencode import changes
 from penstock.events import AnsweredBy, Ask, Option, ToolKind
 from penstock.updates import Answer, Notice, Question, Update
 
@@ -90,6 +91,7 @@ class Questions:
             tool_kind=tool_kind,
             title=what or None,
             lane=lane,
+            changes=changes.asked(about) if permission == "edit" else None,
         )
         return (asked,), granted
 

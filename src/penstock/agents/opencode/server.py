@@ -15,6 +15,7 @@ import msgspec
 
 from penstock.adapter import Command, Request, as_json_text
 from penstock.agents._json import as_dict, as_int, text_of, text_or
+from penstock.agents.opencode.errors import cause_of, failure, reason_of, retry
 from penstock.agents.opencode.parts import (
     Part,
     answer_of,
@@ -22,7 +23,6 @@ from penstock.agents.opencode.parts import (
     read_finish,
     read_part,
     read_tool,
-    reason_of,
 )
 from penstock.agents.opencode.questions import Questions
 from penstock.core.decoding import fit
@@ -63,7 +63,7 @@ class OpenCodeServer:
     """Dialogue with `opencode serve` through the bridge, or reader of a recorded one."""
 
     name: ClassVar[str] = "opencode"
-    traits: ClassVar[Traits] = Traits(block_ends=True)
+    traits: ClassVar[Traits] = Traits(block_ends=True, asks_for_all=True)
     wire: ClassVar[Any] = Any
 
     def __init__(self, request: Request | None = None) -> None:
@@ -81,13 +81,12 @@ class OpenCodeServer:
         self._busy = self._cancelling = self._aborted = self._replied = False
         self._writing = ""  # the model's message that is not completed
         self._answer: Result | None = None
-        self._trouble = ""
+        self._trouble = Failure("the turn ended without an answer")
         self._handlers: dict[str, Callable[[Fields], Sequence[Update]]] = {
             "message.part.delta": self._delta,
             "message.part.updated": self._part,
             "message.updated": self._message,
             "session.created": self._created,
-            "session.status": self._status,
             "session.idle": self._idle,
             "session.error": self._error,
             "permission.asked": self._permission,
@@ -135,6 +134,8 @@ class OpenCodeServer:
             return self._answered(line)
         reported = as_dict(line.get("event"))
         kind = text_or(reported.get("type"), "")
+        if kind == "session.status":
+            return self._status(as_dict(reported.get("properties")), text_or(reported.get("id"), ""))
         handler = self._handlers.get(kind)
         if handler is not None:
             return handler(as_dict(reported.get("properties")))
@@ -168,7 +169,7 @@ class OpenCodeServer:
         if number not in (BEGIN, PROMPT):
             return (Notice("error", reason, "warning"),)
         self.over = self._replied = True
-        return (Result(is_error=True, reason=reason, session_id=self._session),)
+        return (Result(is_error=True, reason=reason, session_id=self._session, cause=cause_of(body)),)
 
     def _begun(self, session: Fields) -> Sequence[Update]:
         id = text_or(session.get("id"), "")
@@ -202,10 +203,10 @@ class OpenCodeServer:
         session = text_or(said.get("sessionID"), "") or text_or(as_dict(said.get(inner)).get("sessionID"), "")
         return session if session in self._lanes else ""
 
-    def _status(self, said: Fields) -> Sequence[Update]:
+    def _status(self, said: Fields, event: str) -> Sequence[Update]:
         if self._session is None and (id := text_or(said.get("sessionID"), "")):  # a recording of the events alone
             self._enter(id)
-            return (RunStart(id), *self._status(said))
+            return (RunStart(id), *self._status(said, event))
         session, status = self._of(said), as_dict(said.get("status"))
         if not session:
             return ()
@@ -217,10 +218,10 @@ class OpenCodeServer:
                 self._abort()
         if kind != "retry":
             return ()
-        message = text_of(status.get("message")) or "the model call failed"
+        again = retry(status, event, self._lanes[session])
         if ours:
-            self._trouble = message
-        return (Notice("retry", message, "warning", self._lanes[session]),)
+            self._trouble = Failure(again.text, again.cause, again.resets_at)
+        return (again,)
 
     def _idle(self, said: Fields) -> Sequence[Update]:
         """Read the end of a turn. The text in progress is finished after it, and the event comes a second time."""
@@ -238,23 +239,24 @@ class OpenCodeServer:
             return (self._answer,)
         if self._aborted or self._cancelling:
             return (Result(cancelled=True),)
-        return (Result(is_error=True, reason=self._trouble or "the turn ended without an answer"),)
+        trouble = self._trouble
+        return (Result(is_error=True, reason=trouble.reason, cause=trouble.cause, resets_at=trouble.resets_at),)
 
     def _error(self, said: Fields) -> Sequence[Update]:
         session = self._of(said) if "sessionID" in said else self._session
         if not session:
             return ()
-        lane, ours, error = self._lanes[session], session == self._session, as_dict(said.get("error"))
-        if error.get("name") == "MessageAbortedError":
+        lane, ours, error = self._lanes[session], session == self._session, said.get("error")
+        if as_dict(error).get("name") == "MessageAbortedError":
             self._aborted = self._aborted or ours
             return ()
-        reason = reason_of(said.get("error"))
-        notice = Notice("error", reason, "error", lane)
+        failed = failure(error)
+        notice = Notice("error", failed.reason, "error", lane, cause=failed.cause)
         if not ours:
             return (notice,)
-        self._trouble = reason
+        self._trouble = failed
         # A prompt that never becomes a turn has no idle.
-        return (notice, Failure(reason), *(() if self._busy or self._replied else self._reply()))
+        return (notice, failed, *(() if self._busy or self._replied else self._reply()))
 
     # --- messages --------------------------------------------------------------------------------------
 
@@ -346,7 +348,7 @@ class OpenCodeServer:
             case "completed" | "error":
                 updates = read_tool(part, lane)
                 if lane is None:
-                    self._trouble = next((it.reason for it in updates if isinstance(it, Failure)), self._trouble)
+                    self._trouble = next((it for it in updates if isinstance(it, Failure)), self._trouble)
                     return updates
                 return [it for it in updates if not isinstance(it, Failure)]
             case "running":
