@@ -69,6 +69,8 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     """Regular expression of text chunks with the agent's own remarks about its state."""
     private_methods: tuple[str, ...] = ()
     """Beginnings of the methods, besides the protocol's `_`, that the agent uses only with its own clients."""
+    whole_texts: bool = False
+    """A `diff` has the whole texts of the file before and after, not only the parts that differ."""
     levelled_remarks: bool = False
     """A chunk that begins with `Error:`, `Warning:` or `Info:` is the agent's own and not the model's."""
 

@@ -64,6 +64,7 @@ class PendingPermission(msgspec.Struct, frozen=True):
             tool_kind=call.tool_kind,
             title=call.input_title or None,
             lane=call.lane,
+            changes=call.proposed,
         )
 
 

@@ -29,5 +29,7 @@ FACTS = AgentFacts(
         help="This is the output of `--output-format json`, one JSON object at the end and not an event stream: "
         "use `--output-format stream-json` (gemini).",
     ),
-    acp=AcpQuirks(called="gemini", marks_sub_agents=True, tool_name="id", status_remark=r"\[MODE_UPDATE\] \S+"),
+    acp=AcpQuirks(
+        called="gemini", marks_sub_agents=True, tool_name="id", whole_texts=True, status_remark=r"\[MODE_UPDATE\] \S+"
+    ),
 )

@@ -30,7 +30,7 @@ FACTS = AgentFacts(
     tested="0.15.10",
     stream="qwen --output-format stream-json --include-partial-messages",
     variables=(*OPENAI, "QWEN_", "DASHSCOPE_"),
-    acp=AcpQuirks(called="qwen", private_methods=("qwen/",)),
+    acp=AcpQuirks(called="qwen", private_methods=("qwen/",), whole_texts=True),
     other_output=OtherOutput(
         help="This is the output of `--output-format json`, one JSON list at the end and not an event stream: "
         "use `--output-format stream-json` (qwen).",
