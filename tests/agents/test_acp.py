@@ -11,7 +11,7 @@ from penstock import events as ev
 from penstock import updates as up
 from penstock.adapter import Adapter, Dialogue, Request
 from penstock.agents.acp.dialogue import Acp, ClientRequest
-from penstock.events import BlockEnded, Event, PlanChanged, RunEnded, ToolCalled, ToolReturned, UsageReported
+from penstock.events import BlockEnded, Cause, Event, PlanChanged, RunEnded, ToolCalled, ToolReturned, UsageReported
 from penstock.stream import Stream
 from penstock.testing.verify import verify
 
@@ -586,20 +586,37 @@ def test_without_an_answer_the_stream_was_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "data", "reason"),
+    ("code", "message", "data", "reason", "cause"),
     [
-        ("Internal error", {"details": "503 overloaded"}, "Internal error: 503 overloaded"),
-        ('{"error":{"code":500,"message":"The server is broken."}}', None, "The server is broken."),
-        ("Session not found", {"sessionId": "x"}, "Session not found"),
-        ("", None, "the agent reported an error and gave no message"),
+        (-32603, "Internal error", {"details": "503 overloaded"}, "Internal error: 503 overloaded", "provider"),
+        (500, '{"error":{"code":401,"message":"No such key."}}', None, "No such key.", "auth"),
+        (429, "Slow down", None, "Slow down", "rate_limit"),
+        (500, "Session not found", {"sessionId": "x"}, "Session not found", None),
+        (-32603, "It failed", {"errorKind": "billing_error"}, "It failed", "usage_limit"),
+        (-32603, "x", {"message": "y", "codex_error_info": "server_overloaded"}, "x: y", "overloaded"),
+        (
+            -32603,
+            "x",
+            {"message": "unexpected status 403 Forbidden: y"},
+            "x: unexpected status 403 Forbidden: y",
+            "auth",
+        ),
+        (-32603, "x", {"message": "was an unexpected status 403 "}, "x: was an unexpected status 403 ", None),
+        (-32603, "x", {"codex_error_info": {"http_connection_failed": {"http_status_code": 529}}}, "x", "overloaded"),
+        (-32603, "x", {"codex_error_info": {"http_connection_failed": [529]}, "errorKind": 5}, "x", None),
+        (10**30, "x", {"message": 1, "details": []}, "x: 1", None),
+        (-32000, "x", None, "x", "auth"),
+        (None, "", None, "the agent reported an error and gave no message", None),
     ],
 )
-def test_an_error_tells_its_reason(message: str, data: Any, reason: str) -> None:
-    """Also where it is JSON in a text, or stands in the data."""
+def test_an_error_has_the_words_and_the_cause_of_its_fields(
+    code: Any, message: str, data: Any, reason: str, cause: Cause | None
+) -> None:
+    """The message may be JSON, and the rest may be in the data; a status in prose is no cause."""
     talk = Talk()
     [prompt] = talk.begin()
-    talk.hear(failed(prompt["id"], message, 500, data))
-    assert talk.updates[-1] == up.Result(is_error=True, reason=reason, session_id=SESSION)
+    talk.hear(failed(prompt["id"], message, code, data))
+    assert talk.updates[-1] == up.Result(is_error=True, reason=reason, session_id=SESSION, cause=cause)
 
 
 def test_an_agent_that_wants_a_login_says_how() -> None:

@@ -28,8 +28,10 @@ _CONTENTS = ("content", "file_text")
 _PATCHES = ("input", "patch")
 _REPEATS = ("replace_all", "replaceAll", "allow_multiple", "expected_replacements")
 """Fields by which one pair of texts replaces more than one place, so that its lines do not count."""
+_DIFFS = ("diff", "patch")
 _PATCH_START = "*** Begin Patch"
 _GIT_START = "diff --git "
+_HUNK = re.compile(r"^@@ -\d", re.MULTILINE)
 _HEADER = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 
 
@@ -51,8 +53,17 @@ def proposed(given: Any) -> list[Change] | None:
     pairs = [pair for edit in (fields, *as_list(fields.get("edits"))) for pair in _pairs(as_dict(edit))]
     if pairs:
         return [_replaced(path, pairs, repeated=any(fields.get(key) not in (None, False, 1) for key in _REPEATS))]
+    if shown := unified(path, fields):
+        return shown
     content = next((fields[key] for key in _CONTENTS if isinstance(fields.get(key), str)), None)
     return None if content is None else [diffs.from_content(path, content)]
+
+
+def unified(path: str, value: Any) -> list[Change] | None:
+    """Return the change of one file that a field of an object shows as a unified diff."""
+    fields = as_dict(value)
+    diff = next((fields[key] for key in _DIFFS if isinstance(fields.get(key), str)), "")
+    return [diffs.from_unified(path, diff)] if path and _HUNK.search(diff) else None
 
 
 def _pairs(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.agents._edits import from_git
 from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
 from penstock.agents.acp import changes
@@ -222,6 +223,15 @@ def titled_name(fields: dict[str, Any]) -> str:
     """Return the tool's name at the beginning of a call's title (`spawn_agent: …`), for agents that put it there."""
     found = _NAMED_TITLE.match(text_of(fields.get("title")))
     return found[1] if found else ""
+
+
+def changes_asked(call: AcpCall, patch: dict[str, Any]) -> list[Change] | None:
+    """Return the changes for which a permission is asked. The request may show them in more detail than the call."""
+    given = as_dict(patch.get("rawInput"))
+    path, diff = given.get("fileName"), given.get("diff")  # copilot's
+    shown = from_git(diff, [path]) if isinstance(path, str) and isinstance(diff, str) else None
+    proposed = call.proposed
+    return proposed if shown is None or (proposed and proposed[0].kind == "add") else shown
 
 
 def question_of(call: AcpCall, patch: dict[str, Any]) -> str:

@@ -356,6 +356,8 @@ def _question(data: dict[str, Any], lane: str | None) -> Question:
     ask: Ask = "choice" if options else "text"
     if request:
         ask = _ASKS.get(text_or(request.get("kind"), ""), "tool")
+    path, diff = request.get("fileName"), request.get("diff")
+    changes = from_git(diff, [path]) if isinstance(path, str) and isinstance(diff, str) else None
     title = request.get("fullCommandText") or request.get("fileName") or request.get("path") or request.get("url")
     return Question(
         text_of(data.get("requestId")),
@@ -365,6 +367,7 @@ def _question(data: dict[str, Any], lane: str | None) -> Question:
         call_id=text_or(request.get("toolCallId"), "") or None,
         title=text_of(title) or None,
         lane=lane,
+        changes=changes,
     )
 
 

@@ -6,14 +6,13 @@ is read. The whole message is repeated when it ends, when its turn ends and when
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._causes import cause_of_status
+from penstock.agents._causes import cause_of_sdk
 from penstock.agents._edits import path_of, proposed
 from penstock.agents._flags import piped
 from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, text_of, text_or
@@ -21,7 +20,7 @@ from penstock.agents._unknown import unknown
 from penstock.agents.pi.diff import hunks
 from penstock.core import diffs
 from penstock.core.bounded import BoundedDict
-from penstock.events import Cause, Change
+from penstock.events import Change
 from penstock.updates import (
     BlockStart,
     Failure,
@@ -45,10 +44,6 @@ MAX_CALLS = 256
 """Number of running edits whose paths are remembered: far more than an agent makes at once."""
 
 _EDITS = frozenset({"edit", "write"})
-# The libraries by which pi 0.73.1 calls OpenAI and Anthropic begin the message of an error with its HTTP status, and
-# have one sentence if the server is not reached.
-_STATUS = re.compile(r"([45]\d\d) ")
-_NOT_REACHED = "Connection error."
 
 
 class Call(msgspec.Struct):
@@ -296,14 +291,6 @@ def _made(path: str | None, result: dict[str, Any]) -> list[Change] | None:
     return [diffs.from_hunks(path, found)] if path is not None and found else None
 
 
-def _cause(message: str | None) -> Cause | None:
-    """Return the cause that the beginning of an error's message names."""
-    if message == _NOT_REACHED:
-        return "network"
-    found = _STATUS.match(message or "")
-    return cause_of_status(int(found[1])) if found else None
-
-
 def _session(event: SessionLine) -> Iterator[Update]:
     yield RunStart(event.id, cwd=event.cwd)
 
@@ -354,7 +341,7 @@ def _whole(message: Message) -> Iterator[Update]:
 
 
 def _failure(message: Message) -> Failure:
-    return Failure(message.errorMessage or "the model call failed", _cause(message.errorMessage))
+    return Failure(message.errorMessage or "the model call failed", cause_of_sdk(message.errorMessage))
 
 
 def _figures(usage: Any) -> Usage | None:
@@ -383,7 +370,7 @@ def _retry(event: RetryStarted) -> Iterator[Update]:
         "retry",
         f"{event.errorMessage}: attempt {event.attempt} of {event.maxAttempts}{wait}",
         "warning",
-        cause=_cause(event.errorMessage),
+        cause=cause_of_sdk(event.errorMessage),
         attempt=event.attempt,
         max_attempts=event.maxAttempts,
         wait_ms=as_int(event.delayMs),
@@ -392,7 +379,7 @@ def _retry(event: RetryStarted) -> Iterator[Update]:
 
 def _retry_ended(event: RetryEnded) -> Iterator[Update]:
     if not event.success:
-        yield Failure(event.finalError or "no retries are left", _cause(event.finalError))
+        yield Failure(event.finalError or "no retries are left", cause_of_sdk(event.finalError))
 
 
 def _compaction(event: CompactionStarted) -> Iterator[Update]:

@@ -1,0 +1,94 @@
+"""Causes of errors in the Agent Client Protocol.
+
+The protocol has one code of an error with a cause: a login is required. The agents put what they know into `data`, and
+one has the provider's status as the code.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from penstock.agents._causes import cause_of_name, cause_of_sdk, cause_of_status
+from penstock.agents._json import as_dict, as_int, parsed, text_or
+from penstock.events import Cause
+
+AUTH_REQUIRED = -32000
+"""ACP's code of an error: the agent requires a login."""
+
+_UNKNOWN_STATUS = 500
+"""Code that gemini has for any error without a status."""
+
+_NAMES: dict[str, Cause] = {
+    # `errorKind` of claude-agent-acp, which has it from Claude Code
+    "authentication_failed": "auth",
+    "billing_error": "usage_limit",
+    "rate_limit": "rate_limit",
+    "server_error": "provider",
+    "max_output_tokens": "length",
+    "model_not_found": "missing",
+    "overloaded": "overloaded",
+    # `codex_error_info` of codex-acp
+    "unauthorized": "auth",
+    "usage_limit_exceeded": "usage_limit",
+    "context_window_exceeded": "context",
+    "server_overloaded": "overloaded",
+    "internal_server_error": "provider",
+    # `errorName` of opencode
+    "ProviderAuthError": "auth",
+    "MessageOutputLengthError": "length",
+    "ContextOverflowError": "context",
+}
+_NAME_KEYS = ("errorKind", "codex_error_info", "errorName")
+_SENTENCES: tuple[tuple[re.Pattern[str], Cause | None], ...] = (
+    # None: the cause of the status in the sentence
+    (re.compile(r"unexpected status ([45]\d\d) "), None),  # codex-acp 0.16.0
+    (
+        re.compile(r"stream disconnected before completion: Incomplete response returned, reason: max_output_tokens$"),
+        "length",
+    ),
+    (re.compile(r"Model reached the maximum output token limit before completing the turn$"), "length"),  # cline 3.0.65
+    (re.compile(r"API Error: ([45]\d\d) "), None),  # claude-agent-acp 0.49.0
+    (re.compile(r"Error: Authentication failed with provider at "), "auth"),  # copilot 1.0.102
+    (
+        re.compile(
+            r"Error: Failed to get response from the AI model; retried \d+ times "
+            r"\(total retry wait time: [\d.]+ seconds\) Last error: ([45]\d\d) "
+        ),
+        None,
+    ),
+)
+"""Beginnings of the agents' own sentences about an error."""
+
+
+def cause_of(error: Any) -> Cause | None:
+    """Return the cause that a JSON-RPC error names; None if it names none."""
+    fields = as_dict(error)
+    code, data = as_int(fields.get("code")), as_dict(fields.get("data"))
+    if code == AUTH_REQUIRED:
+        return "auth"
+    if named := next((found for key in _NAME_KEYS if (found := _named(data.get(key)))), None):
+        return named
+    answer = as_dict(as_dict(parsed(fields.get("message"))).get("error"))  # the provider's own answer
+    for status in (None if code == _UNKNOWN_STATUS else code, as_int(answer.get("code"))):
+        if found := cause_of_status(status):
+            return found
+    words = (text_or(data.get(key), "") for key in ("message", "details"))
+    named = cause_of_name(text_or(answer.get("status"), ""))
+    return named or next((found for text in words if (found := cause_of_words(text))), None)
+
+
+def _named(name: Any) -> Cause | None:
+    """Return the cause of a name, or of the status in an object that has the name as its key."""
+    if isinstance(name, dict):
+        statuses = (as_int(as_dict(fields).get("http_status_code")) for fields in name.values())
+        return next((found for status in statuses if (found := cause_of_status(status))), None)
+    return _NAMES.get(name) if isinstance(name, str) else None
+
+
+def cause_of_words(text: str) -> Cause | None:
+    """Return the cause that the beginning of an agent's own sentence names; None if it is none of those."""
+    for pattern, cause in _SENTENCES:
+        if found := pattern.match(text):
+            return cause or cause_of_status(int(found[1]))
+    return cause_of_sdk(text)
