@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents._json import as_dict, as_list
+from penstock.agents._json import as_dict, as_int, as_list
 from penstock.core import diffs
 from penstock.core.diffs import Hunk
 from penstock.events import Change
@@ -52,7 +52,7 @@ def proposed(given: Any) -> list[Change] | None:
         return None
     pairs = [pair for edit in (fields, *as_list(fields.get("edits"))) for pair in _pairs(as_dict(edit))]
     if pairs:
-        return [_replaced(path, pairs, repeated=any(fields.get(key) not in (None, False, 1) for key in _REPEATS))]
+        return [_replaced(path, pairs, repeated=any(_is_repeated(fields.get(key)) for key in _REPEATS))]
     if shown := unified(path, fields):
         return shown
     content = next((fields[key] for key in _CONTENTS if isinstance(fields.get(key), str)), None)
@@ -70,6 +70,10 @@ def _pairs(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for old, new in _PAIRS:
         if isinstance(fields.get(old), str) and isinstance(fields.get(new), str):
             yield fields[old], fields[new]
+
+
+def _is_repeated(value: Any) -> bool:
+    return value is True or (as_int(value) or 1) > 1
 
 
 def _replaced(path: str, pairs: list[tuple[str, str]], repeated: bool) -> Change:
@@ -108,27 +112,3 @@ def _without_end(hunk: Hunk) -> Hunk:
     return msgspec.structs.replace(
         hunk, old_lines=hunk.old_lines - 1, new_lines=hunk.new_lines - 1, lines=hunk.lines[:-1]
     )
-
-
-def hunks_of(value: Any) -> list[Hunk]:
-    """Return the hunks of a list of objects, as the JavaScript package `diff` makes them; broken ones are left out."""
-    hunks = []
-    for entry in as_list(value):
-        try:
-            hunks.append(msgspec.convert(entry, _JsHunk).as_hunk())
-        except msgspec.ValidationError:
-            continue
-    return hunks
-
-
-class _JsHunk(msgspec.Struct, rename="camel"):
-    """Hunk as the JavaScript package `diff` names its fields."""
-
-    old_start: int
-    old_lines: int
-    new_start: int
-    new_lines: int
-    lines: list[str]
-
-    def as_hunk(self) -> Hunk:
-        return Hunk(self.old_start, self.old_lines, self.new_start, self.new_lines, self.lines)

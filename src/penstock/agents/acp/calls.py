@@ -14,6 +14,7 @@ from typing import Any
 from penstock.agents._edits import from_git
 from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
+from penstock.agents._stream_json_edits import made as made_by_claude
 from penstock.agents.acp import changes
 from penstock.core import tool_titles
 from penstock.core.bounded import BoundedDict
@@ -189,7 +190,7 @@ class AcpCalls:
             if patch.get(key) is not None:
                 call.fields[key] = patch[key]
         if "_meta" in patch:
-            call.reported = changes.reported(_response(patch)) or call.reported
+            call.reported = made_by_claude(_response(patch)) or call.reported
         call.name = call.name or self._name(call, patch, announced)
         return call
 

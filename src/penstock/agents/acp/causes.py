@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.agents._causes import cause_of_name, cause_of_sdk, cause_of_status
 from penstock.agents._json import as_dict, as_int, parsed, text_or
+from penstock.agents._stream_json_causes import cause_of_error
 from penstock.events import Cause
 
 AUTH_REQUIRED = -32000
@@ -20,14 +21,6 @@ _UNKNOWN_STATUS = 500
 """Code that gemini has for any error without a status."""
 
 _NAMES: dict[str, Cause] = {
-    # `errorKind` of claude-agent-acp, which has it from Claude Code
-    "authentication_failed": "auth",
-    "billing_error": "usage_limit",
-    "rate_limit": "rate_limit",
-    "server_error": "provider",
-    "max_output_tokens": "length",
-    "model_not_found": "missing",
-    "overloaded": "overloaded",
     # `codex_error_info` of codex-acp
     "unauthorized": "auth",
     "usage_limit_exceeded": "usage_limit",
@@ -39,7 +32,6 @@ _NAMES: dict[str, Cause] = {
     "MessageOutputLengthError": "length",
     "ContextOverflowError": "context",
 }
-_NAME_KEYS = ("errorKind", "codex_error_info", "errorName")
 _SENTENCES: tuple[tuple[re.Pattern[str], Cause | None], ...] = (
     # None: the cause of the status in the sentence
     (re.compile(r"unexpected status ([45]\d\d) "), None),  # codex-acp 0.16.0
@@ -67,18 +59,20 @@ def cause_of(error: Any) -> Cause | None:
     code, data = as_int(fields.get("code")), as_dict(fields.get("data"))
     if code == AUTH_REQUIRED:
         return "auth"
-    if named := next((found for key in _NAME_KEYS if (found := _named(data.get(key)))), None):
-        return named
-    answer = as_dict(as_dict(parsed(fields.get("message"))).get("error"))  # the provider's own answer
-    for status in (None if code == _UNKNOWN_STATUS else code, as_int(answer.get("code"))):
-        if found := cause_of_status(status):
-            return found
-    words = (text_or(data.get(key), "") for key in ("message", "details"))
-    named = cause_of_name(text_or(answer.get("status"), ""))
-    return named or next((found for text in words if (found := cause_of_words(text))), None)
+    answer = as_dict(as_dict(parsed(fields.get("message"))).get("error"))  # the provider's own
+    words = next((text for key in ("message", "details") if (text := text_or(data.get(key), ""))), "")
+    return (
+        cause_of_error(data.get("errorKind"))
+        or _cause_of_name(data.get("codex_error_info"))
+        or _cause_of_name(data.get("errorName"))
+        or cause_of_status(None if code == _UNKNOWN_STATUS else code)
+        or cause_of_status(as_int(answer.get("code")))
+        or cause_of_name(text_or(answer.get("status"), ""))
+        or cause_of_words(words)
+    )
 
 
-def _named(name: Any) -> Cause | None:
+def _cause_of_name(name: Any) -> Cause | None:
     """Return the cause of a name, or of the status in an object that has the name as its key."""
     if isinstance(name, dict):
         statuses = (as_int(as_dict(fields).get("http_status_code")) for fields in name.values())

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents._edits import from_git, hunks_of, path_of
+from penstock.agents._edits import from_git, path_of
 from penstock.agents._edits import proposed as proposed_by
 from penstock.agents._json import as_dict, as_list, text_of, text_or
 from penstock.core import diffs
@@ -54,23 +54,6 @@ def made(fields: dict[str, Any], whole: bool) -> list[Change] | None:
     if metadata.get("exists") is False:
         return _created(proposed_by(fields.get("rawInput")))
     return contents or None
-
-
-def reported(response: Any) -> list[Change] | None:
-    """Return the change that Claude Code's own result of an edit describes; None if it describes none.
-
-    `claude-agent-acp` passes it on in `_meta`.
-    """
-    fields = as_dict(response)
-    path, before, content = (fields.get(key) for key in ("filePath", "originalFile", "content"))
-    if not isinstance(path, str) or "structuredPatch" not in fields:
-        return None
-    if fields.get("type") == "create" and isinstance(content, str):
-        return [diffs.from_texts(path, None, content)]
-    if found := hunks_of(fields["structuredPatch"]):
-        return [diffs.from_hunks(path, found)]
-    known = isinstance(before, str) and isinstance(content, str)
-    return [diffs.from_texts(path, before, content)] if known else None
 
 
 def _contents(fields: dict[str, Any], whole: bool) -> Iterator[Change]:

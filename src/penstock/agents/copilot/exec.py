@@ -121,6 +121,8 @@ _WORDS = (
 )
 _EDITS = frozenset({"create", "edit", "apply_patch"})
 _EDIT_KINDS: dict[str, ChangeKind] = {"create": "add", "edit": "update", "delete": "delete"}
+_DENIED = frozenset({"denied", "rejected"})
+"""Codes in the error of a call whose permission was denied, by nobody or by a person."""
 _CAUSES: dict[str, Cause] = {
     "authentication": "auth",
     "authorization": "auth",
@@ -138,7 +140,7 @@ class Copilot:
     """
 
     name: ClassVar[str] = "copilot"
-    traits: ClassVar[Traits] = Traits(block_ends=True)
+    traits: ClassVar[Traits] = Traits(block_ends=True, asks_for_all=True)  # or it marks the call as denied
     wire: ClassVar[Any] = MessageDelta | ReasoningDelta | CallDelta | ShellOutput
 
     @staticmethod
@@ -313,7 +315,11 @@ def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]
         exit_code = as_int(as_dict(data.get("shellExecution")).get("exitCode"))
         failed = data.get("success") is False or bool(exit_code)
         text = text_of(as_dict(data.get("result")).get("content")) or text_of(data.get("error"))
-        yield ToolReturn(text_of(data.get("toolCallId")), text, failed, exit_code, lane=lane, changes=_made(data))
+        refused = text_or(as_dict(data.get("error")).get("code"), "") in _DENIED
+        changes = _made(data)
+        yield ToolReturn(
+            text_of(data.get("toolCallId")), text, failed, exit_code, lane=lane, changes=changes, refused=refused
+        )
     else:
         yield Unknown(kind, text_of(data.get("content")) or None, lane)
 

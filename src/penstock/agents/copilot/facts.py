@@ -11,8 +11,24 @@ SIGNS = (
 
 FACTS = AgentFacts(
     routes={
-        "exec": RouteFacts("copilot.exec:Copilot", "copilot", cannot=NO_FORK, signs=SIGNS),
-        "acp": RouteFacts("acp.dialogue:Acp", "copilot", "copilot.exec:acp", cannot=NO_FORK),
+        "exec": RouteFacts(
+            "copilot.exec:Copilot",
+            "copilot",
+            cannot=NO_FORK,
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
+            signs=SIGNS,
+        ),
+        "acp": RouteFacts(
+            "acp.dialogue:Acp",
+            "copilot",
+            "copilot.exec:acp",
+            cannot=NO_FORK,
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
+        ),
     },
     install=npm("@github/copilot"),
     tested="1.0.102",

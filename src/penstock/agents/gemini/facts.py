@@ -16,8 +16,24 @@ SIGNS = (
 
 FACTS = AgentFacts(
     routes={
-        "exec": RouteFacts("gemini.exec:Gemini", "gemini", cannot=NO_FORK, longest=Longest(8 * MIB), signs=SIGNS),
-        "acp": RouteFacts("acp.dialogue:Acp", "gemini", "gemini.exec:acp", cannot=NO_FORK),
+        "exec": RouteFacts(
+            "gemini.exec:Gemini",
+            "gemini",
+            cannot=NO_FORK,
+            longest=Longest(8 * MIB),
+            proposed="fragment",
+            made="fragment",
+            signs=SIGNS,
+        ),
+        "acp": RouteFacts(
+            "acp.dialogue:Acp",
+            "gemini",
+            "gemini.exec:acp",
+            cannot=NO_FORK,
+            proposed="diff",
+            made="diff",
+            counts_refused=True,
+        ),
     },
     install=npm("@google/gemini-cli"),
     tested="0.61.0",

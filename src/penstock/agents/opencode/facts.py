@@ -27,7 +27,9 @@ FACTS = AgentFacts(
             },
             signs=EXEC_SIGNS,
         ),
-        "acp": RouteFacts("acp.dialogue:Acp", "opencode", "opencode.exec:acp"),
+        "acp": RouteFacts(
+            "acp.dialogue:Acp", "opencode", "opencode.exec:acp", proposed="fragment", made="diff", counts_refused=True
+        ),
     },
     install=npm("opencode-ai"),
     tested="1.18.33",
