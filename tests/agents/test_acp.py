@@ -614,7 +614,7 @@ def test_an_error_has_the_words_and_the_cause_of_its_fields(
 ) -> None:
     """The message may be JSON, and the rest may be in the data; a status in prose is no cause."""
     talk = Talk()
-    [prompt] = talk.begin()
+    [prompt] = talk.begin("codex-acp")
     talk.hear(failed(prompt["id"], message, code, data))
     assert talk.updates[-1] == up.Result(is_error=True, reason=reason, session_id=SESSION, cause=cause)
 

@@ -84,10 +84,10 @@ def _replaced(path: str, pairs: list[tuple[str, str]], repeated: bool) -> Change
 
 
 def from_git(text: str, paths: list[str]) -> list[Change] | None:
-    """Return the changes of copilot's diffs, one for each of the paths.
+    """Return the changes of diffs in Git's form, one for each of the paths.
 
-    Copilot counts the end of a file as one more, empty line, so an empty line at the end of a hunk may be none: it is
-    left out.
+    The program that makes them counts the end of a file as one more, empty line, so an empty line at the end of a hunk
+    may be none: it is left out.
     """
     sections = text.split(f"\n{_GIT_START}")[1:]
     if not sections or len(sections) != len(paths):

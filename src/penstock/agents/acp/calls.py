@@ -14,7 +14,7 @@ from typing import Any
 from penstock.agents._edits import from_git
 from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
-from penstock.agents._stream_json_edits import made as made_by_claude
+from penstock.agents._stream_json_edits import made as made_in_meta
 from penstock.agents.acp import changes
 from penstock.core import tool_titles
 from penstock.core.bounded import BoundedDict
@@ -41,7 +41,7 @@ _KINDS: dict[str, ToolKind] = {
 }
 _CHANGING = frozenset({"edit", "delete", "move"})
 _PATCH_TOOLS = frozenset({"apply_patch", "editor"})
-"""Tools for edits that cline does not mark with the kind."""
+"""Tools for edits that some agents do not mark with the kind."""
 _PATCHED = ("name", "title", "kind", "status", "content", "rawInput", "rawOutput", "locations")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NAMED_ID = re.compile(r"([a-z][a-z0-9_]*?)(?:__|-\d)")
@@ -190,7 +190,7 @@ class AcpCalls:
             if patch.get(key) is not None:
                 call.fields[key] = patch[key]
         if "_meta" in patch:
-            call.reported = made_by_claude(_response(patch)) or call.reported
+            call.reported = made_in_meta(_response(patch)) or call.reported
         call.name = call.name or self._name(call, patch, announced)
         return call
 
@@ -229,7 +229,7 @@ def titled_name(fields: dict[str, Any]) -> str:
 def changes_asked(call: AcpCall, patch: dict[str, Any]) -> list[Change] | None:
     """Return the changes for which a permission is asked. The request may show them in more detail than the call."""
     given = as_dict(patch.get("rawInput"))
-    path, diff = given.get("fileName"), given.get("diff")  # copilot's
+    path, diff = given.get("fileName"), given.get("diff")
     shown = from_git(diff, [path]) if isinstance(path, str) and isinstance(diff, str) else None
     proposed = call.proposed
     return proposed if shown is None or (proposed and proposed[0].kind == "add") else shown
@@ -288,7 +288,7 @@ def _unfenced(text: str) -> str:
 
 
 def _response(patch: dict[str, Any]) -> Any:
-    """Return the result of the tool itself, which `claude-agent-acp` puts into `_meta`."""
+    """Return the result of the tool itself, which some agents put into `_meta`."""
     return as_dict(as_dict(patch.get("_meta")).get("claudeCode")).get("toolResponse")
 
 
@@ -304,12 +304,12 @@ def _returned(call: AcpCall, failed: bool) -> ToolReturn:
 
 
 def _reports_failure(raw: Any) -> bool:
-    """Return whether the raw output reports a failure; cline's calls are `completed` all the same."""
+    """Return whether the raw output reports a failure; in some agents such calls are `completed`."""
     return any(as_dict(part).get("success") is False for part in (raw if isinstance(raw, list) else [raw]))
 
 
 def _duration_ms(raw: Any) -> int | None:
-    """Return the duration in codex's raw output."""
+    """Return the duration in the raw output."""
     duration = as_dict(as_dict(raw).get("duration"))
     seconds, rest = as_int(duration.get("secs")), as_int(duration.get("nanos"))
     return None if seconds is None or rest is None else seconds * 1000 + rest // 1_000_000

@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from penstock.agents._causes import cause_of_name, cause_of_sdk, cause_of_status
+from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_int, parsed, text_or
 from penstock.agents._stream_json_causes import cause_of_error
 from penstock.events import Cause
@@ -18,42 +19,22 @@ AUTH_REQUIRED = -32000
 """ACP's code of an error: the agent requires a login."""
 
 _UNKNOWN_STATUS = 500
-"""Code that gemini has for any error without a status."""
+"""Code that an agent with statuses as codes has for any error without one."""
 
 _NAMES: dict[str, Cause] = {
-    # `codex_error_info` of codex-acp
     "unauthorized": "auth",
     "usage_limit_exceeded": "usage_limit",
     "context_window_exceeded": "context",
     "server_overloaded": "overloaded",
     "internal_server_error": "provider",
-    # `errorName` of opencode
     "ProviderAuthError": "auth",
     "MessageOutputLengthError": "length",
     "ContextOverflowError": "context",
 }
-_SENTENCES: tuple[tuple[re.Pattern[str], Cause | None], ...] = (
-    # None: the cause of the status in the sentence
-    (re.compile(r"unexpected status ([45]\d\d) "), None),  # codex-acp 0.16.0
-    (
-        re.compile(r"stream disconnected before completion: Incomplete response returned, reason: max_output_tokens$"),
-        "length",
-    ),
-    (re.compile(r"Model reached the maximum output token limit before completing the turn$"), "length"),  # cline 3.0.65
-    (re.compile(r"API Error: ([45]\d\d) "), None),  # claude-agent-acp 0.49.0
-    (re.compile(r"Error: Authentication failed with provider at "), "auth"),  # copilot 1.0.102
-    (
-        re.compile(
-            r"Error: Failed to get response from the AI model; retried \d+ times "
-            r"\(total retry wait time: [\d.]+ seconds\) Last error: ([45]\d\d) "
-        ),
-        None,
-    ),
-)
-"""Beginnings of the agents' own sentences about an error."""
+"""Causes by `codex_error_info` and `errorName` in the `data`."""
 
 
-def cause_of(error: Any) -> Cause | None:
+def cause_of(error: Any, quirks: AcpQuirks) -> Cause | None:
     """Return the cause that a JSON-RPC error names; None if it names none."""
     fields = as_dict(error)
     code, data = as_int(fields.get("code")), as_dict(fields.get("data"))
@@ -68,7 +49,7 @@ def cause_of(error: Any) -> Cause | None:
         or cause_of_status(None if code == _UNKNOWN_STATUS else code)
         or cause_of_status(as_int(answer.get("code")))
         or cause_of_name(text_or(answer.get("status"), ""))
-        or cause_of_words(words)
+        or cause_of_words(words, quirks)
     )
 
 
@@ -80,9 +61,9 @@ def _cause_of_name(name: Any) -> Cause | None:
     return _NAMES.get(name) if isinstance(name, str) else None
 
 
-def cause_of_words(text: str) -> Cause | None:
-    """Return the cause that the beginning of an agent's own sentence names; None if it is none of those."""
-    for pattern, cause in _SENTENCES:
-        if found := pattern.match(text):
-            return cause or cause_of_status(int(found[1]))
+def cause_of_words(text: str, quirks: AcpQuirks) -> Cause | None:
+    """Return the cause that the beginning of the agent's own sentence names; None if it is none of those."""
+    for pattern, cause in quirks.errors:
+        if found := re.match(pattern, text):
+            return cause or cause_of_status(as_int(parsed(found[1])))
     return cause_of_sdk(text)

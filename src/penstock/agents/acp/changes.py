@@ -20,7 +20,7 @@ from penstock.events import Change, ChangeKind
 
 _KINDS: dict[str, ChangeKind] = {"add": "add", "update": "update", "delete": "delete"}
 _NEW_FILE = "\ncreate file mode "
-"""Line in copilot's diff of a new file."""
+"""Line in a diff of Git's form, for a new file."""
 
 
 def proposed(fields: dict[str, Any], whole: bool) -> list[Change] | None:
@@ -88,7 +88,7 @@ def _created(changes: list[Change] | None) -> list[Change] | None:
 
 
 def _listed(changes: Any) -> list[Change] | None:
-    """Return the changes of codex, which are an object with an entry for each path."""
+    """Return the changes of an object with an entry for each path."""
     found = []
     for path, entry in as_dict(changes).items():
         fields = as_dict(entry)

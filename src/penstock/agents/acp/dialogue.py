@@ -310,7 +310,7 @@ class Acp:
         self._send_request(ClientRequest.PROMPT, "session/prompt", {"sessionId": self._session_id, "prompt": prompt})
 
     def _failed(self, asked: ClientRequest | None, error: Any) -> Iterator[Update]:
-        reason, code, cause = reason_of(error), as_dict(error).get("code"), cause_of(error)
+        reason, code, cause = reason_of(error), as_dict(error).get("code"), cause_of(error, self._updates.quirks)
         if asked is ClientRequest.RESUME and code == METHOD_NOT_FOUND and self._capabilities.get("loadSession") is True:
             self._open("session/load", {"sessionId": self._request.session_id if self._request is not None else None})
         elif asked is ClientRequest.MODEL or asked is ClientRequest.MODE:

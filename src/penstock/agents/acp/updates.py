@@ -156,7 +156,7 @@ class SessionUpdates:
             code: NoticeCode = "retry" if "Retrying" in text else "status"
             return (Notice(code, text, "info" if level == "Info" else "warning"),)
         self.error = text
-        cause = cause_of_words(text)
+        cause = cause_of_words(text, quirks)
         return (Notice("error", text, "error", cause=cause), Failure(text, cause))
 
     def _new_round(self, lane: str | None) -> Sequence[Update]:

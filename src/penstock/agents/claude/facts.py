@@ -49,5 +49,9 @@ FACTS = AgentFacts(
         help="This is the output of `--output-format json`, one JSON value at the end and not an event stream: use "
         "`--output-format stream-json --verbose` (claude; add `--include-partial-messages` for live text).",
     ),
-    acp=AcpQuirks(called="claude", marks_sub_agents=True),
+    acp=AcpQuirks(
+        called="claude",
+        marks_sub_agents=True,
+        errors=((r"API Error: ([45]\d\d) ", None),),  # of claude-agent-acp 0.49.0
+    ),
 )

@@ -44,5 +44,16 @@ FACTS = AgentFacts(
         beginning="OpenAI Codex v",
         help="This is the plain text of `codex exec` and not an event stream: use `codex exec --json`.",
     ),
-    acp=AcpQuirks(called="codex", marks_sub_agents=True, counts="after"),
+    acp=AcpQuirks(
+        called="codex",
+        errors=(  # of codex-acp 0.16.0
+            (r"unexpected status ([45]\d\d) ", None),
+            (
+                r"stream disconnected before completion: Incomplete response returned, reason: max_output_tokens$",
+                "length",
+            ),
+        ),
+        marks_sub_agents=True,
+        counts="after",
+    ),
 )

@@ -34,5 +34,18 @@ FACTS = AgentFacts(
     tested="1.0.102",
     stream="copilot --output-format json",
     variables=("COPILOT_", "GH_", "GITHUB_TOKEN", "GITHUB_API_URL"),
-    acp=AcpQuirks(called="copilot", announces_running=True, counts="before", levelled_remarks=True),
+    acp=AcpQuirks(
+        called="copilot",
+        errors=(  # of 1.0.102
+            (r"Error: Authentication failed with provider at ", "auth"),
+            (
+                r"Error: Failed to get response from the AI model; retried \d+ times "
+                r"\(total retry wait time: [\d.]+ seconds\) Last error: ([45]\d\d) ",
+                None,
+            ),
+        ),
+        announces_running=True,
+        counts="before",
+        levelled_remarks=True,
+    ),
 )
