@@ -11,7 +11,18 @@ from penstock import events as ev
 from penstock import updates as up
 from penstock.adapter import Adapter, Dialogue, Request
 from penstock.agents.acp.dialogue import Acp, ClientRequest
-from penstock.events import BlockEnded, Cause, Event, PlanChanged, RunEnded, ToolCalled, ToolReturned, UsageReported
+from penstock.core.diffs import from_fragments
+from penstock.events import (
+    BlockEnded,
+    Cause,
+    Event,
+    PlanChanged,
+    QuestionAsked,
+    RunEnded,
+    ToolCalled,
+    ToolReturned,
+    UsageReported,
+)
 from penstock.stream import Stream
 from penstock.testing.verify import verify
 
@@ -324,6 +335,33 @@ def test_a_refused_call_that_the_agent_forgets_returns() -> None:
     talk.hear(chunk("After."))
     assert up.ToolReturn("c", "refused", True) in talk.updates
     assert sum(isinstance(update, up.MessageStart) for update in talk.updates) == 2
+
+
+def test_a_dialogue_counts_what_was_denied() -> None:
+    """One of two permissions was; the question has the changes that it is about."""
+    acp = Acp(Request(prompt="do it"))
+    stream = Stream(acp, strict=True)
+    events: list[Event] = []
+
+    def hear(*lines: dict[str, Any]) -> None:
+        acp.take()
+        events.extend(stream.feed(b"".join(json.dumps(line).encode() + b"\n" for line in lines)))
+
+    acp.take()
+    hear(opening(first=ClientRequest.INITIALIZE)[0], answered(ClientRequest.NEW, {"sessionId": SESSION}))
+    part = {"type": "diff", "path": "/n", "oldText": "a\n", "newText": "b\n"}
+    for id, call in enumerate(("one", "two")):
+        hear(asking(id, toolCallId=call, title="Edit", kind="edit", content=[part]))
+        events.extend(stream.apply(acp.answer(up.Answer(str(id), "person", option="once" if id else "no"))))
+        hear(update("tool_call_update", toolCallId=call, status="completed" if id else "failed"))
+    hear(answered(ClientRequest.PROMPT, {"stopReason": "end_turn"}))
+    events.extend(stream.close())
+    assert verify(events) == []
+    assert end_of(events).refused == 1
+    change = from_fragments("/n", [("a\n", "b\n")])
+    assert [event.changes for event in events if isinstance(event, QuestionAsked)] == [[change], [change]]
+    returned = [event for event in events if isinstance(event, ToolReturned)]
+    assert [(event.refused, event.changes) for event in returned] == [(True, None), (False, [change])]
 
 
 def test_after_a_cancel_questions_are_given_up() -> None:
