@@ -53,7 +53,8 @@ class Traits(msgspec.Struct, frozen=True):
     regular_end: bool = False
     """The end of the stream is a regular end (outcome `ok`) even without a `Result`."""
     asks_for_all: bool = False
-    """The agent asks for every permission by a `Question`, so the number of denied actions is known."""
+    """The agent asks for every permission by a `Question`, or marks each call that it denied, so the number of denied
+    actions is known."""
 
 
 class RunStart(msgspec.Struct, frozen=True):

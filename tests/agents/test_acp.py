@@ -11,7 +11,18 @@ from penstock import events as ev
 from penstock import updates as up
 from penstock.adapter import Adapter, Dialogue, Request
 from penstock.agents.acp.dialogue import Acp, ClientRequest
-from penstock.events import BlockEnded, Event, PlanChanged, RunEnded, ToolCalled, ToolReturned, UsageReported
+from penstock.core.diffs import from_fragments
+from penstock.events import (
+    BlockEnded,
+    Cause,
+    Event,
+    PlanChanged,
+    QuestionAsked,
+    RunEnded,
+    ToolCalled,
+    ToolReturned,
+    UsageReported,
+)
 from penstock.stream import Stream
 from penstock.testing.verify import verify
 
@@ -326,6 +337,33 @@ def test_a_refused_call_that_the_agent_forgets_returns() -> None:
     assert sum(isinstance(update, up.MessageStart) for update in talk.updates) == 2
 
 
+def test_a_dialogue_counts_what_was_denied() -> None:
+    """One of two permissions was; the question has the changes that it is about."""
+    acp = Acp(Request(prompt="do it"))
+    stream = Stream(acp, strict=True)
+    events: list[Event] = []
+
+    def hear(*lines: dict[str, Any]) -> None:
+        acp.take()
+        events.extend(stream.feed(b"".join(json.dumps(line).encode() + b"\n" for line in lines)))
+
+    acp.take()
+    hear(opening(first=ClientRequest.INITIALIZE)[0], answered(ClientRequest.NEW, {"sessionId": SESSION}))
+    part = {"type": "diff", "path": "/n", "oldText": "a\n", "newText": "b\n"}
+    for id, call in enumerate(("one", "two")):
+        hear(asking(id, toolCallId=call, title="Edit", kind="edit", content=[part]))
+        events.extend(stream.apply(acp.answer(up.Answer(str(id), "person", option="once" if id else "no"))))
+        hear(update("tool_call_update", toolCallId=call, status="completed" if id else "failed"))
+    hear(answered(ClientRequest.PROMPT, {"stopReason": "end_turn"}))
+    events.extend(stream.close())
+    assert verify(events) == []
+    assert end_of(events).refused == 1
+    change = from_fragments("/n", [("a\n", "b\n")])
+    assert [event.changes for event in events if isinstance(event, QuestionAsked)] == [[change], [change]]
+    returned = [event for event in events if isinstance(event, ToolReturned)]
+    assert [(event.refused, event.changes) for event in returned] == [(True, None), (False, [change])]
+
+
 def test_after_a_cancel_questions_are_given_up() -> None:
     """Those that wait, those that come late, and only once a prompt is at work."""
     talk = Talk()
@@ -586,20 +624,37 @@ def test_without_an_answer_the_stream_was_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "data", "reason"),
+    ("code", "message", "data", "reason", "cause"),
     [
-        ("Internal error", {"details": "503 overloaded"}, "Internal error: 503 overloaded"),
-        ('{"error":{"code":500,"message":"The server is broken."}}', None, "The server is broken."),
-        ("Session not found", {"sessionId": "x"}, "Session not found"),
-        ("", None, "the agent reported an error and gave no message"),
+        (-32603, "Internal error", {"details": "503 overloaded"}, "Internal error: 503 overloaded", "provider"),
+        (500, '{"error":{"code":401,"message":"No such key."}}', None, "No such key.", "auth"),
+        (429, "Slow down", None, "Slow down", "rate_limit"),
+        (500, "Session not found", {"sessionId": "x"}, "Session not found", None),
+        (-32603, "It failed", {"errorKind": "billing_error"}, "It failed", "usage_limit"),
+        (-32603, "x", {"message": "y", "codex_error_info": "server_overloaded"}, "x: y", "overloaded"),
+        (
+            -32603,
+            "x",
+            {"message": "unexpected status 403 Forbidden: y"},
+            "x: unexpected status 403 Forbidden: y",
+            "auth",
+        ),
+        (-32603, "x", {"message": "was an unexpected status 403 "}, "x: was an unexpected status 403 ", None),
+        (-32603, "x", {"codex_error_info": {"http_connection_failed": {"http_status_code": 529}}}, "x", "overloaded"),
+        (-32603, "x", {"codex_error_info": {"http_connection_failed": [529]}, "errorKind": 5}, "x", None),
+        (10**30, "x", {"message": 1, "details": []}, "x: 1", None),
+        (-32000, "x", None, "x", "auth"),
+        (None, "", None, "the agent reported an error and gave no message", None),
     ],
 )
-def test_an_error_tells_its_reason(message: str, data: Any, reason: str) -> None:
-    """Also where it is JSON in a text, or stands in the data."""
+def test_an_error_has_the_words_and_the_cause_of_its_fields(
+    code: Any, message: str, data: Any, reason: str, cause: Cause | None
+) -> None:
+    """The message may be JSON, and the rest may be in the data; a status in prose is no cause."""
     talk = Talk()
-    [prompt] = talk.begin()
-    talk.hear(failed(prompt["id"], message, 500, data))
-    assert talk.updates[-1] == up.Result(is_error=True, reason=reason, session_id=SESSION)
+    [prompt] = talk.begin("codex-acp")
+    talk.hear(failed(prompt["id"], message, code, data))
+    assert talk.updates[-1] == up.Result(is_error=True, reason=reason, session_id=SESSION, cause=cause)
 
 
 def test_an_agent_that_wants_a_login_says_how() -> None:

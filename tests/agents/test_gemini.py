@@ -9,7 +9,7 @@ import pytest
 
 from penstock import updates as up
 from penstock.agents.gemini.exec import Gemini
-from penstock.events import PlanItem
+from penstock.events import Cause, PlanItem
 
 read = partial(adapter_harness.read, Gemini)
 
@@ -78,17 +78,31 @@ def test_success_carries_the_totals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"),
+    ("type", "message", "reason", "cause"),
     [
-        ({"type": "unknown", "message": '[API Error: {"error":{"code":500,"message":"busy"}}]'}, "API Error: busy"),
-        ({"type": "unknown", "message": "[API Error: plain words]"}, "[API Error: plain words]"),
-        ({"type": "FatalTurnLimitedError", "message": "turn limit"}, "turn limit"),
-        (None, "gemini ended with an error and gave no message"),
+        ("unknown", '[API Error: {"error":{"code":500,"message":"busy"}}]', "API Error: busy", "provider"),
+        ("unknown", '[API Error: {"error":{"status":"UNAUTHENTICATED","message":"key"}}]', "API Error: key", "auth"),
+        ("unknown", "[API Error: a [b] (Status: RESOURCE_EXHAUSTED)]\nPlease wait.", None, "rate_limit"),
+        ("unknown", "[API Error: plain words]", "[API Error: plain words]", None),
+        ("unknown", "[API Error: ", None, None),
+        ("FatalTurnLimitedError", "turn limit", "turn limit", "budget"),
+        (["FatalTurnLimitedError"], "turn limit", "turn limit", None),
+        ("ModelNotFoundError", "[API Error: none]", "[API Error: none]", "missing"),
     ],
 )
-def test_an_error_is_an_error_with_or_without_words(error: Any, reason: str) -> None:
+def test_an_error_has_the_words_and_the_cause_of_its_fields(
+    type: Any, message: str, reason: str | None, cause: Cause | None
+) -> None:
+    """The class of the error names the cause, or the status that the provider gave."""
+    error = {"type": type, "message": message}
+    expected = up.Result(is_error=True, reason=reason or message, cause=cause)
+    assert read({"type": "result", "status": "error", "error": error}) == [expected]
+
+
+def test_an_error_without_words_is_an_error() -> None:
     """A broken stream ends with status `error`, no error object and exit status 0."""
-    assert read({"type": "result", "status": "error", "error": error}) == [up.Result(is_error=True, reason=reason)]
+    reason = "gemini ended with an error and gave no message"
+    assert read({"type": "result", "status": "error", "error": None}) == [up.Result(is_error=True, reason=reason)]
 
 
 def test_an_error_line_is_no_end() -> None:

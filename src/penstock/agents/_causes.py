@@ -5,6 +5,7 @@ An agent's reader passes what a field of its wire holds; a status or a name that
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from penstock.agents._json import as_dict, as_int, parsed
@@ -48,6 +49,11 @@ _BY_NAME: dict[str, Cause] = {
     "DEADLINE_EXCEEDED": "provider",
 }
 
+# The JavaScript libraries of OpenAI and Anthropic begin the message of an error with its status, and have one sentence
+# if the server is not reached.
+_SDK_STATUS = re.compile(r"([45]\d\d) ")
+_SDK_NOT_REACHED = "Connection error."
+
 
 def cause_of_status(status: int | None) -> Cause | None:
     """Return the cause that an HTTP status of a provider stands for; None if it says nothing."""
@@ -72,3 +78,11 @@ def cause_of_body(text: Any) -> Cause | None:
         if cause is not None:
             return cause
     return None
+
+
+def cause_of_sdk(message: str | None) -> Cause | None:
+    """Return the cause that an error's message from the libraries of OpenAI or Anthropic begins with; None if none."""
+    if message == _SDK_NOT_REACHED:
+        return "network"
+    found = _SDK_STATUS.match(message or "")
+    return cause_of_status(int(found[1])) if found else None

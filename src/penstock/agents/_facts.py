@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from penstock.adapter import Longest
+from penstock.events import Cause
 
 MIB = 1024 * 1024
 
@@ -69,6 +70,11 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     """Regular expression of text chunks with the agent's own remarks about its state."""
     private_methods: tuple[str, ...] = ()
     """Beginnings of the methods, besides the protocol's `_`, that the agent uses only with its own clients."""
+    whole_texts: bool = False
+    """A `diff` has the whole texts of the file before and after, not only the parts that differ."""
+    errors: tuple[tuple[str, Cause | None], ...] = ()
+    """Regular expressions of the beginnings of the agent's own sentences about an error, with their causes. None: the
+    cause of the HTTP status that is the first group."""
     levelled_remarks: bool = False
     """A chunk that begins with `Error:`, `Warning:` or `Info:` is the agent's own and not the model's."""
 

@@ -11,11 +11,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.agents._edits import from_git
 from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
+from penstock.agents._stream_json_edits import made as made_in_meta
+from penstock.agents.acp import changes
 from penstock.core import tool_titles
 from penstock.core.bounded import BoundedDict
-from penstock.events import ToolKind
+from penstock.events import Change, ToolKind
 from penstock.updates import Text, ToolCall, ToolReturn, Update
 
 MAX_CALLS = 1024
@@ -36,11 +39,15 @@ _KINDS: dict[str, ToolKind] = {
     "fetch": "fetch",
     "switch_mode": "other",
 }
-_PATCHED = ("name", "title", "kind", "status", "content", "rawInput", "rawOutput")
+_CHANGING = frozenset({"edit", "delete", "move"})
+_PATCH_TOOLS = frozenset({"apply_patch", "editor"})
+"""Tools for edits that some agents do not mark with the kind."""
+_PATCHED = ("name", "title", "kind", "status", "content", "rawInput", "rawOutput", "locations")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NAMED_ID = re.compile(r"([a-z][a-z0-9_]*?)(?:__|-\d)")
 _NAMED_TITLE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*): ")
 _FENCED = re.compile(r"(`{3,})[^\n`]*\n(.*?)\n?\1\s*", re.DOTALL)
+_TOOL_ERROR = re.compile(r"<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 _OUTPUTS = ("aggregated_output", "output", "stdout", "content", "result", "text", "message", "error", "stderr")
 _EXIT_KEYS = ("exit_code", "exitCode", "exit")
 _EXIT_WORDS = re.compile(
@@ -51,11 +58,13 @@ _EXIT_WORDS = re.compile(
 class AcpCall:
     """One call, with the fields that its patches gave so far."""
 
-    __slots__ = ("emitted", "fields", "id", "lane", "name")
+    __slots__ = ("emitted", "fields", "id", "lane", "name", "reported", "whole")
 
-    def __init__(self, call_id: str, lane: str | None) -> None:
+    def __init__(self, call_id: str, lane: str | None, whole: bool) -> None:
         self.id = call_id
         self.lane = lane
+        self.whole = whole  # its diffs have the whole texts of a file
+        self.reported: list[Change] | None = None  # that came in `_meta`
         self.fields: dict[str, Any] = {}
         self.name = ""
         self.emitted = False
@@ -76,6 +85,17 @@ class AcpCall:
         return _KINDS.get(self.kind) or tool_titles.tool_kind(self.name)
 
     @property
+    def edits(self) -> bool:
+        """Whether the tool changes files."""
+        marked = self.kind in _CHANGING or self.name in _PATCH_TOOLS
+        return marked or any(as_dict(part).get("type") == "diff" for part in as_list(self.fields.get("content")))
+
+    @property
+    def proposed(self) -> list[Change] | None:
+        """Changes that the call proposes; None if it shows none."""
+        return changes.proposed(self.fields, self.whole) if self.edits else None
+
+    @property
     def input_title(self) -> str:
         """One-line title of the input; "" if the input has no key that describes the call."""
         return _input_title(self.name, self.fields.get("rawInput"))
@@ -86,7 +106,7 @@ class AcpCall:
         name = self.name or (kind if kind not in ("", "other") else "tool")
         shown = self.title.removeprefix(f"{name}: ")
         title = None if self.input_title or not shown else tool_titles.title(name, shown)
-        return ToolCall(self.id, name, given, title, _KINDS.get(kind), lane=self.lane)
+        return ToolCall(self.id, name, given, title, _KINDS.get(kind), lane=self.lane, changes=self.proposed)
 
 
 class AcpCalls:
@@ -163,12 +183,14 @@ class AcpCalls:
     def _patched(self, call_id: str, patch: dict[str, Any], lane: str | None, announced: bool) -> AcpCall:
         call = self._open.get(call_id)
         if call is None:
-            call = AcpCall(call_id, lane)
+            call = AcpCall(call_id, lane, self.quirks.whole_texts)
             if call_id not in self._ended:
                 self._open[call_id] = call
         for key in _PATCHED:
             if patch.get(key) is not None:
                 call.fields[key] = patch[key]
+        if "_meta" in patch:
+            call.reported = made_in_meta(_response(patch)) or call.reported
         call.name = call.name or self._name(call, patch, announced)
         return call
 
@@ -202,6 +224,15 @@ def titled_name(fields: dict[str, Any]) -> str:
     """Return the tool's name at the beginning of a call's title (`spawn_agent: …`), for agents that put it there."""
     found = _NAMED_TITLE.match(text_of(fields.get("title")))
     return found[1] if found else ""
+
+
+def changes_asked(call: AcpCall, patch: dict[str, Any]) -> list[Change] | None:
+    """Return the changes for which a permission is asked. The request may show them in more detail than the call."""
+    given = as_dict(patch.get("rawInput"))
+    path, diff = given.get("fileName"), given.get("diff")
+    shown = from_git(diff, [path]) if isinstance(path, str) and isinstance(diff, str) else None
+    proposed = call.proposed
+    return proposed if shown is None or (proposed and proposed[0].kind == "add") else shown
 
 
 def question_of(call: AcpCall, patch: dict[str, Any]) -> str:
@@ -256,10 +287,32 @@ def _unfenced(text: str) -> str:
     return found[2] if found and f"\n{found[1]}" not in found[2] else text
 
 
+def _response(patch: dict[str, Any]) -> Any:
+    """Return the result of the tool itself, which some agents put into `_meta`."""
+    return as_dict(as_dict(patch.get("_meta")).get("claudeCode")).get("toolResponse")
+
+
 def _returned(call: AcpCall, failed: bool) -> ToolReturn:
     raw = call.fields.get("rawOutput")
-    text = _raw_text(raw) or _content(call) or "\n".join(_diffs(call))
-    return ToolReturn(call.id, text, failed, _exit_code(raw, text), lane=call.lane)
+    failed = failed or _reports_failure(raw)
+    found = (call.reported or changes.made(call.fields, call.whole)) if call.edits and not failed else None
+    text = _raw_text(raw) or _content(call) or "\n".join(map(_summary, found or ()))
+    if failed and (wrapped := _TOOL_ERROR.fullmatch(text)):
+        text = wrapped[1]
+    duration = _duration_ms(raw)
+    return ToolReturn(call.id, text, failed, _exit_code(raw, text), lane=call.lane, duration_ms=duration, changes=found)
+
+
+def _reports_failure(raw: Any) -> bool:
+    """Return whether the raw output reports a failure; in some agents such calls are `completed`."""
+    return any(as_dict(part).get("success") is False for part in (raw if isinstance(raw, list) else [raw]))
+
+
+def _duration_ms(raw: Any) -> int | None:
+    """Return the duration in the raw output."""
+    duration = as_dict(as_dict(raw).get("duration"))
+    seconds, rest = as_int(duration.get("secs")), as_int(duration.get("nanos"))
+    return None if seconds is None or rest is None else seconds * 1000 + rest // 1_000_000
 
 
 def _raw_text(raw: Any, depth: int = 4) -> str:
@@ -281,16 +334,5 @@ def _exit_code(raw: Any, text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _diffs(call: AcpCall) -> list[str]:
-    """Return the changed files, each with the number of lines that it gained and lost."""
-    found = []
-    for part in as_list(call.fields.get("content")):
-        if as_dict(part).get("type") == "diff":
-            old, new = text_of(part.get("oldText")).splitlines(), text_of(part.get("newText")).splitlines()
-            start = next((at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), None)
-            start = min(len(old), len(new)) if start is None else start
-            old, new = old[start:], new[start:]
-            while old and new and old[-1] == new[-1]:
-                del old[-1], new[-1]
-            found.append(f"{text_of(part.get('path'))} (+{len(new)} -{len(old)})")
-    return found
+def _summary(change: Change) -> str:
+    return f"{change.path} (+{change.added or 0} -{change.removed or 0})"

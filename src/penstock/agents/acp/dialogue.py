@@ -15,7 +15,8 @@ import msgspec
 
 from penstock.adapter import Request
 from penstock.agents._json import as_dict, as_list, text_of, text_or
-from penstock.agents.acp.calls import question_of
+from penstock.agents.acp.calls import changes_asked, question_of
+from penstock.agents.acp.causes import AUTH_REQUIRED, cause_of
 from penstock.agents.acp.end import ended, reason_of
 from penstock.agents.acp.permissions import PendingPermission, option_id
 from penstock.agents.acp.setup import (
@@ -28,6 +29,7 @@ from penstock.agents.acp.setup import (
 )
 from penstock.agents.acp.updates import SessionUpdates
 from penstock.core.decoding import well_formed
+from penstock.events import Cause
 from penstock.updates import (
     Answer,
     Failure,
@@ -40,7 +42,7 @@ from penstock.updates import (
 )
 
 PROTOCOL_VERSION = 1
-METHOD_NOT_FOUND, INVALID_PARAMS, AUTH_REQUIRED = -32601, -32602, -32000
+METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
 
 _PRIVATE = ("_", "$/", "craft/")
 """Beginnings of the methods that any agent uses only with its own clients."""
@@ -74,11 +76,13 @@ class Acp:
     """Dialogue with an agent over ACP or, without a request, reader of a recorded one."""
 
     name: ClassVar[str] = "acp"
-    traits: ClassVar[Traits] = Traits()
+    traits: Traits
     wire: ClassVar[Any] = Any
 
     def __init__(self, request: Request | None = None) -> None:
         self.over = False
+        # The answers of another client are not in its agent's output.
+        self.traits = Traits(asks_for_all=request is not None)
         self._request = request
         self._lines: list[bytes] = []
         self._initialized_sent = False
@@ -306,7 +310,7 @@ class Acp:
         self._send_request(ClientRequest.PROMPT, "session/prompt", {"sessionId": self._session_id, "prompt": prompt})
 
     def _failed(self, asked: ClientRequest | None, error: Any) -> Iterator[Update]:
-        reason, code = reason_of(error), as_dict(error).get("code")
+        reason, code, cause = reason_of(error), as_dict(error).get("code"), cause_of(error, self._updates.quirks)
         if asked is ClientRequest.RESUME and code == METHOD_NOT_FOUND and self._capabilities.get("loadSession") is True:
             self._open("session/load", {"sessionId": self._request.session_id if self._request is not None else None})
         elif asked is ClientRequest.MODEL or asked is ClientRequest.MODE:
@@ -316,16 +320,17 @@ class Acp:
             )
             self._step()
         elif asked is None:  # another client's request: perhaps the prompt
-            yield Failure(reason)
+            yield Failure(reason, cause)
         elif self._cancelling:
             yield self._stopped(None, cancelled=True)
         else:
             login = ", ".join(filter(None, self._logins)) if code == AUTH_REQUIRED else ""
-            yield self._stopped(f"{reason} (log in with the agent itself: {login})" if login else reason)
+            yield self._stopped(f"{reason} (log in with the agent itself: {login})" if login else reason, cause=cause)
 
-    def _stopped(self, reason: str | None, cancelled: bool = False) -> Result:
+    def _stopped(self, reason: str | None, cancelled: bool = False, cause: Cause | None = None) -> Result:
         self.over = True
-        return Result(is_error=not cancelled, reason=reason, session_id=self._session_id, cancelled=cancelled)
+        session_id = self._session_id
+        return Result(is_error=not cancelled, reason=reason, session_id=session_id, cancelled=cancelled, cause=cause)
 
     # --- permissions -----------------------------------------------------------------------------------
 
@@ -345,7 +350,7 @@ class Acp:
             self._send({"id": id, "result": {"outcome": _selected(allow)}})
             return (*updates, Notice("permission", f"allowed: {asked}", lane=call.lane))
         self._questions[str(id)] = question
-        return (*updates, question.as_update(str(id), asked))
+        return (*updates, question.as_update(str(id), asked, changes_asked(call, patch)))
 
     def _updated(self, params: dict[str, Any]) -> Sequence[Update]:
         session_id = text_or(params.get("sessionId"), "") or None

@@ -36,7 +36,7 @@ def ended(
     if model := model_of_usage(result):
         yield RunStart(model=model)
     if stop == "refusal":
-        yield Notice("refusal", _CUT[stop], "warning")
+        yield Notice("refusal", _CUT[stop], "warning", cause="refusal")
     reason = _CUT.get(stop, error)
     cancelled = stop == "cancelled" and may_be_cancelled
     if stop == "cancelled" and not cancelled:
@@ -49,6 +49,7 @@ def ended(
         cost_usd=cost,
         cancelled=cancelled,
         stop_reason=stop or None,
+        cause="refusal" if stop == "refusal" else None,
     )
 
 

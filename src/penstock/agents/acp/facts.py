@@ -14,7 +14,11 @@ SIGNS = (
 )
 
 FACTS = AgentFacts(
-    routes={"acp": RouteFacts("acp.dialogue:Acp", "", signs=SIGNS)},
+    routes={
+        "acp": RouteFacts(
+            "acp.dialogue:Acp", "", proposed="fragment", made="fragment", counts_refused=True, signs=SIGNS
+        )
+    },
     install="any program with ACP on its stdio",
     no_command="name one: acp:'PROGRAM --acp'",
 )

@@ -9,7 +9,7 @@ import msgspec
 from penstock.agents._json import text_of, text_or
 from penstock.agents.acp.calls import AcpCall
 from penstock.core.questions import ASK_OF
-from penstock.events import Option, OptionKind
+from penstock.events import Change, Option, OptionKind
 from penstock.updates import Question
 
 _KINDS: dict[str, OptionKind] = {
@@ -41,7 +41,7 @@ class PendingPermission(msgspec.Struct, frozen=True):
         found = next((option for option in self.options if id is not None and option_id(option) == id), None)
         return found or self.of_kind("reject_once", "reject_always")
 
-    def as_update(self, name: str, text: str) -> Question:
+    def as_update(self, name: str, text: str, changes: list[Change] | None) -> Question:
         """Return the question for a person."""
         options = [
             Option(
@@ -64,6 +64,7 @@ class PendingPermission(msgspec.Struct, frozen=True):
             tool_kind=call.tool_kind,
             title=call.input_title or None,
             lane=call.lane,
+            changes=changes,
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_float, plan_items, text_of, text_or
 from penstock.agents.acp.calls import AcpCall, AcpCalls, meta_of
+from penstock.agents.acp.causes import cause_of_words
 from penstock.agents.acp.end import model_of_usage, usage_of
 from penstock.agents.acp.sub_agents import SubAgents
 from penstock.agents.registry import acp_quirks
@@ -155,7 +156,8 @@ class SessionUpdates:
             code: NoticeCode = "retry" if "Retrying" in text else "status"
             return (Notice(code, text, "info" if level == "Info" else "warning"),)
         self.error = text
-        return (Notice("error", text, "error"), Failure(text))
+        cause = cause_of_words(text, quirks)
+        return (Notice("error", text, "error", cause=cause), Failure(text, cause))
 
     def _new_round(self, lane: str | None) -> Sequence[Update]:
         """Begin a new round: the text that follows answers something new."""

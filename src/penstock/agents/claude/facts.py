@@ -29,7 +29,14 @@ FACTS = AgentFacts(
             counts_refused=True,
             signs=SIGNS,
         ),
-        "acp": RouteFacts("acp.dialogue:Acp", "claude-agent-acp", "claude.exec:acp"),
+        "acp": RouteFacts(
+            "acp.dialogue:Acp",
+            "claude-agent-acp",
+            "claude.exec:acp",
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
+        ),
     },
     install=npm("@anthropic-ai/claude-code"),
     tested="2.1.329",
@@ -42,5 +49,9 @@ FACTS = AgentFacts(
         help="This is the output of `--output-format json`, one JSON value at the end and not an event stream: use "
         "`--output-format stream-json --verbose` (claude; add `--include-partial-messages` for live text).",
     ),
-    acp=AcpQuirks(called="claude", marks_sub_agents=True),
+    acp=AcpQuirks(
+        called="claude",
+        marks_sub_agents=True,
+        errors=((r"API Error: ([45]\d\d) ", None),),  # of claude-agent-acp 0.49.0
+    ),
 )

@@ -13,10 +13,15 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request, as_argument
+from penstock.agents._edits import path_of, proposed
 from penstock.agents._flags import granted, option
 from penstock.agents._json import as_dict, as_float, as_int, inner_message, text_of, text_or
 from penstock.agents._unknown import unknown
+from penstock.agents.cline.diff import change_of
+from penstock.core import diffs
 from penstock.core.bounded import BoundedDict
+from penstock.core.diffs import Hunk
+from penstock.events import Cause, Change
 from penstock.updates import (
     Failure,
     MessageEnd,
@@ -38,6 +43,11 @@ MAX_SUB_AGENTS = 256
 """Number of sub-agents, and of their calls, that are distinguished at once. Beyond it their ends were never
 reported."""
 
+_EDITS = frozenset({"editor", "apply_patch"})
+_CAUSES: dict[str, Cause] = {"auth": "auth", "context_window_exceeded": "context"}
+"""Causes by the `errorClass` of cline's errors; the third one is `unknown`."""
+_LIMIT = "Model reached the maximum output token limit before completing the turn"
+"""Sentence of cline 3.0.65."""
 _SPAWN_TOOLS = frozenset({"spawn_agent"})
 _BLANK = re.compile(r"\s")
 _EXIT_CODE = re.compile(r"exited with code (-?\d{1,10})")
@@ -56,7 +66,9 @@ class Inner(msgspec.Struct, rename="camel"):
     input: Any = None
     update: Any = None
     output: Any = None
+    duration_ms: Any = None
     error: Any = None
+    error_class: Any = None
     recoverable: Any = None
     message: Any = None
     notice_type: Any = None
@@ -236,10 +248,15 @@ class Cline:
         message = inner_message(text_of(event.error) or text_of(event.message)) or "cline gave no message"
         if event.recoverable is True:
             return (Notice("error", message, "warning", lane),)
+        cause = _CAUSES.get(text_or(event.error_class, "")) or _cause_of(message)
         if lane is None:
-            return (Notice("error", message, "error"), Failure(message))
+            return (Notice("error", message, "error", cause=cause), Failure(message, cause))
         self._forget_lane(lane)
-        return (Notice("error", message, "error", lane),)
+        return (Notice("error", message, "error", lane, cause),)
+
+
+def _cause_of(message: str) -> Cause | None:
+    return "length" if message == _LIMIT else None
 
 
 def acp(request: Request) -> Command:
@@ -264,7 +281,9 @@ def _content_start(event: Inner, lane: str | None) -> Sequence[Update]:
                 return (Text("thinking", "delta", thought, "reasoning", lane=lane),)
             return (Notice("redacted", "thinking that the provider hides", lane=lane),) if event.redacted else ()
         case "tool":
-            return (ToolCall(_call_id(event), event.tool_name or "tool", event.input, lane=lane),)
+            name = event.tool_name or "tool"
+            changes = proposed_by(event.input) if name in _EDITS else None
+            return (ToolCall(_call_id(event), name, event.input, lane=lane, changes=changes),)
     return (_unknown_content(event, lane),)
 
 
@@ -312,7 +331,37 @@ def _tool_return(event: Inner, lane: str | None) -> ToolReturn:
         if exit_code is None and (found := _EXIT_CODE.search(error)):
             exit_code = int(found[1])
     text = "\n".join(text for text in texts if text) or text_of(event.error)
-    return ToolReturn(_call_id(event), text, failed, exit_code, event.tool_name, lane)
+    return ToolReturn(
+        _call_id(event),
+        text,
+        failed,
+        exit_code,
+        event.tool_name,
+        lane,
+        duration_ms=as_int(event.duration_ms),
+        changes=_made(event),
+    )
+
+
+def proposed_by(given: Any) -> list[Change] | None:
+    """Return the changes that the input of cline's `editor` or `apply_patch` proposes; None if it shows none."""
+    fields = as_dict(given)
+    path, new = path_of(fields), fields.get("new_text")
+    if not path or not isinstance(new, str) or isinstance(fields.get("old_text"), str):
+        return proposed(given)
+    line = as_int(fields.get("insert_line"))
+    if line is None:  # cline rejects a file that exists
+        return [diffs.from_texts(path, None, new)]
+    lines = new.removesuffix("\n").split("\n")
+    return [diffs.from_hunks(path, [Hunk(line, 0, line, len(lines), [f"+{text}" for text in lines])])]
+
+
+def _made(event: Inner) -> list[Change] | None:
+    """Return the change that the result of an edit shows; None if it shows none."""
+    found = None
+    if event.tool_name in _EDITS:
+        found = change_of(text_of(as_dict(event.output).get("result")))
+    return [found] if found is not None else None
 
 
 def _notice(event: Inner, lane: str | None) -> Notice:
@@ -381,6 +430,7 @@ def _read_run_result(event: RunResult) -> Sequence[Update]:
         cost_usd=as_float(as_dict(totals).get("totalCost")),
         duration_ms=as_int(event.duration_ms),
         cancelled=finish == "aborted",
+        cause=_cause_of(text) if finish == "error" else None,
     )
     # A run that failed leaves its iteration open, and only this line names the model.
     end = MessageEnd(status="cut" if result.is_error else None)

@@ -46,6 +46,9 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "codex-acp",
             "codex.exec:acp",
+            proposed="diff",
+            made="diff",
+            counts_refused=True,
             cannot={"fork": "the routes 'server' and 'exec' of codex can"},
         ),
     },
@@ -57,5 +60,16 @@ FACTS = AgentFacts(
         beginning="OpenAI Codex v",
         help="This is the plain text of `codex exec` and not an event stream: use `codex exec --json`.",
     ),
-    acp=AcpQuirks(called="codex", marks_sub_agents=True, counts="after"),
+    acp=AcpQuirks(
+        called="codex",
+        errors=(  # of codex-acp 0.16.0
+            (r"unexpected status ([45]\d\d) ", None),
+            (
+                r"stream disconnected before completion: Incomplete response returned, reason: max_output_tokens$",
+                "length",
+            ),
+        ),
+        marks_sub_agents=True,
+        counts="after",
+    ),
 )

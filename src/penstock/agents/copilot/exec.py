@@ -12,10 +12,13 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
+from penstock.agents._causes import cause_of_name, cause_of_status
+from penstock.agents._edits import from_git, proposed
 from penstock.agents._flags import granted, option, piped
 from penstock.agents._json import as_dict, as_float, as_int, as_list, plan_items, text_of, text_or
 from penstock.agents._unknown import unknown
-from penstock.events import AnsweredBy, Ask, Level, NoticeCode, Option
+from penstock.core import diffs
+from penstock.events import AnsweredBy, Ask, Cause, Change, ChangeKind, Level, NoticeCode, Option
 from penstock.updates import (
     Answer,
     BlockStart,
@@ -86,7 +89,7 @@ _SILENT = frozenset(
     session.context_changed session.snapshot_rewind session.custom_agents_updated
     session.mcp_server_status_changed session.extensions_loaded session.workspace_file_changed session.handoff
     user.message assistant.turn_start assistant.idle assistant.streaming_delta
-    model.call_finished model.call_failure
+    model.call_finished
     tool.execution_partial_result tool.execution_progress tool.user_requested
     hook.start hook.progress skill.invoked system.message external_tool.requested external_tool.completed
     subagent.configured subagent.selected subagent.deselected
@@ -116,6 +119,18 @@ _WORDS = (
     *("message", "content", "intent", "error", "agentDisplayName", "agentName"),
     *("newModel", "summary", "planContent"),
 )
+_EDITS = frozenset({"create", "edit", "apply_patch"})
+_EDIT_KINDS: dict[str, ChangeKind] = {"create": "add", "edit": "update", "delete": "delete"}
+_DENIED = frozenset({"denied", "rejected"})
+"""Codes in the error of a call whose permission was denied, by nobody or by a person."""
+_CAUSES: dict[str, Cause] = {
+    "authentication": "auth",
+    "authorization": "auth",
+    "quota": "usage_limit",
+    "rate_limit": "rate_limit",
+    "context_limit": "context",
+}
+"""Causes by the `errorType` of `session.error`."""
 
 
 class Copilot:
@@ -125,7 +140,7 @@ class Copilot:
     """
 
     name: ClassVar[str] = "copilot"
-    traits: ClassVar[Traits] = Traits(block_ends=True)
+    traits: ClassVar[Traits] = Traits(block_ends=True, asks_for_all=True)  # or it marks the call as denied
     wire: ClassVar[Any] = MessageDelta | ReasoningDelta | CallDelta | ShellOutput
 
     @staticmethod
@@ -138,6 +153,7 @@ class Copilot:
         self._started_by: dict[str, str] = {}
         self._writing: dict[str | None, str] = {}
         self._thinking: dict[str | None, tuple[str, str]] = {}  # the place that thinking has, and its id
+        self._failed: dict[str | None, tuple[Cause | None, int | None]] = {}  # cause and attempt of the last failure
 
     def read(self, event: Any) -> Sequence[Update]:
         """Translate one wire event into updates."""
@@ -177,6 +193,8 @@ class Copilot:
             # After an abort it is a second end, but the only line with the session.
             yield RunStart(session_id=text_of(event.get("sessionId")) or None)
             yield _result(event)
+        elif kind == "model.call_failure":
+            self._failed[lane] = (_cause(data), as_int(data.get("retryAttempt")))
         elif kind in _SILENT or kind.startswith(_SILENT_PREFIXES):
             return
         elif kind == "assistant.reasoning":
@@ -186,12 +204,12 @@ class Copilot:
         elif kind.startswith(("assistant.", "model.", "tool.")) and kind not in _NOTICES:
             yield from _work(kind, data, lane)
         elif kind == "session.info":
-            code: NoticeCode = "retry" if data.get("infoType") == "model_retry" else "status"
-            yield Notice(code, text_of(data.get("message")), "warning" if code == "retry" else "info", lane)
+            yield self._info(data, lane)
         elif kind == "session.error":
-            yield Notice("error", text_of(data.get("message")), "error", lane)
+            cause = _cause(data) or self._failed.pop(lane, (None, None))[0]
+            yield Notice("error", text_of(data.get("message")), "error", lane, cause)
             if lane is None:
-                yield Failure(text_of(data.get("message")) or "the session failed")
+                yield Failure(text_of(data.get("message")) or "the session failed", cause)
         elif kind == "session.tools_updated":
             yield RunStart(model=text_of(data.get("model")) or None)
         elif kind in ("session.todos_changed", "session.plan_changed"):
@@ -214,6 +232,13 @@ class Copilot:
         else:
             yield unknown(kind, data, lane)
 
+    def _info(self, data: dict[str, Any], lane: str | None) -> Notice:
+        text = text_of(data.get("message"))
+        if data.get("infoType") != "model_retry":
+            return Notice("status", text, lane=lane)
+        cause, attempt = self._failed.get(lane, (None, None))
+        return Notice("retry", text, "warning", lane, cause, attempt=None if attempt is None else attempt + 1)
+
     def _attempt(self, kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]:
         """Read the start and the end of a model call."""
         writing = self._writing.get(lane)
@@ -227,6 +252,7 @@ class Copilot:
             return
         self._writing.pop(lane, None)
         if kind == "assistant.message":
+            self._failed.pop(lane, None)
             yield from self._message(data, lane)
             return
         self._thinking.pop(lane, None)
@@ -251,8 +277,7 @@ class Copilot:
             yield Text("thinking", "final", thought, first, lane=lane)
         yield Text("text", "final", text_of(data.get("content")), place, lane=lane)
         for request in map(as_dict, as_list(data.get("toolRequests"))):
-            name, value = text_or(request.get("name"), "tool"), request.get("arguments")
-            yield ToolCall(text_of(request.get("toolCallId")), name, value, lane=lane)
+            yield _call(request, request.get("name"), lane)
 
     def _thought(self, data: dict[str, Any], lane: str | None) -> Update:
         place, (first_place, owner) = text_of(data.get("reasoningId")), self._thinking.get(lane, _STREAMED)
@@ -285,15 +310,44 @@ def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]
     if kind == "assistant.usage":
         yield ModelUsage(_figures(data), text_of(data.get("model")) or None, lane=lane, whole=True)
     elif kind == "tool.execution_start":
-        name = text_or(data.get("toolName"), "tool")
-        yield ToolCall(text_of(data.get("toolCallId")), name, data.get("arguments"), lane=lane)
+        yield _call(data, data.get("toolName"), lane)
     elif kind == "tool.execution_complete":
         exit_code = as_int(as_dict(data.get("shellExecution")).get("exitCode"))
         failed = data.get("success") is False or bool(exit_code)
         text = text_of(as_dict(data.get("result")).get("content")) or text_of(data.get("error"))
-        yield ToolReturn(text_of(data.get("toolCallId")), text, failed, exit_code, lane=lane)
+        refused = text_or(as_dict(data.get("error")).get("code"), "") in _DENIED
+        changes = _made(data)
+        yield ToolReturn(
+            text_of(data.get("toolCallId")), text, failed, exit_code, lane=lane, changes=changes, refused=refused
+        )
     else:
         yield Unknown(kind, text_of(data.get("content")) or None, lane)
+
+
+def _call(data: dict[str, Any], name: Any, lane: str | None) -> ToolCall:
+    called, value = text_or(name, "tool"), data.get("arguments")
+    changes = proposed(value) if called in _EDITS else None
+    if called == "create" and changes:  # it rejects a file that exists
+        changes = [msgspec.structs.replace(change, removed=0) for change in changes]
+    return ToolCall(text_of(data.get("toolCallId")), called, value, lane=lane, changes=changes)
+
+
+def _made(data: dict[str, Any]) -> list[Change] | None:
+    """Return the changes that the result of an edit shows; None if it shows none, or a new file, as its input does."""
+    edits = [(text_of(edit.get("path")), edit.get("kind")) for edit in map(as_dict, as_list(data.get("fileEdits")))]
+    if not edits or all(kind == "create" for _, kind in edits):
+        return None
+    shown = from_git(text_of(as_dict(data.get("result")).get("detailedContent")), [path for path, _ in edits])
+    kinds = [_EDIT_KINDS.get(text_or(kind, ""), "update") for _, kind in edits]
+    if shown is None:
+        return [diffs.named(path, kind) for (path, _), kind in zip(edits, kinds, strict=True)]
+    return [msgspec.structs.replace(change, kind=kind) for change, kind in zip(shown, kinds, strict=True)]
+
+
+def _cause(data: dict[str, Any]) -> Cause | None:
+    """Return the cause of a failed model call, or of an error of the session."""
+    code, kind = (text_or(data.get(key), "") for key in ("errorCode", "errorType"))
+    return _CAUSES.get(kind) or cause_of_status(as_int(data.get("statusCode"))) or cause_of_name(code)
 
 
 def _figures(data: dict[str, Any]) -> Usage:
@@ -308,6 +362,8 @@ def _question(data: dict[str, Any], lane: str | None) -> Question:
     ask: Ask = "choice" if options else "text"
     if request:
         ask = _ASKS.get(text_or(request.get("kind"), ""), "tool")
+    path, diff = request.get("fileName"), request.get("diff")
+    changes = from_git(diff, [path]) if isinstance(path, str) and isinstance(diff, str) else None
     title = request.get("fullCommandText") or request.get("fileName") or request.get("path") or request.get("url")
     return Question(
         text_of(data.get("requestId")),
@@ -317,6 +373,7 @@ def _question(data: dict[str, Any], lane: str | None) -> Question:
         call_id=text_or(request.get("toolCallId"), "") or None,
         title=text_of(title) or None,
         lane=lane,
+        changes=changes,
     )
 
 

@@ -11,12 +11,41 @@ SIGNS = (
 
 FACTS = AgentFacts(
     routes={
-        "exec": RouteFacts("copilot.exec:Copilot", "copilot", cannot=NO_FORK, signs=SIGNS),
-        "acp": RouteFacts("acp.dialogue:Acp", "copilot", "copilot.exec:acp", cannot=NO_FORK),
+        "exec": RouteFacts(
+            "copilot.exec:Copilot",
+            "copilot",
+            cannot=NO_FORK,
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
+            signs=SIGNS,
+        ),
+        "acp": RouteFacts(
+            "acp.dialogue:Acp",
+            "copilot",
+            "copilot.exec:acp",
+            cannot=NO_FORK,
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
+        ),
     },
     install=npm("@github/copilot"),
     tested="1.0.102",
     stream="copilot --output-format json",
     variables=("COPILOT_", "GH_", "GITHUB_TOKEN", "GITHUB_API_URL"),
-    acp=AcpQuirks(called="copilot", announces_running=True, counts="before", levelled_remarks=True),
+    acp=AcpQuirks(
+        called="copilot",
+        errors=(  # of 1.0.102
+            (r"Error: Authentication failed with provider at ", "auth"),
+            (
+                r"Error: Failed to get response from the AI model; retried \d+ times "
+                r"\(total retry wait time: [\d.]+ seconds\) Last error: ([45]\d\d) ",
+                None,
+            ),
+        ),
+        announces_running=True,
+        counts="before",
+        levelled_remarks=True,
+    ),
 )

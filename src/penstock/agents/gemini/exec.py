@@ -6,16 +6,19 @@ Text comes only as deltas without message ids; the lines between two messages sh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
 
 from penstock.adapter import Command, Request
+from penstock.agents._causes import cause_of_name, cause_of_status
+from penstock.agents._edits import proposed
 from penstock.agents._flags import granted, option, piped
-from penstock.agents._json import as_dict, as_int, inner_message, plan_items, text_of, text_or
+from penstock.agents._json import as_dict, as_int, inner_message, parsed, plan_items, text_of, text_or
 from penstock.agents._unknown import unknown
-from penstock.events import Level
+from penstock.events import Cause, Level
 from penstock.updates import (
     Notice,
     Plan,
@@ -29,6 +32,21 @@ from penstock.updates import (
     Update,
     Usage,
 )
+
+_EDITS = frozenset({"replace", "write_file"})
+_API_ERROR = "[API Error: "
+_API_STATUS = re.compile(r"\[API Error: .* \(Status: ([A-Z_]{1,64})\)\]", re.DOTALL)
+_CAUSES: dict[str, Cause] = {
+    "FatalAuthenticationError": "auth",
+    "ValidationRequiredError": "auth",
+    "FatalTurnLimitedError": "budget",
+    "TerminalQuotaError": "usage_limit",
+    "RetryableQuotaError": "rate_limit",
+    "ModelNotFoundError": "missing",
+}
+"""Causes by the classes of gemini's errors, which are the `type` of the error at the end."""
+_TURN_LIMIT = "Maximum session turns exceeded"
+"""Sentence of gemini 0.61.0 for the limit `model.maxSessionTurns` of its settings."""
 
 
 class Init(msgspec.Struct, tag_field="type", tag="init"):
@@ -104,7 +122,8 @@ class Gemini:
             return (ToolReturn(event.tool_id or "call", text, failed), RoundEnd())
         if isinstance(event, ErrorLine):
             level: Level = "warning" if event.severity == "warning" else "error"
-            return (Notice("error", inner_message(text_of(event.message)), level),)
+            text = inner_message(text_of(event.message))
+            return (Notice("error", text, level, cause="budget" if text == _TURN_LIMIT else None),)
         if isinstance(event, Outcome):
             return (_read_result(event),)
         if isinstance(event, Init):
@@ -136,7 +155,8 @@ def _read_message(event: Message) -> Sequence[Update]:
 
 def _read_tool_use(event: ToolUse) -> Sequence[Update]:
     name = event.tool_name or "tool"
-    call = ToolCall(event.tool_id or "call", name, event.parameters)
+    changes = proposed(event.parameters) if name in _EDITS else None
+    call = ToolCall(event.tool_id or "call", name, event.parameters, changes=changes)
     if name == "write_todos" and isinstance(event.parameters, dict) and "todos" in event.parameters:
         return (call, Plan(plan_items(event.parameters["todos"])))
     return (call,)
@@ -157,14 +177,27 @@ def _read_result(event: Outcome) -> Result:
         reason=reason,
         usage=usage if stats else None,
         duration_ms=as_int(stats.get("duration_ms")),
+        cause=_cause(event.error) if failed else None,
     )
+
+
+def _cause(error: Any) -> Cause | None:
+    """Return the cause that the class of an error names, or the status that the provider gave."""
+    fields = as_dict(error)
+    named = _CAUSES.get(text_or(fields.get("type"), ""))
+    text = text_or(fields.get("message"), "")
+    if named is not None or not text.startswith(_API_ERROR):
+        return named
+    if found := _API_STATUS.match(text):
+        return cause_of_name(found[1])
+    answer = as_dict(as_dict(parsed(text[len(_API_ERROR) : text.rfind("]")])).get("error"))
+    return cause_of_status(as_int(answer.get("code"))) or cause_of_name(text_or(answer.get("status"), ""))
 
 
 def _api_message(text: str) -> str:
     """Return the server's own words from `[API Error: {…}]`."""
-    prefix = "[API Error: "
-    if not (text.startswith(prefix) and text.endswith("]")):
+    if not (text.startswith(_API_ERROR) and text.endswith("]")):
         return inner_message(text)
-    inside = text[len(prefix) : -1]
+    inside = text[len(_API_ERROR) : -1]
     message = inner_message(inside)
     return text if message == inside else f"API Error: {message}"

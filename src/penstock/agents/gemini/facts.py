@@ -16,8 +16,24 @@ SIGNS = (
 
 FACTS = AgentFacts(
     routes={
-        "exec": RouteFacts("gemini.exec:Gemini", "gemini", cannot=NO_FORK, longest=Longest(8 * MIB), signs=SIGNS),
-        "acp": RouteFacts("acp.dialogue:Acp", "gemini", "gemini.exec:acp", cannot=NO_FORK),
+        "exec": RouteFacts(
+            "gemini.exec:Gemini",
+            "gemini",
+            cannot=NO_FORK,
+            longest=Longest(8 * MIB),
+            proposed="fragment",
+            made="fragment",
+            signs=SIGNS,
+        ),
+        "acp": RouteFacts(
+            "acp.dialogue:Acp",
+            "gemini",
+            "gemini.exec:acp",
+            cannot=NO_FORK,
+            proposed="diff",
+            made="diff",
+            counts_refused=True,
+        ),
     },
     install=npm("@google/gemini-cli"),
     tested="0.61.0",
@@ -29,5 +45,7 @@ FACTS = AgentFacts(
         help="This is the output of `--output-format json`, one JSON object at the end and not an event stream: "
         "use `--output-format stream-json` (gemini).",
     ),
-    acp=AcpQuirks(called="gemini", marks_sub_agents=True, tool_name="id", status_remark=r"\[MODE_UPDATE\] \S+"),
+    acp=AcpQuirks(
+        called="gemini", marks_sub_agents=True, tool_name="id", whole_texts=True, status_remark=r"\[MODE_UPDATE\] \S+"
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.agents._edits import path_of, proposed, unified
 from penstock.agents._json import as_int, parsed, text_of
 from penstock.agents.generic.classifier import words
 from penstock.agents.generic.fields import ENDS, TOOL_ROLES, TOOL_WORDS, Found, Layer, first, index_of, texts_in
@@ -26,6 +27,7 @@ from penstock.agents.generic.tool_fields import (
     output_of,
 )
 from penstock.core.bounded import BoundedDict
+from penstock.core.tool_titles import tool_kind
 from penstock.updates import BlockStart, Text, ToolCall, ToolReturn, Update
 
 MAX_OPEN = 256
@@ -112,7 +114,8 @@ class CallReader:
             self._append(call_id, given, "delta", updates)
         else:
             self._remember(call_id, name, value)
-            updates.append(ToolCall(call_id, name, value))
+            changes = proposed(value) if tool_kind(name) == "edit" else None
+            updates.append(ToolCall(call_id, name, value, changes=changes))
 
     def _remember(self, call_id: str, name: str, value: Any) -> None:
         self._last = call_id
@@ -146,6 +149,6 @@ class CallReader:
         if not call_id:
             self._count += 1
             call_id = f"call_{self._count}"
-        self._open.pop(call_id, None)
-        text = text_of(output_of(body))
-        updates.append(ToolReturn(call_id, text, is_failed(body), as_int(exit_code_of(body)), name))
+        _, given = self._open.pop(call_id, ("", None))
+        text, changes = text_of(output_of(body)), unified(path_of(given), body)
+        updates.append(ToolReturn(call_id, text, is_failed(body), as_int(exit_code_of(body)), name, changes=changes))

@@ -36,7 +36,9 @@ FACTS = AgentFacts(
             made="diff",
             signs=EXEC_SIGNS,
         ),
-        "acp": RouteFacts("acp.dialogue:Acp", "opencode", "opencode.exec:acp"),
+        "acp": RouteFacts(
+            "acp.dialogue:Acp", "opencode", "opencode.exec:acp", proposed="fragment", made="diff", counts_refused=True
+        ),
     },
     install=npm("opencode-ai"),
     tested="1.18.33",

@@ -12,9 +12,15 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
+from penstock.agents._causes import cause_of_sdk
+from penstock.agents._edits import path_of, proposed
 from penstock.agents._flags import piped
 from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, text_of, text_or
 from penstock.agents._unknown import unknown
+from penstock.agents.pi.diff import hunks
+from penstock.core import diffs
+from penstock.core.bounded import BoundedDict
+from penstock.events import Change
 from penstock.updates import (
     BlockStart,
     Failure,
@@ -33,6 +39,11 @@ from penstock.updates import (
     Update,
     Usage,
 )
+
+MAX_CALLS = 256
+"""Number of running edits whose paths are remembered: far more than an agent makes at once."""
+
+_EDITS = frozenset({"edit", "write"})
 
 
 class Call(msgspec.Struct):
@@ -205,15 +216,33 @@ class Pi:
             session = ("--fork" if request.fork else "--session", request.session_id)
         return piped(request, "pi", "--mode", "json", *model, *session, *request.args)
 
+    def __init__(self) -> None:
+        self._paths: BoundedDict[str, str] = BoundedDict(MAX_CALLS)  # by call, of the edits that run
+
     def read(self, event: Any) -> Sequence[Update]:
         """Translate one wire event into updates."""
         if type(event) is MessageUpdate:
             return _piece(event.assistantMessageEvent)
+        if type(event) is ToolStarted:
+            return self._tool_started(event)
+        if type(event) is ToolEnded:
+            return self._tool_ended(event)
         reader = _READERS.get(type(event))
         if reader is not None:
             return tuple(reader(event))
         kind = text_or(as_dict(event).get("type"), "")
         return () if kind in _SILENT else (unknown(kind, event),)
+
+    def _tool_started(self, event: ToolStarted) -> Sequence[Update]:
+        if event.toolName in _EDITS and (path := path_of(event.args)):
+            self._paths[event.toolCallId] = path
+        return (_call(Call(event.toolCallId, event.toolName, event.args), None),)
+
+    def _tool_ended(self, event: ToolEnded) -> Sequence[Update]:
+        result, name = as_dict(event.result), event.toolName or None
+        changes = _made(self._paths.pop(event.toolCallId, None), result)
+        text = text_of(result.get("content"))
+        return (ToolReturn(event.toolCallId, text, event.isError, name=name, changes=changes),)
 
 
 def _piece(event: MessageEvent | None) -> Sequence[Update]:
@@ -251,7 +280,15 @@ def _call_start(event: MessageEvent) -> BlockStart:
 
 
 def _call(call: Call, index: int | None) -> ToolCall:
-    return ToolCall(call.id, call.name or "tool", call.arguments, place=index)
+    changes = proposed(call.arguments) if call.name in _EDITS else None
+    return ToolCall(call.id, call.name or "tool", call.arguments, place=index, changes=changes)
+
+
+def _made(path: str | None, result: dict[str, Any]) -> list[Change] | None:
+    """Return the change that the result of an edit shows; None if it shows none."""
+    diff = as_dict(result.get("details")).get("diff")
+    found = hunks(diff) if path is not None and isinstance(diff, str) else None
+    return [diffs.from_hunks(path, found)] if path is not None and found else None
 
 
 def _session(event: SessionLine) -> Iterator[Update]:
@@ -297,10 +334,14 @@ def _whole(message: Message) -> Iterator[Update]:
     if (usage := _figures(message.usage)) is not None:
         yield ModelUsage(usage, message.model)
     if message.stopReason == "error":
-        yield Failure(message.errorMessage or "the model call failed")
+        yield _failure(message)
     # A message that failed stays open: a retry drops it; without a retry it is kept.
     if not failed:
         yield MessageEnd(stop_reason=message.stopReason)
+
+
+def _failure(message: Message) -> Failure:
+    return Failure(message.errorMessage or "the model call failed", cause_of_sdk(message.errorMessage))
 
 
 def _figures(usage: Any) -> Usage | None:
@@ -313,20 +354,11 @@ def _figures(usage: Any) -> Usage | None:
     return Usage(whole, as_int(data.get("output")), cached, written, cost_usd=cost)
 
 
-def _tool_started(event: ToolStarted) -> Iterator[Update]:
-    yield ToolCall(event.toolCallId, event.toolName or "tool", event.args)
-
-
-def _tool_ended(event: ToolEnded) -> Iterator[Update]:
-    result = as_dict(event.result)
-    yield ToolReturn(event.toolCallId, text_of(result.get("content")), event.isError, name=event.toolName or None)
-
-
 def _agent_ended(event: AgentEnded) -> Iterator[Update]:
     answers = [message for message in event.messages or [] if message.role == "assistant"]
     last = answers[-1] if answers else Message()
     if last.stopReason == "error":
-        yield Failure(last.errorMessage or "the model call failed")
+        yield _failure(last)
     else:
         yield Result(cancelled=last.stopReason == "aborted", reason=last.errorMessage)
 
@@ -334,12 +366,20 @@ def _agent_ended(event: AgentEnded) -> Iterator[Update]:
 def _retry(event: RetryStarted) -> Iterator[Update]:
     yield MessageEnd(status="superseded")
     wait = f" in {event.delayMs / 1000:.1f} s" if event.delayMs is not None else ""
-    yield Notice("retry", f"{event.errorMessage}: attempt {event.attempt} of {event.maxAttempts}{wait}", "warning")
+    yield Notice(
+        "retry",
+        f"{event.errorMessage}: attempt {event.attempt} of {event.maxAttempts}{wait}",
+        "warning",
+        cause=cause_of_sdk(event.errorMessage),
+        attempt=event.attempt,
+        max_attempts=event.maxAttempts,
+        wait_ms=as_int(event.delayMs),
+    )
 
 
 def _retry_ended(event: RetryEnded) -> Iterator[Update]:
     if not event.success:
-        yield Failure(event.finalError or "no retries are left")
+        yield Failure(event.finalError or "no retries are left", cause_of_sdk(event.finalError))
 
 
 def _compaction(event: CompactionStarted) -> Iterator[Update]:
@@ -361,8 +401,6 @@ _READERS: dict[type, Callable[[Any], Iterator[Update]]] = {
     SessionLine: _session,
     MessageStarted: _started,
     MessageEnded: _ended,
-    ToolStarted: _tool_started,
-    ToolEnded: _tool_ended,
     AgentEnded: _agent_ended,
     RetryStarted: _retry,
     RetryEnded: _retry_ended,

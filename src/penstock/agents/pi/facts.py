@@ -23,6 +23,8 @@ FACTS = AgentFacts(
                 "edits": "it has no permissions and does everything without asking;"
                 " the arguments '--tools read,edit,write' remove the other tools"
             },
+            proposed="fragment",
+            made="diff",
             signs=SIGNS,
         )
     },

@@ -24,13 +24,21 @@ FACTS = AgentFacts(
             counts_refused=True,
             signs=SIGNS,
         ),
-        "acp": RouteFacts("acp.dialogue:Acp", "qwen", "qwen.exec:acp", cannot=NO_FORK),
+        "acp": RouteFacts(
+            "acp.dialogue:Acp",
+            "qwen",
+            "qwen.exec:acp",
+            cannot=NO_FORK,
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
+        ),
     },
     install=npm("@qwen-code/qwen-code"),
     tested="0.15.10",
     stream="qwen --output-format stream-json --include-partial-messages",
     variables=(*OPENAI, "QWEN_", "DASHSCOPE_"),
-    acp=AcpQuirks(called="qwen", private_methods=("qwen/",)),
+    acp=AcpQuirks(called="qwen", private_methods=("qwen/",), whole_texts=True),
     other_output=OtherOutput(
         help="This is the output of `--output-format json`, one JSON list at the end and not an event stream: "
         "use `--output-format stream-json` (qwen).",
