@@ -25,7 +25,7 @@ from penstock.chat.store.protocol import Ahead, Conflict, StoreClosed, StoreFail
 from penstock.chat.store.rows import ChatRow, Directory, TurnRow
 from penstock.chat.store.schema import StoreTooNew, StoreTooOld
 from penstock.chat.store.sqlite import LARGEST_ENTRY, SqliteStore
-from penstock.chat.store.writer import Change, Readers
+from penstock.chat.store.writer import Readers, StoreWrite
 from penstock.errors import UsageError
 
 KILLS = 20
@@ -256,7 +256,7 @@ def test_what_ends_after_its_event_loop(place: Any) -> None:
     store = loop.run_until_complete(place.open("a"))
     result = loop.create_future()
     loop.close()
-    store._writer.put(Change(lambda changes: changes.put_directory(Directory("/shop", 1)), result))
+    store._writer.put(StoreWrite(lambda changes: changes.put_directory(Directory("/shop", 1)), result))
     store._writer.close()
 
     async def look() -> None:
