@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from effort import at_most
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.chat.store import database, schema, tables
@@ -91,7 +92,7 @@ def _plain(entries: Any) -> list[tuple[int, bytes]]:
     return [(entry.number, entry.data) for entry in entries]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=at_most(15, 40))
 @given(_STEPS)
 def test_it_does_as_a_list_would(steps: list[Any]) -> None:
     """Whatever is appended, read and trimmed in whatever order, the store answers as a plain list does."""
