@@ -42,7 +42,7 @@ test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 coverage: $(VENV)/.dev ## measure the branch coverage of core, run/lifecycle, chat/store and chat/history: all of it
-	$(BIN)/python -m pytest $(COVERED) -k "(not / or claude/think) and not test_a_kill_takes" --cov --hypothesis-seed=0 -n auto -q $(ARGS)
+	PENSTOCK_SOAK=1 $(BIN)/python -m pytest $(COVERED) -k "(not / or claude/think) and not test_a_kill_takes" --cov --hypothesis-seed=0 -n auto -q $(ARGS)
 
 test-wheel: $(VENV)/.dev page ## build wheel and sdist, and run the wheel where nothing else is installed
 	PENSTOCK_WHEEL=1 $(BIN)/python -m pytest tests/wheel -rs $(ARGS)
@@ -57,7 +57,8 @@ test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local mode
 	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2
 	PENSTOCK_REAL=$(or $(AGENTS),1) tests/real/offline.sh $(BIN)/python -m pytest tests/real -n auto --dist loadgroup -rs $(ARGS)
 
-soak: ## run the slow tests at their full counts: all agents on all routes, 500 cuts, 50 kills
+soak: ## run all tests at their full counts: all recordings and examples, all agents on all routes, 500 cuts, 50 kills
+	PENSTOCK_SOAK=1 $(MAKE) test
 	PENSTOCK_SOAK=1 $(MAKE) test-chat
 	PENSTOCK_SOAK=1 $(MAKE) test-agents
 

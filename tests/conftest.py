@@ -1,8 +1,10 @@
-"""What all tests share: the recordings, and a fixture that runs a test once for each of them."""
+"""What all tests share: the recordings, and the parameter `recording`, which calls a test with each of them."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
+import itertools
 import json
 import os
 import tempfile
@@ -11,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import SOAK, at_most
 from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("normalized")  # what helpers assert is shown as in a test
 
 # A slow machine is not a failure: no test of random inputs has a time limit, neither for a test of one of them nor for
 # making them.
-settings.register_profile("penstock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "penstock", max_examples=at_most(30, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("penstock")
 
 FOLDER = Path(__file__).parent / "recordings"
@@ -67,13 +72,51 @@ def shortened(text: str) -> str | dict[str, Any]:
 
 RECORDINGS = [Recording(path.parent) for path in sorted(FOLDER.glob("*/*/input.ndjson"))]
 
+LONG_RUNS = ("gemini/long", "codex/long")
+"""The recordings of a long reply that each test reads: one in thousands of deltas, one in a single item. The others
+differ from them as the shorter recordings of their agents do; they are read by `test_recordings`, and by all tests with
+`PENSTOCK_SOAK=1`."""
+
+
+def groups_of(recordings: list[Recording], step: int) -> dict[str, list[Recording]]:
+    """The recordings of each agent: a report for each of thousands of small tests takes longer than the tests.
+
+    With `PENSTOCK_SOAK=1` each recording is a test of its own, and none is left out by `step`.
+    """
+    if SOAK:
+        return {recording.name: [recording] for recording in recordings}
+    agents = itertools.groupby(recordings, lambda one: one.folder.parent.name)
+    return {name: list(group)[::step] for name, group in agents}
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests that ask for `recording` run for each folder, those that ask for `unpartial` for each pair."""
+    """Tests that ask for `recording` run once for each agent, those that ask for `unpartial` for each pair."""
     if "recording" in metafunc.fixturenames:
-        metafunc.parametrize("recording", RECORDINGS, ids=str)
+        all_long = SOAK or metafunc.module.__name__.rpartition(".")[2] == "test_recordings"
+        chosen = [r for r in RECORDINGS if all_long or r.case != "long" or r.name in LONG_RUNS]
+        sample = metafunc.definition.get_closest_marker("sample")
+        groups = groups_of(chosen, step=sample.args[0] if sample else 1)
+        metafunc.parametrize("recording", groups.values(), ids=groups)
     if "unpartial" in metafunc.fixturenames:
         metafunc.parametrize("unpartial", [r for r in RECORDINGS if r.case.endswith(".nopartial")], ids=str)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Call a test that asks for `recording` with each recording of its agent; the failure names those that fail."""
+    if "recording" not in pyfuncitem.funcargs:
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    failures: dict[str, Exception] = {}
+    for recording in pyfuncitem.funcargs["recording"]:
+        try:
+            pyfuncitem.obj(**arguments | {"recording": recording})
+        except Exception as error:
+            failures[recording.name] = error
+    for first in failures.values():
+        first.add_note(f"It fails with {', '.join(failures)}; this is the first.")
+        raise first
+    return True
 
 
 @pytest.fixture(scope="session")

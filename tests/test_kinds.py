@@ -5,8 +5,10 @@ The lines come from what the model server told every agent to say and do, not fr
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -61,13 +63,20 @@ def lines(agent: str, case: str, mode: Any, detail: Any) -> list[str]:
     return found
 
 
-def matrix(case: str) -> Any:
-    """A test for each agent that has the case, in each mode, at each detail."""
+def matrix(case: str) -> Callable[[Callable[[str, str, str], None]], Any]:
+    """A test for each agent that has the case, which is called for each mode at each detail."""
 
-    def decorate(test: Any) -> Any:
-        test = pytest.mark.parametrize("detail", DETAILS)(test)
-        test = pytest.mark.parametrize("mode", MODES)(test)
-        return pytest.mark.parametrize("agent", agents(case))(test)
+    def decorate(test: Callable[[str, str, str], None]) -> Any:
+        def in_each_look(agent: str) -> None:
+            for mode, detail in itertools.product(MODES, DETAILS):
+                try:
+                    test(agent, mode, detail)
+                except AssertionError as error:
+                    error.add_note(f"mode {mode}, detail {detail}")
+                    raise
+
+        in_each_look.__doc__ = test.__doc__
+        return pytest.mark.parametrize("agent", agents(case))(in_each_look)
 
     return decorate
 

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from effort import at_most
+
 from penstock.events import (
     BlockEnded,
     BlockRevised,
@@ -24,7 +26,10 @@ from penstock.testing.verify import verify_cut
 if TYPE_CHECKING:
     from conftest import Recording
 
-MAX_BYTEWISE = 300_000
+MAX_BYTEWISE = at_most(50_000, 300_000)
+"""Bytes of the longest recording that is fed byte by byte; longer ones have the same lines, and more of them."""
+MAX_CUT = 300_000
+"""Bytes of the longest recording that is cut at more than two places."""
 ODD_SIZES = [(3,), (4093, 1, 17), (65_536,)]
 
 
@@ -87,7 +92,7 @@ def test_chunks_are_invisible(recording: Recording) -> None:
 def test_cut_short(recording: Recording) -> None:
     """Cut anywhere, the contract still holds, with one end, and what was streamed is a beginning of the whole."""
     complete = read(recording)
-    for at in feeds.cut_points(recording.data, 6 if len(recording.data) <= MAX_BYTEWISE else 2):
+    for at in feeds.cut_points(recording.data, 6 if len(recording.data) <= MAX_CUT else 2):
         events = feeds.cut(Stream(recording.agent), recording.data, at)
         assert verify_cut(complete, events) == [], f"cut after {at} bytes"
         assert [type(event) for event in events].count(RunEnded) == 1

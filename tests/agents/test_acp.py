@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from effort import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -776,7 +777,7 @@ LINES = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=at_most(50, 200))
 @given(st.lists(LINES, max_size=8), st.booleans())
 def test_nothing_raises(lines: list[Any], ours: bool) -> None:
     """Whatever the values are; what is said to the agent is one JSON object a line, and the contract holds."""

@@ -1,16 +1,19 @@
-"""Acp against an agent that is made with the protocol's own package, over real pipes."""
+"""Acp against an agent that is made with the protocol's own package, over a socket and over the pipes of a process."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import acp_peer
 import pytest
 from acp import schema
 
@@ -21,7 +24,6 @@ from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, To
 from penstock.stream import Stream
 from penstock.testing.verify import verify
 
-PEER = Path(__file__).parents[1] / "support" / "acp_peer.py"
 LIMIT_SECONDS = 60
 
 SAID: dict[str, Any] = {
@@ -37,38 +39,59 @@ SAID: dict[str, Any] = {
 }
 
 
+Pipes = tuple[BinaryIO, BinaryIO]
+"""What the client writes into, and what it reads."""
+Peer = Callable[[], AbstractContextManager[Pipes]]
+
+
 @contextmanager
-def peer() -> Iterator[subprocess.Popen[bytes]]:
-    """The agent's process, which is killed in any case."""
-    process = subprocess.Popen([sys.executable, str(PEER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    watchdog = threading.Timer(LIMIT_SECONDS, process.kill)
+def process() -> Iterator[Pipes]:
+    """The agent as a process, which is killed in any case."""
+    child = subprocess.Popen([sys.executable, acp_peer.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    watchdog = threading.Timer(LIMIT_SECONDS, child.kill)
     watchdog.start()
+    assert child.stdin is not None
+    assert child.stdout is not None
     try:
-        yield process
+        with child.stdin, child.stdout:
+            yield child.stdin, child.stdout
+            child.kill()
     finally:
         watchdog.cancel()
-        process.kill()
-        for pipe in (process.stdin, process.stdout):
-            assert pipe is not None
-            pipe.close()
-        process.wait()
+        child.kill()
+        child.wait()
 
 
-def drive(request: Request, on: Callable[[Acp, Event], Any] = lambda acp, event: None) -> tuple[list[Event], list[Any]]:
+@contextmanager
+def thread() -> Iterator[Pipes]:
+    """The agent in a thread, over a socket: a process takes a second to import the protocol's package."""
+    ours, its = socket.socketpair()
+    ours.settimeout(LIMIT_SECONDS)
+    agent = threading.Thread(target=asyncio.run, args=(acp_peer.serve(its),), daemon=True)
+    agent.start()
+    try:
+        with ours, ours.makefile("wb") as into, ours.makefile("rb") as out:
+            yield into, out
+            ours.shutdown(socket.SHUT_RDWR)
+    finally:
+        agent.join(LIMIT_SECONDS)
+
+
+def drive(
+    request: Request, on: Callable[[Acp, Event], Any] = lambda acp, event: None, peer: Peer = thread
+) -> tuple[list[Event], list[Any]]:
     """Talk with the agent until it has answered: the events, and the messages that were said to it."""
     acp = Acp(request)
     stream = Stream(acp)
     events: list[Event] = []
     said: list[Any] = []
-    with peer() as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        lines = iter(process.stdout.readline, b"")
+    with peer() as (into, out):
+        lines = iter(out.readline, b"")
         while True:
             for line in acp.take().splitlines(keepends=True):
                 said.append(json.loads(line))
-                process.stdin.write(line)
-            process.stdin.flush()
+                into.write(line)
+            into.flush()
             if acp.over:
                 break
             found = stream.feed(next(lines))
@@ -110,9 +133,10 @@ def answering(text: str) -> Callable[[Acp, Event], Any]:
     )
 
 
-def test_a_prompt_is_answered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("peer", [thread, process])
+def test_a_prompt_is_answered(tmp_path: Path, peer: Peer) -> None:
     """The reply, the session and the figures are the agent's; the tokens that were cached are part of the input."""
-    events, said = drive(Request(prompt="hello — 世界", cwd=str(tmp_path)))
+    events, said = drive(Request(prompt="hello — 世界", cwd=str(tmp_path)), peer=peer)
     end = end_of(events)
     assert (end.outcome, end.reply, end.session_id) == ("ok", "hello — 世界", f"new-in-{tmp_path.name}")
     assert end.usage is not None

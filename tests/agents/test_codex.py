@@ -227,7 +227,6 @@ def test_what_is_unknown_is_said_to_be() -> None:
     assert list(Codex().read([1])) == [up.Unknown()]
 
 
-@pytest.mark.parametrize("value", [None, 7, True, "x", [], [None], {}, {"a": {"b": None}}])
 @pytest.mark.parametrize(
     "kind",
     [
@@ -235,7 +234,9 @@ def test_what_is_unknown_is_said_to_be() -> None:
         "web_search", "todo_list", "error", "plan",
     ],
 )  # fmt: skip
-def test_no_value_is_fatal(kind: str, value: Any) -> None:
+def test_no_value_is_fatal(kind: str) -> None:
     """Any item is read whatever its fields hold, and every update can be encoded."""
-    fields = dict.fromkeys((name for name in Item.__struct_fields__ if name not in ("id", "type")), value)
-    msgspec.json.encode(read(item(type=kind, **fields), item("started", type=kind, **fields)))
+    values: list[Any] = [None, 7, True, "x", [], [None], {}, {"a": {"b": None}}]
+    for value in values:
+        fields = dict.fromkeys((name for name in Item.__struct_fields__ if name not in ("id", "type")), value)
+        msgspec.json.encode(read(item(type=kind, **fields), item("started", type=kind, **fields)))

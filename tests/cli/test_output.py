@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 
 import pytest
 
@@ -11,25 +12,23 @@ from penstock.errors import TransportError
 from penstock.sinks.text.display_mode import Look, look
 
 
-@pytest.mark.parametrize("forced", [None, "", "0", "1"])
-@pytest.mark.parametrize("no_color", [None, "", "1"])
-@pytest.mark.parametrize("term", [None, "dumb", "xterm"])
 @pytest.mark.parametrize("is_tty", [False, True])
 @pytest.mark.parametrize("color", ["auto", "always", "never"])
-def test_colour(color: str, is_tty: bool, term: str | None, no_color: str | None, forced: str | None) -> None:
+def test_colour(color: str, is_tty: bool) -> None:
     """The flag is over NO_COLOR, that over FORCE_COLOR, that over the terminal; the mode follows."""
-    given = {"TERM": term, "NO_COLOR": no_color, "FORCE_COLOR": forced}
-    env = {name: value for name, value in given.items() if value is not None}
-    if color != "auto":
-        colored = color == "always"
-    elif no_color == "1":
-        colored = False
-    elif forced == "1":
-        colored = True
-    else:
-        colored = is_tty and term != "dumb"
-    mode = "full" if is_tty else "basic" if colored else "none"
-    assert look(env, is_tty=is_tty, color=color) == Look(mode, colored)  # type: ignore[arg-type]
+    for term, no_color, forced in product([None, "dumb", "xterm"], [None, "", "1"], [None, "", "0", "1"]):
+        given = {"TERM": term, "NO_COLOR": no_color, "FORCE_COLOR": forced}
+        env = {name: value for name, value in given.items() if value is not None}
+        if color != "auto":
+            colored = color == "always"
+        elif no_color == "1":
+            colored = False
+        elif forced == "1":
+            colored = True
+        else:
+            colored = is_tty and term != "dumb"
+        mode = "full" if is_tty else "basic" if colored else "none"
+        assert look(env, is_tty=is_tty, color=color) == Look(mode, colored), env  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,7 @@ def cells(text: str) -> int:
 # --- what is written ----------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(4)  # a process for each
 def test_only_text_and_colours(recording: Recording, open_terminal: Open) -> None:
     """No carriage return and no escape but colours is sent; without them a log has the very same bytes."""
     width = WIDTHS[len(recording.name) % len(WIDTHS)]

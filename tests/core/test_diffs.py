@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from effort import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ def patched(folder: Path, before: str, diff: str) -> str:
     return (folder / "f").read_bytes().decode()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_most(20, 60))
 @given(TEXTS.filter(bool), TEXTS.filter(bool))
 def test_git_makes_the_text_after_of_the_text_before(
     tmp_path_factory: pytest.TempPathFactory, before: str, after: str

@@ -8,6 +8,8 @@ import random
 import tracemalloc
 from typing import TYPE_CHECKING
 
+from effort import at_most
+
 from penstock.core.framing import MAX_LINE_BYTES
 from penstock.core.normalizer.state import MAX_BLOCK_CHARS
 from penstock.events import BlockEnded, Delta, Malformed, RunEnded, encode
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 MIB = 1024 * 1024
 PIECE = b"x" * MIB
 DELTA = b'{"type":"message","role":"assistant","content":"%s","delta":true}\n'
-LINES = int(os.environ.get("PENSTOCK_FUZZ_LINES", "400000")) // 10
+LINES = int(os.environ.get("PENSTOCK_FUZZ_LINES") or at_most(100_000, 400_000)) // 10
 
 
 def feed_pieces(stream: Stream, pieces: int) -> int:

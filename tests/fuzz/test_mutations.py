@@ -1,6 +1,6 @@
 """Recordings as other versions, proxies and broken pipes might give them, and bytes that mean nothing.
 
-Seeded, and small in a normal run. A long one counts lines over all cases:
+Seeded, and small in a normal run. `PENSTOCK_SOAK=1` reads four times as many lines; any number over all cases:
 
     PENSTOCK_FUZZ_LINES=2000000 pytest tests/fuzz
 
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from effort import at_most
 
 from penstock.core.normalizer.outcome import Exit
 from penstock.events import RunEnded, encode
@@ -27,7 +28,7 @@ from penstock.testing.conformance import mutate
 if TYPE_CHECKING:
     from conftest import Recording
 
-LINES = int(os.environ.get("PENSTOCK_FUZZ_LINES", "400000"))
+LINES = int(os.environ.get("PENSTOCK_FUZZ_LINES") or at_most(100_000, 400_000))
 """Lines over all tests of this file."""
 
 SEED = int(os.environ.get("PENSTOCK_FUZZ_SEED", "0"))

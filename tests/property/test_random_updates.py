@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from effort import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import events as ev
@@ -142,7 +143,7 @@ TRAITS = {
     "regular_end": up.Traits(regular_end=True),
 }
 
-FEW = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+FEW = examples(40, 120)
 
 
 def run(traits: up.Traits, updates: list[up.Update], exit: Exit | None = None) -> list[Event]:

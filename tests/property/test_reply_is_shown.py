@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from effort import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock import updates as up
@@ -39,10 +39,7 @@ assert _spec.loader is not None
 RANDOM = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(RANDOM)
 
-EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "150"))
-FEW = settings(
-    max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=EXAMPLES == 150
-)
+FEW = examples(50, 150)
 DETAILS = ["quiet", "minimal", "normal", "verbose"]
 MODES = ["full", "basic", "none"]
 SPACE = re.compile(r"\s+")

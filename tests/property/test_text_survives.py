@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from effort import examples
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from penstock.events import BlockEnded, BlockRevised, Delta, Event, RunEnded
@@ -19,7 +20,7 @@ Lines = list[dict[str, Any]]
 Wire = Callable[[str, list[str], str], Lines]
 """Kind, deltas and the agent's own whole text to the lines of a run."""
 
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+FEW = examples(20, 60)
 SESSION = "5e55"
 NO_USAGE: dict[str, Any] = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0}
 

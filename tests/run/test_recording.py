@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -212,7 +213,7 @@ def test_many_begin_at_once(tmp_path: Path) -> None:
         assert replayed(record.folder) == [(b"%s %d\n" % (number, line), line) for line in range(50)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_most(20, 60))
 @given(
     st.lists(
         st.tuples(

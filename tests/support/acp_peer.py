@@ -6,6 +6,7 @@ Run as a program it speaks ACP on its stdin and stdout. The prompt tells it what
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import acp
@@ -131,6 +132,16 @@ class Peer:
         await self.client.session_update(session_id=session_id, update=update)
 
 
-if __name__ == "__main__":
+async def serve(connection: socket.socket | None = None) -> None:
+    """Speak until the client has gone: over a socket, else on stdin and stdout."""
     peer: Any = Peer()
-    asyncio.run(acp.run_agent(peer, use_unstable_protocol=True))
+    if connection is None:
+        await acp.run_agent(peer, use_unstable_protocol=True)
+        return
+    reader, writer = await asyncio.open_connection(sock=connection)
+    await acp.run_agent(peer, writer, reader, use_unstable_protocol=True)
+    writer.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve())

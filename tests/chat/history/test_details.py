@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from effort import at_most
 
 from penstock import events as ev
 from penstock.chat.history import details as recording_of_turns
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 What = Entry | ev.Event | None
 BEGUN: list[What] = [Prompted(1, "Do it."), TurnBegan(1, "test", "/shop")]
 VIEW = TurnView(1, "Do it.")
+STOPS = at_most(8, 25)
+"""Places of a longer recording at which its record is looked at."""
 
 
 def numbered(whats: list[What], step: int = 10) -> list[Numbered]:
@@ -125,7 +128,7 @@ def test_how_rows_are_cut_makes_no_difference(recording: Recording) -> None:
 def test_steps_agree(recording: Recording) -> None:
     """The number behind the reply is that of the record's items, at any moment of the run and after a crash."""
     rows = rows_of(recording)
-    for end in {*range(2, len(rows), max(1, len(rows) // 25)), len(rows)}:
+    for end in {*range(2, len(rows), max(1, len(rows) // STOPS)), len(rows)}:
         made = details_of(VIEW, rows[:end])
         assert steps_in(made.items) == counted(rows[:end])
         assert made.whole == (end == len(rows))
@@ -138,7 +141,7 @@ def test_steps_agree(recording: Recording) -> None:
 def test_a_crash_leaves_nothing_open(recording: Recording) -> None:
     """Where the events stop, all that has no end was cut off."""
     rows = rows_of(recording)
-    for end in range(2, len(rows) - 1, max(1, len(rows) // 25)):
+    for end in range(2, len(rows) - 1, max(1, len(rows) // STOPS)):
         crashed = details_of(VIEW, [*rows[:end], Numbered(end + 1, rows[end].at, TurnEnded(1, "cut_off"))])
         assert crashed.whole
         ended = {e.block for _, _, e in rows[:end] if isinstance(e, ev.BlockEnded) and e.complete}
@@ -573,7 +576,7 @@ def check(rows: list[Numbered]) -> None:
     assert msgspec.json.decode(msgspec.json.encode(made), type=Details) == made
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(at_most(40, 150)))
 def test_mutated_recordings(seed: int, recordings: list[Recording]) -> None:
     """Recordings as other versions might print them: a record, with the steps that were counted."""
     rng = random.Random(seed)
@@ -584,7 +587,7 @@ def test_mutated_recordings(seed: int, recordings: list[Recording]) -> None:
     check(numbered([*BEGUN, *events]))
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(at_most(40, 150)))
 def test_events_in_no_order(seed: int, recordings: list[Recording]) -> None:
     """Events that no run gives in this order, of several agents at once, in lanes that are mixed up."""
     rng = random.Random(seed)

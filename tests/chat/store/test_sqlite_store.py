@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from effort import at_most
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.chat.store import database, schema, tables
@@ -25,7 +26,7 @@ from penstock.chat.store.protocol import Ahead, Conflict, StoreClosed, StoreFail
 from penstock.chat.store.rows import ChatRow, Directory, TurnRow
 from penstock.chat.store.schema import StoreTooNew, StoreTooOld
 from penstock.chat.store.sqlite import LARGEST_ENTRY, SqliteStore
-from penstock.chat.store.writer import Change, Readers
+from penstock.chat.store.writer import Readers, StoreWrite
 from penstock.errors import UsageError
 
 KILLS = 20
@@ -91,7 +92,7 @@ def _plain(entries: Any) -> list[tuple[int, bytes]]:
     return [(entry.number, entry.data) for entry in entries]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=at_most(15, 40))
 @given(_STEPS)
 def test_it_does_as_a_list_would(steps: list[Any]) -> None:
     """Whatever is appended, read and trimmed in whatever order, the store answers as a plain list does."""
@@ -256,7 +257,7 @@ def test_what_ends_after_its_event_loop(place: Any) -> None:
     store = loop.run_until_complete(place.open("a"))
     result = loop.create_future()
     loop.close()
-    store._writer.put(Change(lambda changes: changes.put_directory(Directory("/shop", 1)), result))
+    store._writer.put(StoreWrite(lambda changes: changes.put_directory(Directory("/shop", 1)), result))
     store._writer.close()
 
     async def look() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import example, given, settings
+from effort import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.chat.reasoning_tags import (
@@ -19,7 +20,7 @@ from penstock.chat.reasoning_tags import (
     strip_tags,
 )
 
-MANY = settings(max_examples=400, deadline=None, derandomize=True)
+MANY = examples(100, 400)
 
 PIECES = st.sampled_from([
     "<think>", "</think>", "<thinking>", "</thinking>", "<tool_call>", "</tool_call >", "<function=ls>", "</function>",

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import msgspec
-from hypothesis import HealthCheck, settings
+from effort import examples
 
 from penstock import updates as up
 from penstock.chat import turn as turns
@@ -29,7 +29,7 @@ def neighbour(name: str) -> ModuleType:
 
 
 RANDOM = neighbour("test_random_updates")
-FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+FEW = examples(40, 150)
 
 STATUSES = {turns.WORKING, turns.PLANNING, turns.DELEGATING, turns.ASKING}
 STATUSES |= {*turns.CALLING.values(), *turns.NOTICED.values()}
