@@ -91,7 +91,7 @@ picture: $(VENV)/.run ## draw docs/terminal.svg from a real recording
 lifecycle: $(VENV)/.run ## write the table of a run's states into docs/processes.md
 	@$(BIN)/python docs/lifecycle.py
 
-options: $(VENV)/.run ## write the tables of a run's options into docs/cli.md and docs/python-api.md
+options: $(VENV)/.run ## write the tables of options and of agents into the documents
 	@$(BIN)/python docs/options.py
 
 man: $(VENV)/.run ## write the man page docs/penstock.1 from the command line

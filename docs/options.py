@@ -1,4 +1,6 @@
-"""Writes the tables of a run's options, from `penstock.run.spec`, into `docs/cli.md` and `docs/python-api.md`.
+"""Writes tables of the documents from the code: a run's options, and what the routes of each agent show of edits.
+
+The options come from `penstock.run.spec`, the routes from the facts of the agents.
 
 Run by `make options`.
 """
@@ -8,11 +10,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.adapter import PROMPT_RULES
+from penstock.agents._facts import Shown
+from penstock.agents.registry import AGENTS
 from penstock.run.spec import OPTIONS, SpecField
 
 FOLDER = Path(__file__).parent
 BEGIN = "<!-- make options: begin -->\n"
 END = "<!-- make options: end -->\n"
+
+SHOWN: dict[Shown, str] = {
+    "diff": "diff",
+    "fragment": "diff without line numbers",
+    "counts": "counts",
+    "names": "names",
+    "nothing": "–",
+}
+"""Words of the table for what a route shows."""
 
 LINKS = {
     "allow": "[what each agent makes of it](agents/README.md)",
@@ -45,7 +58,18 @@ def tables() -> dict[str, str]:
     return {
         "cli.md": rows(flags).replace("|  | |", "| flag | |"),
         "python-api.md": rows(options).replace("|  | |", "| option | |"),
+        "agents/README.md": changes(),
     }
+
+
+def changes() -> str:
+    """Return the table of what each agent and route shows of edits and of denied actions."""
+    lines = ["", "| agent | route | proposed | made | denied actions |", "|---|---|---|---|---|"]
+    for name, agent in AGENTS.items():
+        for route, facts in agent.routes.items():
+            shown = [SHOWN[facts.proposed], SHOWN[facts.made], "counted" if facts.counts_refused else "–"]
+            lines.append(f"| {name} | `{route}` | {' | '.join(shown)} |")
+    return "\n".join([*lines, "", ""])
 
 
 def page(text: str, table: str) -> str:
