@@ -114,6 +114,30 @@ def test_a_known_agent_may_have_another_program(found: configuration.Config) -> 
     assert (launch.route, launch.agent, launch.label) == ("exec", "claude", "claude")
 
 
+@pytest.mark.parametrize(
+    ("asked", "route"),
+    [
+        ({}, "exec"),
+        ({"ask": True}, "server"),
+        ({"ask": True, "allow": "edits"}, "server"),
+        ({"allow": "edits"}, "exec"),
+        ({"allow": "all"}, "exec"),
+        ({"ask": True, "route": "exec"}, "exec"),
+        ({"route": "server"}, "server"),
+        ({"ask": True, "route": "acp"}, "acp"),
+    ],
+)
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_a_route_that_asks_is_taken_if_somebody_can_answer(
+    found: configuration.Config, name: str, asked: dict[str, object], route: str
+) -> None:
+    """Claude's server asks first, so it needs a person or a program that answers; codex's is the best in any case."""
+    if name == "codex" and "route" not in asked:
+        route = "server"
+    launch = planned(found, name, command=["mine"], **asked)
+    assert launch.route == route
+
+
 def test_a_nested_agent_is_not_told_of_the_outer_one(found: configuration.Config) -> None:
     """Claude Code started by Claude Code would wait for it."""
     assert "CLAUDECODE" not in planned(found, "claude").env
@@ -153,8 +177,8 @@ def test_names_that_lead_nowhere(found: configuration.Config) -> None:
     """Unknown agents, routes that an agent does not have, readers without a command."""
     with pytest.raises(UnknownAgent, match="did you mean 'codex'"):
         planned(found, "codx")
-    with pytest.raises(UsageError, match="claude has no route 'server'; expected one of exec, acp"):
-        planned(found, "claude", route="server")
+    with pytest.raises(UsageError, match="gemini has no route 'server'; expected one of exec, acp"):
+        planned(found, "gemini", route="server")
     for name in ("generic", "acp"):
         with pytest.raises(UsageError, match="has no command of its own"):
             planned(found, name)

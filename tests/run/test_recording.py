@@ -522,6 +522,7 @@ def test_a_half_line_of_a_whole_record(tmp_path: Path) -> None:
     [
         ("codex", "server", "codex/server"),
         ("codex", "exec", "codex"),
+        ("claude", "server", "claude/server"),
         ("gemini", "acp", "gemini/acp"),
         ("acp", "acp", "acp/acp"),
         ("ccs/glm", "exec", "ccs/glm"),

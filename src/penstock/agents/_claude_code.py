@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.adapter import Command, Request
+from penstock.adapter import Command, Request, encoded
 from penstock.agents._flags import granted, option, piped
 from penstock.agents._stream_json import ClaudeLike, MessageDelta, MessageStop
 from penstock.agents._variables import CLAUDE_OUTER
@@ -29,14 +29,29 @@ class ClaudeCode(ClaudeLike):
 
 def started(request: Request, *program: str) -> Command:
     """Return the command `PROGRAM --print` with the flags of the stream, and the prompt through stdin."""
-    return piped(
-        request,
-        *program,
-        # Not `-p`: a program that wraps claude may have that option itself. The format needs `--verbose`.
-        "--print",
-        "--output-format=stream-json",
-        "--verbose",
-        "--include-partial-messages",
+    return piped(request, *program, *_STREAM, *_options(request), unset=CLAUDE_OUTER)
+
+
+def dialogue_command(request: Request, *program: str) -> Command:
+    """Return the command `PROGRAM --print` for a two-way stream, which also asks for permissions over it.
+
+    Raises:
+        UsageError: the prompt cannot be encoded.
+    """
+    encoded(request.prompt)
+    return Command(
+        argv=(*program, *_STREAM, "--input-format=stream-json", "--permission-prompt-tool=stdio", *_options(request)),
+        env={"CLAUDE_CODE_SDK_READS_SESSION_STATE": "1"},  # the output then has the end of the run
+        unset=CLAUDE_OUTER,
+    )
+
+
+# Not `-p`: a program that wraps claude may have that option itself. The format needs `--verbose`.
+_STREAM = ("--print", "--output-format=stream-json", "--verbose", "--include-partial-messages")
+
+
+def _options(request: Request) -> tuple[str, ...]:
+    return (
         *option("--model", request.model),
         *option("--resume", request.session_id),
         *(("--fork-session",) if request.fork else ()),
@@ -46,5 +61,4 @@ def started(request: Request, *program: str) -> Command:
             everything=("--permission-mode=bypassPermissions",),
         ),
         *request.args,
-        unset=CLAUDE_OUTER,
     )

@@ -100,6 +100,8 @@ class RouteFacts(msgspec.Struct, frozen=True):
     """Changes that the result of an editing tool shows."""
     counts_refused: bool = False
     """The number of actions that were denied is known at the end of the run."""
+    needs_answers: bool = False
+    """The agent asks on this route before it acts, so it is the default only if somebody can answer."""
     signs: tuple[Sign, ...] = ()
     """Lines that only this route of this agent prints: any one of them is enough."""
 
@@ -143,8 +145,15 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default(self) -> RouteFacts:
-        """The route to use if the request names none."""
-        return next(iter(self.routes.values()))
+        """The route to use if the request names none and somebody can answer questions."""
+        return self.routes[self.default_name(can_answer=True)]
+
+    def default_name(self, *, can_answer: bool) -> str:
+        """Return the name of the route to use if the request names none: the best one that makes sense.
+
+        `can_answer`: somebody can answer the agent's questions while it runs.
+        """
+        return next(name for name, route in self.routes.items() if can_answer or not route.needs_answers)
 
 
 NO_FORK: Mapping[Feature, str] = {"fork": "it can resume the session: leave out the fork"}

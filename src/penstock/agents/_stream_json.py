@@ -191,7 +191,7 @@ _SILENT_SYSTEM = frozenset(
         "away_summary",
     }
 )
-_TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})
+TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})
 _SILENT_EVENTS = frozenset({"ping", "goal_state", "tool_progress"})
 _TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _EXIT = re.compile(r"(?:Error: )?Exit code:? (\d+)")
@@ -324,7 +324,7 @@ class ClaudeLike:
                 yield Work(None, on=False)
             elif kind in ("task_started", "task_notification") and event.task_id:
                 yield Work(event.task_id, on=kind == "task_started")
-        elif kind == "task_updated" and text_of(as_dict(event.patch).get("status")) in _TASK_ENDS:
+        elif kind == "task_updated" and text_of(as_dict(event.patch).get("status")) in TASK_ENDS:
             yield Work(event.task_id, on=False)
         elif kind not in _SILENT_SYSTEM:
             yield Unknown(f"system/{kind}", text_of_system(event))

@@ -41,7 +41,10 @@ class System(msgspec.Struct, tag="system"):
     tool_name: Any = None
     compact_metadata: Any = None
     task_id: str | None = None
+    task_type: Any = None
+    tool_use_id: str | None = None
     patch: Any = None
+    state: Any = None
 
 
 _NOTICES: dict[str, tuple[NoticeCode, Level]] = {

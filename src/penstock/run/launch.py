@@ -66,7 +66,7 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         agent = name
         chosen, reader, start = _configured(name, own, request)
     else:
-        agent, chosen, reader, start = _known(name, own, request, spec.route)
+        agent, chosen, reader, start = _known(name, own, request, spec)
     given = os.environ if spec.environ is None else spec.environ
     inherited = {variable: value for variable, value in given.items() if variable not in start.unset}
     # Some programs, some agents among them, trust PWD more than their real directory. So it is set, as a shell does.
@@ -134,15 +134,15 @@ def _words(name: str) -> list[str]:
     return words
 
 
-def _known(name: str, own: AgentConfig, request: Request, route: str | None) -> tuple[str, str, Adapter, Command]:
+def _known(name: str, own: AgentConfig, request: Request, spec: RunSpec) -> tuple[str, str, Adapter, Command]:
     """Return an agent of the registry; its configured `command` replaces its program."""
     base, slash, profile = name.partition("/")
     entry = registry.AGENTS.get(base)
     if entry is None:
-        return _third_party(name, own, request, route)
+        return _third_party(name, own, request, spec.route)
     if entry.no_command:
         raise UsageError(f"{base} has no command of its own", help=entry.no_command)
-    chosen = route or next(iter(entry.routes))
+    chosen = spec.route or entry.default_name(can_answer=spec.ask)
     found = entry.routes.get(chosen)
     if found is None:
         raise UsageError(f"{base} has no route {chosen!r}", expected="one of " + ", ".join(entry.routes))

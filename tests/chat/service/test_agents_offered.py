@@ -69,7 +69,7 @@ def test_what_is_offered(agents: Agents) -> None:
     offered = {agent.name: agent for agent in agents.listed()}
     codex, claude, cline = offered["codex"], offered["claude"], offered["cline"]
     assert (codex.installed, codex.route, codex.asks, codex.resumes) == (True, "server", True, True)
-    assert (claude.installed, claude.route, claude.asks, claude.resumes) == (False, "exec", False, True)
+    assert (claude.installed, claude.route, claude.asks, claude.resumes) == (False, "server", True, True)
     assert "npm install" in (claude.install or "")
     assert not cline.resumes
     assert (offered["mine"].installed, offered["mine"].asks, offered["mine"].resumes) == (True, False, True)

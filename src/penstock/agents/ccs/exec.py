@@ -28,11 +28,20 @@ class Ccs(ClaudeCode):
     @staticmethod
     def command(request: Request) -> Command:
         """Return the command `ccs PROFILE --print` with claude's flags; no profile: ccs's default account."""
-        if request.profile is None:
-            return started(request, "ccs")
-        if not _PROFILE.fullmatch(request.profile) or request.profile in CCS_COMMANDS:
-            raise UsageError(
-                f"{request.profile[:128]!r} is not a profile of ccs",
-                expected="the name that 'ccs api create' was given",
-            )
-        return started(request, "ccs", request.profile)
+        return started(request, *program(request))
+
+
+def program(request: Request) -> tuple[str, ...]:
+    """Return the words that start Claude Code with the profile of the request.
+
+    Raises:
+        UsageError: the profile cannot be one.
+    """
+    if request.profile is None:
+        return ("ccs",)
+    if not _PROFILE.fullmatch(request.profile) or request.profile in CCS_COMMANDS:
+        raise UsageError(
+            f"{request.profile[:128]!r} is not a profile of ccs",
+            expected="the name that 'ccs api create' was given",
+        )
+    return ("ccs", request.profile)

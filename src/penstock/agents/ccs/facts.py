@@ -6,16 +6,22 @@ from penstock.adapter import Longest
 from penstock.agents._facts import MIB, AgentFacts, RouteFacts, npm
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS
 
+_LONGEST = Longest(10 * MIB)
+
 FACTS = AgentFacts(
     routes={
-        "exec": RouteFacts(
-            "ccs.exec:Ccs",
+        "server": RouteFacts(
+            "ccs.server:CcsServer",
             "ccs",
-            longest=Longest(10 * MIB),
+            longest=_LONGEST,
             proposed="fragment",
             made="diff",
             counts_refused=True,
-        )
+            needs_answers=True,
+        ),
+        "exec": RouteFacts(
+            "ccs.exec:Ccs", "ccs", longest=_LONGEST, proposed="fragment", made="diff", counts_refused=True
+        ),
     },
     install=npm("@kaitranntt/ccs"),
     tested="7.79.1",

@@ -18,12 +18,26 @@ SIGNS = (
     Sign(types=("result",), has=("uuid", "modelUsage")),
 )
 
+SERVER_SIGNS = (Sign(types=("control_response",), has=("response.response.available_output_styles",)),)
+
+_LONGEST = Longest(10 * MIB)
+
 FACTS = AgentFacts(
     routes={
+        "server": RouteFacts(
+            "claude.server:ClaudeServer",
+            "claude",
+            longest=_LONGEST,
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
+            needs_answers=True,
+            signs=SERVER_SIGNS,
+        ),
         "exec": RouteFacts(
             "claude.exec:Claude",
             "claude",
-            longest=Longest(10 * MIB),
+            longest=_LONGEST,
             proposed="fragment",
             made="diff",
             counts_refused=True,

@@ -147,7 +147,7 @@ class Agents:
             entry, own = registry.AGENTS.get(name), self._config.agent(name)
             if entry is not None:
                 program = own.command[0] if own.command else entry.default.program
-                yield self._view(name, program, next(iter(entry.routes)), entry.install or None)
+                yield self._view(name, program, entry.default_name(can_answer=True), entry.install or None)
             else:
                 yield self._view(
                     name, own.command[0] if own.command else "", "acp" if own.protocol == "acp" else "exec"
