@@ -45,10 +45,11 @@ MINE = ("HOME", "PATH", "XDG_CACHE_HOME", "PYTHONPATH", *(KEPT if ASKED else ())
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests that ask for `at` run for each agent on each of its routes."""
+    """Tests that ask for `at` run for each agent on each of its routes, or for those in `ONLY` of their module."""
     if "at" in metafunc.fixturenames:
         words = set(ASKED.split(","))
-        asked = [t for t in TARGETS if words & {"1", t.agent, str(t)}]
+        only = getattr(metafunc.module, "ONLY", None)
+        asked = [t for t in TARGETS if words & {"1", t.agent, str(t)} and (only is None or str(t) in only)]
         # One worker takes all that belongs to a target: it has one home.
         marked = [pytest.param(target, id=str(target), marks=pytest.mark.xdist_group(str(target))) for target in asked]
         metafunc.parametrize("at", marked, indirect=True, scope="module")

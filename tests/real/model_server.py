@@ -35,6 +35,7 @@ TOOLS = {
     "edit": EDIT_TOOLS,
     "plan": PLAN_TOOLS,
     "agent": AGENT_TOOLS,
+    "ask": ("AskUserQuestion",),
 }
 
 
@@ -159,6 +160,9 @@ def _input(call: Call, path: str, tool: Tool) -> Any:
         values["description"] = "Run a demo command"
     elif call.does in ("plan", "agent"):
         values = _step(text) if call.does == "plan" else _errand(text, tool)
+    elif call.does == "ask":
+        options = [{"label": label, "description": f"{label}, of course"} for label in scenarios.COLOURS]
+        values = {"questions": [{"question": text, "header": "Colour", "options": options, "multiSelect": False}]}
     elif tool.name == "apply_patch":
         values = {"input": _patch(call, path)}
     elif call.does == "edit":

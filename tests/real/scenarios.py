@@ -29,10 +29,10 @@ class Call(NamedTuple):
     """A tool call in nobody's dialect: the server looks for a tool that does it among those that are offered."""
 
     does: str
-    """`shell`, `read`, `write`, `edit`, `plan` or `agent`."""
+    """`shell`, `read`, `write`, `edit`, `plan`, `agent` or `ask`."""
     text: str
-    """The command, the content of the file, the status of the plan's only step, the sub-agent's prompt, or the lines
-    that an edit inserts."""
+    """The command, the content of the file, the status of the plan's only step, the sub-agent's prompt, the lines
+    that an edit inserts, or the question for the user."""
     path: str = ""
     old: str = ""
     """The lines that an edit replaces."""
@@ -110,6 +110,11 @@ EDITED = "line 09\nline 10\n", "line nine — ünï\nline nine and a half\nline 
 """Lines of the story, and those that replace them."""
 FIRST_HALF, SECOND_HALF = "This is the first half, ", "and this is the second. FINAL-REPLY."
 
+MAKE = 'python3 -c \'open("made.txt", "w")\''
+"""Command that no agent allows by itself."""
+COLOURS = ("Red", "Blue")
+"""Options of the question for the user."""
+
 SCENARIOS: dict[str, list[Answer]] = {
     "text": [[Say(MARKDOWN)]],
     "thinking": [[Think(THOUGHT), Say("The answer is **42**. (This is the visible reply.)")]],
@@ -152,6 +157,15 @@ SCENARIOS: dict[str, list[Answer]] = {
     "helper": [
         [Say("The helper looks first."), Call("shell", "echo helping")],
         [Say("The helper reports one file.")],
+    ],
+    "twice": [
+        [Say("I run it."), Call("shell", MAKE)],
+        [Say("I run it again."), Call("shell", MAKE)],
+        [Say("It has run twice. FINAL-REPLY.")],
+    ],
+    "choice": [
+        [Say("I ask first."), Call("ask", "Which colour?")],
+        [Say("Now I know. FINAL-REPLY.")],
     ],
     "maxtok": [[Say("This reply is cut off at the limit, in the mid"), Limit()]],
     "long": [[Say(LONG, 75)]],
