@@ -452,7 +452,7 @@ def test_a_question_shows_the_whole_of_what_it_allows(
 )  # fmt: skip
 def test_a_question_has_the_change_of_each_editing_tool(tool: str, given: Any, diff: str | None) -> None:
     """A diff where the input has the texts, else the name of the file."""
-    [question] = ask(dialogue_in_turn(), tool, {"file_path": "/f", **given})
+    [question] = ask(dialogue_in_turn(), tool, {"file_path": "/f", "notebook_path": "/f", **given})
     [change] = question.changes
     assert (change.path, change.diff) == ("/f", diff)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.adapter import MAX_ARGUMENT_BYTES
-from penstock.cli.run import split_names
+from penstock.cli.run_factory import split_names
 from penstock.config import settings as configuration
 from penstock.errors import AgentNotFound, ConfigError, UnknownAgent, UsageError
 from penstock.run.launch import Launch, plan
