@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.adapter import Longest
 from penstock.agents._facts import MIB, AgentFacts, RouteFacts, npm
+from penstock.agents._permissions import CLAUDE_EXEC
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS
 
 FACTS = AgentFacts(
@@ -17,6 +18,7 @@ FACTS = AgentFacts(
             counts_refused=True,
         )
     },
+    allows={"exec": CLAUDE_EXEC},
     install=npm("@kaitranntt/ccs"),
     tested="7.79.1",
     profiles=True,
