@@ -1,13 +1,16 @@
-"""Writes the tables of a run's options, from `penstock.run.spec`, into `docs/cli.md` and `docs/python-api.md`.
+"""Writes the tables of a run's options into `docs/cli.md` and `docs/python-api.md`, and that of permissions.
 
-Run by `make options`.
+The options are in `penstock.run.spec`; what an agent may do at each level of `allow` is in the facts of the agents, and
+its table in `docs/agents/README.md`. Run by `make options`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
-from penstock.adapter import PROMPT_RULES
+from penstock.adapter import PROMPT_RULES, Allow
+from penstock.agents import registry
 from penstock.run.spec import OPTIONS, SpecField
 
 FOLDER = Path(__file__).parent
@@ -38,6 +41,18 @@ def rows(named: dict[str, str]) -> str:
     return "\n".join(["", "|  | |", "|---|---|", *lines, "", ""])
 
 
+def permissions() -> str:
+    """Return the table of what the agents do at each level of `allow`. Routes that do the same share a row."""
+    lines = ["", "| agent | route | by default | `--allow edits` | `--allow all` |", "|---|---|---|---|---|"]
+    known: dict[tuple[str, ...], list[str]] = {}
+    for name, facts in registry.AGENTS.items():
+        for route, allows in facts.allows.items():
+            cells = (allows[level].text if level in allows else "not supported" for level in get_args(Allow))
+            known.setdefault((name, *cells), []).append(f"`{route}`")
+    lines += [f"| {name} | {', '.join(routes)} | {' | '.join(cells)} |" for (name, *cells), routes in known.items()]
+    return "\n".join([*lines, "", ""])
+
+
 def tables() -> dict[str, str]:
     """Return the table of each page."""
     flags = {field: flag(option) for field, option in OPTIONS.items() if option.flag}
@@ -45,6 +60,7 @@ def tables() -> dict[str, str]:
     return {
         "cli.md": rows(flags).replace("|  | |", "| flag | |"),
         "python-api.md": rows(options).replace("|  | |", "| option | |"),
+        "agents/README.md": permissions(),
     }
 
 
