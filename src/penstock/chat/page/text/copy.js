@@ -65,7 +65,6 @@ const CAUSES = {
   auth: "The agent is not signed in",
   missing: "The model or the program does not exist",
   context: "The conversation is too long for the model",
-  refusal: "The model declined",
   network: "The provider cannot be reached",
   budget: "The budget is used up",
 };
