@@ -18,12 +18,18 @@ OPTIONS = [
 ]
 
 
-def call(id: str, kind: ev.ToolKind, *, refused: bool = True) -> list[ev.Event]:
+def call(id: str, kind: ev.ToolKind, *, refused: bool = True, failed: bool = False) -> list[ev.Event]:
     """A call with its result."""
+    failed = failed or refused
     return [
         ev.ToolCalled(agent="a", call_id=id, name="x", input={}, title="", tool_kind=kind),
-        ev.ToolReturned(agent="a", call_id=id, text="", is_error=refused, complete=True, refused=refused),
+        ev.ToolReturned(agent="a", call_id=id, text="", is_error=failed, complete=True, refused=refused),
     ]
+
+
+def failed(id: str, kind: ev.ToolKind) -> list[ev.Event]:
+    """A call that failed, and nothing says why."""
+    return call(id, kind, refused=False, failed=True)
 
 
 def question(ask: ev.Ask, option: str | None, *, by: ev.AnsweredBy = "person", **more: Any) -> list[ev.Event]:
@@ -57,6 +63,10 @@ def ended(refused: int | None = None) -> ev.RunEnded:
         (question("command", None, by="withdrawn"), (0, None)),
         (question("choice", None, by="nobody"), (0, None)),
         ([ended(2)], (2, None)),
+        ([*failed("c", "edit"), ended(1)], (1, "edits")),
+        ([*failed("c", "execute"), ended(1)], (1, "all")),
+        ([*failed("c", "execute"), *failed("d", "edit"), ended(1)], (1, None)),
+        ([*failed("c", "execute"), ended(0)], (0, None)),
         ([*call("c", "edit"), ended(1)], (1, "edits")),
         ([*call("c", "edit"), ended()], (1, "edits")),
     ],

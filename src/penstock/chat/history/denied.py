@@ -25,24 +25,35 @@ class DeniedActions:
         self._kinds: BoundedDict[str, ev.ToolKind] = BoundedDict(MAX_OPEN)  # of open calls
         self._questions: BoundedDict[str, ev.QuestionAsked] = BoundedDict(MAX_OPEN)
         self._denied: BoundedDict[str, None] = BoundedDict(MAX_OPEN)  # calls that are counted by their questions
-        self._known = 0
+        self._known: set[NeededAllow] = set()
+        self._failed: set[NeededAllow] = set()  # what would cover the calls that failed
+        self._count = 0
         self._reported: int | None = None
-        self.needs_allow: NeededAllow | None = None
-        """Permission that covers the denied actions; None if it is not known what they were."""
 
     @property
     def count(self) -> int:
         """Number of denied actions."""
-        return self._known if self._reported is None else self._reported
+        return self._count if self._reported is None else self._reported
+
+    @property
+    def needs_allow(self) -> NeededAllow | None:
+        """Permission that covers the denied actions; None if it is not known what they were.
+
+        An agent that gives only their number reports them as failed calls: if these are of one kind, that is known.
+        """
+        known = self._known or (self._failed if self.count and len(self._failed) == 1 else set())
+        return "all" if "all" in known else "edits" if known else None
 
     def take(self, event: ev.Event) -> None:
         """Apply the next event."""
         if isinstance(event, ev.ToolCalled):
             self._kinds[event.call_id] = event.tool_kind
         elif isinstance(event, ev.ToolReturned):
-            kind = self._kinds.pop(event.call_id, "other")
+            needed: NeededAllow = "edits" if self._kinds.pop(event.call_id, "other") in _EDITS else "all"
+            if event.is_error:
+                self._failed.add(needed)
             if event.refused and event.call_id not in self._denied:
-                self._count(kind in _EDITS)
+                self._deny(needed)
         elif isinstance(event, ev.QuestionAsked):
             if event.ask in PERMISSIONS:
                 self._questions[event.id] = event
@@ -58,13 +69,10 @@ class DeniedActions:
         kinds = {option.id: option.kind for option in question.options or ()}
         if event.option is not None and kinds.get(event.option, "allow_once") in _ALLOWING:
             return
-        self._count(question.ask == "edit")
+        self._deny("edits" if question.ask == "edit" else "all")
         if question.call_id is not None:
             self._denied[question.call_id] = None
 
-    def _count(self, is_edit: bool) -> None:
-        self._known += 1
-        if not is_edit:
-            self.needs_allow = "all"
-        elif self.needs_allow is None:
-            self.needs_allow = "edits"
+    def _deny(self, needed: NeededAllow) -> None:
+        self._count += 1
+        self._known.add(needed)
