@@ -73,9 +73,12 @@ def test_a_number_answers_once_the_question_was_seen(workshop: Callable[[str], T
         new KeyboardEvent("keydown", { key: "3", bubbles: true, repeat }))"""
     page.evaluate(
         """() => new Promise((resolve) => {
-            const press = () => document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "3", bubbles: true }));
-            const seen = () => (document.querySelector(".hint .options") ? resolve(press()) : requestAnimationFrame(seen));
-            seen();
+            const key = new KeyboardEvent("keydown", { key: "3", bubbles: true });
+            const wait = () => {
+                if (document.querySelector(".hint .options")) resolve(document.body.dispatchEvent(key));
+                else requestAnimationFrame(wait);
+            };
+            wait();
         })"""
     )
     page.wait_for_timeout(EARLY_MS)
@@ -120,22 +123,26 @@ def test_refusing_in_the_dialog_changes_nothing(workshop: Callable[[str], Thread
 
 
 def test_a_question_that_is_rejected_is_a_refused_action(workshop: Callable[[str], Thread]) -> None:
-    """An action that a person rejects is marked as one that was not allowed; an allowed one is not."""
+    """An action that a person rejects is marked as one that was not allowed, and so is its call in the details."""
     thread = workshop("peer")
     thread.say("edit")
     thread.button("No").click()
     thread.ended(1)
     expect(thread.turn(1).locator(".refused")).to_contain_text("1 action was not allowed.")
     expect(thread.button("Allow edits and go on…")).to_be_visible()
+    thread.turn(1).locator(".to-record").click()
+    call = thread.page.locator("[data-kind=call]")
+    expect(call.locator(".kind")).to_have_text("Call, not allowed")
+    expect(call.locator("h3").first).to_have_text("Changes that were proposed")
 
 
 def test_details_show_edits_as_diffs(workshop: Callable[[str], Thread]) -> None:
-    """The details have the diff of an edit, say if it was refused, and keep the input behind it."""
+    """The details have the diff of an edit, as proposed if it was not made, and the input behind it."""
     thread = workshop("qwen")
     thread.ask("edit")
     thread.turn(1).locator(".to-record").click()
     call = thread.page.locator("[data-kind=call]")
-    expect(call.locator(".kind")).to_have_text("Call, not allowed")
+    expect(call.locator(".kind")).to_have_text("Call, failed")  # this wire has only the number of denied actions
     expect(call.locator("h3").first).to_have_text("Changes that were proposed")
     assert ["added", HOSTILE] in lines_of(call.locator(".diff"))
     assert call.locator("img").count() == 0
