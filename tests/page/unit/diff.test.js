@@ -20,12 +20,14 @@ test("each line has its kind, its text and its number", () => {
   ]);
 });
 
-test("a hunk without numbers has lines without numbers, also behind one that has them", () => {
+test("a hunk without numbers has lines without numbers, and is a gap behind another one", () => {
   const lines = linesOf("@@ -1 +1 @@\n-a\n+b\n@@\n-c\n+d\n");
   assert.deepEqual(
     lines.map(({ number }) => number),
     [undefined, 1, 1, undefined, undefined, undefined],
   );
+  assert.deepEqual(lines[3], { kind: "hunk", text: "⋯" });
+  assert.deepEqual(linesOf("@@\n-c\n"), [{ kind: "removed", text: "c" }]);
 });
 
 test("what is no line of a diff is a note, and nothing is no line", () => {

@@ -11,6 +11,7 @@ import { oneLine } from "./format.js";
 
 /** @type {Record<string, DiffLine["kind"]>} */
 const SIGNS = { "+": "added", "-": "removed", " ": "same" };
+const GAP = "⋯"; // between hunks whose places are not known
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
 
 /**
@@ -26,7 +27,7 @@ export function linesOf(diff) {
     if (line.startsWith("@@")) {
       const found = HUNK.exec(line);
       [old, next] = found ? [Number(found[1]), Number(found[2])] : [NaN, NaN];
-      lines.push({ kind: "hunk", text: line });
+      if (found || lines.length) lines.push({ kind: "hunk", text: found ? line : GAP });
       continue;
     }
     const kind = line === "" ? "same" : SIGNS[line[0]];
