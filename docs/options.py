@@ -1,17 +1,17 @@
-"""Writes tables of the documents from the code: a run's options, and what the routes of each agent show of edits.
+"""Writes tables of the documents from the code.
 
-The options come from `penstock.run.spec`, the routes from the facts of the agents.
-
-Run by `make options`.
+The options of a run come from `penstock.run.spec`; what an agent may do at each level of `allow`, and what its routes
+show of edits, from the facts of the agents. Run by `make options`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
-from penstock.adapter import PROMPT_RULES
+from penstock.adapter import PROMPT_RULES, Allow
+from penstock.agents import registry
 from penstock.agents._facts import Shown
-from penstock.agents.registry import AGENTS
 from penstock.run.spec import OPTIONS, SpecField
 
 FOLDER = Path(__file__).parent
@@ -51,35 +51,50 @@ def rows(named: dict[str, str]) -> str:
     return "\n".join(["", "|  | |", "|---|---|", *lines, "", ""])
 
 
-def tables() -> dict[str, str]:
-    """Return the table of each page."""
+def permissions() -> str:
+    """Return the table of what the agents do at each level of `allow`. Routes that do the same share a row."""
+    lines = ["", "| agent | route | by default | `--allow edits` | `--allow all` |", "|---|---|---|---|---|"]
+    known: dict[tuple[str, ...], list[str]] = {}
+    for name, facts in registry.AGENTS.items():
+        for route, allows in facts.allows.items():
+            cells = (allows[level].text if level in allows else "not supported" for level in get_args(Allow))
+            known.setdefault((name, *cells), []).append(f"`{route}`")
+    lines += [f"| {name} | {', '.join(routes)} | {' | '.join(cells)} |" for (name, *cells), routes in known.items()]
+    return "\n".join([*lines, "", ""])
+
+
+def tables() -> dict[str, list[str]]:
+    """Return the tables of each page, in their order."""
     flags = {field: flag(option) for field, option in OPTIONS.items() if option.flag}
     options = {field: field for field in OPTIONS if field not in ("agent", *PROMPT_RULES)}
     return {
-        "cli.md": rows(flags).replace("|  | |", "| flag | |"),
-        "python-api.md": rows(options).replace("|  | |", "| option | |"),
-        "agents/README.md": changes(),
+        "cli.md": [rows(flags).replace("|  | |", "| flag | |")],
+        "python-api.md": [rows(options).replace("|  | |", "| option | |")],
+        "agents/README.md": [permissions(), changes()],
     }
 
 
 def changes() -> str:
     """Return the table of what each agent and route shows of edits and of denied actions."""
     lines = ["", "| agent | route | proposed | made | denied actions |", "|---|---|---|---|---|"]
-    for name, agent in AGENTS.items():
+    for name, agent in registry.AGENTS.items():
         for route, facts in agent.routes.items():
             shown = [SHOWN[facts.proposed], SHOWN[facts.made], "counted" if facts.counts_refused else "–"]
             lines.append(f"| {name} | `{route}` | {' | '.join(shown)} |")
     return "\n".join([*lines, "", ""])
 
 
-def page(text: str, table: str) -> str:
-    """Return a page with its table as it is now."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + BEGIN + table + END + after
+def page(text: str, tables: list[str]) -> str:
+    """Return a page with its tables as they are now."""
+    done = ""
+    for table in tables:
+        before, _, rest = text.partition(BEGIN)
+        _, _, text = rest.partition(END)
+        done += before + BEGIN + table + END
+    return done + text
 
 
 if __name__ == "__main__":
-    for name, table in tables().items():
+    for name, found in tables().items():
         path = FOLDER / name
-        path.write_text(page(path.read_text("utf-8"), table), "utf-8")
+        path.write_text(page(path.read_text("utf-8"), found), "utf-8")

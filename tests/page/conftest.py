@@ -60,10 +60,10 @@ def own_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Makes servers of a test's own, to be ended, killed, and seen without any chat."""
     started: list[Server] = []
 
-    def make(**options: Any) -> Server:
+    def make(*, config: Callable[[Path], Path] = stage, **options: Any) -> Server:
         folder = tmp_path / f"server{len(started)}"
         folder.mkdir()
-        started.append(Server(folder, stage(folder), **options))
+        started.append(Server(folder, config(folder), **options))
         return started[-1]
 
     yield make

@@ -194,7 +194,7 @@ def test_trust_that_is_not_given(own_server: Callable[..., Server], devices: Cal
 
 def test_rename_and_settings(at: Open, server: Server) -> None:
     """A chat gets another title, model and permission, and the list says so."""
-    thread = at("quick")
+    thread = at("peer")
     thread.button("Of this chat").click()
     thread.page.get_by_role("menuitem", name="Rename and settings").click()
     dialog = thread.page.get_by_role("dialog", name="This chat")

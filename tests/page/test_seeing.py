@@ -109,6 +109,27 @@ def _long(stage: Stage) -> Page:
     return thread.page
 
 
+def _diff(stage: Stage) -> Page:
+    thread = stage.at("peer", of=stage.own_server(config=cast.workshop))
+    thread.say("edit")
+    expect(thread.turn(1).locator(".hint .diff")).to_be_visible()
+    return thread.page
+
+
+def _refused(stage: Stage) -> Page:
+    thread = stage.at("qwen", of=stage.own_server(config=cast.workshop))
+    thread.ask("edit")
+    expect(thread.turn(1).locator(".refused")).to_be_visible()
+    return thread.page
+
+
+def _record_diff(stage: Stage) -> Page:
+    page = _refused(stage)
+    page.locator(".to-record").click()
+    expect(page.locator(".item .diff")).to_be_visible()
+    return page
+
+
 def _asking(stage: Stage) -> Page:
     thread = stage.at("peer")
     thread.say("permission")
@@ -230,6 +251,9 @@ STATES: dict[str, Show] = {
     "long": _long,
     "asking": _asking,
     "asked": _asked,
+    "diff": _diff,
+    "refused": _refused,
+    "record-diff": _record_diff,
     "failed": _failed,
     "stopped": _stopped,
     "cut": _cut,

@@ -182,14 +182,25 @@ def test_agents_resume_and_fork() -> None:
 
 
 def test_agents_allow_edits() -> None:
-    """The table of permissions leaves out `--allow edits` exactly where the facts of an agent's plain command do."""
-    page = (ROOT / "docs/agents/README.md").read_text("utf-8").split("## What an agent may do")[1]
+    """The table of flags leaves out `--allow edits` exactly where the facts of an agent's plain command do."""
+    page = (ROOT / "docs/agents/README.md").read_text("utf-8").split("adds these flags:")[1].split("On the others:")[0]
     refused = {}
-    for names, edits in re.findall(r"^\| ([a-z, ]+) \|[^|]*\|([^|]*)\|[^|]*\|$", page, re.MULTILINE):
+    for names, edits in re.findall(r"^\| ([a-z, ]+) \|([^|]*)\|[^|]*\|$", page, re.MULTILINE):
         refused |= dict.fromkeys(names.split(", "), edits.strip() == "not supported")
     del refused["agent"]
     assert refused == {name: "edits" in registry.AGENTS[name].routes["exec"].cannot for name in refused}
     assert set(refused) == {name for name, facts in registry.AGENTS.items() if facts.stream or facts.profiles}
+
+
+@pytest.mark.parametrize("agent", [name for name, facts in registry.AGENTS.items() if not facts.no_command])
+def test_agents_say_what_they_may_do(agent: str) -> None:
+    """The facts of an agent say what it does at each level of `allow` that a route supports, and at no other."""
+    facts = registry.AGENTS[agent]
+    supported = {
+        route: {"default", "all"} | ({"edits"} if "edits" not in found.cannot else set())
+        for route, found in facts.routes.items()
+    }
+    assert {route: set(allows) for route, allows in facts.allows.items()} == supported
 
 
 @pytest.mark.parametrize("agent", registry.AGENTS)

@@ -22,6 +22,8 @@ OPTIONS = [
     schema.PermissionOption(option_id="never", name="No", kind="reject_once"),
 ]
 KNOWN = "known-session"
+EDITED = "# Demo\nnew <img src=x onerror=alert(1)> \u202etext\n" + "".join(f"line {number}\n" for number in range(40))
+SCRIPT = "set -e\nfor file in *; do\n  rm -- \u202e$file\ndone"
 
 
 class Peer:
@@ -86,6 +88,10 @@ class Peer:
         stop: Any = "end_turn"
         if words == "permission":
             await self._permission(session_id)
+        elif words == "edit":
+            await self._edit(session_id)
+        elif words == "script":
+            await self._script(session_id)
         elif words == "wait":
             await self._say(session_id, helpers.update_agent_message_text("waiting"))
             await self.cancelled.wait()
@@ -111,6 +117,27 @@ class Peer:
             answer = getattr(asked.outcome, "option_id", asked.outcome.outcome)
         status: Any = "failed" if answer in ("never", "cancelled") else "completed"
         await self._say(session_id, helpers.update_tool_call("c1", status=status, raw_output=f"asked: {answer}"))
+        await self._say(session_id, helpers.update_agent_message_text(f"asked: {answer}"))
+
+    async def _edit(self, session_id: str) -> None:
+        """Ask before a file is edited, with the text before and after."""
+        content = [helpers.tool_diff_content("/shop/README.md", EDITED, "# Demo\nold line\n")]
+        fields: Any = {"kind": "edit", "content": content}
+        call = helpers.start_tool_call("e1", "Edit README.md", status="pending", **fields)
+        await self._say(session_id, call)
+        await self._ask(session_id, schema.ToolCallUpdate(tool_call_id="e1", title="Edit README.md", **fields))
+
+    async def _script(self, session_id: str) -> None:
+        """Ask before a command of many lines is run."""
+        fields: Any = {"kind": "execute", "raw_input": {"command": SCRIPT}}
+        await self._say(session_id, helpers.start_tool_call("x1", "Clean up", status="pending", **fields))
+        await self._ask(session_id, schema.ToolCallUpdate(tool_call_id="x1", title="Clean up", **fields))
+
+    async def _ask(self, session_id: str, call: schema.ToolCallUpdate) -> None:
+        asked = await self.client.request_permission(session_id=session_id, tool_call=call, options=OPTIONS)
+        answer = getattr(asked.outcome, "option_id", asked.outcome.outcome)
+        status: Any = "failed" if answer in ("never", "cancelled") else "completed"
+        await self._say(session_id, helpers.update_tool_call(call.tool_call_id, status=status))
         await self._say(session_id, helpers.update_agent_message_text(f"asked: {answer}"))
 
     async def _files(self, session_id: str) -> None:

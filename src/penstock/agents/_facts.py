@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from penstock.adapter import Longest
+from penstock.adapter import Allow, Longest
 from penstock.events import Cause
 
 MIB = 1024 * 1024
@@ -18,6 +18,15 @@ Feature = Literal["resume", "fork", "edits", "args"]
 Shown = Literal["diff", "fragment", "counts", "names", "nothing"]
 """Detail in which a route shows its edits: a diff with line numbers, a diff without them, the number of lines, the name
 of the file, or nothing."""
+
+
+class Permission(msgspec.Struct, frozen=True):
+    """What an agent really does at one level of `allow`, in words for people."""
+
+    label: str
+    """Two or three words."""
+    text: str
+    """One or two sentences."""
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +138,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """There are recordings of the real agent."""
     stream: str = ""
     """Command that prints the agent's stream of events, in pieces if it can; "" if it has no such stream."""
+    allows: Mapping[str, Mapping[Allow, Permission]] = {}
+    """What the agent does at each level of `allow`, by route; levels that a route does not support are left out."""
     profiles: bool = False
     """A name after a slash (`agent/NAME`) is a profile of the agent."""
     no_command: str = ""

@@ -15,7 +15,12 @@ import msgspec
 
 from penstock import events as ev
 from penstock.chat.reasoning_tags import TagStripper, strip_tags
+from penstock.core.bounded import BoundedDict
 from penstock.core.questions import OpenQuestion as OpenQuestion
+from penstock.core.questions import Proposal
+
+MAX_CALLS = 1024
+"""Number of open calls whose commands and changes are remembered for questions: more than any agent has."""
 
 WORKING = "Working…"
 PLANNING = "Planning…"
@@ -103,6 +108,10 @@ class Completed(msgspec.Struct, frozen=True, omit_defaults=True, tag="completed"
     """Number of the turn in its chat."""
     completed_at: int = 0
     """End of the turn in milliseconds since 1970, if the time is known."""
+    cause: ev.Cause | None = None
+    """Cause of an outcome other than `ok`, if the agent names it."""
+    resets_at: int | None = None
+    """Time at which a limit resets, in milliseconds since 1970, if the cause is a limit that does."""
 
 
 TurnEvent = Streaming | Thinking | FinalMessageStart | Assistant | Completed
@@ -125,6 +134,7 @@ class Turn:
         self._question: OpenQuestion | None = None  # asked, and the run does not wait for the answer
         self._waiting: dict[str, OpenQuestion] = {}  # questions that the run waits for; the last one is shown
         self._calls: dict[str, None] = {}  # calls that have not returned
+        self._proposals: BoundedDict[str, Proposal] = BoundedDict(MAX_CALLS)  # of open calls, sub-agents' too
         self._lanes: dict[str, int] = {}  # sub-agents in the middle of a message
         self._background = False  # a notice reported work beside the run
 
@@ -161,6 +171,10 @@ class Turn:
         return out
 
     def _take(self, event: ev.Event, out: list[TurnEvent]) -> None:
+        if isinstance(event, ev.ToolCalled):
+            self._proposals[event.call_id] = Proposal.of(event)
+        elif isinstance(event, ev.ToolReturned):
+            self._proposals.pop(event.call_id, None)
         if self._question is not None:
             self._settle(self._question, event, out)
             if self.completed:
@@ -189,7 +203,7 @@ class Turn:
                 self._complete(self._final(event.reply), "ok", None, out)
             self._round_over = True  # text after a reply is not part of it
         elif isinstance(event, ev.RunEnded):
-            self._complete(self._final(event.reply), event.outcome, event.reason, out)
+            self._complete(self._final(event.reply), event.outcome, event.reason, out, event.cause, event.resets_at)
 
     def _content(self, event: _OfBlock, out: list[TurnEvent]) -> None:
         if event.kind == "text":
@@ -229,7 +243,7 @@ class Turn:
                     self._status = ASKING
                     out.append(Streaming(ASKING, next(reversed(self._waiting.values())), self._number))
             return
-        question = OpenQuestion.of(event)
+        question = OpenQuestion.of(event, self._proposals.get(event.call_id or ""))
         if not event.blocking:
             self._question = question
             return
@@ -268,7 +282,15 @@ class Turn:
         self._round.close()
         return self._round.text if reply == self._round.raw else strip_tags(reply)
 
-    def _complete(self, message: str, outcome: ev.Outcome, reason: str | None, out: list[TurnEvent]) -> None:
+    def _complete(
+        self,
+        message: str,
+        outcome: ev.Outcome,
+        reason: str | None,
+        out: list[TurnEvent],
+        cause: ev.Cause | None = None,
+        resets_at: int | None = None,
+    ) -> None:
         self._emit_status(out)
         self.completed = True
         if self._filled and message.strip() not in ("", self._bubble.strip()):
@@ -276,7 +298,7 @@ class Turn:
             out.append(Assistant(message, not message.startswith(self._bubble), self._number))
         if self._question is not None:
             message = "\n\n".join(filter(None, (message.rstrip(), self._question.text)))
-        out.append(Completed(message, outcome, reason, self._question, self._number))
+        out.append(Completed(message, outcome, reason, self._question, self._number, cause=cause, resets_at=resets_at))
 
     def _say(self, status: str | None, out: list[TurnEvent]) -> None:
         """Emit a status if it differs from the one shown; the status of a question remains until it is answered."""

@@ -165,6 +165,23 @@ def join(changes: Iterable[Change]) -> list[Change]:
     return list(joined.values())
 
 
+def shorten(changes: Sequence[Change], max_chars: int, max_lines: int, max_files: int) -> tuple[list[Change], int]:
+    """Return the first changes with at most so much of their diffs, all together, and the number of those left out.
+
+    The counts of a change whose diff is cut stay those of the whole change.
+    """
+    shortened: list[Change] = []
+    for change in changes[:max_files]:
+        if change.diff is not None:
+            lines = _lines(change.diff)
+            diff = "".join(lines[:max_lines])[:max_chars]
+            max_chars, max_lines = max_chars - len(diff), max(0, max_lines - len(lines))
+            if len(diff) < sum(map(len, lines)):
+                change = msgspec.structs.replace(change, diff=diff or None, truncated=True)
+        shortened.append(change)
+    return shortened, max(0, len(changes) - max_files)
+
+
 def _sum(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
 
@@ -218,8 +235,8 @@ def _compare(old: str, new: str, *, positioned: bool) -> list[str]:
     end = _common(before[start:][::-1], after[start:][::-1])
     middle = before[start : len(before) - end], after[start : len(after) - end]
     codes: list[tuple[str, int, int, int, int]] = []
-    if len(middle[0]) + len(middle[1]) > MAX_COMPARED_LINES:
-        codes = [("replace", 0, len(middle[0]), 0, len(middle[1]))]
+    if not (middle[0] and middle[1]) or len(middle[0]) + len(middle[1]) > MAX_COMPARED_LINES:
+        codes = [("replace", 0, len(middle[0]), 0, len(middle[1]))] if middle[0] or middle[1] else []
     else:
         codes = list(difflib.SequenceMatcher(None, *middle).get_opcodes())
     shifted = [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in codes]

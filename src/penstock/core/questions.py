@@ -7,19 +7,57 @@ parses them to the same `Answer` for every agent, so that no adapter has to pars
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import msgspec
 
 from penstock import updates as up
-from penstock.events import AnsweredBy, Ask, Change, Option, OptionKind, QuestionAnswered, QuestionAsked, ToolKind
+from penstock.core import tool_titles
+from penstock.core.diffs import shorten
+from penstock.events import (
+    AnsweredBy,
+    Ask,
+    Change,
+    Option,
+    OptionKind,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolCalled,
+    ToolKind,
+)
 from penstock.updates import Answer
 
 _ORDER: dict[str, int] = {kind: place for place, kind in enumerate(get_args(OptionKind))}
 
 
+MAX_DIFF_CHARS, MAX_DIFF_LINES, MAX_FILES = 64 * 1024, 1_500, 200
+"""Characters and lines of the diffs, and number of files, that an open question shows. A person who decides about more
+opens the files; and each viewer of a chat gets all of it with each reconnection."""
+
+MAX_COMMAND_CHARS = 64 * 1024
+"""Characters of the command that an open question shows: a long script, and all that a person reads."""
+
+CUT = "\n… [the rest of this command is not shown]"
+"""Mark at the end of a command that is too long."""
+
+
+class Proposal(NamedTuple):
+    """Command or changes that the input of a call proposes. A question about the call may lack them."""
+
+    command: str | None
+    changes: list[Change] | None
+
+    @classmethod
+    def of(cls, call: ToolCalled) -> Proposal:
+        """Return what a call proposes."""
+        command = tool_titles.command(call.input) if call.tool_kind == "execute" else None
+        if command is not None and len(command) > MAX_COMMAND_CHARS:
+            command = command[:MAX_COMMAND_CHARS] + CUT
+        return cls(command, call.changes)
+
+
 class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Question of the agent to a person. The fields are those of `QuestionAsked`."""
+    """Question of the agent to a person. The fields are those of `QuestionAsked`, and those of its call."""
 
     id: str
     text: str
@@ -30,11 +68,21 @@ class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     tool_kind: ToolKind | None = None
     title: str | None = None
     changes: list[Change] | None = None
+    """Changes that are asked for, or those that the call proposes. Long diffs are cut."""
+    command: str | None = None
+    """Whole command of the call, if it is more than the title."""
+    more_changes: int = 0
+    """Number of changes that are left out."""
 
     @classmethod
-    def of(cls, event: QuestionAsked) -> OpenQuestion:
-        """Return the question of an event."""
-        return cls(**{name: getattr(event, name) for name in cls.__struct_fields__})
+    def of(cls, event: QuestionAsked, call: Proposal | None = None) -> OpenQuestion:
+        """Return the question of an event, with the command or the changes of the call that it is about."""
+        changes = event.changes or (call.changes if call is not None else None)
+        shortened, left_out = shorten(changes or (), MAX_DIFF_CHARS, MAX_DIFF_LINES, MAX_FILES)
+        command = call.command if call is not None else None
+        own = {name: getattr(event, name) for name in cls.__struct_fields__ if name not in ("command", "more_changes")}
+        own["changes"] = shortened or None
+        return cls(**own, command=command if command != event.title else None, more_changes=left_out)
 
 
 AnyQuestion = QuestionAsked | OpenQuestion | up.Question

@@ -52,6 +52,20 @@ def title(name: str, input: Any) -> str:
     return _first_line(compact(input)) if input else ""
 
 
+def command(input: Any) -> str | None:
+    """Return the whole command in the input of a call, with all of its lines; None if there is none."""
+    if not isinstance(input, dict):
+        return None
+    for key, value in input.items():
+        if key not in COMMANDS:
+            continue
+        if isinstance(value, list):
+            value = " ".join(_leading_strings(value))
+        if isinstance(value, str) and value.strip():
+            return _SURROGATES.sub("\ufffd", value)
+    return None
+
+
 def compact(value: Any) -> str:
     """Return `value` as JSON in one line: as Python prints it if it has no JSON, `…` if it is nested too deep."""
     try:

@@ -17,8 +17,8 @@ FIELDS = {
     "thinking": {"turn", "content"},
     "final_message_start": {"turn"},
     "assistant": {"turn", "content", "delta", "offset", "replace"},
-    "completed": {"turn", "message", "outcome", "completed_at", "reason", "question"},
-    "finalized": {"turn", "steps", "duration_ms", "usage", "cost_usd", "agent", "model"},
+    "completed": {"turn", "message", "outcome", "completed_at", "reason", "question", "cause", "resets_at"},
+    "finalized": {"turn", "steps", "duration_ms", "usage", "cost_usd", "agent", "model", "refused", "needs_allow"},
     "deleted": set(),
     "goodbye": set(),
 }

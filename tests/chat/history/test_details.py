@@ -508,6 +508,40 @@ def test_sub_agents_name_their_call() -> None:
     assert [item.parent for item in items] == [None, 0, 0, 2, None]
 
 
+EDIT = ev.Change("a.txt", "update", added=1, removed=1, diff="@@ -1 +1 @@\n-old\n+new\n")
+
+
+def test_changes_of_a_call() -> None:
+    """A call has the changes that it made, or else those that it proposed; one that was refused says so."""
+    made = ev.Change("a.txt", "update", added=2, removed=1)
+    proposal = call(changes=[EDIT])
+    [item] = items_of(proposal, result(changes=[made], duration_ms=5))
+    assert isinstance(item, Called)
+    assert (item.changes, item.duration_ms, item.refused) == ([made], 5, False)
+    [item] = items_of(proposal, result(refused=True))
+    assert isinstance(item, Called)
+    assert (item.changes, item.refused) == ([EDIT], True)
+
+
+def test_changes_of_a_question() -> None:
+    """A question has the changes that were asked for."""
+    asked = ev.QuestionAsked(agent="test", id="q", text="?", blocking=True, ask="edit", changes=[EDIT])
+    [item] = items_of(asked)
+    assert isinstance(item, Asked)
+    assert item.changes == [EDIT]
+
+
+def test_diffs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The diffs of all items together are bounded; the counts stay."""
+    monkeypatch.setattr(recording_of_turns, "MAX_ALL_CHARS", 30)
+    first, second = items_of(call("c1", changes=[EDIT]), call("c2", changes=[EDIT]))
+    assert isinstance(first, Called)
+    assert isinstance(second, Called)
+    assert first.changes == [EDIT]
+    [cut] = second.changes or ()
+    assert (len(cut.diff or ""), cut.truncated, cut.added) == (30 - len(EDIT.diff or ""), True, 1)
+
+
 def test_sub_agents_of_calls_that_were_never_told() -> None:
     """They stand behind a call without a name, which is no step until it is told; ids in a circle end."""
     (above, text) = items_of(*block(2, "Below", parent="c1"))

@@ -79,6 +79,22 @@ def test_what_is_offered(agents: Agents) -> None:
     assert agents.default() == "codex"
 
 
+def test_what_a_permission_does(agents: Agents) -> None:
+    """Each agent says what it does at each level, by its route; levels that change nothing are left out."""
+
+    def levels(name: str) -> dict[str, str]:
+        return {level.allow: level.label for level in of(agents, name).allows}
+
+    full = {"default": "Asks first", "edits": "Edits files", "all": "Does everything"}
+    assert levels("codex") == full
+    assert levels("spoken") == full
+    assert levels("gemini") == {**full, "default": "Only reads"}
+    assert levels("pi") == {"default": "Does everything"}
+    assert levels("cursor") == {"default": "Its own settings", "all": "Does everything"}
+    assert levels("mine") == {"default": "Its own settings"}
+    assert "sandbox" in of(agents, "codex").allows[0].text
+
+
 @pytest.mark.parametrize("name", ["claude", "mine", "ccs", "ccs/glm", "ccs/my-profile.2"])
 def test_these_can_be_asked_for(agents: Agents, name: str) -> None:
     """Installed or not."""

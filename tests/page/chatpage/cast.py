@@ -14,6 +14,7 @@ RECORDINGS = TESTS / "recordings"
 PLAYER = TESTS / "support" / "scripted.py"
 PEER = TESTS / "support" / "acp_peer.py"
 PARROT = HERE / "parrot.py"
+WORKER = HERE / "worker.py"
 HOSTILE = HERE.parent / "hostile.markdown"
 
 WORDED = RECORDINGS / "claude" / "text"
@@ -129,6 +130,12 @@ def parrot(name: str, folder: Path, texts: Iterable[str]) -> str:
 def peer(name: str = "peer") -> str:
     """The part of the configuration for an agent that asks, and waits for the answer."""
     return _table(name, protocol="acp", command=[sys.executable, str(PEER)])
+
+
+def workshop(folder: Path) -> Path:
+    """The configuration of a server whose agents edit: one in the place of Qwen Code's program, and one that asks."""
+    worker = _table("qwen", command=[sys.executable, str(WORKER)])
+    return config(folder / "penstock.toml", roles=["quick"], more=[worker, peer()])
 
 
 def missing(name: str = "missing") -> str:

@@ -4,14 +4,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  allowLabel,
-  allowText,
   atLimit,
   connectionText,
   isLocal,
   outcomeText,
+  refusedText,
 } from "../../../src/penstock/chat/page/text/copy.js";
-import { day, fullTime } from "../../../src/penstock/chat/page/text/format.js";
+import { day, dayAndClock, fullTime } from "../../../src/penstock/chat/page/text/format.js";
 
 test("this machine has many names", () => {
   for (const host of ["localhost", "127.0.0.1", "127.8.9.1", "[::1]", "chat.localhost"]) assert.ok(isLocal(host), host);
@@ -29,7 +28,7 @@ test("this machine is never offline: its server does not run, once that is sure"
 });
 
 test("a reply that met the model's limit can be gone on with", () => {
-  const turn = { outcome: "error", reason: "the model stopped at its output limit" };
+  const turn = { outcome: "error", cause: "length", reason: "the model stopped at its output limit" };
   assert.ok(atLimit(turn));
   assert.equal(outcomeText(turn), "It stopped at the model's output limit.");
   assert.ok(!atLimit({ ...turn, outcome: "ok" }));
@@ -37,12 +36,25 @@ test("a reply that met the model's limit can be gone on with", () => {
   assert.equal(outcomeText({ outcome: "error", reason: "the disk is full" }), "It failed: the disk is full");
 });
 
-test("an agent that cannot ask is not said to ask", () => {
-  const mute = { name: "claude", asks: false };
-  assert.equal(allowLabel("default", mute), "Only reads");
-  assert.match(allowText("default", mute), /^claude cannot ask/);
-  assert.equal(allowLabel("default", { name: "codex", asks: true }), "Asks first");
-  assert.equal(allowLabel("all", mute), "Does everything");
+test("a turn that failed says the cause, and until when a limit lasts", () => {
+  const failed = { outcome: "error", reason: "429 quota" };
+  assert.equal(outcomeText({ ...failed, cause: "auth" }), "The agent is not signed in: 429 quota");
+  const today = new Date().setHours(23, 59, 0, 0);
+  const text = outcomeText({ ...failed, cause: "usage_limit", resets_at: today });
+  assert.match(text, /^The usage limit is reached until (23:59|11:59).*: 429 quota$/);
+  assert.equal(outcomeText({ outcome: "error", cause: "agent" }), "It failed.");
+});
+
+test("a time to come has its day, unless that is today", () => {
+  const now = new Date(2026, 10, 22, 12, 0).getTime();
+  assert.doesNotMatch(dayAndClock(new Date(2026, 10, 22, 14, 5).getTime(), now), /22/);
+  assert.match(dayAndClock(new Date(2026, 10, 24, 14, 5).getTime(), now), /24.*05/);
+});
+
+test("actions that were not allowed are counted", () => {
+  assert.equal(refusedText(1), "1 action was not allowed.");
+  assert.equal(refusedText(2), "2 actions were not allowed.");
+  for (const none of [0, undefined]) assert.equal(refusedText(none), "");
 });
 
 test("days are named as people name them", () => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.agents._facts import AgentFacts, RouteFacts, Sign
+from penstock.agents._permissions import ACP
 
 SIGNS = (
     Sign(
@@ -19,6 +20,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp", "", proposed="fragment", made="fragment", counts_refused=True, signs=SIGNS
         )
     },
+    allows={"acp": ACP},
     install="any program with ACP on its stdio",
     no_command="name one: acp:'PROGRAM --acp'",
 )

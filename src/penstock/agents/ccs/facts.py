@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.adapter import Longest
 from penstock.agents._facts import MIB, AgentFacts, RouteFacts, npm
+from penstock.agents._permissions import CLAUDE_EXEC, CLAUDE_SERVER
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS
 
 _LONGEST = Longest(10 * MIB)
@@ -23,6 +24,7 @@ FACTS = AgentFacts(
             "ccs.exec:Ccs", "ccs", longest=_LONGEST, proposed="fragment", made="diff", counts_refused=True
         ),
     },
+    allows={"server": CLAUDE_SERVER, "exec": CLAUDE_EXEC},
     install=npm("@kaitranntt/ccs"),
     tested="7.79.1",
     profiles=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.adapter import Longest
 from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._permissions import ACP, CLAUDE_EXEC, CLAUDE_SERVER
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS, CLAUDE_OUTER
 
 SIGNS = (
@@ -52,6 +53,7 @@ FACTS = AgentFacts(
             counts_refused=True,
         ),
     },
+    allows={"server": CLAUDE_SERVER, "exec": CLAUDE_EXEC, "acp": ACP},
     install=npm("@anthropic-ai/claude-code"),
     tested="2.1.329",
     stream="claude -p --output-format stream-json --verbose --include-partial-messages",

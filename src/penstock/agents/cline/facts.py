@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._permissions import ACP, everything
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
 SIGNS = (
@@ -12,6 +13,8 @@ SIGNS = (
     Sign(types=("run_result",), has=("ts", "finishReason")),
 )
 _NO_FORK = "each run begins a session of its own, and the route 'acp' can resume one"
+
+_ALL = everything("It approves everything itself: it changes files and runs any command without asking.")
 
 FACTS = AgentFacts(
     routes={
@@ -36,6 +39,10 @@ FACTS = AgentFacts(
             made="fragment",
             counts_refused=True,
         ),
+    },
+    allows={
+        "exec": {"default": _ALL, "all": _ALL},
+        "acp": ACP,
     },
     install=npm("cline"),
     tested="3.0.65",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.adapter import Longest
 from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._permissions import ACP, asks, edits, everything, reads
 from penstock.agents._variables import OPENAI
 
 _LONGEST = Longest(MIB, "characters")
@@ -21,6 +22,8 @@ SERVER_SIGNS = (
     Sign(begins={"method": ""}, has=("params.thread",), lacks=("jsonrpc",)),
     Sign(has=("result.userAgent", "result.codexHome"), lacks=("jsonrpc",)),
 )
+
+_ALL = everything("It changes files and runs any command, without a sandbox and without asking.")
 
 FACTS = AgentFacts(
     routes={
@@ -51,6 +54,25 @@ FACTS = AgentFacts(
             counts_refused=True,
             cannot={"fork": "the routes 'server' and 'exec' of codex can"},
         ),
+    },
+    allows={
+        "server": {
+            "default": asks(
+                "It reads, in a read-only sandbox, and asks you before it does more. Your own settings can change that."
+            ),
+            "edits": edits(
+                "It changes files and runs commands inside the directory, in a sandbox. It asks before it does more."
+            ),
+            "all": _ALL,
+        },
+        "exec": {
+            "default": reads("It reads, in a read-only sandbox. It cannot ask you: what needs more fails."),
+            "edits": edits(
+                "It changes files and runs commands inside the directory, in a sandbox. What needs more fails."
+            ),
+            "all": _ALL,
+        },
+        "acp": {**ACP, "all": _ALL},
     },
     install=npm("@openai/codex"),
     tested="0.169.0",

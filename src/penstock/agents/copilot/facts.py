@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.agents._facts import NO_FORK, AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
 
 SIGNS = (
     Sign(types=("*.*",), has=("data.", "id", "timestamp")),
@@ -29,6 +30,16 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
         ),
+    },
+    allows={
+        "exec": {
+            "default": DENIED,
+            "edits": edits(
+                "It changes files, also by commands that only write a file (`echo x > f`). Other commands are denied."
+            ),
+            "all": EVERYTHING,
+        },
+        "acp": ACP,
     },
     install=npm("@github/copilot"),
     tested="1.0.102",

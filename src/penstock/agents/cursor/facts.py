@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.agents._facts import NO_FORK, AgentFacts, RouteFacts, Sign
+from penstock.agents._permissions import everything, own_settings
 
 SIGNS = (
     Sign(types=("system",), equals={"subtype": ("init",)}, has=("session_id", "permissionMode"), lacks=("uuid",)),
@@ -25,6 +26,12 @@ FACTS = AgentFacts(
             made="diff",
             signs=SIGNS,
         )
+    },
+    allows={
+        "exec": {
+            "default": own_settings("It does what its own settings allow. It cannot ask you: commands are denied."),
+            "all": everything("It does everything that its own settings do not forbid, without asking."),
+        }
     },
     install="curl https://cursor.com/install -fsS | bash",
     proven=False,

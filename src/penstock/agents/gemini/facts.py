@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.adapter import Longest
 from penstock.agents._facts import MIB, NO_FORK, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._permissions import ACP, EVERYTHING, edits, reads
 from penstock.agents._variables import GOOGLE, GOOGLE_CLOUD
 
 SIGNS = (
@@ -34,6 +35,14 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
         ),
+    },
+    allows={
+        "exec": {
+            "default": reads("It reads. Tools that change files or run commands are not offered to the model."),
+            "edits": edits("It changes files. Commands are not offered to the model."),
+            "all": EVERYTHING,
+        },
+        "acp": ACP,
     },
     install=npm("@google/gemini-cli"),
     tested="0.61.0",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import AgentFacts, RouteFacts, Sign
+from penstock.agents._facts import AgentFacts, Permission, RouteFacts, Sign
 
 _ALONE = "each run is a conversation of its own"
 _DONE = {"done": (True, False)}
@@ -14,6 +14,8 @@ SIGNS = (
     Sign(begins={"error": ""}, only=True),
 )
 
+_NO_TOOLS = Permission("Only answers", "The model has no tools: it changes nothing and runs nothing.")
+
 FACTS = AgentFacts(
     routes={
         "exec": RouteFacts(
@@ -23,6 +25,7 @@ FACTS = AgentFacts(
             signs=SIGNS,
         )
     },
+    allows={"exec": {"default": _NO_TOOLS, "edits": _NO_TOOLS, "all": _NO_TOOLS}},
     install="see https://ollama.com/download",
     proven=False,
     variables=("OLLAMA_",),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+from collections.abc import Mapping
+
+from penstock.adapter import Allow
+from penstock.agents._facts import AcpQuirks, AgentFacts, Permission, RouteFacts, Sign, npm
+from penstock.agents._permissions import EVERYTHING, edits, own_settings
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
 _TYPES = ("step_start", "step_finish", "text", "reasoning", "tool_use", "error")
@@ -13,6 +17,16 @@ EXEC_SIGNS = (
 )
 # The bridge's reports of the server's events. Its answers to requests could be any server's.
 SERVER_SIGNS = (Sign(begins={"event.id": "evt_"}),)
+
+_ASKING: Mapping[Allow, Permission] = {
+    "default": own_settings(
+        "It changes files and runs commands without asking, unless its configuration says to ask: then it asks you."
+    ),
+    "edits": edits(
+        "It changes files without asking. It also runs commands without asking, unless its configuration says to ask."
+    ),
+    "all": EVERYTHING,
+}
 
 FACTS = AgentFacts(
     routes={
@@ -39,6 +53,16 @@ FACTS = AgentFacts(
         "acp": RouteFacts(
             "acp.dialogue:Acp", "opencode", "opencode.exec:acp", proposed="fragment", made="diff", counts_refused=True
         ),
+    },
+    allows={
+        "server": _ASKING,
+        "exec": {
+            "default": own_settings(
+                "It changes files and runs commands without asking. What its configuration says to ask about is denied."
+            ),
+            "all": EVERYTHING,
+        },
+        "acp": _ASKING,
     },
     install=npm("opencode-ai"),
     tested="1.18.33",

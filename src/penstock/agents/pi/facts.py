@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.agents._facts import AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._permissions import everything
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
 SIGNS = (
@@ -13,6 +14,8 @@ SIGNS = (
     Sign(types=("tool_execution_start", "tool_execution_end"), has=("toolCallId", "toolName")),
     Sign(types=("agent_end",), has=("messages",)),
 )
+
+_ALL = everything("It has no permissions: it changes files and runs any command without asking.")
 
 FACTS = AgentFacts(
     routes={
@@ -28,6 +31,7 @@ FACTS = AgentFacts(
             signs=SIGNS,
         )
     },
+    allows={"exec": {"default": _ALL, "all": _ALL}},
     install=npm("@mariozechner/pi-coding-agent"),
     tested="0.73.1",
     stream="pi --mode json",

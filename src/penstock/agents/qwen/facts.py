@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.adapter import Longest
 from penstock.agents._facts import MIB, NO_FORK, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
 from penstock.agents._variables import OPENAI
 
 SIGNS = (
@@ -33,6 +34,10 @@ FACTS = AgentFacts(
             made="diff",
             counts_refused=True,
         ),
+    },
+    allows={
+        "exec": {"default": DENIED, "edits": edits("It changes files. Commands are denied."), "all": EVERYTHING},
+        "acp": ACP,
     },
     install=npm("@qwen-code/qwen-code"),
     tested="0.15.10",

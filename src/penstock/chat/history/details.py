@@ -19,6 +19,7 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.history.items import AnyItem, Asked, Called, Clip, Noticed, Planned, Said, Thought
 from penstock.chat.history.steps import OfBlock, Steps
 from penstock.core import tool_titles
+from penstock.core.diffs import shorten
 from penstock.core.questions import answer_in_words
 
 MAX_TEXT_CHARS = 262_144
@@ -29,6 +30,10 @@ MAX_PART_CHARS = 20_000
 
 MAX_ALL_CHARS = 8 * 2**20
 """Characters of all texts of the details together; the texts after them have `LEAST_CHARS` each."""
+
+MAX_DIFF_LINES, MAX_FILES = 5_000, 1_000
+"""Lines of the diffs, and number of files, of one call: what the events have of a file, and more files than an edit of
+an agent has."""
 
 LEAST_CHARS = 400
 """Characters that are kept of every text: enough to recognize it."""
@@ -167,6 +172,7 @@ class _Fold:
         self._plans: dict[str | None, Planned] = {}
         self._questions: dict[str, tuple[ev.QuestionAsked, Asked]] = {}  # questions without an answer
         self._last = 0
+        self._diff_chars = MAX_ALL_CHARS  # that are left for diffs
         self._more = 0  # items that are left out
         self._malformed = 0
         self._unknown = 0
@@ -238,6 +244,7 @@ class _Fold:
         draft.item.at, draft.item.given_up = at, False  # also if its input had been given up
         draft.item.title, draft.item.name, draft.item.tool_kind = event.title, event.name, event.tool_kind
         draft.input.set(_pretty(event.input))
+        self._changed(draft.item, event.changes)
         draft.partial, draft.open = False, not draft.ran
 
     def _returned(self, event: ev.ToolReturned, draft: _Draft, at: int) -> None:
@@ -250,6 +257,8 @@ class _Fold:
             draft.text.set(event.text)
         item.name = item.name or event.name or ""
         item.is_error, item.exit_code = event.is_error, event.exit_code
+        item.duration_ms, item.refused = event.duration_ms, event.refused
+        self._changed(item, event.changes)
         item.until = max(at, item.at)
         draft.ran, draft.open = event.complete, False
         item.given_up = item.given_up and not draft.ran
@@ -267,11 +276,19 @@ class _Fold:
             self._plans[event.parent].items = event.items
         elif isinstance(event, ev.QuestionAsked):
             item = Asked(at=at, options=[option.label for option in event.options or ()] or None)
+            self._changed(item, event.changes)
             self._questions[event.id] = event, item
             self._add(item, self._parent(event, at)).text.set(event.text)
         elif isinstance(event, ev.QuestionAnswered) and event.id in self._questions:
             question, item = self._questions.pop(event.id)
             item.answer = answer_in_words(event, question)
+
+    def _changed(self, item: Called | Asked, changes: list[ev.Change] | None) -> None:
+        """Set the changes of an item. The diffs of all items together are bounded."""
+        if not changes:
+            return
+        item.changes, item.more_changes = shorten(changes, max(0, self._diff_chars), MAX_DIFF_LINES, MAX_FILES)
+        self._diff_chars -= sum(len(change.diff or "") for change in item.changes)
 
     # --- drafts ------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from penstock import events as ev
+from penstock.chat.history.denied import NeededAllow
 from penstock.chat.history.entries import Asker
 from penstock.chat.turn import Assistant, Completed, FinalMessageStart, OpenQuestion, Streaming, Thinking
 
@@ -45,12 +46,19 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     """Text of the turn that remains in the thread."""
     outcome: ev.Outcome | None = None
     reason: str | None = None
+    cause: ev.Cause | None = None
+    resets_at: int | None = None
+    """Time at which the limit resets, if the cause is one that does."""
 
     # --- once its run is over ---
     finalized: bool = False
     """True once the details of the turn are complete: nothing more is added to them."""
     steps: int = 0
     """Number of thoughts, texts and calls in its details."""
+    refused: int = 0
+    """Number of actions that were denied, as far as the agent reports them."""
+    needs_allow: NeededAllow | None = None
+    """Permission that covers the denied actions; None if it is not known what they were."""
     duration_ms: int | None = None
     usage: ev.Usage | None = None
     cost_usd: float | None = None
@@ -103,6 +111,8 @@ class Finalized(msgspec.Struct, frozen=True, omit_defaults=True, tag="finalized"
     cost_usd: float | None = None
     agent: str | None = None
     model: str | None = None
+    refused: int = 0
+    needs_allow: NeededAllow | None = None
 
 
 class Deleted(msgspec.Struct, frozen=True, tag="deleted"):

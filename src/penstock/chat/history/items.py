@@ -41,7 +41,10 @@ class Said(Item, omit_defaults=True, kw_only=True, tag="text"):
 
 
 class Called(Item, omit_defaults=True, kw_only=True, tag="call"):
-    """Call of a tool. `input` is JSON on many lines; `until` is absent while it runs."""
+    """Call of a tool. `input` is JSON on many lines; `until` is absent while it runs.
+
+    `changes` are those that it made; until it has returned well, those that it proposes.
+    """
 
     title: str = ""
     name: str = ""
@@ -51,6 +54,13 @@ class Called(Item, omit_defaults=True, kw_only=True, tag="call"):
     is_error: bool = False
     exit_code: int | None = None
     until: int | None = None
+    duration_ms: int | None = None
+    """Duration as the events have it."""
+    refused: bool = False
+    """True if the permission for it was denied."""
+    changes: list[ev.Change] | None = None
+    more_changes: int = 0
+    """Number of changes that are left out."""
     round: int = 0
 
 
@@ -73,6 +83,9 @@ class Asked(Item, omit_defaults=True, kw_only=True, tag="question"):
     text: str = ""
     options: list[str] | None = None
     answer: str | None = None
+    changes: list[ev.Change] | None = None
+    """Changes that were asked for, if no call has them."""
+    more_changes: int = 0
 
 
 AnyItem = Thought | Said | Called | Noticed | Planned | Asked

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from penstock import events as ev
 from penstock.chat import turn as turns
 from penstock.chat.history import frames
+from penstock.chat.history.denied import DeniedActions
 from penstock.chat.history.entries import (
     Answered,
     Entry,
@@ -68,6 +69,7 @@ class _Live:
         self.view = view
         self.turn = turns.Turn(view.turn)
         self.steps = Steps()
+        self.denied = DeniedActions()
         self.text = ""
         self.replies: list[_Reply] = []
         self.growing = False  # the newest entry was text that the bubble shows
@@ -208,6 +210,7 @@ class Timeline:
 
     def _event(self, event: ev.Event, live: _Live) -> None:
         live.steps.take(event)
+        live.denied.take(event)
         if isinstance(event, ev.RunStarted) and event.parent is None and event.model:
             live.view.model = event.model
         elif isinstance(event, ev.QuestionAsked) and event.blocking:
@@ -267,11 +270,12 @@ class Timeline:
     def _complete(self, view: TurnView, event: turns.Completed) -> None:
         view.state, view.completed_at = "completed", self._at
         view.status = view.reply = None
-        view.message, view.outcome, view.reason, view.question = (
-            event.message,
+        view.message, view.question = event.message, event.question
+        view.outcome, view.reason, view.cause, view.resets_at = (
             event.outcome,
             event.reason,
-            event.question,
+            event.cause,
+            event.resets_at,
         )
         self._change(view.turn, replace(event, completed_at=self._at))
 
@@ -280,12 +284,21 @@ class Timeline:
         self.stops.discard(view.turn)
         if self._live is not None and self._live.view is view:
             view.steps = self._live.steps.count
+            view.refused, view.needs_allow = self._live.denied.count, self._live.denied.needs_allow
             self._live = None
         self._finalized[view.turn] = view
         self._change(
             view.turn,
             frames.Finalized(
-                view.turn, view.steps, view.duration_ms, view.usage, view.cost_usd, view.agent, view.model
+                view.turn,
+                view.steps,
+                view.duration_ms,
+                view.usage,
+                view.cost_usd,
+                view.agent,
+                view.model,
+                view.refused,
+                view.needs_allow,
             ),
         )
 

@@ -6,6 +6,7 @@ import { api } from "./net/api.js";
 import { running } from "./state/reducer.js";
 import { go, goToNeighbour } from "./state/router.js";
 import { openDialog, set, state } from "./state/store.js";
+import { chooseAnswer } from "./views/question.js";
 
 /** @type {Record<string, () => void>} With Alt, by the place of the key. */
 const WITH_ALT = {
@@ -32,7 +33,7 @@ export function listenForKeys() {
     if (event.key === "Escape" && !event.altKey) {
       if (!field || field.closest(".composer")) escape(); // elsewhere Esc is the field's own
     } else if (!event.altKey && !field && /^[1-9]$/.test(event.key)) {
-      chooseAnswer(Number(event.key));
+      if (!event.repeat) chooseAnswer(Number(event.key));
     } else {
       const act = event.altKey ? WITH_ALT[event.code] : field ? undefined : PLAIN[event.key];
       if (!act) return;
@@ -40,17 +41,6 @@ export function listenForKeys() {
       act();
     }
   });
-}
-
-/**
- * Choose the answer with this number, if there is a question.
- *
- * @param {number} number
- */
-function chooseAnswer(number) {
-  /** @type {NodeListOf<HTMLElement>} */
-  const buttons = document.querySelectorAll(".hint .options button");
-  buttons[number - 1]?.click();
 }
 
 /** Close the list of chats on a narrow screen, or stop the agent. */

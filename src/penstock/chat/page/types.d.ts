@@ -14,6 +14,7 @@ declare namespace Api {
     available: boolean;
     route: string;
     asks: boolean;
+    allows: Array<Level>;
     resumes: boolean;
     install?: string | null;
     models?: Array<string>;
@@ -35,6 +36,8 @@ declare namespace Api {
     text?: string;
     options?: Array<string> | null;
     answer?: string | null;
+    changes?: Array<Change> | null;
+    more_changes?: number;
   }
 
   interface Assistant {
@@ -75,6 +78,10 @@ declare namespace Api {
     is_error?: boolean;
     exit_code?: number | null;
     until?: number | null;
+    duration_ms?: number | null;
+    refused?: boolean;
+    changes?: Array<Change> | null;
+    more_changes?: number;
     round?: number;
   }
 
@@ -118,6 +125,8 @@ declare namespace Api {
     question?: OpenQuestion | null;
     turn: number;
     completed_at: number;
+    cause?: "agent" | "auth" | "budget" | "context" | "length" | "missing" | "network" | "overloaded" | "provider" | "rate_limit" | "refusal" | "usage_limit" | null;
+    resets_at?: number | null;
   }
 
   interface Deleted {
@@ -144,6 +153,8 @@ declare namespace Api {
     cost_usd?: number | null;
     agent?: string | null;
     model?: string | null;
+    refused?: number;
+    needs_allow?: "all" | "edits" | null;
   }
 
   interface Goodbye {
@@ -159,6 +170,12 @@ declare namespace Api {
     prompt: string;
     quiet?: string | null;
     on?: boolean;
+  }
+
+  interface Level {
+    allow: "all" | "default" | "edits";
+    label: string;
+    text: string;
   }
 
   interface Link {
@@ -206,6 +223,8 @@ declare namespace Api {
     tool_kind?: "delete" | "edit" | "execute" | "fetch" | "move" | "other" | "read" | "search" | "think" | null;
     title?: string | null;
     changes?: Array<Change> | null;
+    command?: string | null;
+    more_changes?: number;
   }
 
   interface Option {
@@ -331,8 +350,12 @@ declare namespace Api {
     message?: string;
     outcome?: "cancelled" | "cut_off" | "empty" | "error" | "ok" | "timed_out" | null;
     reason?: string | null;
+    cause?: "agent" | "auth" | "budget" | "context" | "length" | "missing" | "network" | "overloaded" | "provider" | "rate_limit" | "refusal" | "usage_limit" | null;
+    resets_at?: number | null;
     finalized?: boolean;
     steps?: number;
+    refused?: number;
+    needs_allow?: "all" | "edits" | null;
     duration_ms?: number | null;
     usage?: Usage | null;
     cost_usd?: number | null;

@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from shutil import which
+from typing import get_args
 
 import msgspec
 
-from penstock.adapter import Startable
+from penstock.adapter import Allow, Startable
 from penstock.agents import registry
 from penstock.chat.errors import Invalid, NoSuchAgent
 from penstock.chat.service.ollama import OllamaServer
@@ -26,6 +27,29 @@ NOT_BY_NAME = frozenset({"acp", "generic"})
 _PROFILE = re.compile(r"ccs/[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
+class Level(msgspec.Struct, frozen=True):
+    """What an agent does at a value of `allow`."""
+
+    allow: Allow
+    label: str
+    """Two or three words: "Asks first"."""
+    text: str
+    """One or two sentences."""
+
+
+CONFIGURED = [
+    Level("default", "Its own settings", "It does what its command in your configuration and its own settings allow.")
+]
+"""The only level of an agent whose whole command line comes from the configuration."""
+
+UNKNOWN = [
+    Level("default", "Its own settings", "It does what its own settings allow."),
+    Level("edits", "Edits files", "It changes files without asking, if it supports that."),
+    Level("all", "Does everything", "It does everything without asking, if it supports that."),
+]
+"""Levels of an agent of another package, of which nothing more is known."""
+
+
 class AgentView(msgspec.Struct, frozen=True, omit_defaults=True):
     """Agent as clients see it."""
 
@@ -38,6 +62,9 @@ class AgentView(msgspec.Struct, frozen=True, omit_defaults=True):
     """Route by which it is run."""
     asks: bool
     """True if its questions can be answered while it runs."""
+    allows: list[Level]
+    """What it does at each value of `allow` by this route, from the least to the most; others are not supported, or
+    have no effect of their own."""
     resumes: bool
     """True if a chat with it is one conversation; otherwise each turn begins a new one."""
     install: str | None = None
@@ -147,13 +174,15 @@ class Agents:
             entry, own = registry.AGENTS.get(name), self._config.agent(name)
             if entry is not None:
                 program = own.command[0] if own.command else entry.default.program
-                yield self._view(name, program, entry.default_name(can_answer=True), entry.install or None)
+                route = entry.default_name(can_answer=True)
+                yield self._view(name, program, route, _levels(name, route), entry.install or None)
+            elif own.protocol == "acp":
+                yield self._view(name, own.command[0] if own.command else "", "acp", _levels("acp", "acp"))
             else:
-                yield self._view(
-                    name, own.command[0] if own.command else "", "acp" if own.protocol == "acp" else "exec"
-                )
+                levels = CONFIGURED if own.command else UNKNOWN
+                yield self._view(name, own.command[0] if own.command else "", "exec", levels)
 
-    def _view(self, name: str, program: str, route: str, install: str | None = None) -> AgentView:
+    def _view(self, name: str, program: str, route: str, levels: list[Level], install: str | None = None) -> AgentView:
         models: list[str] = []
         reason = self.blocked(name)
         if reason is not None:
@@ -165,7 +194,7 @@ class Agents:
         else:
             installed = available = not program or which(program, path=self._environ.get("PATH")) is not None
         asks = route != "exec"
-        return AgentView(name, installed, available, route, asks, self.resumes(name), install, models, reason)
+        return AgentView(name, installed, available, route, asks, levels, self.resumes(name), install, models, reason)
 
     def _without(self, models: list[str] | None) -> str:
         """Return the reason why Ollama is not available."""
@@ -173,6 +202,18 @@ class Agents:
         if models is None:
             return f"no Ollama server answers at {place}"
         return f"the Ollama server at {place} has no model yet: ollama pull NAME gets one"
+
+
+def _levels(agent: str, route: str) -> list[Level]:
+    """Return the levels from the least to the most; those that do the same as one before are left out."""
+    allows = registry.AGENTS[agent].allows[route]
+    known = [(allow, allows[allow]) for allow in get_args(Allow) if allow in allows]
+    seen = [permission for _, permission in known]
+    return [
+        Level(allow, permission.label, permission.text)
+        for place, (allow, permission) in enumerate(known)
+        if permission not in seen[:place]
+    ]
 
 
 def _starts(name: str) -> bool:

@@ -1,5 +1,6 @@
 // What a person does with chats.
 
+import { LATEST } from "../components/scroll.js";
 import { api, ApiError, newKey } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { loadChoices, putChat, removeChat } from "./chats.js";
@@ -58,6 +59,19 @@ export async function trust(path) {
  */
 export async function changeChat(id, changes) {
   putChat(await api.change(id, changes));
+}
+
+/**
+ * Allow more in a chat, and send the message after which the agent goes on.
+ *
+ * @param {string} id
+ * @param {Api.ChatView["allow"]} allow
+ * @param {string} text
+ */
+export async function allowAndGoOn(id, allow, text) {
+  await changeChat(id, { allow });
+  document.dispatchEvent(new Event(LATEST));
+  outbox.send(id, newKey(), text);
 }
 
 /** @param {string} id */

@@ -8,10 +8,12 @@ import { useLayoutEffect, useState } from "preact/hooks";
  * @property {string} [id]  The chat.
  * @property {number} [turn]
  * @typedef {object} OpenDialog
- * @property {"settings" | "heartbeat" | "delete" | "link" | "browsers" | "help" | "trust"} kind
+ * @property {"settings" | "heartbeat" | "delete" | "link" | "browsers" | "help" | "trust" | "allow"} kind
  * @property {string} [id]  The chat that it is about.
  * @property {string} [path]
  * @property {(isTrusted: boolean) => void} [close]
+ * @property {Api.Level} [level]  What to allow, and then to go on.
+ * @property {string} [text]  The message that goes on.
  * @typedef {object} OpenChat  A `ChatSession`, or what stands for one where there is no such chat.
  * @property {string} id
  * @property {import("./reducer.js").Chat} chat
@@ -85,6 +87,16 @@ export const useApp = () => useWatch("page");
 export const useThread = () => useWatch("thread").session;
 
 export const chatOf = (/** @type {string | undefined} */ id) => state.chats?.find((chat) => chat.id === id);
-export const agentOf = (/** @type {string} */ name) => state.agents?.find((agent) => agent.name === name);
+
+/**
+ * An agent, by its name or that of its profile, as `ccs/glm`.
+ *
+ * @param {string} name
+ */
+export function agentOf(name) {
+  const [base] = name.split("/");
+  return state.agents?.find((agent) => agent.name === name) ?? state.agents?.find((agent) => agent.name === base);
+}
+
 export const openDialog = (/** @type {OpenDialog} */ dialog) => set({ dialog });
 export const closeDialog = () => set({ dialog: null });

@@ -1,6 +1,6 @@
 // The texts of the page that more than one view uses, or that depend on something.
 
-import { oneLine } from "./format.js";
+import { dayAndClock, oneLine, plural } from "./format.js";
 
 const LOOPBACK = /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/;
 const SURE_ATTEMPTS = 3; // then a server of this machine does not run; a connection elsewhere may only be bad
@@ -39,34 +39,50 @@ export function connectionText({ host, online, attempts }) {
   return online ? "The connection is cut; it is tried again." : "You are offline.";
 }
 
-const LIMIT = "the model stopped at its output limit"; // a reason, as the adapters give it
-
 /** The message after which a reply goes on that was stopped there. */
 export const GO_ON = "Go on where you stopped.";
 
-/** @typedef {{ outcome?: Api.Completed["outcome"] | null, reason?: string | null, began_at?: number | null }} Ending */
+/** The message after which an agent does what was not allowed before. */
+export const ALLOWED_NOW = "You may do that now. Go on.";
+
+/** @typedef {Pick<Api.TurnView, "outcome" | "reason" | "cause" | "resets_at" | "began_at">} Ending */
 
 /**
  * Whether a turn ended because the reply became too long.
  *
  * @param {Ending} turn
  */
-export function atLimit({ outcome, reason }) {
-  return outcome === "error" && oneLine(reason) === LIMIT;
+export function atLimit({ outcome, cause }) {
+  return outcome === "error" && cause === "length";
 }
+
+/** @type {Partial<Record<NonNullable<Api.Completed["cause"]>, string>>} */
+const CAUSES = {
+  usage_limit: "The usage limit is reached",
+  rate_limit: "The provider accepts no more requests at present",
+  overloaded: "The provider is overloaded",
+  provider: "The provider failed",
+  auth: "The agent is not signed in",
+  missing: "The model or the program does not exist",
+  context: "The conversation is too long for the model",
+  network: "The provider cannot be reached",
+  budget: "The budget is used up",
+};
 
 /**
  * How a turn ended, if it did not end well; "" if it did. One that never began was taken back.
  *
  * @param {Ending} turn
  */
-export function outcomeText({ outcome, reason, began_at: began }) {
-  if (atLimit({ outcome, reason })) return "It stopped at the model's output limit.";
+export function outcomeText(turn) {
+  const { outcome, reason, cause, resets_at: resets, began_at: began } = turn;
+  if (atLimit(turn)) return "It stopped at the model's output limit.";
   const why = oneLine(reason);
   const because = why ? `: ${why}` : ".";
+  const until = typeof resets === "number" ? ` until ${dayAndClock(resets)}` : "";
   switch (outcome) {
     case "error":
-      return `It failed${because}`;
+      return `${(cause && CAUSES[cause]) || "It failed"}${until}${because}`;
     case "cancelled":
       return began ? `Stopped${because}` : "Taken back before it began.";
     case "timed_out":
@@ -81,53 +97,12 @@ export function outcomeText({ outcome, reason, began_at: began }) {
 }
 
 /**
- * What an agent may do, from the least to the most: as a chat's `allow` has it.
+ * "2 actions were not allowed."; "" if there were none.
  *
- * @type {{ value: Api.ChatView["allow"], label: string, text: string }[]}
+ * @param {number | undefined} refused
  */
-export const ALLOW = [
-  {
-    value: "default",
-    label: "Asks first",
-    text: "It asks you before it changes a file or runs a command, except for what its own settings allow.",
-  },
-  {
-    value: "edits",
-    label: "Edits files",
-    text: "It changes files in this directory without asking. Before it runs a command, it asks.",
-  },
-  {
-    value: "all",
-    label: "Does everything",
-    text: "It changes files and runs any command without asking. Choose it only where nothing can be lost.",
-  },
-];
-
-const cannotAsk = (/** @type {Api.AgentView | undefined} */ agent) => agent && !agent.asks;
-
-/**
- * The name of a permission, for this agent.
- *
- * @param {Api.ChatView["allow"]} value
- * @param {Api.AgentView | undefined} agent
- */
-export function allowLabel(value, agent) {
-  if (value === "default" && cannotAsk(agent)) return "Only reads";
-  return ALLOW.find((it) => it.value === value)?.label ?? "";
-}
-
-/**
- * What a permission means for this agent.
- *
- * @param {Api.ChatView["allow"]} value
- * @param {Api.AgentView | undefined} agent
- */
-export function allowText(value, agent) {
-  if (agent && cannotAsk(agent) && value !== "all") {
-    const may = value === "edits" ? "It changes files without asking. " : "";
-    return `${may}${oneLine(agent.name)} cannot ask you while it works. It skips what needs your permission.`;
-  }
-  return ALLOW.find((it) => it.value === value)?.text ?? "";
+export function refusedText(refused) {
+  return refused ? `${plural(refused, "action was", "actions were")} not allowed.` : "";
 }
 
 /** @type {Record<string, string>} */

@@ -26,6 +26,22 @@ export function oneLine(text) {
   return harmless(text).replace(/\s+/g, " ").trim();
 }
 
+const HIDDEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
+/**
+ * A text of someone else's that a person decides about: what moves, hides or reverses text is shown by its number.
+ *
+ * @param {unknown} text
+ */
+export function exact(text) {
+  const numbered = (/** @type {string} */ it) =>
+    `\u27e8U+${it.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
+  return String(text ?? "")
+    .replace(/\r(?=\n|$)/g, "")
+    .replace(HIDDEN, numbered);
+}
+
 /**
  * "3 min", "1.2 s": how long, to about two digits.
  *
@@ -111,6 +127,16 @@ export function day(at, now = Date.now()) {
   if (then.toDateString() === yesterday.toDateString()) return "Yesterday";
   const year = then.getFullYear() === today.getFullYear() ? undefined : "numeric";
   return then.toLocaleDateString(undefined, { weekday: "long", day: "numeric", month: "long", year });
+}
+
+/**
+ * "14:05", "Tue 14:05": a time to come.
+ *
+ * @param {number} at
+ */
+export function dayAndClock(at, now = Date.now()) {
+  if (day(at, now) === "Today") return clock(at);
+  return `${new Date(at).toLocaleDateString(undefined, { weekday: "short", day: "numeric", month: "short" })} ${clock(at)}`;
 }
 
 /**

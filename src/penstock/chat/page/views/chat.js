@@ -22,8 +22,9 @@ import { ChatSession } from "../state/chat-session.js";
 import { openQuestion, running, waits } from "../state/reducer.js";
 import { agentOf, chatOf, openDialog, useThread } from "../state/store.js";
 import { answerOf, optionOf } from "../text/answers.js";
-import { allowLabel, answerPlaceholder, connectionText, EARLY_TEXT } from "../text/copy.js";
+import { answerPlaceholder, connectionText, EARLY_TEXT } from "../text/copy.js";
 import { base, day, oneLine } from "../text/format.js";
+import { levelFor, levelOf } from "../text/permissions.js";
 import { Composer } from "./composer.js";
 import { giveAnswer } from "./question.js";
 import { Missing } from "./status-pages.js";
@@ -86,7 +87,7 @@ function Head({ chat, title, id }) {
 
 /** @param {{ chat: Api.ChatView }} props */
 function HeadFacts({ chat }) {
-  const allow = allowLabel(chat.allow, agentOf(chat.agent));
+  const allow = levelOf(agentOf(chat.agent), chat.allow)?.label;
   const model = chat.model && html` · <bdi>${oneLine(chat.model)}</bdi>`;
   const directory = html` · <bdi title=${oneLine(chat.cwd)}>${base(chat.cwd)}</bdi>`;
   return html`<p><bdi>${oneLine(chat.agent)}</bdi>${model}${directory}${allow && ` · ${allow.toLowerCase()}`}</p>`;
@@ -121,7 +122,7 @@ function Thread({ session, chat, about }) {
         ${thread.earlier && html`<${Earlier} session=${session} scroller=${scroller} />`}
         ${!thread.known && !thread.unsent.length && html`<${Status} loading>Loading…<//>`}
         ${thread.known && isEmpty && html`<${Empty} agent=${agent} chat=${chat} />`}
-        ${turnsOf(session, { question, onEdit: edit, onSend: send, onLate: setNote })}
+        ${turnsOf(session, chat, { question, onEdit: edit, onSend: send, onLate: setNote })}
         ${thread.unsent.map((message) => unsentMessage(session, message, edit))}
       </div>
     </div>
@@ -147,12 +148,15 @@ function Thread({ session, chat, about }) {
  * The turns, with a heading wherever a day begins.
  *
  * @param {ChatSession} session
+ * @param {Api.ChatView | undefined} chat
  * @param {{ question: OpenQuestion | null, onEdit: (text: string) => void, onSend: (text: string) => boolean,
  *   onLate: (text: string) => void }} shared
  */
-function turnsOf({ id, chat: thread }, { question, ...handlers }) {
+function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
   const { turns } = thread;
   const last = turns.length - 1;
+  const agent = chat && agentOf(chat.agent);
+  const level = chat && last >= 0 ? levelFor(turns[last], chat.allow, agent) : undefined;
   return turns.flatMap((turn, i) => [
     beginsDay(turns, i) && html`<h2 class="day" key=${`day ${turn.turn}`}>${day(turn.asked_at ?? 0)}</h2>`,
     html`<${TurnView}
@@ -163,6 +167,8 @@ function turnsOf({ id, chat: thread }, { question, ...handlers }) {
       isLast=${i === last}
       isFar=${i <= last - NEAR_TURNS}
       question=${question?.turn === turn ? question.question : null}
+      level=${i === last ? level : undefined}
+      resumes=${agent?.resumes ?? true}
       ...${handlers}
     />`,
   ]);

@@ -1,13 +1,16 @@
 // The details of a turn: all that the agent did, as the server has it.
 
 import { Boundary, html, Icon, Status, useEffect, useLayoutEffect, useRef, useState } from "../components/ui.js";
+import { Diffs } from "../components/diff.js";
 import { listenForCopies } from "../markdown/blocks.js";
 import { Prose } from "../markdown/prose.js";
 import { api, messageOf, statusOf } from "../net/api.js";
 import { chatPath } from "../state/router.js";
 import { chatOf, useThread } from "../state/store.js";
-import { outcomeText } from "../text/copy.js";
+import { outcomeText, refusedText } from "../text/copy.js";
+import { countsOf } from "../text/diff.js";
 import { count, duration, elapsed, fullTime, harmless, money, oneLine, plural } from "../text/format.js";
+import { depthsOf, isTop, orderOf, roundsOf } from "./details-order.js";
 import { Missing } from "./status-pages.js";
 
 /** @import { Details, TurnData } from "../net/wire.js" */
@@ -15,7 +18,6 @@ import { Missing } from "./status-pages.js";
 
 const RUNS = "The turn still runs: this is what there is so far.";
 const TRIMMED = "The first events of this turn are no longer kept.";
-const MAX_DEPTH = 6; // sub-agents deeper than that are not moved in further
 const FOLD_CHARACTERS = 400; // a thought that is longer is folded
 const FOLDED_CHARACTERS = 120; // of its beginning are shown
 const NOT_FOUND = 404;
@@ -100,8 +102,11 @@ function entriesOf(items) {
   const depths = depthsOf(items);
   const rounds = roundsOf(items);
   const hasRounds = (rounds.at(-1) ?? 1) > 1;
-  return items.map((item, i) => {
-    const isFirst = hasRounds && rounds[i] !== rounds[i - 1];
+  let round = 0;
+  return orderOf(items).map((i) => {
+    const item = items[i];
+    const isFirst = hasRounds && isTop(item) && rounds[i] !== round;
+    if (isFirst) round = rounds[i];
     const plain = () => html`<${PlainItem} item=${item} />`;
     return html`${isFirst && html`<li class="round" key=${`r${i}`}><h2>Round ${rounds[i]}</h2></li>`}
       <li
@@ -131,6 +136,7 @@ function Summary({ turn, items }) {
     ["Input", tokens(usage?.input_tokens, usage?.cached_tokens, "from the cache")],
     ["Output", tokens(usage?.output_tokens, usage?.reasoning_tokens, "for thinking")],
     ["Cost", money(turn.cost_usd ?? usage?.cost_usd ?? 0)],
+    ["Refused", refusedText(turn.refused)],
     ["Outcome", turn.state === "completed" ? outcomeText(turn) || "Completed" : ""],
   ].filter(([, value]) => value);
   return html`<p class="prompt record-prompt" dir="auto">${harmless(turn.prompt)}</p>
@@ -149,50 +155,22 @@ function tokens(all, part, meaning) {
   return `${count(all)} tokens${part ? `, ${count(part)} ${meaning}` : ""}`;
 }
 
-/**
- * The round of each item. What has none, as a thought, belongs to what comes after it.
- *
- * @param {DetailsItem[]} items
- */
-function roundsOf(items) {
-  /** @type {number[]} */
-  const rounds = [];
-  const roundOf = (/** @type {DetailsItem} */ item) => (isTop(item) && "round" in item ? item.round : 0);
-  let round = items.map(roundOf).findLast(Boolean) || 1;
-  for (let i = items.length - 1; i >= 0; i--) {
-    round = roundOf(items[i]) || round;
-    rounds[i] = round;
-  }
-  return rounds;
-}
-
-const isTop = (/** @type {DetailsItem} */ { parent }) => parent === undefined || parent === null;
-
-/**
- * The depth of each item: below the call of the sub-agent that it is of.
- *
- * @param {DetailsItem[]} items
- */
-function depthsOf(items) {
-  /** @type {number[]} */
-  const depths = [];
-  items.forEach(({ parent }, i) => {
-    const isNested = typeof parent === "number" && parent < i;
-    depths[i] = isNested ? Math.min(MAX_DEPTH, depths[parent] + 1) : 0;
-  });
-  return depths;
-}
-
 /** @type {Record<string, string>} */
 const KINDS = { thinking: "Thought", text: "Text", call: "Call", notice: "Notice", plan: "Plan", question: "Question" };
 
 /** @param {{ item: DetailsItem }} props */
 function Item({ item }) {
-  const isError = "is_error" in item && item.is_error;
-  const marks = [item.given_up && "given up", item.cut && "cut off", isError && "failed"].filter(Boolean).join(", ");
+  const isRefused = item.kind === "call" && item.refused;
+  const isError = item.kind === "call" && item.is_error && !isRefused;
+  const marks = [
+    item.given_up && "given up",
+    item.cut && "cut off",
+    isRefused && "not allowed",
+    isError && "failed",
+  ].filter(Boolean);
   const body = BODIES[item.kind];
   if (!body) return null;
-  return html`<p class="kind">${KINDS[item.kind]}${marks && html`<span class="marks">, ${marks}</span>`}</p>
+  return html`<p class="kind">${KINDS[item.kind]}${marks.length > 0 && html`<span class="marks">, ${marks.join(", ")}</span>`}</p>
     ${body(item)}
     ${item.shortened ? html`<${Shortened} characters=${item.shortened} />` : null}`;
 }
@@ -250,9 +228,10 @@ function Plan({ items = [] }) {
 
 /** @param {{ item: Api.Asked }} props */
 function AskedItem({ item }) {
-  const { text, options, answer } = item;
+  const { text, options, answer, changes } = item;
   const isAnswered = answer !== undefined && answer !== null;
   return html`<p class="prompt" dir="auto">${harmless(text)}</p>
+    ${changes?.length ? html`<${Diffs} changes=${changes} more=${item.more_changes} />` : null}
     ${options?.length ? html`<p class="side-note"><bdi>${options.map(oneLine).join(" · ")}</bdi></p>` : null}
     ${isAnswered && html`<p class="answered">Answer: <bdi>${oneLine(answer)}</bdi></p>`}`;
 }
@@ -282,25 +261,48 @@ function Thought({ text }) {
 
 /** @param {{ item: Api.Called }} props */
 function Call({ item }) {
-  const { name, until, at, exit_code: status, input, output } = item;
+  const { name, until, at, exit_code: status, input, output, changes, duration_ms: took } = item;
+  const ran = took ?? (typeof until === "number" ? Math.max(0, until - at) : null);
   const title = oneLine(item.title) || oneLine(name) || "Call";
   const facts = [
     oneLine(name) !== title && oneLine(name),
-    typeof until === "number" && duration(Math.max(0, until - at)),
+    changes?.length === 1 && countsOf(changes[0]),
+    ran !== null && duration(ran),
     status && `exit ${status}`,
   ].filter(Boolean);
-  return html`<details class="fold call" data-failed=${item.is_error || undefined}>
+  const hasDiff = changes?.some((change) => change.diff);
+  return html`<details class="fold call" data-failed=${item.is_error || undefined} open=${hasDiff || undefined}>
     <summary>
       <bdi class="call-title">${title}</bdi>
       <span class="call-facts">${facts.map((it) => html`<bdi>${it}</bdi>`)}</span>
     </summary>
-    ${input && html`<h3>Input</h3><${Code} label="Input" text=${indented(input)} />`}
+    ${changes?.length ? html`<${Changes} item=${item} />` : null}
+    ${input && !hasDiff && html`<h3>Input</h3><${Code} label="Input" text=${indented(input)} />`}
+    ${
+      input &&
+      hasDiff &&
+      html`<details class="fold">
+        <summary><bdi>Input</bdi></summary>
+        <${Code} label="Input" text=${indented(input)} />
+      </details>`
+    }
     ${
       output
         ? html`<h3>Output</h3><${Code} label="Output" text=${output} />`
         : html`<p class="side-note">No output.</p>`
     }
   </details>`;
+}
+
+/**
+ * The changes that a call made, or would have made.
+ *
+ * @param {{ item: Api.Called }} props
+ */
+function Changes({ item }) {
+  const isMade = typeof item.until === "number" && !item.is_error && !item.refused && !item.cut;
+  return html`<h3>${isMade ? "Changes" : "Changes that were proposed"}</h3>
+    <${Diffs} changes=${item.changes ?? []} more=${item.more_changes} />`;
 }
 
 /** @param {string} input */

@@ -1,6 +1,7 @@
 // The dialogs.
 
 import {
+  Coded,
   CopyButton,
   Dialog,
   html,
@@ -12,11 +13,12 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { api } from "../net/api.js";
-import { changeChat, deleteChat } from "../state/actions.js";
+import { allowAndGoOn, changeChat, deleteChat } from "../state/actions.js";
 import { signOut } from "../state/session.js";
 import { agentOf, chatOf, closeDialog } from "../state/store.js";
-import { ALLOW, allowLabel, allowText, SHORTCUTS } from "../text/copy.js";
+import { SHORTCUTS } from "../text/copy.js";
 import { ago, oneLine } from "../text/format.js";
+import { levelOf } from "../text/permissions.js";
 
 /** @typedef {import("preact").ComponentChildren} Children */
 /** @typedef {{ chat: Api.ChatView }} OfChat */
@@ -78,10 +80,17 @@ function Settings({ chat }) {
     if (Object.keys(changes).length) await changeChat(chat.id, changes);
   };
   const agent = agentOf(chat.agent);
-  const level = (/** @type {typeof ALLOW[number]} */ { value }) =>
+  const current = levelOf(agent, allow);
+  const level = (/** @type {Api.Level} */ it) =>
     html`<label>
-      <input type="radio" name="allow" value=${value} checked=${allow === value} onChange=${() => setAllow(value)} />
-      <span><b>${allowLabel(value, agent)}</b><small>${allowText(value, agent)}</small></span>
+      <input
+        type="radio"
+        name="allow"
+        value=${it.allow}
+        checked=${it === current}
+        onChange=${() => setAllow(it.allow)}
+      />
+      <span><b>${it.label}</b><small><${Coded} text=${it.text} /></small></span>
     </label>`;
   return html`<${Dialog} title="This chat" name="settings" onClose=${closeDialog}>
     <${SavedForm} save=${save}>
@@ -101,7 +110,7 @@ function Settings({ chat }) {
       </label>
       <fieldset class="levels">
         <legend>What it may do</legend>
-        ${ALLOW.map(level)}
+        ${agent?.allows.map(level)}
       </fieldset>
       <p class="side-note">From the next turn on. It works in <bdi class="path">${oneLine(chat.cwd)}</bdi>.</p>
     <//>
@@ -211,6 +220,36 @@ function Trust({ dialog }) {
   <//>`;
 }
 
+/**
+ * Allow an agent more than before, once it was not enough, and let it go on.
+ *
+ * @param {OfChat & { dialog: import("../state/store.js").OpenDialog }} props
+ */
+function AllowMore({ chat, dialog }) {
+  const [isBusy, error, run] = useAsync();
+  const { level, text = "" } = dialog;
+  if (!level) return null;
+  const allow = async () => {
+    const isSent = await run(async () => {
+      await allowAndGoOn(chat.id, level.allow, text);
+      return true;
+    });
+    if (isSent) closeDialog();
+  };
+  return html`<${Dialog} title="Allow this agent more?" name="allow" onClose=${closeDialog}>
+    <p><b>${level.label}</b>: <${Coded} text=${level.text} /></p>
+    <p>
+      That applies to this chat from now on, until you change it in its settings. It works in${" "}
+      <bdi class="path">${oneLine(chat.cwd)}</bdi>.
+    </p>
+    <p class="side-note">Then it gets this message: <bdi>${oneLine(text)}</bdi></p>
+    <${Wrong}>${error}<//>
+    <${Buttons} careful>
+      <button type="button" class="button primary" disabled=${isBusy} onClick=${allow}>Allow and go on</button>
+    <//>
+  <//>`;
+}
+
 function Link() {
   const [url, setUrl] = useState("");
   const [, error, run] = useAsync();
@@ -292,4 +331,5 @@ const VIEWS = {
   browsers: Browsers,
   help: Help,
   trust: Trust,
+  allow: AllowMore,
 };

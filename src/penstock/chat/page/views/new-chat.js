@@ -3,8 +3,9 @@
 import { Choice, Coded, CopyButton, html, useAsync, useEffect, useState, withValue, Wrong } from "../components/ui.js";
 import { startChat, trust } from "../state/actions.js";
 import { readObject, writeObject } from "../state/storage.js";
-import { ALLOW, allowLabel, allowText, sentence } from "../text/copy.js";
+import { sentence } from "../text/copy.js";
 import { base, oneLine } from "../text/format.js";
+import { levelOf } from "../text/permissions.js";
 import { Composer } from "./composer.js";
 import { Loading, Missing } from "./status-pages.js";
 
@@ -92,7 +93,7 @@ function Form({ agents, about, workspaces }) {
         <${Choice}
           label="Permissions"
           value=${allow}
-          options=${ALLOW.map(({ value }) => ({ value, label: allowLabel(value, agent) }))}
+          options=${agent.allows.map((level) => ({ value: level.allow, label: level.label }))}
           onChange=${(/** @type {string} */ value) => choose({ allow: value })}
         />
         <${Model} models=${agent.models} value=${model} onChange=${setModel} />
@@ -101,7 +102,7 @@ function Form({ agents, about, workspaces }) {
     <//>
     <${Wrong}>${error}<//>
     <p class="start-note">
-      ${allowText(allow, agent)}${cwd !== OTHER && html` It works in <bdi class="path">${oneLine(path)}</bdi>.`}
+      <${Coded} text=${levelOf(agent, allow)?.text ?? ""} />${cwd !== OTHER && html` It works in <bdi class="path">${oneLine(path)}</bdi>.`}
     </p>`;
 }
 
@@ -120,7 +121,7 @@ function useChosen(agents, about, directories) {
   const agent = named.find(Boolean) ?? ready[0];
   const isThere = chosen.cwd === OTHER || directories.some((it) => it.path === chosen.cwd);
   const cwd = isThere && chosen.cwd ? chosen.cwd : (directories[0]?.path ?? OTHER);
-  const allow = ALLOW.find((it) => it.value === chosen.allow)?.value ?? "default";
+  const allow = agent.allows.find((level) => level.allow === chosen.allow)?.allow ?? "default";
   useEffect(() => {
     writeObject(LAST, { agent: agent.name, allow, cwd: cwd === OTHER ? undefined : cwd });
   }, [agent.name, cwd, allow]);

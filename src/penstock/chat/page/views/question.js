@@ -1,12 +1,28 @@
 // A question of the agent, with its answers.
 
-import { html, Status, useAsync, useState, Wrong } from "../components/ui.js";
+import { Diffs } from "../components/diff.js";
+import { html, Status, useAsync, useLayoutEffect, useState, Wrong } from "../components/ui.js";
 import { api, statusOf } from "../net/api.js";
 import { LATE_ANSWER, questionTitle } from "../text/copy.js";
-import { harmless, oneLine } from "../text/format.js";
+import { exact, harmless, oneLine } from "../text/format.js";
 
 const CONFLICT = 409;
 const NUMBERED = 9; // answers that a key chooses
+const EARLY_MS = 600; // a key that comes sooner was pressed before its question was seen
+
+let shownAt = 0; // when the newest question appeared
+
+/**
+ * Choose the answer with this number, if there is a question that could be seen.
+ *
+ * @param {number} number
+ */
+export function chooseAnswer(number) {
+  if (performance.now() - shownAt < EARLY_MS) return;
+  /** @type {NodeListOf<HTMLElement>} */
+  const buttons = document.querySelectorAll(".hint .options button");
+  buttons[number - 1]?.click();
+}
 
 /**
  * Answer a question; `onLate` is called with a text if somebody else was first.
@@ -37,6 +53,9 @@ export async function giveAnswer(chat, question, answer, onLate) {
 export function Question({ chat, question, isEnded, onLate }) {
   const [given, setGiven] = useState("");
   const [isBusy, error, run] = useAsync();
+  useLayoutEffect(() => {
+    shownAt = performance.now();
+  }, [question.id]);
   const options = question.options ?? [];
   const answer = async (/** @type {Api.Option} */ option) => {
     setGiven(option.id);
@@ -56,7 +75,7 @@ export function Question({ chat, question, isEnded, onLate }) {
   return html`<section class="hint" aria-label="The agent asks" data-hint=${question.id}>
     <h3>${isEnded ? "Your answer" : questionTitle(question.ask)}</h3>
     ${!isEnded && text && html`<p class="hint-text" dir="auto">${text}</p>`}
-    ${!isEnded && subject && !text.includes(subject) && html`<${Subject} text=${subject} />`}
+    <${About} question=${question} text=${text} isEnded=${isEnded} />
     ${
       options.length > 0
         ? html`<div class="options" role="group" aria-label="Answers">${options.map(button)}</div>`
@@ -67,9 +86,21 @@ export function Question({ chat, question, isEnded, onLate }) {
   </section>`;
 }
 
+/**
+ * What is decided about: the changes, the whole command, or what the title names, unless the text says it.
+ *
+ * @param {{ question: Api.OpenQuestion, text: string, isEnded: boolean }} props
+ */
+function About({ question, text, isEnded }) {
+  const { changes, more_changes: more, command, title } = question;
+  if (changes?.length) return html`<${Diffs} changes=${changes} more=${more} />`;
+  if (command) return html`<${Subject} text=${command} />`;
+  return !isEnded && title && !text.includes(oneLine(title)) ? html`<${Subject} text=${title} />` : null;
+}
+
 /** @param {{ text: string }} props */
 function Subject({ text }) {
-  return html`<pre class="hint-what" tabindex="0" role="group" aria-label="What it is about"><code>${text}</code></pre>`;
+  return html`<pre class="hint-what" tabindex="0" role="group" aria-label="What it is about"><code>${exact(text)}</code></pre>`;
 }
 
 /**

@@ -18,7 +18,8 @@ import {
 import { Prose } from "../markdown/prose.js";
 import { api } from "../net/api.js";
 import { chatPath } from "../state/router.js";
-import { atLimit, GO_ON, outcomeText } from "../text/copy.js";
+import { openDialog } from "../state/store.js";
+import { ALLOWED_NOW, atLimit, GO_ON, outcomeText, refusedText } from "../text/copy.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
 import { Question } from "./question.js";
 
@@ -37,6 +38,8 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {boolean} isLast
  * @property {boolean} isFar  From the end of the thread.
  * @property {Api.OpenQuestion | null} question  It waits for an answer.
+ * @property {Api.Level} [level]  To allow, as something was not allowed.
+ * @property {boolean} resumes  The agent knows the turns before.
  * @property {(text: string) => void} onEdit  Put a text into the composer.
  * @property {(text: string) => void} onSend
  * @property {(text: string) => void} onLate  An answer came too late.
@@ -50,7 +53,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
 export class TurnView extends Component {
   /** @param {Props} next */
   shouldComponentUpdate(next) {
-    const names = /** @type {const} */ (["turn", "isLast", "isFar", "question", "waits"]);
+    const names = /** @type {const} */ (["turn", "isLast", "isFar", "question", "waits", "level"]);
     return names.some((name) => next[name] !== this.props[name]);
   }
 
@@ -79,7 +82,7 @@ function Turn(props) {
 }
 
 /** @param {Props} props */
-function Answer({ chat, turn, question, isLast, onEdit, onSend, onLate }) {
+function Answer({ chat, turn, question, isLast, level, resumes, onEdit, onSend, onLate }) {
   const isDone = turn.state === "completed";
   const text = isDone ? turn.message : turn.reply;
   const outcome = isDone ? outcomeText(turn) : "";
@@ -91,9 +94,29 @@ function Answer({ chat, turn, question, isLast, onEdit, onSend, onLate }) {
       html`<${Question} key=${question.id} chat=${chat} question=${question} isEnded=${isDone} onLate=${onLate} />`
     }
     ${outcome && html`<p class="outcome" data-outcome=${turn.outcome}><bdi><${Coded} text=${outcome} /></bdi></p>`}
+    ${isDone && turn.refused && html`<${RefusedActions} chat=${chat} turn=${turn} level=${level} resumes=${resumes} />`}
     ${isDone && html`<${Facts} chat=${chat} turn=${turn} isLast=${isLast} onEdit=${onEdit} onSend=${onSend} />`}
   </div>`;
 }
+
+/**
+ * That something was not allowed, with a button that allows it from now on. An agent that knows nothing of the turns
+ * before gets the prompt again.
+ *
+ * @param {Pick<Props, "chat" | "turn" | "level" | "resumes">} props
+ */
+function RefusedActions({ chat, turn, level, resumes }) {
+  const text = resumes ? ALLOWED_NOW : turn.prompt;
+  const allow = () => openDialog({ kind: "allow", id: chat, level, text });
+  const label = ALLOW_BUTTONS[level?.allow ?? ""];
+  return html`<p class="outcome refused" data-refused=${turn.refused}>
+    ${refusedText(turn.refused)}
+    ${label && html`<button type="button" class="button" onClick=${allow}>${label}…</button>`}
+  </p>`;
+}
+
+/** @type {Record<string, string>} */
+const ALLOW_BUTTONS = { edits: "Allow edits and go on", all: "Allow everything and go on" };
 
 /**
  * A turn that cannot be shown as it should be: its texts, as they were written.

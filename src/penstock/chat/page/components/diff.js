@@ -1,0 +1,64 @@
+// What an edit changes: each file with its lines, those added and removed marked by sign and colour.
+
+import { changeTitle, countsOf, linesOf } from "../text/diff.js";
+import { exact, plural } from "../text/format.js";
+import { html, useState } from "./ui.js";
+
+/** @import { DiffLine } from "../text/diff.js" */
+
+const FOLDED_LINES = 30; // of a longer diff, these are shown first
+
+/** @type {Record<DiffLine["kind"], string>} */
+const MARKS = { added: "+", removed: "-", same: " ", hunk: "", note: "" };
+
+/**
+ * `more`: the number of files that are left out.
+ *
+ * @param {{ changes: Api.Change[], more?: number }} props
+ */
+export function Diffs({ changes, more = 0 }) {
+  return html`<div class="diffs">
+    ${changes.map((change, i) => html`<${Diff} key=${i} change=${change} />`)}
+    ${more > 0 && html`<p class="diff-note">${plural(more, "more file is", "more files are")} not shown.</p>`}
+  </div>`;
+}
+
+/** @param {{ change: Api.Change }} props */
+function Diff({ change }) {
+  const [isOpen, setOpen] = useState(false);
+  const lines = linesOf(change.diff);
+  const shown = isOpen ? lines : lines.slice(0, FOLDED_LINES);
+  const title = changeTitle(change);
+  return html`<figure class="diff" data-change=${change.kind}>
+    <figcaption>
+      <bdi class="diff-title">${exact(title)}</bdi>
+      <span class="diff-counts">${countsOf(change)}</span>
+    </figcaption>
+    ${lines.length > 0 && html`<${Lines} lines=${shown} label=${title} />`}
+    ${
+      lines.length > FOLDED_LINES &&
+      html`<button type="button" class="quiet" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
+        ${isOpen ? "Show less" : `Show all ${lines.length.toLocaleString()} lines`}
+      </button>`
+    }
+    ${change.truncated && html`<p class="diff-note">This is only the beginning of the change.</p>`}
+    ${!lines.length && !change.truncated && html`<p class="diff-note">The agent does not show the lines.</p>`}
+  </figure>`;
+}
+
+/** @param {{ lines: DiffLine[], label: string }} props */
+function Lines({ lines, label }) {
+  const row = (/** @type {DiffLine} */ { kind, text, number }) =>
+    html`<tr data-line=${kind}>
+      <td class="diff-number" data-number=${number}></td>
+      <td class="diff-sign">${MARKS[kind]}</td>
+      <td class="diff-text" dir="auto">${exact(text)}</td>
+    </tr>`;
+  return html`<div class="diff-lines" tabindex="0" role="group" aria-label=${label}>
+    <table role="presentation">
+      <tbody>
+        ${lines.map(row)}
+      </tbody>
+    </table>
+  </div>`;
+}

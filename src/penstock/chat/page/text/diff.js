@@ -1,0 +1,65 @@
+// The diffs of edits as lines, and the words beside them.
+
+import { oneLine } from "./format.js";
+
+/**
+ * @typedef {object} DiffLine
+ * @property {"added" | "removed" | "same" | "hunk" | "note"} kind
+ * @property {string} text  Without its sign.
+ * @property {number} [number]  In the new file; of a removed line, in the old one. Only if the hunk has numbers.
+ */
+
+/** @type {Record<string, DiffLine["kind"]>} */
+const SIGNS = { "+": "added", "-": "removed", " ": "same" };
+const GAP = "⋯"; // between hunks whose places are not known
+const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
+
+/**
+ * The lines of the hunks of a unified diff. What is none of its lines is a note.
+ *
+ * @param {string | null | undefined} diff
+ */
+export function linesOf(diff) {
+  /** @type {DiffLine[]} */
+  const lines = [];
+  let [old, next] = [NaN, NaN];
+  for (const line of diff ? diff.replace(/\n$/, "").split("\n") : []) {
+    if (line.startsWith("@@")) {
+      const found = HUNK.exec(line);
+      [old, next] = found ? [Number(found[1]), Number(found[2])] : [NaN, NaN];
+      if (found || lines.length) lines.push({ kind: "hunk", text: found ? line : GAP });
+      continue;
+    }
+    const kind = line === "" ? "same" : SIGNS[line[0]];
+    if (!kind) {
+      lines.push({ kind: "note", text: line.replace(/^\\ /, "") });
+      continue;
+    }
+    const number = kind === "removed" ? old : next;
+    lines.push({ kind, text: line.slice(1), ...(Number.isNaN(number) ? {} : { number }) });
+    if (kind !== "added") old++;
+    if (kind !== "removed") next++;
+  }
+  return lines;
+}
+
+const VERBS = { add: "new file", update: "edit", delete: "delete", move: "move" };
+
+/**
+ * "edit README.md", "move a.txt → b.txt".
+ *
+ * @param {Api.Change} change
+ */
+export function changeTitle({ kind, path, to }) {
+  return `${VERBS[kind] ?? "change"} ${oneLine(path)}${to ? ` → ${oneLine(to)}` : ""}`;
+}
+
+/**
+ * "+1 −2": the lines that were added and removed, as far as they are known.
+ *
+ * @param {Api.Change} change
+ */
+export function countsOf({ added, removed }) {
+  const known = (/** @type {number | null | undefined} */ n) => typeof n === "number";
+  return [known(added) && `+${added}`, known(removed) && `\u2212${removed}`].filter(Boolean).join(" ");
+}

@@ -1,0 +1,173 @@
+"""What agents change: questions with their diff, refused actions and how to go on, the details of edits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from chatpage import cast
+from chatpage.server import Server
+from chatpage.thread import Thread
+from playwright.sync_api import Locator, expect
+
+Open = Callable[..., Thread]
+HOSTILE = "new <img src=x onerror=alert(1)> ⟨U+202E⟩text"
+"""The line of the edit that would be something else if it were not shown as text."""
+EARLY_MS = 700
+"""Milliseconds after which a key answers a question, and some more."""
+
+
+@pytest.fixture
+def workshop(at: Open, own_server: Callable[..., Server]) -> Callable[[str], Thread]:
+    """Opens a chat with an agent that edits."""
+    return lambda agent: at(agent, of=own_server(config=cast.workshop))
+
+
+def lines_of(diff: Locator) -> list[list[str]]:
+    """The lines of a diff, each with its kind and its text."""
+    found: list[list[str]] = diff.locator("tr").evaluate_all(
+        "rows => rows.map((row) => [row.dataset.line, row.querySelector('.diff-text').textContent])"
+    )
+    return found
+
+
+def test_a_question_shows_the_changes(workshop: Callable[[str], Thread]) -> None:
+    """Before its answers, a question shows what would be changed: a long diff folded, and all of it as text."""
+    thread = workshop("peer")
+    thread.say("edit")
+    hint = thread.turn(1).locator(".hint")
+    diff = hint.locator(".diff")
+    expect(diff.locator(".diff-title")).to_have_text("edit /shop/README.md")
+    expect(diff.locator(".diff-counts")).to_have_text("+41 −1")
+    shown = lines_of(diff)
+    assert shown[:3] == [["same", "# Demo"], ["removed", "old line"], ["added", HOSTILE]]
+    assert len(shown) == 30
+    diff.get_by_role("button", name="Show all 43 lines").click()
+    assert lines_of(diff)[-1] == ["added", "line 39"]
+    assert hint.locator("img").count() == 0
+    above = "([diff, answers]) => diff.getBoundingClientRect().bottom <= answers.getBoundingClientRect().top"
+    parts = [diff.element_handle(), hint.locator(".options").element_handle()]
+    assert thread.page.evaluate(above, parts)
+    hint.get_by_role("button", name="Yes, once").click()
+    thread.ended(1)
+    expect(thread.reply(1)).to_have_text("asked: once")
+
+
+def test_a_question_shows_the_whole_command(workshop: Callable[[str], Thread]) -> None:
+    """Of a script, every line is shown before it is allowed, and what would reverse its text by its number."""
+    thread = workshop("peer")
+    thread.say("script")
+    command = thread.turn(1).locator(".hint pre")
+    expect(command).to_have_text("set -e\nfor file in *; do\n  rm -- ⟨U+202E⟩$file\ndone")
+    expect(command).to_have_css("white-space-collapse", "preserve")
+
+
+def test_a_number_answers_once_the_question_was_seen(workshop: Callable[[str], Thread]) -> None:
+    """A number that is pressed as the question appears, or held, answers nothing; a later one does."""
+    thread = workshop("peer")
+    thread.say("edit")
+    page, hint = thread.page, thread.turn(1).locator(".hint")
+    thread.scroller.focus()
+    press = """repeat => document.activeElement.dispatchEvent(
+        new KeyboardEvent("keydown", { key: "3", bubbles: true, repeat }))"""
+    page.evaluate(
+        """() => new Promise((resolve) => {
+            const key = new KeyboardEvent("keydown", { key: "3", bubbles: true });
+            const wait = () => {
+                if (document.querySelector(".hint .options")) resolve(document.body.dispatchEvent(key));
+                else requestAnimationFrame(wait);
+            };
+            wait();
+        })"""
+    )
+    page.wait_for_timeout(EARLY_MS)
+    page.evaluate(press, True)
+    expect(hint.get_by_role("button", pressed=True)).to_have_count(0)
+    thread.runs(1)
+    page.keyboard.press("3")
+    thread.ended(1)
+    expect(thread.reply(1)).to_have_text("asked: never")
+
+
+def test_a_refused_action_is_marked_and_allowed(workshop: Callable[[str], Thread]) -> None:
+    """A turn says that an action was refused; one button allows edits, says so before, and lets the agent go on."""
+    thread = workshop("qwen")
+    expect(thread.page.locator(".head-text")).to_contain_text("only reads")
+    thread.ask("edit")
+    refused = thread.turn(1).locator(".refused")
+    expect(refused).to_contain_text("1 action was not allowed.")
+    refused.get_by_role("button", name="Allow edits and go on").click()
+    dialog = thread.page.get_by_role("dialog", name="Allow this agent more?")
+    expect(dialog).to_contain_text("It changes files. Commands are denied.")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    assert thread.server.ask("GET", f"/api/chats/{thread.chat}")["allow"] == "default"
+    dialog.get_by_role("button", name="Allow and go on").click()
+    thread.ended(2)
+    expect(thread.turn(2).locator(".prompt")).to_have_text("You may do that now. Go on.")
+    expect(thread.reply(2)).to_have_text("The file is edited, resumed True.")
+    expect(thread.page.locator(".head-text")).to_contain_text("edits files")
+    expect(thread.page.locator(".refused button")).to_have_count(0)
+    assert thread.server.ask("GET", f"/api/chats/{thread.chat}")["allow"] == "edits"
+
+
+def test_refusing_in_the_dialog_changes_nothing(workshop: Callable[[str], Thread]) -> None:
+    """Who cancels has the same permission as before, and has sent nothing."""
+    thread = workshop("qwen")
+    thread.ask("edit")
+    thread.turn(1).get_by_role("button", name="Allow edits and go on").click()
+    thread.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    expect(thread.page.get_by_role("dialog")).to_have_count(0)
+    assert thread.server.ask("GET", f"/api/chats/{thread.chat}")["allow"] == "default"
+    assert len(thread.server.turns(thread.chat)) == 1
+
+
+def test_a_question_that_is_rejected_is_a_refused_action(workshop: Callable[[str], Thread]) -> None:
+    """An action that a person rejects is marked as one that was not allowed, and so is its call in the details."""
+    thread = workshop("peer")
+    thread.say("edit")
+    thread.button("No").click()
+    thread.ended(1)
+    expect(thread.turn(1).locator(".refused")).to_contain_text("1 action was not allowed.")
+    expect(thread.button("Allow edits and go on…")).to_be_visible()
+    thread.turn(1).locator(".to-record").click()
+    call = thread.page.locator("[data-kind=call]")
+    expect(call.locator(".kind")).to_have_text("Call, not allowed")
+    expect(call.locator("h3").first).to_have_text("Changes that were proposed")
+
+
+def test_details_show_edits_as_diffs(workshop: Callable[[str], Thread]) -> None:
+    """The details have the diff of an edit, as proposed if it was not made, and the input behind it."""
+    thread = workshop("qwen")
+    thread.ask("edit")
+    thread.turn(1).locator(".to-record").click()
+    call = thread.page.locator("[data-kind=call]")
+    expect(call.locator(".kind")).to_have_text("Call, failed")  # this wire has only the number of denied actions
+    expect(call.locator("h3").first).to_have_text("Changes that were proposed")
+    assert ["added", HOSTILE] in lines_of(call.locator(".diff"))
+    assert call.locator("img").count() == 0
+    call.locator("summary", has_text="Input").click()
+    expect(call.get_by_role("group", name="Input")).to_contain_text('"old_string"')
+    expect(thread.page.locator(".summary")).to_contain_text("1 action was not allowed.")
+
+
+def test_details_show_a_sub_agent_below_its_call(workshop: Callable[[str], Thread]) -> None:
+    """What a sub-agent did comes below the call that started it, however long the main agent went on meanwhile."""
+    thread = workshop("qwen")
+    thread.ask("delegate")
+    thread.turn(1).locator(".to-record").click()
+    items = thread.page.locator(".item")
+    expect(items.first).to_be_visible()
+    found = items.evaluate_all(
+        """all => all.map((it) => [it.className, it.querySelector(".call-title, .prose")?.textContent.trim()])"""
+    )
+    assert [[re.sub(r"\D", "", depth), title] for depth, title in found] == [
+        ["0", "I will ask a sub-agent."],
+        ["0", "look around"],
+        ["1", "inner.txt"],
+        ["1", "echo inner"],
+        ["0", "sleep 1"],
+        ["0", "Meanwhile I look too."],
+        ["0", "ls"],
+        ["0", "All looked."],
+    ]

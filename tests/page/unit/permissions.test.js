@@ -1,0 +1,36 @@
+// What an agent may do, and what has to be allowed for it to go on.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { levelFor, levelOf } from "../../../src/penstock/chat/page/text/permissions.js";
+
+const level = (allow) => ({ allow, label: allow, text: "" });
+const FULL = { allows: ["default", "edits", "all"].map(level) };
+const NO_EDITS = { allows: ["default", "all"].map(level) };
+const ONE = { allows: [level("default")] };
+
+test("a level that an agent does not have is the one below it", () => {
+  assert.equal(levelOf(FULL, "edits").allow, "edits");
+  assert.equal(levelOf(NO_EDITS, "edits").allow, "default");
+  assert.equal(levelOf(ONE, "all").allow, "default");
+  assert.equal(levelOf(undefined, "all"), undefined);
+});
+
+test("the level to go on at covers what was refused, and is above that of the chat", () => {
+  const next = (turn, allow, agent = FULL) => levelFor(turn, allow, agent)?.allow;
+  assert.equal(next({ refused: 1, needs_allow: "edits" }, "default"), "edits");
+  assert.equal(next({ refused: 1, needs_allow: "all" }, "default"), "all");
+  assert.equal(next({ refused: 1, needs_allow: "edits" }, "edits"), "all");
+  assert.equal(next({ refused: 1, needs_allow: "edits" }, "default", NO_EDITS), "all");
+  assert.equal(next({ refused: 2 }, "default"), "edits");
+  assert.equal(next({ refused: 2 }, "edits"), "all");
+});
+
+test("there is nothing to allow if nothing was refused, or no level is left", () => {
+  assert.equal(levelFor({ refused: 0 }, "default", FULL), undefined);
+  assert.equal(levelFor({}, "default", FULL), undefined);
+  assert.equal(levelFor({ refused: 1 }, "all", FULL), undefined);
+  assert.equal(levelFor({ refused: 1 }, "default", ONE), undefined);
+  assert.equal(levelFor({ refused: 1 }, "default", undefined), undefined);
+});
