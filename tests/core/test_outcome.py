@@ -133,7 +133,7 @@ def test_facts_about_the_run_wait_for_the_end_of_a_message() -> None:
     normalizer = Normalizer("test", up.Traits())
     for update in (
         up.RunStart(session_id="s"), SAID, up.RunStart(model="m"), up.RunStart(version="1"),
-        up.TurnMark(), up.RunStart(model="m"), up.Result(session_id="s2"),
+        up.RoundEnd(), up.RunStart(model="m"), up.Result(session_id="s2"),
     ):  # fmt: skip
         normalizer.apply(update)
     normalizer.close()
