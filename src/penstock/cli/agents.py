@@ -19,9 +19,10 @@ CHECK_SECONDS = 30.0
 """Timeout in seconds for `--version`: some programs are large, and the first start of the day is slow."""
 
 LEGEND = """\
-installed: of the route that a run takes by default, which is the first; routes in brackets need a program that is
-not installed. tested: the version of the recordings among the tests. proven: there are recordings of the real agent.
-Text comes in pieces as the model writes it, or whole. resume, fork: a conversation can be resumed, or branched.
+installed: of the first route, which a run takes by default, with some agents only if somebody can answer; routes in
+brackets need a program that is not installed. tested: the version of the recordings among the tests. proven: there
+are recordings of the real agent. Text comes in pieces as the model writes it, or whole. resume, fork: a conversation
+can be resumed, or branched.
 """
 """Meaning of the words in the table."""
 
