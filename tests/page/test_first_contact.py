@@ -14,6 +14,8 @@ from chatpage.thread import PATIENCE, Thread
 from playwright.sync_api import Page, Route, expect
 
 Open = Callable[..., Thread]
+EARLY_MS = 700
+"""Milliseconds after which a key answers a question, and some more."""
 UNAUTHORIZED = re.compile(r"Failed to load resource: the server responded with a status of 401")
 ENDING = "the server responded with a status of 503"
 MIDDLE = "CJK"
@@ -456,6 +458,7 @@ def test_numbers_are_keys(at: Open) -> None:
     kinds = buttons.evaluate_all("all => all.map((it) => [it.dataset.kind, it.classList.contains('primary')])")
     assert kinds == [["allow_once", True], ["allow_always", False], ["reject_once", False]]
     thread.scroller.focus()
+    thread.page.wait_for_timeout(EARLY_MS)
     thread.page.keyboard.press("3")
     thread.ended(1)
     expect(thread.reply(1)).to_have_text("asked: never")

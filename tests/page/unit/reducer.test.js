@@ -30,6 +30,17 @@ const LIFE = [
   { type: "finalized", turn: 1, steps: 3, duration_ms: 4 },
 ];
 
+test("a turn keeps why it failed, and what was refused in it", () => {
+  const facts = { outcome: "error", reason: "no", cause: "usage_limit", resets_at: 7, completed_at: 9 };
+  const [turn] = fold([
+    ...LIFE.slice(0, -2),
+    { type: "completed", turn: 1, message: "x", ...facts },
+    { type: "finalized", turn: 1, steps: 3, refused: 2, needs_allow: "edits" },
+  ]).turns;
+  const { cause, resets_at, refused, needs_allow } = turn;
+  assert.deepEqual([cause, resets_at, refused, needs_allow], ["usage_limit", 7, 2, "edits"]);
+});
+
 test("a turn goes from queued over status and reply to the message alone", () => {
   const states = LIFE.map((_, i) => fold(LIFE.slice(0, i + 1)).turns[0]);
   assert.deepEqual(

@@ -200,9 +200,9 @@ function assistant(turn, { content = "", delta, offset = 0 }) {
  * @param {CompletedFrame} frame
  * @returns {Turn}
  */
-function completed(turn, { message = "", outcome, reason = null, question = null, completed_at }) {
+function completed(turn, { type: _, message = "", reason = null, question = null, ...facts }) {
   const ended = { ...turn, state: /** @type {const} */ ("completed"), status: null, reply: null, points: 0 };
-  return { ...ended, message, outcome, reason, question, completed_at };
+  return { ...ended, ...facts, message, reason, question };
 }
 
 /**
