@@ -39,7 +39,7 @@ ODD: list[Any] = [
 ]  # fmt: skip
 """Values that somebody may hand in by mistake. Some fit some options: those are let through."""
 
-RUN = set(signature(Agent.run).parameters) - {"self", "options"}
+RUN = set(signature(Agent.run).parameters) - {"self", "options", "on_question"}
 
 
 def _run(**options: Any) -> Run:
