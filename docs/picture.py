@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORDING = ROOT / "tests" / "recordings" / "claude" / "thinktools" / "input.ndjson"
+RECORDING = ROOT / "tests" / "recordings" / "claude" / "tools" / "input.ndjson"
 PICTURE = ROOT / "docs" / "terminal.svg"
 COMMAND = 'claude -p "…" --output-format stream-json --verbose --include-partial-messages | penstock'
 
@@ -24,7 +24,7 @@ CELL, LINE, MARGIN, BAR = 8.4, 21, 20, 34
 """Width of a character and height of a line in pixels, for a monospaced font of 14 pixels; what is around them."""
 
 GROUND, FRAME, PLAIN, FAINT = "#16181d", "#2a2e37", "#d8dce4", "#868d9b"
-COLOURS = {31: "#f0717b", 32: "#8fce7a", 33: "#e6c06c", 36: "#62c1cf"}
+COLOURS = {31: "#f0717b", 32: "#8fce7a", 33: "#e6c06c", 35: "#c49be0", 36: "#62c1cf"}
 FAINT_COLOURS = {36: "#3f7d86"}
 SGR = re.compile(r"\x1b\[([0-9;]*)m")
 

@@ -53,11 +53,16 @@ def test_the_command_reads_its_stream(site: Path) -> None:
     """`penstock read --agent parrot` shows the run, and ends with 0."""
     done = run(site, "-m", "penstock", "read", "--agent", "parrot", str(STREAM))
     assert done.stdout == (
+        "[parrot] · macaw · session p-1\n"
+        "\n"
         "[parrot] I will look.\n"
-        "[parrot] ▸ shell: ls\n"
+        "[parrot] $ ls\n"
         "[parrot] ✓ nuts (2 lines)\n"
+        "\n"
         "[parrot] There are nuts and seeds.\n"
+        "\n"
         "[parrot] ● done · 2 rounds\n"
+        "         session p-1\n"
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -28,7 +28,7 @@ from penstock.errors import AgentError
 from penstock.sinks.chunks import StreamChunk as StreamChunk
 from penstock.sinks.sanitize import clean, clean_line
 from penstock.sinks.text.display_mode import look
-from penstock.sinks.text.theme import COLOURS, PLAIN, Style, painted
+from penstock.sinks.text.styles import COLOURS, PLAIN, Style, painted
 
 __all__ = [
     "Colors",

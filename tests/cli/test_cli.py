@@ -151,7 +151,7 @@ def test_a_pipe_is_read_without_any_words(run: Run) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert f"[claude] {REPLY}" in lines
-    assert all(line.startswith(("[claude] ", " ")) for line in lines)
+    assert all(line.startswith(("[claude] ", " ")) for line in lines if line)
     assert "\x1b" not in done.stdout
 
 

@@ -152,8 +152,9 @@ def lives(pid: int) -> bool:
 def test_an_agent_is_run(run: Run) -> None:
     """The run for people on stdout, nothing on stderr, status 0."""
     done = run("good", "hello")
-    assert done.stdout.splitlines()[0] == "[good] You said: hello"
-    assert "done" in done.stdout.splitlines()[1]
+    lines = done.stdout.splitlines()
+    assert lines[:4] == ["[good] · m1 · session s1", "", "[good] You said: hello", ""]
+    assert lines[4].startswith("[good] ● done")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -176,8 +177,8 @@ def test_several_side_by_side(run: Run) -> None:
     """Whole lines with labels, a table at the end, the worst status."""
     done = run("good,bad,other", "hi")
     lines = done.stdout.splitlines()
-    assert {"[good] You said: hi", "[bad] You said: hi", "[other] You said: hi"} <= set(lines)
-    assert all(line.startswith(("[good] ", "[bad] ", "[other] ")) for line in lines)
+    assert {"[good]  You said: hi", "[bad]   You said: hi", "[other] You said: hi"} <= set(lines)
+    assert all(line.startswith(("[good] ", "[bad] ", "[other] ", "        ")) for line in lines if line)
     table = [line.split() for line in done.stderr.splitlines()]
     assert table[0] == ["outcome", "time", "tokens", "in", "out", "cost"]
     rows = {row[0]: row for row in table[1:]}

@@ -44,7 +44,7 @@ Open = Callable[..., "Terminal"]
 class Terminal:
     """Penstock in a terminal of its own. The terminal adds nothing to what it is sent, not even carriage returns."""
 
-    def __init__(self, width: int, env: dict[str, str], folder: Path) -> None:
+    def __init__(self, width: int, env: dict[str, str], folder: Path, *options: str) -> None:
         self.width = width
         self.seen = b""
         self._ours, theirs = pty.openpty()
@@ -55,6 +55,7 @@ class Terminal:
         termios.tcsetattr(theirs, termios.TCSANOW, modes)
         # The shell opens the terminal, to read as well, as the leader of a new session: so Ctrl-C comes from there.
         shell = ["sh", "-c", 'exec "$@" 1<> "$0"', os.ttyname(theirs), sys.executable, "-m", "penstock", "read", "-"]
+        shell += options
         self.process = subprocess.Popen(
             shell, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, cwd=folder, start_new_session=True
         )
@@ -126,8 +127,8 @@ def open_terminal(tmp_path: Path) -> Iterator[Open]:
     env = {**clean, "XDG_CONFIG_HOME": str(tmp_path), "PYTHONPATH": path, "PYTHONUTF8": "1", "TERM": "xterm-256color"}
     opened: list[Terminal] = []
 
-    def open_one(width: int = 80) -> Terminal:
-        opened.append(Terminal(width, env, tmp_path))
+    def open_one(width: int = 80, *options: str) -> Terminal:
+        opened.append(Terminal(width, env, tmp_path, *options))
         return opened[-1]
 
     yield open_one
@@ -165,9 +166,9 @@ def cells(text: str) -> int:
 
 @pytest.mark.sample(4)  # a process for each
 def test_only_text_and_colours(recording: Recording, open_terminal: Open) -> None:
-    """No carriage return and no escape but colours is sent; without them a log has the very same bytes."""
+    """No carriage return and no escape but colours is sent; without them and line breaks a log has the same bytes."""
     width = WIDTHS[len(recording.name) % len(WIDTHS)]
-    terminal = open_terminal(width)
+    terminal = open_terminal(width, "--no-wrap")
     terminal.feed(recording.data)
     terminal.end()
     assert b"\r" not in terminal.seen
@@ -215,7 +216,7 @@ def follow(terminal: Terminal, data: bytes) -> list[tuple[bytes, list[Event], st
 
     Gives the line, its events and what had come after it, for each line.
     """
-    stream, sink = Stream("auto"), TextSink("full", color=True)
+    stream, sink = Stream("auto"), TextSink("full", color=True, width=terminal.width)
     expected = b""
     steps = []
     for line in data.splitlines(keepends=True):

@@ -226,7 +226,7 @@ def test_counters_of_health_are_told() -> None:
 def test_the_sample_of_the_text_output(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The page on text output shows what is really written."""
     monkeypatch.setenv("PENSTOCK_CONFIG", "/dev/null")
-    recording = RUN.parents[1] / "thinktools" / "input.ndjson"
+    recording = RUN.parents[1] / "tools" / "input.ndjson"
     assert main(["read", str(recording), "--mode", "none", "--color", "never"]) == 0
     assert f"```\n{capfd.readouterr().out}```\n" in (ROOT / "docs" / "text-output.md").read_text("utf-8")
 
@@ -276,7 +276,7 @@ def test_the_picture_says_what_penstock_says(picture: ModuleType) -> None:
     for piece in ElementTree.parse(picture.PICTURE).getroot().iter("{http://www.w3.org/2000/svg}text"):
         lines[piece.attrib["y"]] = lines.get(piece.attrib["y"], "") + (piece.text or "")
     plain = TextSink("none").render(feeds.whole(Stream("claude"), picture.RECORDING.read_bytes()))
-    assert list(lines.values()) == [f"$ {picture.COMMAND}", *plain.splitlines()]
+    assert list(lines.values()) == [f"$ {picture.COMMAND}", *filter(None, plain.splitlines())]
     count = picture.RECORDING.read_bytes().count(b"\n")
     assert f"printed {count} lines of JSON" in (ROOT / "README.md").read_text("utf-8")
 

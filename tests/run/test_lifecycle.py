@@ -572,7 +572,7 @@ LIMITED = [
         "60 cancel, 60 close, 60 INT, 60 KILL, 60 end",
         -2,
         "timed_out",
-        f"{LATE}: {GOOD}",
+        LATE,
     ),
     Row(
         "cancel after the time limit",
@@ -616,7 +616,7 @@ LIMITED = [
         "35 cancel, 35 close, 35 INT, 35 KILL, 35 end",
         -2,
         "timed_out",
-        f"{QUIET}: {GOOD}",
+        QUIET,
     ),
     Row(
         "idle limit after the answer",

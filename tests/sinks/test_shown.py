@@ -13,7 +13,7 @@ from penstock.sinks.chunks import ChunksSink
 from penstock.sinks.text.sink import TextSink
 from penstock.stream import Stream
 
-DONE = "[a] ● done\n"
+DONE = "\n[a] ● done\n"
 
 
 class Run:
@@ -80,10 +80,10 @@ def test_a_reply_that_only_the_end_has(mode: Any, detail: Any, more: dict[str, A
 @pytest.mark.parametrize(
     ("prefix", "expected"),
     [
-        ("agent", "[a] one\n    two\n[a] ● done\n"),
-        ("kind", "[text] one\n       two\n[done] ● done\n"),
-        ("both", "[a text] one\n         two\n[a done] ● done\n"),
-        ("none", "one\ntwo\n● done\n"),
+        ("agent", "[a] one\n    two\n\n[a] ● done\n"),
+        ("kind", "[text] one\n       two\n\n[done] ● done\n"),
+        ("both", "[a text] one\n         two\n\n[a done] ● done\n"),
+        ("none", "one\ntwo\n\n● done\n"),
     ],
 )
 def test_prefixes(prefix: Any, expected: str) -> None:
@@ -103,9 +103,9 @@ CASES: dict[str, tuple[Run, str, str]] = {
     "another text": (Run().say("one").end("other"), "[a] other\n", "\n\nother"),
     "another text that begins alike": (Run().say("one").end("only"), "[a] only\n", "\n\nonly"),
     "said before a tool": (Run().say("Done.").tool().end("Done."), "", ""),
-    "goes on after a tool": (Run().say("I").tool().end("I did."), "[a] I did.\n", "\n\nI did."),
+    "goes on after a tool": (Run().say("I").tool().end("I did."), "\n[a] I did.\n", "\n\nI did."),
     "a part of what was said": (Run().say("All done: two files.").end("All done"), "", ""),
-    "a part of what was said before a tool": (Run().say("OK, go.").tool().end("OK"), "[a] OK\n", "\n\nOK"),
+    "a part of what was said before a tool": (Run().say("OK, go.").tool().end("OK"), "\n[a] OK\n", "\n\nOK"),
     "a message before a comment": (Run().say("Yes.").tool().say("I look on.").end("Yes."), "", ""),
     "blocks in the middle": (Run().say("I look.").say("Yes, ", "but.").say("So.").end("Yes, but."), "", ""),
     "a part of an older message": (Run().say("OK, go.").say("So.").end("OK"), "[a] OK\n", "\n\nOK"),
@@ -116,12 +116,12 @@ CASES: dict[str, tuple[Run, str, str]] = {
     ),
     "goes on after an attempt": (
         Run().say("one").say("no", status="superseded").end("one, two"),
-        "[a] one, two\n",
+        "\n[a] one, two\n",
         "\n\none, two",
     ),
-    "given up": (Run().say("Done", status="superseded").end("Done"), "[a] Done\n", "\n\nDone"),
+    "given up": (Run().say("Done", status="superseded").end("Done"), "\n[a] Done\n", "\n\nDone"),
     "an attempt between": (Run().say("one").say("no", status="superseded").say("two").end("one\n\ntwo"), "", ""),
-    "a sub-agent's": (Run().say("one", parent="c").end("one"), "[a] one\n", "one"),
+    "a sub-agent's": (Run().say("one", parent="c").end("one"), "\n[a] one\n", "one"),
     "blank": (Run().say("one").end(" \n"), "", "\n\n \n"),
     "nothing": (Run().say("one").end(""), "", ""),
     "only control characters": (Run().end("\x1b[31m"), "", "\x1b[31m"),
@@ -133,8 +133,9 @@ def test_what_is_missing(name: str) -> None:
     """What was shown is not repeated, and what was not is not left out."""
     run, lines, rest = CASES[name]
     text = run.text()
-    assert text.endswith(lines + DONE)
-    before = text.removesuffix(lines + DONE)
+    done = DONE if text.endswith("\n" + DONE) else DONE.lstrip()  # a blank line follows text, and not a result
+    assert text.endswith(lines + done)
+    before = text.removesuffix(lines + done)
     assert before == Run(run.agent).text() + "".join(_without_end(run))
     assert run.rest == rest
 
@@ -203,8 +204,8 @@ def test_runs_side_by_side() -> None:
     one, two = Run("one").end("first"), Run("two").say("second").end("second")
     sinks = [TextSink("none"), TextSink("none")]
     pairs = [(sinks[0], one.events[0])] + [(sinks[1], event) for event in two.events]
-    assert "".join(sink.render([event]) for sink, event in reversed(pairs[:1])) == "[one] first\n[one] ● done\n"
-    assert "".join(sink.render([event]) for sink, event in pairs[1:]) == "[two] second\n[two] ● done\n"
+    assert "".join(sink.render([event]) for sink, event in reversed(pairs[:1])) == "[one] first\n\n[one] ● done\n"
+    assert "".join(sink.render([event]) for sink, event in pairs[1:]) == "[two] second\n\n[two] ● done\n"
 
 
 def test_one_run_after_another() -> None:
@@ -212,7 +213,7 @@ def test_one_run_after_another() -> None:
     run = Run().say("Done.").end("Done.")
     alone = Run().end("Done.")
     sink = TextSink("none")
-    assert sink.render(run.events) + sink.render(alone.events) == 2 * ("[a] Done.\n" + DONE)
+    assert sink.render(run.events) + sink.render(alone.events) == "[a] Done.\n" + DONE + "\n[a] Done.\n" + DONE
     chunks = ChunksSink()
     assert [chunk.text for chunk in chunks.chunks(run.events + alone.events)] == ["Done.", "", "Done."]
 
@@ -246,4 +247,4 @@ def test_the_one_object_of_output_format_json(agent: str) -> None:
     stream, sink = Stream(agent), TextSink("none")
     line = json.dumps({**JSON, "result": "Unknown command: /nosuchcmd"}).encode() + b"\n"
     text = sink.render(stream.feed(line)) + sink.render(stream.close())
-    assert text == "[claude] Unknown command: /nosuchcmd\n[claude] ● done\n"
+    assert text == "[claude] Unknown command: /nosuchcmd\n\n[claude] ● done\n"

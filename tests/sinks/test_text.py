@@ -89,19 +89,21 @@ def test_the_tone() -> None:
     run.add(ev.RunEnded, "ok", "All done", 3, usage=usage, cost_usd=0.0123, duration_ms=4710)
     assert run.shown() == (
         "[claude] I will look around first.\n"
-        "[claude] ▸ Bash: echo hi && ls\n"
+        "[claude] $ echo hi && ls\n"
         "[claude] ✓ hi (3 lines)\n"
         "[claude] ∴ Hm.\n"
         "\n"
         "           So it is.\n"
-        "[claude] ▸ Write: notes.txt\n"
+        "[claude] ▸ edit notes.txt\n"
         "[claude] ✓ File created\n"
         "[claude] ☰ plan (1 of 2 done)\n"
         "         ☑ look\n"
         "         ◐ write\n"
         "[claude] ! again in 1 s\n"
+        "\n"
         "[claude] All done:\n"
         "         - `notes.txt`\n"
+        "\n"
         "[claude] ● done in 4.7 s · 3 rounds · 3.2k in, 64 out · $0.01\n"
     )
 
@@ -136,7 +138,7 @@ def test_a_tool_line_grows() -> None:
         run.delta(call, delta, "tool_input")
     run.end(call, "", "tool_input").call("c", "Bash", {"command": "npm test", "description": "x"})
     sink = TextSink("full")
-    assert [sink.render([event]) for event in run.events] == ["[claude] ▸ Bash", "", ": npm te", "st", "", "", "\n"]
+    assert [sink.render([event]) for event in run.events] == ["[claude] $", "", " npm te", "st", "", "", "\n"]
 
 
 def test_text_waits_for_the_open_tool_line() -> None:
@@ -151,8 +153,8 @@ def test_text_waits_for_the_open_tool_line() -> None:
     run.call("1", "Bash", {"command": "first one"}).result("1", "ok")
     run.delta(two, ' two"}', "tool_input").call("2", "Bash", {"command": "second two"}).result("2", "ok")
     assert run.shown() == (
-        "[claude] before \n[claude] ▸ Bash: first one\n[claude] after\n[claude] · note\n"
-        "[claude] ▸ Bash: second two\n[claude] ✓ Bash: ok\n[claude] ✓ Bash: ok\n"
+        "[claude] before \n[claude] $ first one\n\n[claude] after\n[claude] · note\n"
+        "[claude] $ second two\n[claude] ✓ $ first one: ok\n[claude] ✓ $ second two: ok\n"
     )
 
 
@@ -161,7 +163,7 @@ def test_blocks_may_interleave() -> None:
     run = Run()
     one, two = run.start(), run.start("thinking")
     run.delta(one, "a\n").delta(two, "x").delta(two, "y").delta(one, "\nb").end(two).delta(one, "c").end(one)
-    assert run.shown() == "[claude] a\n[claude] ∴ xy\n[claude] bc\n"
+    assert run.shown() == "[claude] a\n[claude] ∴ xy\n\n[claude] bc\n"
 
 
 def test_lines_that_are_no_block_wait_for_the_open_text() -> None:
@@ -169,7 +171,7 @@ def test_lines_that_are_no_block_wait_for_the_open_text() -> None:
     run = Run()
     text = run.start()
     run.delta(text, "one ").call("c", "Read", {"path": "a"}).result("c", "z").delta(text, "sentence").end(text)
-    assert run.shown() == "[claude] one sentence\n[claude] ▸ Read: a\n[claude] ✓ z\n"
+    assert run.shown() == "[claude] one sentence\n[claude] ▸ read a\n[claude] ✓ z\n"
 
 
 def test_a_sub_agent_comes_whole_under_its_name() -> None:
@@ -180,7 +182,7 @@ def test_a_sub_agent_comes_whole_under_its_name() -> None:
     run.result("s", "f", parent="t").delta(text, "while").end(text).call("u", "Task", {"prompt": "q"}, parent="t")
     run.block("deep", kind="thinking", parent="u", complete=False).block("?", parent="nobody")
     assert run.shown() == (
-        "[claude] ▸ Task: p\n[claude] meanwhile\n[claude>Explore] I look\n[claude>Explore] ▸ Bash: ls\n"
+        "[claude] ▸ Task: p\n\n[claude] meanwhile\n[claude>Explore] I look\n[claude>Explore] $ ls\n"
         "[claude>Explore] ✓ f\n[claude>Explore] ▸ Task: q\n[claude>Explore>Task] ∴ deep (cut off)\n[claude>agent] ?\n"
     )
 
@@ -189,15 +191,21 @@ def test_a_result_names_its_call_unless_it_follows_it() -> None:
     """Parallel calls stay readable."""
     run = Run().call("a", "Bash", {"command": "x"}).call("b", "Grep", {"pattern": "y"})
     run.result("b", "found").result("a", "ok").result("z", "")
-    assert run.shown().splitlines()[2:] == ["[claude] ✓ found", "[claude] ✓ Bash: ok", "[claude] ✓ (no output)"]
+    assert run.shown().splitlines()[2:] == ["[claude] ✓ found", "[claude] ✓ $ x: ok", "[claude] ✓ (no output)"]
 
 
 RESULTS = [
-    ({"text": "err\nmore", "is_error": True, "exit_code": 3}, "✗ exit 3: err (2 lines)"),
+    ({"text": "err", "is_error": True, "exit_code": 3}, "✗ exit 3: err"),
+    ({"text": "no", "is_error": True, "duration_ms": 1260}, "✗ no · 1.3 s"),
+    ({"text": "no: not\nallowed", "is_error": True, "refused": True}, "✗ refused: no: not"),
+    ({"text": "a\nb", "is_error": False, "duration_ms": 12_300}, "✓ a (2 lines) · 12 s"),
+    ({"text": "a", "is_error": False, "duration_ms": 999}, "✓ a"),
+    ({"text": "<path>/x</path>\n<content>\n1: a", "is_error": False}, "✓ 1: a (3 lines)"),
+    ({"text": "<tool_use_error>No such file.</tool_use_error>", "is_error": True}, "✗ No such file."),
     ({"text": "", "is_error": False, "exit_code": 1}, "✗ exit 1"),
     ({"text": "\n \n\x1b[31mred\x1b[0m\n\n", "is_error": False, "exit_code": 0}, "✓ red (3 lines)"),
-    ({"text": "x" * 500, "is_error": False}, "✓ " + "x" * 160 + "…"),
-    ({"text": "so far", "is_error": False, "complete": False}, "◌ no result was told: so far"),
+    ({"text": "x" * 500, "is_error": False}, "✓ " + "x" * 120 + "…"),
+    ({"text": "so far", "is_error": False, "complete": False}, "◌ no result was reported: so far"),
 ]
 
 
@@ -215,10 +223,8 @@ def test_what_was_cut_off_says_so() -> None:
     run.delta(call, '{"command":"npm', "tool_input").end(call, "", "tool_input", False).add(
         ev.MessageEnded, 1, "superseded"
     )
-    assert (
-        run.shown() == "[claude] half a sen (cut off)\n[claude] ▸ Bash: npm (cut off)\n[claude] ↻ (attempt given up)\n"
-    )
-    assert run.shown(mark_partial=False) == "[claude] half a sen\n[claude] ▸ Bash: npm\n"
+    assert run.shown() == "[claude] half a sen (cut off)\n[claude] $ npm (cut off)\n[claude] ↻ (attempt given up)\n"
+    assert run.shown(mark_partial=False) == "[claude] half a sen\n[claude] $ npm\n"
 
 
 def test_an_input_that_is_never_called_gives_its_line_back() -> None:
@@ -228,9 +234,9 @@ def test_an_input_that_is_never_called_gives_its_line_back() -> None:
     run.delta(call, '{"command":"a', "tool_input").add(ev.Notice, "warning", "retry", "n").add(
         ev.MessageEnded, 1, "cut"
     )
-    assert run.shown() == "[claude] ▸ Bash: a\n[claude] ! n\n"
+    assert run.shown() == "[claude] $ a\n[claude] ! n\n"
     del run.events[-1]
-    assert run.shown() == "[claude] ▸ Bash: a\n[claude] ! n\n"
+    assert run.shown() == "[claude] $ a\n[claude] ! n\n"
 
 
 def test_a_title_that_is_no_longer_the_one_told() -> None:
@@ -239,7 +245,7 @@ def test_a_title_that_is_no_longer_the_one_told() -> None:
     call = run.start("tool_input", name="Bash", call_id="c")
     run.delta(call, '{"command":"a', "tool_input").delta(call, 'b"}', "tool_input")
     run.add(ev.ToolCalled, "c", "Bash", {"command": "ab"}, "Another", "execute")
-    assert run.shown() == "[claude] ▸ Bash: ab…\n[claude] ▸ Bash: Another\n"
+    assert run.shown() == "[claude] $ ab…\n[claude] $ Another\n"
 
 
 def test_an_input_that_comes_at_once_waits_for_its_own_title() -> None:
@@ -248,7 +254,7 @@ def test_an_input_that_comes_at_once_waits_for_its_own_title() -> None:
     call = run.start("tool_input", name="Bash", call_id="c")
     run.delta(call, '{"command":"/bin/sh -c ls"}', "tool_input").end(call, "", "tool_input")
     run.add(ev.ToolCalled, "c", "Bash", {"command": "/bin/sh -c ls"}, "ls", "execute")
-    assert run.shown() == "[claude] ▸ Bash: ls\n"
+    assert run.shown() == "[claude] $ ls\n"
 
 
 def test_a_revised_block_in_each_mode() -> None:
@@ -334,13 +340,13 @@ def every_line() -> Run:
 SURE = "? asks you to choose: Sure?"
 DETAILS = {
     "quiet": ["text", "✗ bad", SURE, "1. yes", "2. no", "→ yes"],
-    "minimal": ["text", "▸ Write: a", "✗ bad", SURE, "1. yes", "2. no", "→ yes", "● done · 1 round"],
+    "minimal": ["text", "▸ edit a", "✗ bad", SURE, "1. yes", "2. no", "→ yes", "● done · 1 round"],
     "normal": [
-        "∴ hm", "text", "▸ Write: a", "✓ r1 (2 lines)", "☰ plan (0 of 0 done)", "✗ bad",
+        "· m · session s1", "∴ hm", "", "text", "▸ edit a", "✓ r1 (2 lines)", "☰ plan (0 of 0 done)", "✗ bad",
         "! line 7 could not be read (no JSON): {{", SURE, "1. yes", "2. no", "→ yes", "● done · 1 round",
     ],
     "verbose": [
-        "· session s1 · model m", "∴ hm", "text", "▸ Write: a", "path: a", "content:", "  1", "  2", "✓ 2 lines",
+        "· m · session s1", "∴ hm", "", "text", "▸ edit a", "path: a", "content:", "  1", "  2", "✓ 2 lines",
         "r1", "r2", "☰ plan (0 of 0 done)", "· busy", "✗ bad", "· 5 in, 6 out",
         '· unknown event new: {"type":"new"}', "! line 7 could not be read (no JSON): {{", SURE, "1. yes",
         "2. no", "→ yes", "● done · 1 round",
@@ -370,10 +376,11 @@ def test_failures_are_seen_at_every_level(level: str) -> None:
 PREFIXES = {
     "agent": ["[claude]"] * 13,
     "kind": [
-        "[thinking]", "[text]", "[tool]", "[result]", "[plan]", "[notice]", "[notice]", "[question]", "", "",
+        "[run]", "[thinking]", "", "[text]", "[tool]", "[result]", "[plan]", "[notice]", "[notice]", "[question]", "",
+        "",
         "[question]", "[done]",
     ],
-    "both": ["[claude thinking]", "[claude text]", "[claude tool]", "[claude result]"],
+    "both": ["[claude run]", "[claude thinking]", "", "[claude text]", "[claude tool]", "[claude result]"],
     "none": [""],
 }  # fmt: skip
 
@@ -381,7 +388,7 @@ PREFIXES = {
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_prefixes(prefix: Any) -> None:
     """A log can ask for the kind of each line."""
-    lines = [line for line in every_line().shown(prefix=prefix).splitlines() if prefix != "agent" or line[0] == "["]
+    lines = [line for line in every_line().shown(prefix=prefix).splitlines() if prefix != "agent" or line[:1] == "["]
     for line, expected in zip(lines, PREFIXES[prefix], strict=False):
         assert line.startswith(f"{expected} " if expected and "[" in expected else "")
         assert expected or not line.startswith("[")
@@ -447,7 +454,7 @@ def test_long_results_fold_in_a_ci_service() -> None:
 def test_two_runs_follow_each_other() -> None:
     """After its end a run leaves nothing behind."""
     run = Run().block("a").add(ev.RunEnded, "ok", "a", 1)
-    assert show(run.events + run.events) == 2 * show(run.events)
+    assert show(run.events + run.events) == show(run.events) + "\n" + show(run.events)
 
 
 def test_close_ends_the_open_line_once() -> None:

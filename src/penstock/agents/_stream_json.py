@@ -173,6 +173,9 @@ Wire = StreamEvent | Assistant | User | System | ResultLine
 _SILENT_TYPES = frozenset(
     {"tool_progress", "prompt_suggestion", "keep_alive", "control_response", "control_cancel_request"}
 )
+_DIAGNOSTIC = "[ede_diagnostic]"
+"""Beginning of an entry among claude's errors that describes its own state and not an error."""
+
 _SILENT_SYSTEM = frozenset(
     {
         "thinking_tokens",
@@ -335,18 +338,24 @@ class ClaudeLike:
         if not (failed or text or event.num_turns) and text_or(as_dict(event.origin).get("kind"), "human") != "human":
             yield Notice("result", "work of an earlier run has ended")  # precedes the turn; not an answer
             return
-        reason = text_of(event.errors) or text_of(event.error) or text or event.subtype.replace("_", " ") or "error"
+        errors = event.errors
+        if isinstance(errors, list):
+            errors = [error for error in errors if not text_of(error).startswith(_DIAGNOSTIC)]
+        stopped = text_of(event.terminal_reason).startswith("aborted")
+        # The subtype of a run that was stopped only says that it failed.
+        kind = "" if stopped else event.subtype.replace("_", " ") or "error"
+        reason = text_of(errors) or text_of(event.error) or text or kind
         if not text and event.structured_output is not None:
             text = text_of(event.structured_output)
         yield Result(
             None if failed else text,
             failed,
-            reason if failed else None,
+            (reason or None) if failed else None,
             event.session_id,
             self._figures(event.usage),
             as_float(event.total_cost_usd),
             as_int(event.duration_ms),
-            cancelled=text_of(event.terminal_reason).startswith("aborted"),
+            cancelled=stopped,
             stop_reason=event.stop_reason,
             cause=cause_of_end(event.subtype, event.terminal_reason, event.api_error_status, event.stop_reason),
             refused=_denials(event),

@@ -8,6 +8,7 @@ import termios
 from penstock.core.questions import ASKS, SHORT_WORDS, expected, numbers, short_words
 from penstock.events import QuestionAsked
 from penstock.sinks.sanitize import clean, clean_line
+from penstock.sinks.text.edits import MAX_ASKED_DIFF_LINES, Paths, diffs
 
 MAX_LINE_BYTES = 4096
 """Bytes of the longest line that is read: a terminal passes on no longer one, and a program behind it that never ends
@@ -76,6 +77,8 @@ def can_ask() -> bool:
 def question_text(name: str, question: QuestionAsked) -> str:
     """Return the question for stderr, sanitized: its text is the agent's, so no line of it can look like Penstock's."""
     text = clean(question.text).replace("\n", "\n    ")
+    rows = diffs(question.changes or (), Paths(os.getcwd()), MAX_ASKED_DIFF_LINES, named=True)
+    text += "".join(row for _, row in rows).replace("\n", "\n    ")
     lines = [f"  {number}. {clean_line(option.label)}\n" for number, option in enumerate(question.options or (), 1)]
     return f"penstock: {name} {ASKS[question.ask]}: {text}\n{''.join(lines)}"
 

@@ -6,12 +6,32 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from penstock.events import Event, Replied, RunEnded
 from penstock.sinks.text.display_mode import Look, look
 
 if TYPE_CHECKING:
     from penstock.cli.options import DisplayOptions
+    from penstock.cli.screen import Screen
     from penstock.config.settings import Config
+
+
+class OutputContext(msgspec.Struct, frozen=True):
+    """Number of an output among several, and what is known of its run beside the events."""
+
+    several: bool = False
+    number: int = 0
+    """Number among several, from 0."""
+    label_width: int = 0
+    """Characters of the longest label."""
+    cwd: str | None = None
+    resume: str = ""
+    """Command that continues the conversation, with `{session}` for its id."""
+    is_live: bool = False
+    """True if the run takes place now, so that Penstock's clock has its duration."""
+    allow: str = ""
+    """How refused actions can be allowed."""
 
 
 class Sink(Protocol):
@@ -61,12 +81,22 @@ class Showing:
         self.replied = self.replied or any(type(event) is Replied for event in events)
         return self._sink.render(events)
 
+    def silent(self, seconds: int, agent: str | None, label: str) -> str | bytes:
+        """Return a line which says that nothing has come for so long; nothing if the output is for programs."""
+        from penstock.sinks.text.sink import TextSink
+
+        if self._sink is None:
+            self._sink, self._agent = self._make_sink(agent), agent
+        return self._sink.silent(seconds, label) if isinstance(self._sink, TextSink) else b""
+
     def pause(self) -> str | bytes:
         """Return the end of open output, so that something else may be written. More may follow."""
         return self._sink.close() if self._sink is not None else b""
 
 
-def make_sink(options: DisplayOptions, config: Config, agent: str | None, *, several: bool) -> Sink:
+def make_sink(
+    options: DisplayOptions, config: Config, agent: str | None, screen: Screen, context: OutputContext
+) -> Sink:
     """Return the sink that the options select, with the settings of `agent`. A sink is imported only if it is used."""
     match options.to:
         case "ndjson":
@@ -83,11 +113,13 @@ def make_sink(options: DisplayOptions, config: Config, agent: str | None, *, sev
             return ReplySink()
         case "health":
             return SilentSink()
+    from penstock.cli.screen import local_time
+    from penstock.sinks.text.run_summary import Guidance
     from penstock.sinks.text.sink import TextSink
 
     streaming = config.streaming(agent)
-    seen = decide(options, config, several=several)
-    return TextSink(
+    seen = decide(options, config, several=context.several)
+    sink = TextSink(
         seen.mode,
         detail=options.detail or streaming.detail,
         color=seen.color,
@@ -96,7 +128,14 @@ def make_sink(options: DisplayOptions, config: Config, agent: str | None, *, sev
         realtime=streaming.realtime,
         mark_partial=streaming.mark_partial,
         show_unknown=streaming.show_unknown,
+        width=screen.width,
+        cwd=context.cwd,
+        label_number=context.number,
+        label_width=context.label_width,
+        guidance=Guidance(resume=context.resume, allow=context.allow, local_time=local_time, is_live=context.is_live),
     )
+    screen.add(sink)
+    return sink
 
 
 def decide(options: DisplayOptions, config: Config, *, several: bool) -> Look:

@@ -30,6 +30,7 @@ class DisplayOptions(msgspec.Struct, kw_only=True):
     color: Color | None = None
     prefix: Literal["agent", "kind", "both", "none"] | None = None
     health: bool = False
+    wrap: bool = True
 
 
 class ReadOptions(DisplayOptions, kw_only=True):
@@ -84,6 +85,7 @@ def display_flags(parser: Parser) -> None:
         help="when to use colours; auto follows NO_COLOR and FORCE_COLOR",
     )
     add("--prefix", choices=("agent", "kind", "both", "none"), help="prefix of each line")
+    add("--no-wrap", dest="wrap", action="store_false", help="do not wrap lines by words at the width of the terminal")
     add("--health", action="store_true", help="print the health report to stderr at the end")
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.cli.console import Output, notify_problem, stdout_encoding
-from penstock.cli.display import Showing, Sink, make_sink
+from penstock.cli.display import OutputContext, Showing, Sink, make_sink
 from penstock.cli.formats import Opening
 from penstock.cli.report import report, status_of
+from penstock.cli.screen import Screen
 from penstock.stream import Stream
 
 if TYPE_CHECKING:
@@ -44,13 +46,15 @@ def command(args: list[str]) -> int:
 
     options = _options(args)
     config = configured()
-    readings = make_readings(options, config, inputs.labels(options.files))
+    screen = Screen(options)
+    readings = make_readings(options, config, inputs.labels(options.files), screen)
     sources = inputs.open_sources(options.files, follow=options.follow)
 
     def replied(number: int) -> None:
         sources[number].replied = True
 
-    return show(options, readings, inputs.chunks(sources), replied)
+    with screen:
+        return show(options, readings, inputs.chunks(sources), replied)
 
 
 def _options(args: list[str]) -> ReadOptions:
@@ -176,7 +180,7 @@ class Reading:
             yield self.showing.pause()
 
 
-def make_readings(options: ReadOptions, config: Config, labels: Sequence[str | None]) -> list[Reading]:
+def make_readings(options: ReadOptions, config: Config, labels: Sequence[str | None], screen: Screen) -> list[Reading]:
     """Return a reading for each input. `labels` are used if there are several.
 
     Raises:
@@ -185,9 +189,11 @@ def make_readings(options: ReadOptions, config: Config, labels: Sequence[str | N
     several = len(labels) > 1
     readings = []
 
-    def sink(found: str | None) -> Sink:
+    widest = max((len(label or "") for label in labels), default=0) if several else 0
+
+    def sink(number: int, found: str | None) -> Sink:
         named = None if options.agent == "auto" else options.agent.partition("/")[0]
-        return make_sink(options, config, named or found, several=several)
+        return make_sink(options, config, named or found, screen, OutputContext(several, number - 1, widest))
 
     for number, label in enumerate(labels, 1):
         agent, own_label = resolve_agent(options.agent, config)
@@ -197,7 +203,7 @@ def make_readings(options: ReadOptions, config: Config, labels: Sequence[str | N
         readings.append(
             Reading(
                 stream,
-                sink,
+                partial(sink, number),
                 source="stdin" if source == "-" else source,
                 keep_plain=options.to == "reply",
             )

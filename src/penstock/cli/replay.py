@@ -10,6 +10,7 @@ from penstock.cli.console import notify
 from penstock.cli.options import ReadOptions, agent_flag, display_flags, speed_flag
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured, make_readings, show
+from penstock.cli.screen import Screen
 from penstock.run.replay import find, replay
 
 if TYPE_CHECKING:
@@ -56,9 +57,11 @@ def replay_file(options: ReadOptions, path: Path) -> int:
             cut = f"penstock: the recording was cut after {lines:,} line{'s' * (lines != 1)}: {found.cut}\n"
         yield 0, None, at
 
-    readings = make_readings(options, configured(), [None])
+    screen = Screen(options)
+    readings = make_readings(options, configured(), [None], screen)
     readings[0].exit = found.exit
-    status = show(options, readings, feed(), lambda number: None)
+    with screen:
+        status = show(options, readings, feed(), lambda number: None)
     if cut:
         notify(cut)  # after the output that it explains
     return status

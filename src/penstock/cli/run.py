@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time
 from typing import TYPE_CHECKING
 
+from penstock.cli.advice import allow_advice, resume_command
 from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
 from penstock.cli.console import Output, notify_problem, stdout_encoding
-from penstock.cli.display import Showing, Sink, make_sink
+from penstock.cli.display import OutputContext, Showing, Sink, make_sink
 from penstock.cli.exit_status import ALL_LIMITED, OK, REFUSED, SIGNAL_BASE
 from penstock.cli.options import RunOptions, display_flags, flagged_fields, run_flags
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.cli.report import report, status_of, table
 from penstock.cli.run_factory import RunFactory
+from penstock.cli.screen import Screen
+from penstock.cli.silence import Silence
 from penstock.cli.takeover import Takeover
 from penstock.config.data import data_path
 from penstock.core.questions import REJECT, resolve
@@ -103,6 +107,7 @@ class ShownRun:
         self.history: HistoryWriter | None = None
         """Writer of its lines of the history, once it has started."""
         self.called_tools = False
+        self.silence = Silence(time.monotonic())
 
     @property
     def name(self) -> str:
@@ -131,22 +136,37 @@ class RunCommand:
     def __init__(
         self, factory: RunFactory, options: RunOptions, config: Config, output: Output, errors: Output
     ) -> None:
-        several = len(factory.names) > 1
-
-        def sink(name: str | None) -> Sink:
-            return make_sink(options, config, name, several=several)
-
-        self._make_sink = sink
+        self._screen = Screen(options)
+        self._config = config
         self._takeover = Takeover(factory, options.fallback, notify_problem)
-        self._shown = [ShownRun(run, Showing(sink)) for run in self._takeover.first_runs()]
+        runs = self._takeover.first_runs()
+        self._label_width = max(len(run.label) for run in runs) if len(runs) > 1 else 0
         self._keeps_history = config.keeps_history
         self._options = options
+        self._shown = [self._display(run, number) for number, run in enumerate(runs)]
         self._output = output
         self._errors = errors
         self._stopped_by = 0  # the signal
         self._stops = 0
         self._wake_out, self._wake_in = -1, -1
         self._terminal: Terminal | None = None
+
+    def _display(self, run: Run, number: int) -> ShownRun:
+        agent = record_of(run).agent
+        context = OutputContext(
+            several=self._label_width > 0,
+            number=number,
+            label_width=self._label_width,
+            cwd=os.path.abspath(self._options.asked["cwd"] or "."),
+            is_live=True,
+            resume=resume_command(agent, self._options) if os.isatty(1) else "",
+            allow=allow_advice(agent, run.route, self._options),
+        )
+
+        def sink(name: str | None) -> Sink:
+            return make_sink(self._options, self._config, name, self._screen, context)
+
+        return ShownRun(run, Showing(sink))
 
     def show(self) -> int:
         """Run all of them to their ends and return the exit status.
@@ -167,7 +187,8 @@ class RunCommand:
         previous = {number: signal.signal(number, self._count) for number in heeded}
         self._terminal = Terminal.find()
         try:
-            return self._show()
+            with self._screen:
+                return self._show()
         finally:
             if self._terminal is not None:
                 self._terminal.close()
@@ -215,6 +236,7 @@ class RunCommand:
                 if follower is None or self._options.to != "reply":  # only the last run has the reply
                     self._output.write(output)
                 self._ask(shown, batch)
+                shown.silence.end(time.monotonic())
                 if follower is not None:
                     self._output.write(shown.showing.pause())
                     shown.run.stop()
@@ -225,13 +247,24 @@ class RunCommand:
                 self._output.write(shown.showing.pause())
         if not all(shown.ended for shown in self._shown):
             self._wait()
+            self._report_silence()
+
+    def _report_silence(self) -> None:
+        """Write a line for each run from which nothing has come for some time."""
+        for shown in self._working():
+            seconds = shown.silence.due(time.monotonic())
+            if seconds is not None:
+                self._output.write(shown.showing.silent(seconds, shown.run.agent, shown.name))
+
+    def _working(self) -> list[ShownRun]:
+        return [shown for shown in self._shown if not shown.ended] if self._options.to == "text" else []
 
     def _follower(self, shown: ShownRun) -> ShownRun | None:
         """Return the run of the agent that takes over, if this one has just ended without being able to work."""
         if shown.ended is None or self._stopped_by:
             return None
         run = self._takeover.run_after(shown.ended, shown.name, called_tools=shown.called_tools)
-        return None if run is None else ShownRun(run, Showing(self._make_sink))
+        return None if run is None else self._display(run, 0)
 
     def _wake(self) -> None:
         try:
@@ -246,7 +279,9 @@ class RunCommand:
 
     def _wait(self, *more: int) -> bool:
         """Wait for a run, a signal, or input on `more`; return whether there is input."""
-        ready, _, _ = select.select([self._wake_out, *more], [], [])
+        # While a question waits for its answer, nothing is written between it and what the user types.
+        silences = [] if more else [shown.silence.left(time.monotonic()) for shown in self._working()]
+        ready, _, _ = select.select([self._wake_out, *more], [], [], min(silences, default=None))
         if self._wake_out in ready:
             for number in os.read(self._wake_out, 4096):
                 if number in STOPPING:

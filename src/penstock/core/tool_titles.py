@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -41,15 +42,37 @@ def title(name: str, input: Any) -> str:
 
     It has no line break, and at most `MAX_TITLE_CHARS` characters and a mark if text was left out.
     """
+    text, more = _subject(name, input)
+    return _first_line(text, more)
+
+
+def lines_below_title(name: str, input: Any, shown: str) -> list[str]:
+    """Return the lines of a command that follow the one which is its title, `shown`.
+
+    An adapter may have taken the command out of a shell's arguments; a closing quote at the end is left out then.
+    """
+    text = _subject(name, input)[0].strip()
+    first, _, rest = text.partition("\n")
+    before, found, after = first.partition(shown.removesuffix(" …"))
+    if not rest or not found or after.strip():
+        return []
+    quote = before.strip()[-1:]
+    return (rest.removesuffix(quote) if quote in ("'", '"') else rest).rstrip().split("\n")
+
+
+def _subject(name: str, input: Any) -> tuple[str, bool]:
+    """Return the text that describes a call, and whether there is more of its kind."""
     if isinstance(input, str):
-        return _first_line(_patched(input))
+        return _patched(input), False
     if not isinstance(input, dict):
-        return "" if input is None else _first_line(compact(input))
+        return "" if input is None else compact(input), False
     for keys in (_strong_keys(name), WEAK):
         for key, value in input.items():
-            if key in keys and (line := _line_of(key, value)):
-                return line
-    return _first_line(compact(input)) if input else ""
+            if key in keys:
+                text, more = _text_of(key, value)
+                if _first_line(text, more):
+                    return text, more
+    return compact(input) if input else "", False
 
 
 def command(input: Any) -> str | None:
@@ -82,14 +105,14 @@ def _strong_keys(name: str) -> frozenset[str]:
     return STRONG - COMMANDS if tool_kind(name) == "edit" else STRONG
 
 
-def _line_of(key: str, value: Any) -> str:
+def _text_of(key: str, value: Any) -> tuple[str, bool]:
     if isinstance(value, str):
-        return _first_line(_patched(value) if key in WEAK else value)
+        return (_patched(value) if key in WEAK else value), False
     if not isinstance(value, list):
-        return ""
+        return "", False
     if key in _ARGV:
-        return _first_line(" ".join(_leading_strings(value)))
-    return _first_line(value[0], len(value) > 1) if value and isinstance(value[0], str) else ""
+        return " ".join(_leading_strings(value)), False
+    return (value[0], len(value) > 1) if value and isinstance(value[0], str) else ("", False)
 
 
 def _leading_strings(values: list[Any]) -> Iterator[str]:
@@ -364,6 +387,22 @@ _KINDS: dict[ToolKind, str] = {
     "think": """think task agent todo todowrite todoread writetodos updatetodos updatetodo todolist updateplan plan
         exitplanmode enterplanmode spawnagent savememory reportintent sequentialthinking""",
 }
+# Tools that are close to a kind and do something else, so that the kind's verb would be wrong.
+_BY_NAME = frozenset({
+    "bashoutput", "killshell", "killbash", "writestdin", "readbash", "writebash", "stopbash", "listbash",
+    "monitor", "toolsearch", "toolsearchtoolregex", "toolsearchtoolbm25", "lsp", "taskoutput",
+})  # fmt: skip
+_LISTING = frozenset({
+    "ls", "list", "listdir", "listdirectory", "listfiles",
+})  # fmt: skip
+_PLANS = frozenset({
+    "todo", "todowrite", "todoread", "writetodos", "updatetodos", "updatetodo", "todolist", "updateplan",
+    "plan", "taskcreate", "taskupdate", "tasklist",
+})  # fmt: skip
+COMMAND = "$"
+"""Verb of a call that runs a command."""
+
+
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in (*names.split(), kind)}
 _LAST_PART = re.compile(r".*(?:__|[./:])(?=.)")  # `mcp__server__tool`, `server.tool`
 _JOINTS = re.compile(r"[_\-\s]+|tool_?call$", re.IGNORECASE)
@@ -373,10 +412,42 @@ def tool_kind(name: str) -> ToolKind:
     """Return the kind of tool that `name` most likely is, `other` if the name does not show it."""
     if kind := _KIND_CACHE.get(name):
         return kind
-    found = _KIND_OF.get(_JOINTS.sub("", _LAST_PART.sub("", name[:200])).lower(), "other")
+    found = _KIND_OF.get(_plain(name), "other")
     if len(_KIND_CACHE) < 1000:
         _KIND_CACHE[name] = found
     return found
 
 
 _KIND_CACHE: dict[str, ToolKind] = {}
+
+
+def _plain(name: str) -> str:
+    """Return the name of a tool without its server, separators and capitals."""
+    return _JOINTS.sub("", _LAST_PART.sub("", name[:200])).lower()
+
+
+@lru_cache(1000)
+def tool_verb(name: str, kind: ToolKind) -> str:
+    """Return the word for a call that is the same for all agents: `$`, `read`, `edit`, …; "" to use the tool's name.
+
+    The name decides, because it is known first; `kind` decides if the name says nothing.
+    """
+    guessed = tool_kind(name)
+    plain = _plain(name)
+    if plain in _BY_NAME:
+        return ""
+    if plain in _LISTING:
+        return "list"
+    return _VERBS.get(kind if guessed == "other" else guessed, "")
+
+
+_VERBS: dict[ToolKind, str] = {
+    "execute": COMMAND, "read": "read", "edit": "edit", "delete": "delete", "move": "move", "search": "search",
+    "fetch": "fetch",
+}  # fmt: skip
+
+
+@lru_cache(1000)
+def is_plan_tool(name: str) -> bool:
+    """Return whether a tool only reads or changes the agent's plan."""
+    return _plain(name) in _PLANS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from penstock import events as ev
@@ -62,16 +64,32 @@ class Exit(msgspec.Struct, frozen=True):
         """Description of an end that was not regular, else None."""
         if not (self.code or self.signal or self.why):
             return None
-        how = self.why or (f"killed by signal {self.signal}" if self.signal else f"exit status {self.code}")
-        return f"{how}: {self.stderr.strip()}" if self.stderr.strip() else how
+        if self.why:
+            return self.why  # it is the reason, and the agent's stderr is not
+        how = f"killed by signal {self.signal}" if self.signal else f"exit status {self.code}"
+        return f"{how}: {stderr}" if (stderr := _failure_in(self.stderr)) else how
 
     @property
     def problem_without_answer(self) -> str | None:
         """Description of an end before the agent gave an answer; None if nothing is known about it."""
         if self.problem is not None or self.code is None:
             return self.problem
-        stderr = self.stderr.strip()
+        stderr = _failure_in(self.stderr)
         return "exit status 0 without an answer" + (f": {stderr}" if stderr else "")
+
+
+_REMARK = re.compile(
+    r"[\s\d:.TZ+-]*(?:\[?(?:warn|warning|info|debug|trace|note)\b"
+    r"|\(node:\d+\)|\(Use `node |npm (?:warn|notice)\b|\w*DeprecationWarning\b)",
+    re.IGNORECASE,
+)
+"""Beginning of a line of stderr that is not about a failure: a warning or a log line, possibly after a time."""
+
+
+def _failure_in(stderr: str) -> str:
+    """Return the lines of stderr that may be about a failure; all of them if they are all remarks."""
+    lines = [line for line in stderr.strip().split("\n") if not _REMARK.match(line)]
+    return "\n".join(lines).strip() or stderr.strip()
 
 
 class RunOutcome:

@@ -7,6 +7,8 @@ such a line is open, everything else waits:
     text, thinking  ends it, begins its own     waits until it has ended (`_waiting`)
     a call's line   waits (`_queue`)            waits (`_queue`)
 
+In `verbose` the output of a call streams like text.
+
 The output depends on the events alone. `live` only decides whether an open line is written as it grows or once it
 has ended.
 """
@@ -14,7 +16,7 @@ has ended.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -22,12 +24,22 @@ import msgspec
 
 from penstock import events as ev
 from penstock.core.bounded import BoundedDict
-from penstock.sinks.sanitize import CommandFilter, Sanitizer, clean, clean_line
+from penstock.core.tool_titles import is_plan_tool
+from penstock.sinks.sanitize import Sanitizer, clean
 from penstock.sinks.shown import ShownText, shared
 from penstock.sinks.text import theme
-from penstock.sinks.text.line_writer import LineWriter, StreamedBlock, StreamedCall
-from penstock.sinks.text.theme import Palette, Piece
-from penstock.sinks.text.visibility import DESCRIBED, Describer, LineKind, Prefix, Prefixes, Service, Visibility, fold
+from penstock.sinks.text.calls import Calls
+from penstock.sinks.text.edits import Paths
+from penstock.sinks.text.folding import fold, write_folded
+from penstock.sinks.text.line_writer import LineWriter, StreamedBlock
+from penstock.sinks.text.markdown import MarkdownStyles, styled
+from penstock.sinks.text.plan_calls import PlanCalls
+from penstock.sinks.text.results import Results
+from penstock.sinks.text.run_summary import Guidance, RunFacts
+from penstock.sinks.text.streamed_calls import StreamedCall, StreamedCalls
+from penstock.sinks.text.styles import Palette, Piece, Style, duration
+from penstock.sinks.text.visibility import DESCRIBED, Describer, LineKind, Prefixes, Service, Visibility
+from penstock.sinks.text.wrapping import Margin
 
 MAX_KEPT_BLOCKS = 64
 """Ended blocks whose text is kept, so that a late revision shows only what is new."""
@@ -47,7 +59,10 @@ class Layout:
         *,
         live: bool,
         visibility: Visibility,
-        prefix: Prefix = "agent",
+        prefixes: Prefixes,
+        margin: Margin,
+        paths: Paths,
+        guidance: Guidance,
         ci: Service | None = None,
     ) -> None:
         self.out: list[str] = []
@@ -56,19 +71,27 @@ class Layout:
         self._palette = palette
         self._live = live
         self._visibility = visibility
-        self._describer = Describer(visibility)
+        self._margin = margin
         self._ci = ci
         self._folds = 0
-        self._prefixes = Prefixes(prefix)
+        self._prefixes = prefixes
+        self._paths = paths
+        self._facts = RunFacts(paths, guidance)
+        self._describer = Describer(visibility, paths, self._facts)
+        self._calls = Calls(paths, verbose=visibility.verbose)
+        self._results = Results(visibility, self._calls, folds=ci is not None)
+        self._streamed = StreamedCalls(self._calls)
+        self._plans = PlanCalls()
+        self._last_line: tuple[LineKind, LineWriter] | None = None
+        self._above: LineKind | None = None  # kind of the last line that was written; None at the start
         self._reset()
 
     def _reset(self) -> None:
         self._shown = ShownText(clean)
         self._blocks: dict[int, StreamedBlock | None] = {}  # None: not shown
         self._kept: BoundedDict[int, StreamedBlock] = BoundedDict(MAX_KEPT_BLOCKS)
-        self._tools: dict[int, StreamedCall] = {}
-        self._calls: dict[str, StreamedCall] = {}
-        self._prefixes.reset()
+        for part in (self._prefixes, self._paths, self._facts, self._results, self._streamed, self._plans):
+            part.reset()
         self._last_error: str | None = None
         self._spoken: set[int] = set()  # open messages whose text was shown
         self._text: StreamedBlock | None = None
@@ -76,8 +99,6 @@ class Layout:
         self._last_call: str | None = None  # the call whose line was written last
         self._waiting: list[Callable[[], None]] = []
         self._queue: deque[ev.Event] = deque()
-
-    # --- input ------------------------------------------------------------------------------------
 
     def take(self, event: ev.Event) -> None:
         """Lay out one event."""
@@ -99,6 +120,16 @@ class Layout:
         self._end_text()
         self._last_call = None
 
+    def silent(self, seconds: int, agent: str) -> None:
+        """Write how long nothing has come, and the command that runs meanwhile."""
+        self.close()
+        if self._visibility.quiet:
+            return
+        words = f"· still working, {duration(seconds * 1000, whole=True)}"
+        line = self._begin("notice", agent, None)
+        line.put(f"{words}: {running}" if (running := self._results.running) else words, "dim")
+        line.end()
+
     def _handle(self, event: ev.Event) -> None:
         self._shown.note(event)
         if (handler := _HANDLERS.get(type(event))) is not None:
@@ -117,15 +148,19 @@ class Layout:
         if isinstance(event, (ev.Delta, ev.BlockRevised, ev.BlockEnded)):
             if event.kind != "tool_input" or event.parent is not None:
                 return False
-            if (tool := self._tools.get(event.block)) is not None:
+            if (tool := self._streamed.of_block(event.block)) is not None:
                 self._feed_tool(tool, event)
             return True
         if isinstance(event, ev.BlockStarted):
             if event.kind == "tool_input" and event.parent is None and "tool" in self._visibility.shown:
-                self._add_tool(StreamedCall(event))
+                self._add_tool(event)
+        elif isinstance(event, ev.RunStarted):
+            self._paths.add(event.cwd)
         elif isinstance(event, ev.ToolCalled):
             self._prefixes.learn(event)
-            if event.parent is None and (called := self._tool_of(event)) is not None:
+            self._results.learn(event)
+            self._facts.note(event)
+            if event.parent is None and (called := self._streamed.of_event(event)) is not None:
                 called.called = event
                 self._finish_if_open(called)
                 return True
@@ -135,13 +170,10 @@ class Layout:
             self._abandon_calls(None)
         return False
 
-    def _add_tool(self, tool: StreamedCall) -> None:
-        self._tools[tool.event.block] = tool
-        if (call_id := tool.event.call_id) is not None:
-            if (older := self._calls.get(call_id)) is not None:
-                older.complete = True  # a call has one input: the wire repeated it from the start
-                self._finish_if_open(older)
-            self._calls[call_id] = tool
+    def _add_tool(self, event: ev.BlockStarted) -> None:
+        if not is_plan_tool(event.name or "") and (older := self._streamed.add(event)) is not None:
+            older.complete = True
+            self._finish_if_open(older)
 
     def _feed_tool(self, tool: StreamedCall, event: ev.Delta | ev.BlockRevised | ev.BlockEnded) -> None:
         if isinstance(event, ev.Delta):
@@ -153,15 +185,9 @@ class Layout:
             tool.cut = True
             self._finish_if_open(tool)
 
-    def _tool_of(self, event: ev.ToolCalled) -> StreamedCall | None:
-        if (tool := self._calls.get(event.call_id)) is not None:
-            return tool
-        nameless = (tool for tool in self._tools.values() if tool.event.call_id is None and not tool.finished)
-        return next((tool for tool in nameless if tool.event.name == event.name), None)
-
     def _abandon_calls(self, message: int | None) -> None:
         """Finish the streaming inputs of this message, or of all messages: no call will follow them."""
-        for tool in list(self._tools.values()):
+        for tool in self._streamed.open():
             if not tool.finished and message in (None, tool.event.message):
                 tool.complete = True
                 self._finish_if_open(tool)
@@ -171,7 +197,7 @@ class Layout:
             self._finish_tool(tool)
 
     def _open_tool(self, event: ev.BlockStarted) -> None:
-        tool = self._tools.get(event.block)
+        tool = self._streamed.of_block(event.block)
         if tool is None:
             return
         self._end_text()
@@ -187,9 +213,7 @@ class Layout:
 
     def _finish_tool(self, tool: StreamedCall) -> None:
         self._line = self.open_block = None
-        self._tools.pop(tool.event.block, None)
-        if self._calls.get(call_id := tool.event.call_id or "") is tool:
-            del self._calls[call_id]
+        self._streamed.drop(tool)
         event, line = tool.called, tool.line or self._begin("tool", tool.event.agent, None)
         if tool.line is None:
             tool.write_to(line)
@@ -207,14 +231,16 @@ class Layout:
 
     def _write_call(self, event: ev.ToolCalled) -> None:
         line = self._begin("tool", event.agent, event.parent)
-        line.put_all(theme.call(event.name))
-        if event.title:
-            line.put(f": {clean(event.title)}")
+        pieces, separator = self._calls.head(event.name, event.tool_kind)
+        line.put_all(pieces)
+        if title := self._calls.title(event):
+            line.put(separator + title)
         self._end_call(line, event)
 
     def _end_call(self, line: LineWriter, event: ev.ToolCalled | None) -> None:
-        if event is not None and self._visibility.verbose and (whole := theme.input_lines(event.input, event.title)):
-            line.put("\n" + whole, "dim")
+        if event is not None:
+            line.put_all(self._calls.after_title(event))
+            line.put_all(self._calls.below(event))
         line.end()
         self._last_call = event.call_id if event is not None else None
 
@@ -229,8 +255,17 @@ class Layout:
 
     def _block(self, event: ev.BlockStarted | ev.Delta, message: int | None) -> StreamedBlock | None:
         if event.block not in self._blocks:
-            self._blocks[event.block] = StreamedBlock(event, message) if event.kind in self._visibility.shown else None
+            shown = self._visibility.shows_block(event.kind)
+            block = self._blocks[event.block] = StreamedBlock(event, message) if shown else None
+            if block is not None and block.kind == "text":
+                block.markdown = self._markdown()
         return self._blocks[event.block]
+
+    def _markdown(self) -> MarkdownStyles | None:
+        return MarkdownStyles() if self._palette or self._margin.width is not None else None
+
+    def _styled(self, pieces: list[Piece]) -> list[Piece]:
+        return styled(pieces) if self._markdown() is not None else pieces
 
     def _delta(self, event: ev.Delta) -> None:
         if event.parent is None and (block := self._block(event, None)) is not None:
@@ -242,12 +277,13 @@ class Layout:
 
     def _begin_text(self, block: StreamedBlock, mark: str = "") -> None:
         self._end_text()
+        mark += theme.OUTPUT if block.kind == "result" else ""
         block.line = self._begin(block.kind, block.agent, None, self._live, mark)
         self._text = block
         self.open_block = block.number
         self.grow = block.grow if self._live else block.parts.append
         if block.kind == "text":
-            self._shown.begin(block.number, block.message, correction=bool(mark))
+            self._shown.begin(block.number, block.message, correction=mark == theme.REVISED)
         if block.message is not None:
             self._spoken.add(block.message)
 
@@ -273,6 +309,8 @@ class Layout:
             self._end_text()
         elif rest := block.sanitizer.flush() + (theme.CUT_OFF if marked else ""):
             self._loose(partial(self._line_of, block.kind, event, [("dim", rest)]))
+        if block.call_id is not None and block.line is not None:
+            self._results.note_live(block.call_id, event.text)
         block.parts = [] if event.truncated else [event.text]
         block.start = len(block.parts)
         self._kept[block.number] = block
@@ -283,7 +321,7 @@ class Layout:
             if not event.complete and "tool" in self._visibility.shown and self._visibility.marked:
                 self._loose(partial(self._line_of, "tool", event, [("mark", theme.CALL), ("dim", theme.CUT_OFF)]))
         elif event.kind in self._visibility.shown and event.text:
-            pieces = theme.whole_block(event, marked=self._visibility.marked)
+            pieces = self._styled(theme.whole_block(event, marked=self._visibility.marked))
             self._loose(partial(self._line_of, event.kind, event, pieces))
 
     def _revised(self, event: ev.BlockRevised) -> None:
@@ -310,6 +348,7 @@ class Layout:
         else:
             kept = shared(written, text)
             block.parts, block.start, block.sanitizer = [text[:kept]], 1, Sanitizer()
+            block.markdown = block.markdown and MarkdownStyles()
             rest, mark = text[kept:], theme.REVISED
         if text == written:
             return
@@ -324,64 +363,75 @@ class Layout:
         if event.parent is None and event.message in self._spoken:
             self._spoken.discard(event.message)
             if event.status == "superseded" and self._visibility.marked:
-                self._loose(partial(self._line_of, "text", event, [("dim", theme.REVISED + theme.GIVEN_UP)]))
+                self._loose(partial(self._line_of, "notice", event, [("dim", theme.REVISED + theme.GIVEN_UP)]))
 
     def _write_rest(self, event: ev.Event, text: str) -> None:
         """Write text of the reply that no block contained."""
         self._end_text()
         if (rest := clean(text)).strip():
-            self._line_of("text", event, [("text", rest)])
-
-    # --- lines of other events ---------------------------------------------------------------------
+            self._line_of("text", event, self._styled([("text", rest)]))
 
     def _begin(
         self, kind: LineKind, agent: str, parent: str | None, streams: bool = False, mark: str = ""
     ) -> LineWriter:
         self._last_call = None
+        if self._last_line is not None and self._last_line[1].begun:
+            self._above = self._last_line[0]
+        # The answers of the main agent have blank lines around them.
+        is_answer = kind == "text" and parent is None
+        apart = self._above not in (None, "text") if is_answer else kind == "done" and self._above == "text"
         head = self._prefixes.prefix(kind, agent, parent) + mark + (theme.THOUGHT if kind == "thinking" else "")
-        return LineWriter(self.out, self._palette, head, "live" if streams and self._visibility.marked else "head")
+        style: Style = "live" if streams and self._visibility.marked else "head"
+        line = LineWriter(self.out, self._palette, head, style, margin=self._margin, space_before=apart)
+        self._last_line = "tool" if kind == "text" and not is_answer else kind, line
+        return line
 
-    def _line_of(self, kind: LineKind, event: ev.Event, pieces: list[Piece]) -> None:
+    def _line_of(self, kind: LineKind, event: ev.Event, pieces: Iterable[Piece]) -> None:
         line = self._begin(kind, event.agent, event.parent)
         line.put_all(pieces)
         line.end()
 
     def _write_result(self, event: ev.ToolReturned) -> None:
-        own = self._last_call == event.call_id
-        name = "" if own else clean_line(event.name or self._prefixes.name(event.call_id))
-        if self._visibility.verbose and "\n" in (text := event.text.strip("\n")):
-            self._write_full_result(event, name, clean(text))
-        elif pieces := theme.result(event, name, marked=self._visibility.marked):
-            self._line_of("result", event, pieces)
-
-    def _write_full_result(self, event: ev.ToolReturned, name: str, text: str) -> None:
-        pieces = theme.result_header(event, name, marked=self._visibility.marked)
-        service = self._ci if text.count("\n") >= MAX_UNFOLDED_LINES else None
-        if service is None:
-            self._line_of("result", event, [*pieces, ("dim", "\n" + text)])
+        lines = self._results.lines(event, own=self._last_call == event.call_id)
+        if lines is None:
             return
-        self._folds += 1
-        head = self._prefixes.prefix("result", event.agent, event.parent)
-        title = CommandFilter().feed(head + "".join(words for _, words in pieces))
-        begin, end = fold(service, self._folds, title)
-        self.out.append(begin)
-        line = LineWriter(self.out, self._palette, "", "head")
-        line.put(theme.indented(text), "dim")
-        line.end()
-        self.out.append(end)
-        self._last_call = None
+        if self._ci is None or lines.foldable.count("\n") < MAX_UNFOLDED_LINES:
+            below: list[Piece] = [("output", f"\n{lines.foldable}")] if lines.foldable else []
+            self._line_of("result", event, [*lines.head, *below, *lines.shown])
+        else:
+            title = "".join(words for _, words in lines.head)
+            if lines.shown:
+                self._line_of("result", event, lines.head)
+                title = lines.folded_title
+            self._folds += 1
+            title = self._prefixes.prefix("result", event.agent, event.parent) + title
+            write_folded(self.out, self._palette, fold(self._ci, self._folds, title), lines)
+            self._last_call = None
 
     def _take_called(self, event: ev.ToolCalled) -> None:
-        if "tool" in self._visibility.shown:
+        if "tool" not in self._visibility.shown:
+            return
+        if is_plan_tool(event.name):
+            self._plans.add(event)
+        else:
             self._loose(partial(self._write_call, event))
 
     def _take_returned(self, event: ev.ToolReturned) -> None:
-        if self._visibility.shows_result(event):
+        self._facts.note(event)
+        call, shown = self._plans.returned(event)
+        if call is not None:
+            self._loose(partial(self._write_call, call))
+        if shown and self._visibility.shows_result(event):
             self._loose(partial(self._write_result, event))
 
     def _take_line(self, event: ev.Event) -> None:
         if isinstance(event, ev.Notice) and event.level == "error":
             self._last_error = event.text
+        elif isinstance(event, ev.PlanChanged):
+            self._plans.note_plan(event)
+        late = self._last_line is not None and self._last_line[0] != "run"
+        if isinstance(event, ev.RunStarted) and late and not self._visibility.verbose:
+            return  # the first line is over; what became known since is in `verbose` only
         if line := self._describer.describe(event):
             self._loose(partial(self._line_of, line[0], event, line[1]))
 
@@ -390,6 +440,8 @@ class Layout:
         self._write_rest(event, self._shown.rest(event.reply))
         if event.reason is not None and event.reason == self._last_error:
             event = msgspec.structs.replace(event, reason=None)
+        for call in self._plans.rest():
+            self._write_call(call)
         self._take_line(event)
         self._reset()
 

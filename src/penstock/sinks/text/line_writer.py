@@ -1,4 +1,4 @@
-"""Writers of one line at a time: the line itself, and the blocks and calls whose text fills lines piece by piece."""
+"""Writers of one line at a time: the line itself, and the blocks whose text fills lines piece by piece."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from collections.abc import Iterable
 from typing import Literal
 
 from penstock import events as ev
-from penstock.core.tool_titles import TitleReader
 from penstock.sinks.sanitize import CommandFilter, Sanitizer
-from penstock.sinks.text.theme import Palette, Piece, Style, call, codes, painted
+from penstock.sinks.text.markdown import MarkdownStyles
+from penstock.sinks.text.styles import UNWRAPPED, Palette, Piece, Style, codes, painted
+from penstock.sinks.text.wrapping import Margin, Wrapper, columns
+
+StreamedKind = Literal["text", "thinking", "result"]
+_KINDS: dict[ev.Kind, StreamedKind] = {"thinking": "thinking", "tool_output": "result"}
+_STYLES: dict[StreamedKind, Style] = {"text": "text", "thinking": "dim", "result": "output"}
 
 PARTS = 256
 """Pieces of a block's text that are kept apart before they are joined, so that memory is that of the text."""
@@ -18,11 +23,24 @@ class LineWriter:
     """Writer of one line and of the indented lines under it; pieces give the same bytes as the whole text at once.
 
     Line breaks at the beginning and the end leave no blank lines. Nothing is written before there is text to show.
+    `space_before`: a blank line precedes it. Lines are wrapped if the margin has a width.
     """
 
-    __slots__ = ("_blank", "_filter", "_fresh", "_head", "_head_style", "_indent", "_out", "_palette", "begun")
+    __slots__ = (
+        "_blank", "_filter", "_fresh", "_head", "_head_style", "_indent", "_out", "_palette", "_space_before",
+        "_wrapper", "begun",
+    )  # fmt: skip
 
-    def __init__(self, out: list[str], palette: Palette, head: str, head_style: Style) -> None:
+    def __init__(
+        self,
+        out: list[str],
+        palette: Palette,
+        head: str,
+        head_style: Style,
+        *,
+        margin: Margin | None = None,
+        space_before: bool = False,
+    ) -> None:
         self._out = out
         self._palette = palette
         self._head = head
@@ -31,6 +49,10 @@ class LineWriter:
         self._filter = CommandFilter(at_start=not head)
         self._blank = 0  # line breaks that are written if something follows them
         self._fresh = False  # at the start of a line
+        self._space_before = space_before
+        self._wrapper: Wrapper | None = None
+        if margin is not None and margin.width is not None:
+            self._wrapper = Wrapper(margin, columns(head))
         self.begun = False
 
     def put(self, text: str, style: Style = "text") -> None:
@@ -40,8 +62,12 @@ class LineWriter:
             if not text:
                 return
             self.begun = True
+            if self._space_before:
+                self._out.append("\n")
             if self._head:
                 self._out.append(painted(self._palette, self._head_style, self._head))
+        if self._wrapper is not None:
+            text = self._wrapper.feed(text, breaks=style not in UNWRAPPED)
         text = self._filter.feed(text)
         if not self._fresh and "\n" not in text:
             self._out.append(painted(self._palette, style, text))
@@ -98,13 +124,17 @@ class LineWriter:
 
 
 class StreamedBlock:
-    """Block of text or thinking of the main agent, written as it streams."""
+    """Block of text or thinking of the main agent, or output of its call, written as it streams."""
 
-    __slots__ = ("_joined", "_style", "agent", "kind", "line", "message", "number", "parts", "sanitizer", "start")
+    __slots__ = (
+        "_joined", "_style", "agent", "call_id", "kind", "line", "markdown", "message", "number", "parts", "sanitizer",
+        "start",
+    )  # fmt: skip
 
     def __init__(self, event: ev.BlockStarted | ev.Delta | ev.BlockRevised, message: int | None) -> None:
         self.number = event.block
-        self.kind: Literal["text", "thinking"] = "thinking" if event.kind == "thinking" else "text"
+        self.kind: StreamedKind = _KINDS.get(event.kind, "text")
+        self.call_id = event.call_id if isinstance(event, ev.BlockStarted) else None
         self.agent = event.agent
         self.message = message
         self.parts: list[str] = []  # the text so far, raw
@@ -112,7 +142,8 @@ class StreamedBlock:
         self._joined = 0  # the first part that was not joined from smaller ones
         self.sanitizer = Sanitizer()
         self.line: LineWriter | None = None  # the last one
-        self._style: Style = "dim" if event.kind == "thinking" else "text"
+        self.markdown: MarkdownStyles | None = None  # of text, if styles can be seen
+        self._style: Style = _STYLES[self.kind]
 
     def grow(self, text: str) -> None:
         """Append text and write it."""
@@ -131,8 +162,12 @@ class StreamedBlock:
                 self.start = len(self.parts)
 
     def _put(self, text: str) -> None:
-        if text and self.line is not None:
+        if not text or self.line is None:
+            return
+        if self.markdown is None:
             self.line.put(text, self._style)
+        else:
+            self.line.put_all(self.markdown.feed(text))
 
     def _catch_up(self) -> None:
         self.compact(1)
@@ -153,68 +188,3 @@ class StreamedBlock:
         self._put(self.sanitizer.flush())
         if words and self.line is not None:
             self.line.put(f" {words}" if self.line.begun else words, "dim")
-
-
-class StreamedCall:
-    """Call whose input streams. It collects the title until a line of its own can be opened."""
-
-    __slots__ = ("_first", "_sanitizer", "_title", "called", "complete", "cut", "event", "line", "parts", "written")
-
-    def __init__(self, event: ev.BlockStarted) -> None:
-        self.event = event
-        self.parts: list[str] = []
-        self.line: LineWriter | None = None
-        self.called: ev.ToolCalled | None = None
-        self.cut = False
-        self.complete = False  # no more of it will come
-        self.written = ""  # the title so far
-        self._title = TitleReader(event.name or "")
-        self._first: str | None = None
-        self._sanitizer = Sanitizer()
-
-    @property
-    def finished(self) -> bool:
-        """Whether the text of its line is known in full."""
-        return self.called is not None or self.cut or self.complete
-
-    def feed(self, text: str) -> None:
-        """Extend the title by what `text`, more of the input, adds to it."""
-        if self._first is None and text.startswith("{") and text.endswith("}"):
-            # An input that arrives at once did not stream: the call with its title follows at once.
-            self._first = text
-            return
-        if self._first:
-            text = self._first + text
-        self._first = ""
-        if title := self._title.feed(text):
-            self._write_title(title)
-
-    def write_to(self, line: LineWriter) -> None:
-        """Begin the line: the name, and the title so far."""
-        self.line = line
-        line.put_all(call(self.event.name or ""))
-        title, self.written = self.written, ""
-        if title:
-            self._write_title(title)
-
-    def _write_title(self, text: str) -> None:
-        if self.line is not None:
-            self.line.put((": " if not self.written else "") + self._sanitizer.feed(text))
-        self.written += text
-
-    def finish(self) -> bool:
-        """Write what was only collected and the rest of the title; return whether the call fits what was written."""
-        if self.parts:
-            self.feed(self.parts[0])
-            if rest := "".join(self.parts[1:]):
-                self.feed(rest)
-        called, fits = self.called, True
-        if called is not None:
-            fits = called.name == self.event.name and called.title.startswith(self.written)
-            if fits and len(called.title) > len(self.written):
-                self._write_title(called.title[len(self.written) :])
-        elif self._first and (title := self._title.feed(self._first)):
-            self._write_title(title)
-        if self.line is not None and (last := self._sanitizer.flush()):
-            self.line.put(last)
-        return fits

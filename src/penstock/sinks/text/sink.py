@@ -7,9 +7,12 @@ from typing import Literal, get_args
 
 from penstock.config.rules import SWITCH, Rules, check, one_of, optional
 from penstock.events import Delta, Event
+from penstock.sinks.text.edits import Paths
 from penstock.sinks.text.layout import Layout
-from penstock.sinks.text.theme import COLOURS, PLAIN
-from penstock.sinks.text.visibility import Detail, Prefix, Service, Visibility
+from penstock.sinks.text.run_summary import Guidance
+from penstock.sinks.text.styles import palette
+from penstock.sinks.text.visibility import Detail, Prefix, Prefixes, Service, Visibility
+from penstock.sinks.text.wrapping import Margin
 
 Mode = Literal["full", "basic", "none"]
 
@@ -45,6 +48,11 @@ class TextSink:
         realtime: False makes `full` write a line once it is complete.
         mark_partial: mark text that was cut off or superseded, and dim the prefix while a block streams.
         show_unknown: show unknown events in `verbose`.
+        width: columns of the terminal, to wrap lines by words; None inserts no line breaks.
+        cwd: working directory of the run; paths in it are shown relative to it. An agent may report another.
+        label_number: number of the agent among several, from 0, which selects the colour of its label.
+        label_width: characters of the longest label, to which the others are padded.
+        guidance: words that only the program around the sink knows.
 
     Raises:
         UsageError: an argument has another value.
@@ -61,17 +69,30 @@ class TextSink:
         realtime: bool = True,
         mark_partial: bool = True,
         show_unknown: bool = True,
+        width: int | None = None,
+        cwd: str | None = None,
+        label_number: int = 0,
+        label_width: int = 0,
+        guidance: Guidance | None = None,
     ) -> None:
         words = {"mode": mode, "detail": detail, "prefix": prefix, "ci": ci}
         switches = {"realtime": realtime, "mark_partial": mark_partial, "show_unknown": show_unknown, "color": color}
         check({**words, **switches}, TEXT_RULES)
+        self._margin = Margin(width)
         self._layout = Layout(
-            COLOURS if color and mode != "none" else PLAIN,
+            palette(color and mode != "none", label_number),
             live=mode == "full" and realtime,
             visibility=Visibility(detail, show_unknown=show_unknown, mark_partial=mark_partial),
-            prefix=prefix,
+            prefixes=Prefixes(prefix, label_width),
+            margin=self._margin,
+            paths=Paths(cwd),
+            guidance=guidance or Guidance(),
             ci=ci,
         )
+
+    def resize(self, width: int | None) -> None:
+        """Set the columns of the terminal, for the lines that follow."""
+        self._margin.width = width
 
     def render(self, events: Iterable[Event]) -> str:
         """Return the text to write now; "" for nothing."""
@@ -90,6 +111,11 @@ class TextSink:
     def close(self) -> str:
         """End the open line and return what waits, so that others may write. The run may continue, or another begin."""
         self._layout.close()
+        return self._written()
+
+    def silent(self, seconds: int, agent: str) -> str:
+        """Return a line which says that nothing has come for so long. It ends the open line; the run goes on."""
+        self._layout.silent(seconds, agent)
         return self._written()
 
     def _written(self) -> str:

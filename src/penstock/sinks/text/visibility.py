@@ -9,7 +9,9 @@ from penstock import events as ev
 from penstock.core.bounded import BoundedDict
 from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text import theme
-from penstock.sinks.text.theme import Piece
+from penstock.sinks.text.edits import Paths
+from penstock.sinks.text.run_summary import RunFacts, usage_line
+from penstock.sinks.text.styles import Piece
 
 Service = Literal["github", "gitlab"]
 Detail = Literal["quiet", "minimal", "normal", "verbose"]
@@ -20,8 +22,8 @@ LineKind = Literal[
 
 _QUIET: frozenset[LineKind] = frozenset({"text", "question"})
 _MINIMAL: frozenset[LineKind] = _QUIET | {"tool", "done"}
-_NORMAL: frozenset[LineKind] = _MINIMAL | {"thinking", "result", "plan", "notice"}
-_VERBOSE: frozenset[LineKind] = _NORMAL | {"usage", "unknown", "run"}
+_NORMAL: frozenset[LineKind] = _MINIMAL | {"thinking", "result", "plan", "notice", "run"}
+_VERBOSE: frozenset[LineKind] = _NORMAL | {"usage", "unknown"}
 
 _SHOWN: dict[Detail, frozenset[LineKind]] = {
     "quiet": _QUIET,
@@ -46,27 +48,21 @@ class Prefixes:
     A sub-agent is named after the call that started it, so calls are recorded as they arrive.
     """
 
-    def __init__(self, prefix: Prefix) -> None:
+    def __init__(self, prefix: Prefix, label_width: int = 0) -> None:
         self._prefix = prefix
+        self._label_width = label_width
         self._known: dict[tuple[LineKind, str], str] = {}
-        self._names: BoundedDict[str, str] = BoundedDict(MAX_KEPT_NAMES)
         self._lanes: BoundedDict[str, str] = BoundedDict(MAX_KEPT_NAMES)
 
     def reset(self) -> None:
         """Forget the calls of a run."""
-        self._names.clear()
         self._lanes.clear()
 
     def learn(self, event: ev.ToolCalled) -> None:
-        """Record the name of a call."""
-        self._names[event.call_id] = event.name
+        """Record the name of a call, which is that of the sub-agent that it may start."""
         kind = event.input.get("subagent_type") if isinstance(event.input, dict) else None
         outer = f"{self._lanes.get(event.parent, 'agent')}>" if event.parent is not None else ""
         self._lanes[event.call_id] = (outer + (kind if isinstance(kind, str) and kind else event.name))[-MAX_LABEL:]
-
-    def name(self, call_id: str) -> str:
-        """Return the name of the tool that was called, "" if it is not known."""
-        return self._names.get(call_id, "")
 
     def prefix(self, kind: LineKind, agent: str, parent: str | None) -> str:
         """Return the prefix of a line, in brackets and with a space behind."""
@@ -85,7 +81,7 @@ class Prefixes:
                 return f"[{kind}] "
             case "both":
                 return clean_line(f"[{label} {kind}] ")
-        return clean_line(f"[{label}] ")
+        return clean_line(f"[{label}]".ljust(self._label_width + 2) + " ")
 
 
 class Visibility:
@@ -101,6 +97,15 @@ class Visibility:
         self.shown = _SHOWN[detail] - (frozenset() if show_unknown else {"unknown"})
         self.quiet = detail == "quiet"
         self.verbose = detail == "verbose"
+
+    @property
+    def shows_diffs(self) -> bool:
+        """Whether the diff of an edit is shown."""
+        return "result" in self.shown
+
+    def shows_block(self, kind: ev.Kind) -> bool:
+        """Whether text of this kind is shown as it streams; output of calls is in `verbose`."""
+        return self.verbose if kind == "tool_output" else kind in self.shown
 
     def shows_result(self, event: ev.ToolReturned) -> bool:
         """Whether the result has a line; `minimal` shows only those that failed."""
@@ -118,8 +123,10 @@ class Visibility:
 class Describer:
     """Formatter of events that are neither block nor call. It keeps questions, for the labels of their answers."""
 
-    def __init__(self, visibility: Visibility) -> None:
+    def __init__(self, visibility: Visibility, paths: Paths, facts: RunFacts) -> None:
         self._visibility = visibility
+        self._paths = paths
+        self._facts = facts
         self._questions: BoundedDict[str, ev.QuestionAsked] = BoundedDict(MAX_QUESTIONS)
 
     def describe(self, event: ev.Event) -> tuple[LineKind, list[Piece]] | None:
@@ -133,10 +140,15 @@ class Describer:
                     else None
                 )
             case ev.RunEnded():
-                shown = "done" in visibility.shown or event.outcome != "ok"
-                return ("done", theme.closing(event)) if shown else None
+                whole = "done" in visibility.shown
+                shown = whole or event.outcome != "ok" or event.refused
+                return ("done", self._facts.closing(event, whole=whole)) if shown else None
+            case ev.RunStarted():
+                pieces = self._facts.started(event, whole=visibility.verbose) if "run" in visibility.shown else []
+                return ("run", pieces) if pieces else None
             case ev.QuestionAsked():
                 self._questions[event.id] = event
+                return "question", theme.question(event, self._paths)
             case ev.QuestionAnswered():
                 return "question", theme.answer(event, self._questions.pop(event.id, None))
         kind, pieces_of = _LINES[type(event)]
@@ -149,23 +161,12 @@ class Describer:
 _LINES: dict[type, tuple[LineKind, Callable[[Any], list[Piece]]]] = {
     ev.PlanChanged: ("plan", theme.plan),
     ev.Malformed: ("notice", theme.malformed),
-    ev.QuestionAsked: ("question", theme.question),
-    ev.UsageReported: ("usage", theme.usage_line),
+    ev.UsageReported: ("usage", usage_line),
     ev.Unknown: ("unknown", theme.unknown),
-    ev.RunStarted: ("run", theme.started),
 }
 
-DESCRIBED: tuple[type, ...] = (*_LINES, ev.Notice, ev.QuestionAnswered)
+DESCRIBED: tuple[type, ...] = (*_LINES, ev.Notice, ev.QuestionAsked, ev.QuestionAnswered, ev.RunStarted)
 """Types of events that `Describer` formats."""
 
 MAX_QUESTIONS = 64
 """Open questions that are kept; answers to more of them show the option's id instead of its label."""
-
-
-def fold(service: Service, number: int, title: str) -> tuple[str, str]:
-    """Return the lines before and after text that the service's log shows folded under `title`."""
-    if service == "github":
-        return f"::group::{title.replace('%', '%25')}\n", "::endgroup::\n"  # GitHub decodes `%`
-    # GitLab recognizes a section by exactly these bytes; its log viewer does not show them.
-    begin = f"\x1b[0Ksection_start:0:penstock_{number}[collapsed=true]\r\x1b[0K{title}\n"
-    return begin, f"\x1b[0Ksection_end:0:penstock_{number}\r\x1b[0K\n"

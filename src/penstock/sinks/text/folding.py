@@ -1,0 +1,38 @@
+"""Results that the log of a CI service folds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.sinks.sanitize import CommandFilter
+from penstock.sinks.text.line_writer import LineWriter
+from penstock.sinks.text.results import ResultLines
+from penstock.sinks.text.styles import Palette, Piece
+from penstock.sinks.text.theme import indented
+from penstock.sinks.text.visibility import Service
+
+
+def fold(service: Service, number: int, title: str) -> tuple[str, str]:
+    """Return the lines before and after text that the service's log shows folded under `title`."""
+    title = CommandFilter().feed(title)
+    if service == "github":
+        return f"::group::{title.replace('%', '%25')}\n", "::endgroup::\n"  # GitHub decodes `%`
+    # GitLab recognizes a section by exactly these bytes; its log viewer does not show them.
+    begin = f"\x1b[0Ksection_start:0:penstock_{number}[collapsed=true]\r\x1b[0K{title}\n"
+    return begin, f"\x1b[0Ksection_end:0:penstock_{number}\r\x1b[0K\n"
+
+
+def write_folded(out: list[str], palette: Palette, around: tuple[str, str], lines: ResultLines) -> None:
+    """Write the part of a result that is folded, between the lines `around` it, and the other part below."""
+    begin, end = around
+    out.append(begin)
+    _write(out, palette, [("output", lines.foldable)])
+    out.append(end)
+    _write(out, palette, lines.shown)
+
+
+def _write(out: list[str], palette: Palette, pieces: Iterable[Piece]) -> None:
+    line = LineWriter(out, palette, "", "head")
+    for style, text in pieces:
+        line.put(indented(text), style)
+    line.end()

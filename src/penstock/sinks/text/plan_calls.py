@@ -1,0 +1,40 @@
+"""Calls of plan tools, which are not shown beside the plan that they change."""
+
+from __future__ import annotations
+
+from penstock.events import PlanChanged, ToolCalled, ToolReturned
+
+
+class PlanCalls:
+    """Calls of plan tools that wait for their result: only then it is known whether the plan shows what they did."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, ToolCalled] = {}
+        self._changed: set[str] = set()  # of these, the calls during which the plan changed
+
+    def reset(self) -> None:
+        """Forget the calls of a run."""
+        self._waiting.clear()
+        self._changed.clear()
+
+    def add(self, event: ToolCalled) -> None:
+        """Add a call that is not shown yet."""
+        self._waiting[event.call_id] = event
+
+    def note_plan(self, event: PlanChanged) -> None:
+        """Note that the plan of an agent has changed: the plan shows what its waiting calls did."""
+        self._changed.update(call_id for call_id, call in self._waiting.items() if call.parent == event.parent)
+
+    def returned(self, event: ToolReturned) -> tuple[ToolCalled | None, bool]:
+        """Return the call if it is to be shown with its result, and whether the result is to be shown."""
+        call = self._waiting.pop(event.call_id, None)
+        if call is None:
+            return None, True
+        changed = event.call_id in self._changed
+        self._changed.discard(event.call_id)
+        hidden = changed and not event.is_error
+        return (None, False) if hidden else (call, True)
+
+    def rest(self) -> list[ToolCalled]:
+        """Return the calls that have no result at the end of the run."""
+        return [call for call_id, call in self._waiting.items() if call_id not in self._changed]

@@ -1,0 +1,228 @@
+"""Results of calls for people: one dim line for a success, the last lines of a failure, the diff of an edit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.core.bounded import BoundedDict
+from penstock.events import Change, ToolCalled, ToolReturned
+from penstock.sinks.sanitize import clean, clean_line
+from penstock.sinks.text import edits
+from penstock.sinks.text.calls import Calls
+from penstock.sinks.text.styles import Piece, Style, duration, shortened
+from penstock.sinks.text.visibility import Visibility
+
+MAX_RESULT_CHARS = 120
+"""Characters of a result's first line that are shown: about two lines of a terminal."""
+TAIL_LINES = 10
+"""Last lines of a failed result that are shown: the summary of a test run or of a compiler."""
+MAX_ERROR_LINES = 6
+"""Earlier lines of a failed result that are shown because they name an error."""
+MAX_TAIL_CHARS = 400
+"""Characters of one of these lines."""
+MIN_DURATION_MS = 1000
+"""Milliseconds of the shortest call whose duration is shown; most calls are shorter."""
+MAX_NAME_CHARS = 40
+"""Characters of a call that are repeated before a result which does not follow it."""
+MAX_ADDED_LINES = 2
+"""Lines that an agent may add to the output of a command, such as its exit status, without being shown again."""
+MAX_CALLS = 4096
+"""Open calls that are kept for their results."""
+
+# Lines by which test runners, compilers and interpreters report an error; they may be far above the end of the output.
+_ERROR_LINE = re.compile(
+    r"E   |FAILED |ERROR |--- FAIL|not ok \d|.{1,200}: (?:fatal )?error: "
+    r"|\s*(?:[\w.]*(?:Error|Exception)\b(?:\[\w+\])?: |error(?:\[\w+\])?: |panicked at )"
+)
+_TAG_NAMES = "tool_use_error|persisted-output|task|task_result|path|type|content|file|output|stdout|stderr"
+_TAG = re.compile(rf"</?(?:{_TAG_NAMES})(?:\s[^<>\n]{{0,300}})?>")
+_TAGGED_FACT = re.compile(r"\s*<(path|type)>[^<\n]*</\1>\s*\Z")
+
+
+class ResultLines(NamedTuple):
+    """Line of a result, and the lines under it: first those that a CI service may fold, then the others."""
+
+    head: list[Piece]
+    foldable: str = ""
+    shown: Sequence[Piece] = ()
+
+    @property
+    def folded_title(self) -> str:
+        """Title of the folded lines, if others follow."""
+        count = self.foldable.count("\n") + 1
+        return f"{count:,} lines before these"
+
+
+class Results:
+    """Formatter of results. It keeps the calls, and the output that was shown while they ran."""
+
+    def __init__(self, visibility: Visibility, calls: Calls, *, folds: bool) -> None:
+        self._visibility = visibility
+        self._folds = folds  # a CI service folds the first part of a failure
+        self._format = calls
+        self._open: BoundedDict[str, ToolCalled] = BoundedDict(MAX_CALLS)
+        self._live: dict[str, str] = {}
+
+    def reset(self) -> None:
+        """Forget the calls of a run."""
+        self._open.clear()
+        self._live.clear()
+
+    def learn(self, event: ToolCalled) -> None:
+        """Record a call until its result."""
+        self._open[event.call_id] = event
+
+    @property
+    def running(self) -> str:
+        """Words for the call that was started last of those that run, "" for none."""
+        last = next(reversed(self._open.values()), None)
+        return self._words(last) if last is not None else ""
+
+    def _words(self, event: ToolCalled) -> str:
+        return shortened(self._format.words(event), MAX_NAME_CHARS)
+
+    def note_live(self, call_id: str, output: str) -> None:
+        """Record output that was shown while its call ran, so that the result does not repeat it."""
+        self._live[call_id] = output
+
+    def lines(self, event: ToolReturned, *, own: bool) -> ResultLines | None:
+        """Return the lines of a result, None if there is nothing to show. `own`: it directly follows its call."""
+        live = self._live.pop(event.call_id, None)
+        call = self._open.pop(event.call_id, None)
+        name = "" if own else self._words(call) if call is not None else clean_line(event.name or "")
+        text = _without_status(event.text, event.exit_code)
+        if live is not None and _is_shown(text, live):
+            return ResultLines(
+                [_mark(event), (_style(event), _joined(name, *self._notes(event)) + _figures(event, text))]
+            )
+        if event.refused:
+            reason = _first_line(text)
+            return ResultLines(
+                [("bad", "✗ "), ("bad", _joined(name, "refused")), ("dim", f": {reason}" * bool(reason))]
+            )
+        if event.is_error or event.exit_code:
+            return self._failure(event, name, text)
+        if event.changes:
+            return self._edit(event, name, call.changes if call is not None else None)
+        if self._visibility.verbose and "\n" in text.strip("\n"):
+            count = f"{_count(text):,} lines{_time(event)}"
+            return ResultLines(
+                [_mark(event), ("dim", _joined(name, *self._notes(event), count))], clean(text.strip("\n"))
+            )
+        return self._short(event, name, text)
+
+    def _notes(self, event: ToolReturned) -> list[str]:
+        notes = [] if event.complete or not self._visibility.marked else ["no result was reported"]
+        return [*notes, f"exit {event.exit_code}"] if event.exit_code else notes
+
+    def _short(self, event: ToolReturned, name: str, text: str) -> ResultLines | None:
+        first, notes = _first_line(text), self._notes(event)
+        if not (event.complete or notes or first):
+            return None
+        words = _joined(name, *notes, first)
+        return ResultLines([_mark(event), ("dim", (words or "(no output)") + _figures(event, text))])
+
+    def _failure(self, event: ToolReturned, name: str, text: str) -> ResultLines:
+        """Return the end of the output, and the lines above it that name an error; in `verbose` all of it."""
+        lines = clean(_TAG.sub("", text)).strip("\n").split("\n")
+        words = _joined(name, *self._notes(event))
+        if len(lines) == 1:
+            line = shortened(lines[0].strip(), MAX_TAIL_CHARS)
+            pieces: list[Piece] = [("bad", words), ("text", f"{': ' * bool(words and line)}{line}")]
+            if not words and not line:
+                pieces = [("bad", "failed")]
+            return ResultLines([_mark(event), *pieces, ("dim", _time(event))])
+        head: list[Piece] = [_mark(event), ("bad", words or "failed"), ("dim", _figures(event, text))]
+        tail = len(lines) - TAIL_LINES if len(lines) > TAIL_LINES + 1 else 0
+        errors = [index for index, line in enumerate(lines[:tail]) if _ERROR_LINE.match(line)][-MAX_ERROR_LINES:]
+        rest = range(tail, len(lines))
+        if self._folds:
+            return ResultLines(head, "\n".join(lines[:tail]), _excerpt(lines, [*errors, *rest], gaps=False))
+        if self._visibility.verbose:
+            return ResultLines(head, "\n".join(lines[:tail]), _excerpt(lines, rest, gaps=False))
+        return ResultLines(head, "", _excerpt(lines, [*errors, *rest], gaps=True))
+
+    def _edit(self, event: ToolReturned, name: str, proposed: list[Change] | None) -> ResultLines:
+        changes, verbose = event.changes or [], self._visibility.verbose
+        pieces: list[Piece] = [_mark(event)]
+        if len(changes) > 1:
+            pieces += [("dim", _joined(name, f"{len(changes)} files changed")), *edits.counts(changes)]
+        else:
+            pieces.append(("dim", _joined(name, edits.DONE[changes[0].kind])))
+            if proposed is None or edits.counts(proposed) != edits.counts(changes):
+                pieces += edits.counts(changes)
+        pieces.append(("dim", _time(event)))
+        was_shown = verbose and proposed and edits.changed_lines(proposed) == edits.changed_lines(changes)
+        limit = None if verbose else edits.MAX_SHORT_DIFF_LINES
+        rows = [] if was_shown or not self._visibility.shows_diffs else edits.diffs(changes, self._format.paths, limit)
+        return ResultLines(pieces, "", rows)
+
+
+def _is_shown(text: str, live: str) -> bool:
+    """Return whether a result only repeats output that was shown live; agents add a few lines of their own."""
+    lines, shown = ({line.strip() for line in each.split("\n")} - {""} for each in (clean(text), clean(live)))
+    return bool(shown) and shown <= lines and len(lines - shown) <= MAX_ADDED_LINES
+
+
+def _mark(event: ToolReturned) -> Piece:
+    """Return `✓`, `✗`, or `◌` for a result that is not complete."""
+    if event.is_error or event.exit_code:
+        return ("bad", "✗ ")
+    return ("good", "✓ ") if event.complete else ("warn", "◌ ")
+
+
+def _style(event: ToolReturned) -> Style:
+    return "bad" if event.is_error or event.exit_code else "dim"
+
+
+def _joined(*words: str) -> str:
+    return ": ".join(word for word in words if word)
+
+
+def _figures(event: ToolReturned, text: str) -> str:
+    """Return the number of lines if there are several, and the duration if it is long."""
+    return (f" ({_count(text):,} lines)" if _count(text) > 1 else "") + _time(event)
+
+
+def _count(text: str) -> int:
+    return text.rstrip("\n").count("\n") + 1
+
+
+def _time(event: ToolReturned) -> str:
+    long = event.duration_ms is not None and event.duration_ms >= MIN_DURATION_MS
+    return f" · {duration(event.duration_ms or 0)}" if long else ""
+
+
+def _excerpt(lines: list[str], indexes: Iterable[int], *, gaps: bool) -> list[Piece]:
+    """Return some of the lines; `gaps`: with marks for the others."""
+    pieces: list[Piece] = []
+    last = 0
+    for index in indexes:
+        if gaps and index > last:
+            pieces.append(("dim", f"\n… {index - last:,} {'lines' if index - last > 1 else 'line'}"))
+        pieces.append(("text", "\n" + shortened(lines[index].rstrip(), MAX_TAIL_CHARS)))
+        last = index + 1
+    return pieces
+
+
+def _without_status(text: str, code: int | None) -> str:
+    """Return a result without a first line that is only the exit status, which some agents print before the output."""
+    line, newline, rest = text.partition("\n")
+    is_status = line.strip("[]. ").casefold().endswith(f"code {code}") and "exit" in line.casefold()
+    return rest if code and newline and is_status and rest.strip() else text
+
+
+def _first_line(text: str) -> str:
+    at = 0
+    for _ in range(100):  # a result that begins with more blank lines has no short line
+        end = text.find("\n", at)
+        line = text[at : end if end >= 0 else len(text)][: 8 * MAX_RESULT_CHARS].rstrip("\r")
+        shown = clean(_TAG.sub("", line)).strip()
+        if shown and (end < 0 or _TAGGED_FACT.match(line) is None):
+            return shortened(shown, MAX_RESULT_CHARS)
+        if end < 0:
+            return ""
+        at = end + 1
+    return "…"

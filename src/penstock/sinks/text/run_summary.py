@@ -1,0 +1,221 @@
+"""First and last lines of a run: what runs, how it ended, what was changed and used, and how to go on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from penstock.core import diffs
+from penstock.core.bounded import BoundedDict
+from penstock.events import Cause, Change, RunEnded, RunStarted, ToolCalled, ToolReturned, Usage, UsageReported
+from penstock.sinks.sanitize import clean_line
+from penstock.sinks.text import edits
+from penstock.sinks.text.edits import Paths
+from penstock.sinks.text.styles import Piece, Style, duration, shortened
+from penstock.sinks.text.theme import message_in_json
+
+MAX_REASON_CHARS = 400
+"""Characters of a failure's reason in the closing line; `replied` and the health report have the rest."""
+MIN_SHOWN_MS = 100
+"""Milliseconds of the shortest run whose duration by Penstock's clock is shown: a shorter one was read from a file."""
+SESSION_CHARS = 8
+"""Characters of a session id in the first line: enough to tell two apart."""
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,199}")
+MAX_FILES = 8
+"""Changed files that are named at the end."""
+MAX_CALLS = 4096
+"""Open calls that are followed."""
+
+
+def utc_time(milliseconds: int) -> str:
+    """Return a time since 1970 in words, for readers whose time zone is not known."""
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+class Guidance(msgspec.Struct, frozen=True):
+    """Words that only the program around the sink knows."""
+
+    resume: str = ""
+    """Command that continues the conversation; `{session}` is replaced by its id."""
+    allow: str = ""
+    """How actions that were refused can be allowed."""
+    local_time: Callable[[int], str] = utc_time
+    """Function that words a time in milliseconds since 1970."""
+    is_live: bool = False
+    """True if the run takes place now: then its duration is by Penstock's clock, even if the agent measured it."""
+
+
+class RunFacts:
+    """What is shown at the start and the end of a run: the facts that are known already, and the totals."""
+
+    def __init__(self, paths: Paths, guidance: Guidance) -> None:
+        self._paths = paths
+        self._guidance = guidance
+        self._changes: list[Change] = []
+        self._commands: BoundedDict[str, None] = BoundedDict(MAX_CALLS)
+        self._known: set[str] = set()
+        self._any_command = False
+
+    def reset(self) -> None:
+        """Forget the run."""
+        self._changes = []
+        self._commands.clear()
+        self._known = set()
+        self._any_command = False
+
+    def note(self, event: ToolCalled | ToolReturned) -> None:
+        """Count a call or its result."""
+        if isinstance(event, ToolCalled):
+            if event.tool_kind == "execute":
+                self._commands[event.call_id] = None
+            return
+        self._any_command = self._any_command or (event.call_id in self._commands and not event.refused)
+        for change in event.changes or ():
+            self._changes.append(msgspec.structs.replace(change, diff=None, truncated=False))
+        if len(self._changes) > MAX_CALLS:
+            self._changes = diffs.join(self._changes)
+
+    def started(self, event: RunStarted, *, whole: bool) -> list[Piece]:
+        """Return what was not reported before: agent and version, model, directory, session."""
+        session = event.session_id and (event.session_id if whole else event.session_id[:SESSION_CHARS])
+        facts = [
+            event.version and f"{event.agent} {event.version}",
+            event.model,
+            event.cwd and f"in {event.cwd}",
+            session and f"session {session}",
+        ]
+        new = [clean_line(fact) for fact in facts if fact and fact not in self._known]
+        self._known.update(fact for fact in facts if fact)
+        return [("dim", f"· {' · '.join(new)}")] if new else []
+
+    def closing(self, event: RunEnded, *, whole: bool) -> list[Piece]:
+        """Return the last lines of a run; with `whole` off, only its outcome and what was refused."""
+        pieces = closing(event, self._guidance)
+        if event.refused:
+            pieces += _refused(event.refused, self._guidance.allow)
+        if not whole:
+            return pieces
+        pieces += self._changed()
+        if event.session_id is not None:
+            session = clean_line(event.session_id)
+            # Only an id that is a plain word may stand in a command that the user copies.
+            go_on = self._guidance.resume.replace("{session}", session) if _PLAIN_ID.fullmatch(session) else ""
+            pieces.append(("dim", f"\ngo on: {go_on}" if go_on else f"\nsession {session}"))
+        return pieces
+
+    def _changed(self) -> list[Piece]:
+        files = diffs.join(self._changes)
+        if not files:
+            return []
+        pieces: list[Piece] = [("dim", "\nchanged: ")]
+        for number, change in enumerate(files[:MAX_FILES]):
+            pieces += [("dim", ", ")] if number else []
+            pieces += [
+                ("text" if style == "name" else style, text) for style, text in edits.summary(change, self._paths)
+            ]
+        if len(files) > MAX_FILES:
+            pieces += [("dim", f", and {len(files) - MAX_FILES:,} more files; in total"), *edits.counts(files)]
+        return [*pieces, ("dim", "; commands may have changed more")] if self._any_command else pieces
+
+
+def usage_line(event: UsageReported) -> list[Piece]:
+    """Return the usage of one model call."""
+    facts = [clean_line(event.model)] if event.model else []
+    cached = f" ({tokens(event.cached_tokens)} cached)" if event.cached_tokens else ""
+    counts = _in_out(event.input_tokens, event.output_tokens, cached)
+    facts += [*counts, *money(event.cost_usd)]
+    return [("dim", "· " + " · ".join(facts))] if facts else []
+
+
+_PLAINLY = {"cut_off": "the stream broke before the agent had finished", "empty": "the agent said nothing"}
+_ENDS: dict[str, tuple[Piece, str]] = {
+    "ok": (("good", "● "), "done"),
+    "error": (("bad", "✗ "), "failed"),
+    "cancelled": (("warn", "■ "), "cancelled"),
+    "timed_out": (("bad", "✗ "), "timed out"),
+    "cut_off": (("bad", "✗ "), "cut off"),
+    "empty": (("bad", "✗ "), "empty"),
+}
+
+
+CAUSES: dict[Cause, str] = {
+    "usage_limit": "the usage limit was reached",
+    "rate_limit": "too many requests for the moment",
+    "overloaded": "the provider is overloaded",
+    "provider": "the provider failed",
+    "auth": "there is no valid login",
+    "missing": "there is no such model or program",
+    "context": "the conversation is too long for the model",
+    "length": "the reply met the limit of its length",
+    "refusal": "the model declined",
+    "network": "the provider could not be reached",
+    "budget": "a limit that you set was reached",
+    "agent": "the agent itself failed",
+}
+"""Words for the cause of a failure."""
+
+
+def closing(event: RunEnded, guidance: Guidance) -> list[Piece]:
+    """Return the last line of a run: its outcome with the cause and the reason, its duration and usage."""
+    mark, words = _ENDS[event.outcome]
+    if event.outcome != "ok":
+        words = ": ".join([words, *_reasons(event, guidance.local_time)])
+    facts = list(_facts(event))
+    if milliseconds := _duration(event, guidance):
+        if event.outcome == "ok":
+            words += f" in {duration(milliseconds)}"
+        else:
+            facts.insert(0, duration(milliseconds))
+    style: Style = "text" if event.outcome == "ok" else mark[0]
+    return [mark, (style, words), ("dim", "".join(f" · {fact}" for fact in facts))]
+
+
+def _reasons(event: RunEnded, local_time: Callable[[int], str]) -> Iterator[str]:
+    if event.cause is not None:
+        resets = f"; it resets at {local_time(event.resets_at)}" if event.resets_at is not None else ""
+        yield CAUSES[event.cause] + resets
+    reason = event.reason or (_PLAINLY.get(event.outcome) if event.cause is None else None)
+    if reason:
+        yield clean_line(shortened(" ".join(message_in_json(reason).split()), MAX_REASON_CHARS))
+
+
+def _refused(count: int, allow: str) -> list[Piece]:
+    words = "1 action was refused" if count == 1 else f"{count:,} actions were refused"
+    return [("warn", f"\n{words}"), ("text", f": {allow}" if allow else "")]
+
+
+def _duration(event: RunEnded, guidance: Guidance) -> int | None:
+    """Return the duration of a run in milliseconds, None if it is not known."""
+    measured = event.at if event.at is not None and event.at >= MIN_SHOWN_MS else None
+    return measured or event.duration_ms if guidance.is_live else event.duration_ms or measured
+
+
+def _facts(event: RunEnded) -> Iterator[str]:
+    if event.rounds:
+        yield "1 round" if event.rounds == 1 else f"{event.rounds} rounds"
+    usage = event.usage or Usage()
+    yield from _in_out(usage.input_tokens, usage.output_tokens)
+    yield from money(event.cost_usd if event.cost_usd is not None else usage.cost_usd)
+
+
+def _in_out(given: int | None, made: int | None, cached: str = "") -> list[str]:
+    sides = [f"{tokens(given)} in{cached}"] if given else []
+    sides += [f"{tokens(made)} out"] if made else []
+    return [", ".join(sides)] if sides else []
+
+
+def tokens(count: int) -> str:
+    """Return a count for people: `64`, `3.2k`, `1.5M`."""
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1_000_000:.1f}M"
+
+
+def money(usd: float | None) -> list[str]:
+    """Return US dollars with the digits that matter; an empty list for none."""
+    if not usd:
+        return []
+    return [f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}" if usd >= 0.00005 else "under $0.0001"]

@@ -1,0 +1,81 @@
+"""Styles and colours of the text sink, and small helpers for pieces of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+Style = Literal[
+    "text", "head", "live", "dim", "name", "good", "bad", "warn", "mark", "added", "removed", "strong", "code",
+    "code block",
+    "output",
+]  # fmt: skip
+"""Role of a piece of text: `head` is the prefix of a line, `live` the same while its block still streams."""
+
+UNWRAPPED: frozenset[Style] = frozenset({"added", "removed", "code block", "output"})
+"""Styles of text in which no line breaks are inserted: it may be copied from the terminal."""
+
+Palette = Mapping[Style, str]
+"""SGR parameters of each style; a missing style is plain."""
+
+COLOURS: Palette = {
+    "head": "36",
+    "live": "2;36",
+    "dim": "2",
+    "name": "1",
+    "good": "32",
+    "bad": "31",
+    "warn": "33",
+    "mark": "36",
+    "added": "32",
+    "removed": "31",
+    "strong": "1",
+    "code": "35",
+    "code block": "35",
+    "output": "2",
+}
+PLAIN: Palette = {}
+
+LABEL_COLOURS = ("36", "35", "94", "33", "96", "95")
+"""SGR parameters of the labels of several agents, in turn: without red and green, which say how something ended."""
+
+
+def palette(color: bool, label: int = 0) -> Palette:
+    """Return the colours of the output of the agent with the number `label`, from 0."""
+    if not color:
+        return PLAIN
+    own = LABEL_COLOURS[label % len(LABEL_COLOURS)]
+    return {**COLOURS, "head": own, "live": f"2;{own}"}
+
+
+Piece = tuple[Style, str]
+"""Styled piece of a line. Lines after a break in it are indented."""
+
+
+def painted(palette: Palette, style: Style, text: str) -> str:
+    """Return `text` (one line) between the codes of its style."""
+    on, off = codes(palette, style)
+    return on + text + off
+
+
+def codes(palette: Palette, style: Style) -> tuple[str, str]:
+    """Return the codes before and behind text of a style."""
+    found = palette.get(style)
+    return (f"\x1b[{found}m", "\x1b[0m") if found else ("", "")
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return `text`, or its first `limit` characters and `…`."""
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+def duration(milliseconds: int, *, whole: bool = False) -> str:
+    """Return a time for people: `0.3 s`, `47 s`, `3 min 5 s`, `1 h 2 min`; `whole`: without tenths of seconds."""
+    seconds = milliseconds / 1000
+    if seconds < 9.95 and not whole:
+        return f"{seconds:.1f} s"
+    rounded = round(seconds)
+    if rounded < 60:
+        return f"{rounded} s"
+    minutes, rest = divmod(rounded, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,90 @@
+"""Wrapping of lines at the width of a terminal, by line breaks that are inserted before words.
+
+Text streams, so a word may be known only in part. A break is inserted before a word whose known part does not fit; a
+word that grows past the margin later is left to the terminal. Nothing is held back, and no character is dropped: the
+space before the break stays.
+"""
+
+from __future__ import annotations
+
+import re
+
+MIN_TEXT_COLUMNS = 20
+"""Columns that must be left beside the indent of a line; a narrower line is left to the terminal."""
+
+TAB_COLUMNS = 8
+"""Columns between the tab stops of a terminal."""
+
+# Letters of Europe, punctuation, arrows, boxes and the marks of the theme: one column each, in every terminal.
+_NARROW = re.compile("[ -~\xa0-\xac\xae-\u02ff\u0370-\u0377\u0384-\u0482\u2010-\u2027\u2030-\u205e\u20ac\u2190-\u2319"
+                     "\u2500-\u25fc\u2610-\u2613\u2630\u2713\u2717]*")  # fmt: skip
+_WIDE = "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6"
+_TOKENS = re.compile(rf"\n|\t|[^\S\n\t]+|[{_WIDE}\U00020000-\U0003fffd]|[^\s{_WIDE}\U00020000-\U0003fffd]+")
+
+
+class Margin:
+    """Width of the terminal in columns, which may change; None if no breaks are inserted."""
+
+    __slots__ = ("width",)
+
+    def __init__(self, width: int | None = None) -> None:
+        self.width = width
+
+
+def columns(text: str) -> int:
+    """Return the number of columns that a text without controls fills in a terminal."""
+    if text.isascii() or _NARROW.fullmatch(text):
+        return len(text)
+    from wcwidth import wcswidth  # imported on first use: it takes longer than to start Penstock
+
+    return max(wcswidth(text), 0)
+
+
+class Wrapper:
+    """Wrapper of one line and of the lines that hang under it; feed it all text of the line in order.
+
+    One column stays free at the margin for the space before a break, which the terminal would otherwise put on a line
+    of its own.
+    """
+
+    __slots__ = ("_can_break", "_column", "_indent", "_margin")
+
+    def __init__(self, margin: Margin, indent: int) -> None:
+        self._margin = margin
+        self._indent = self._column = indent
+        self._can_break = True
+
+    def feed(self, text: str, *, breaks: bool = True) -> str:
+        """Return `text` with the breaks that it needs; with `breaks` off, only count its columns."""
+        width = self._margin.width
+        if width is None or not text:
+            return text
+        limit = width - 1
+        breaks = breaks and limit - self._indent >= MIN_TEXT_COLUMNS
+        if self._column + len(text) <= limit and text.isascii() and text.isprintable():
+            self._column += len(text)
+            self._can_break = text[-1] == " "
+            return text
+        return "".join([self._token(token, limit, breaks) for token in _TOKENS.findall(text)])
+
+    def _token(self, token: str, limit: int, breaks: bool) -> str:
+        if token == "\n":
+            self._column, self._can_break = self._indent, True
+            return token
+        if token.isspace():
+            self._can_break = True
+            self._advance(TAB_COLUMNS - self._column % TAB_COLUMNS if token == "\t" else len(token), limit)
+            return token
+        size = columns(token)
+        is_wide = len(token) == 1 and size == 2
+        before = ""
+        if breaks and (self._can_break or is_wide) and self._indent < self._column and self._column + size > limit:
+            before, self._column = "\n", self._indent
+        self._advance(size, limit)
+        self._can_break = is_wide  # between the characters of Chinese or Japanese text, a break needs no space
+        return before + token
+
+    def _advance(self, size: int, limit: int) -> None:
+        self._column += size
+        if self._column > limit + 1:  # the terminal went on in the first column of its next row
+            self._column = (self._column - 1) % (limit + 1) + 1

@@ -1,0 +1,501 @@
+"""The look of edits, failures, Markdown, wrapped lines, and of the first and last lines of a run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import events as ev
+from penstock.core.tool_titles import title
+from penstock.sinks.text.run_summary import Guidance
+from penstock.sinks.text.sink import TextSink
+from penstock.sinks.text.wrapping import columns
+
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+A: dict[str, Any] = {"agent": "a"}
+
+
+def show(*events: Any, mode: Any = "none", **look: Any) -> str:
+    """What a sink writes for the events, one at a time; without colours each mode writes the same."""
+    outputs = []
+    for each in ("none", "full"):
+        sink = TextSink(each, **look)
+        outputs.append("".join(sink.render([event]) for event in events) + sink.close())
+    assert look.get("width") or outputs[0] == outputs[1]
+    return outputs[mode == "full"]
+
+
+def call(name: str, input: Any, id: str = "c", kind: Any = "other", **fields: Any) -> ev.ToolCalled:
+    """A call."""
+    return ev.ToolCalled(id, name, input, title(name, input), kind, **A, **fields)
+
+
+def result(text: str = "ok", id: str = "c", **fields: Any) -> ev.ToolReturned:
+    """The result of a call."""
+    return ev.ToolReturned(id, text, **{"is_error": False, "complete": True, **A, **fields})
+
+
+def text(*deltas: str, block: int = 1) -> list[Any]:
+    """A block of text."""
+    whole = "".join(deltas)
+    started, ended = ev.BlockStarted(block, "text", 1, **A), ev.BlockEnded(block, "text", whole, True, **A)
+    return [started, *(ev.Delta(block, "text", delta, **A) for delta in deltas), ended]
+
+
+# --- calls ----------------------------------------------------------------------------------------------
+
+CALLS = [
+    ("Bash", {"command": "npm test"}, "execute", "$ npm test"),
+    ("run_shell_command", {"command": "npm test"}, "execute", "$ npm test"),
+    ("command_execution", {"command": "npm test"}, "execute", "$ npm test"),
+    ("tool", {"command": "npm test"}, "execute", "$ npm test"),
+    ("Read", {"file_path": "/demo/a.py"}, "read", "▸ read a.py"),
+    ("view", {"path": "/elsewhere/a.py"}, "read", "▸ read /elsewhere/a.py"),
+    ("file_change", {"path": "/demo/a.py"}, "edit", "▸ edit a.py"),
+    ("Grep", {"pattern": "def x"}, "search", "▸ search def x"),
+    ("WebFetch", {"url": "https://x.org"}, "fetch", "▸ fetch https://x.org"),
+    ("LS", {"path": "/demo/src"}, "search", "▸ list src"),
+    ("BashOutput", {"bash_id": "b1"}, "execute", "▸ BashOutput: b1"),
+    ("Task", {"description": "look"}, "think", "▸ Task: look"),
+    ("mcp__db__query", {"query": "q"}, "other", "▸ mcp__db__query: q"),
+]
+
+
+@pytest.mark.parametrize(("name", "input", "kind", "expected"), CALLS)
+def test_a_kind_of_tool_has_one_shape_for_all_agents(name: str, input: Any, kind: Any, expected: str) -> None:
+    """A command, a read file and an edit look the same whatever the agent calls its tool."""
+    assert show(call(name, input, kind=kind), cwd="/demo") == f"[a] {expected}\n"
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_streamed_path_is_relative_too(size: int) -> None:
+    """A path that grows piece by piece is held back only while it may still lead into the working directory."""
+    for path, shown in [("/demo/src/a.py", "src/a.py"), ("/demonstration/a", "/demonstration/a"), ("/demo", "/demo")]:
+        wire = f'{{"file_path": "{path}", "limit": 3}}'
+        pieces = [wire[at : at + size] for at in range(0, len(wire), size)]
+        events = [ev.BlockStarted(1, "tool_input", 1, name="Read", call_id="c", **A)]
+        events += [ev.Delta(1, "tool_input", piece, **A) for piece in pieces]
+        events += [ev.BlockEnded(1, "tool_input", wire, True, **A), call("Read", {"file_path": path, "limit": 3})]
+        assert show(*events, cwd="/demo") == f"[a] ▸ read {shown}\n"
+
+
+def test_the_agent_reports_its_directory() -> None:
+    """Paths are relative to the directory that the agent reports as well."""
+    started = ev.RunStarted(cwd="/private/demo/", **A)
+    assert show(started, call("Read", {"path": "/private/demo/a"}), cwd="/demo").splitlines()[1] == "[a] ▸ read a"
+
+
+COMMAND = "cat > x.py <<EOF\nimport os\nprint(os)\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "lines"),
+    [
+        ("ls", ["$ ls"]),
+        (COMMAND, ["$ cat > x.py <<EOF", "import os", "print(os)"]),
+        (COMMAND + "EOF\n", ["$ cat > x.py <<EOF", "import os", "print(os)", "EOF"]),
+        (COMMAND + "EOF\npython x.py", ["$ cat > x.py <<EOF", "import os", "print(os)", "… 2 more lines"]),
+    ],
+)
+def test_a_command_shows_its_first_lines(command: str, lines: list[str]) -> None:
+    """Up to three lines, or four if that is all; then the number of the others. It may have streamed."""
+    whole = call("Bash", {"command": command}, kind="execute")
+    assert [line.removeprefix("[a] ").strip() for line in show(whole).splitlines()] == lines
+    wire = '{"command": ' + repr(command).replace("'", '"') + ', "timeout": 3}'
+    started = ev.BlockStarted(1, "tool_input", 1, name="Bash", call_id="c", **A)
+    pieces = [ev.Delta(1, "tool_input", wire[at : at + 5], **A) for at in range(0, len(wire), 5)]
+    assert show(started, *pieces, whole) == show(whole)
+
+
+def test_a_command_inside_a_shell_shows_its_lines() -> None:
+    """An adapter may take the command out of the shell's arguments; its closing quote is not shown."""
+    event = ev.ToolCalled(
+        "c", "command_execution", {"command": "/bin/bash -lc 'a <<X\nb\nX'"}, "a <<X …", "execute", **A
+    )
+    assert show(event) == "[a] $ a <<X\n    b\n    X\n"
+
+
+# --- edits ----------------------------------------------------------------------------------------------
+
+DIFF = "@@ -8,3 +8,3 @@\n # Demo\n \n-old line\n+new line\n@@ -40,2 +40,3 @@\n x\n+y\n z\n"
+EDIT = [ev.Change("/demo/README.md", "update", added=2, removed=1, diff=DIFF)]
+PROPOSED = [ev.Change("/demo/README.md", "update", added=1, removed=1, diff="@@\n-old line\n+new line\n")]
+INPUT = {"file_path": "/demo/README.md", "old_string": "old line", "new_string": "new line", "replace_all": False}
+DIFF_LINES = """\
+     8  # Demo
+     9\x20\x20
+    10 -old line
+    10 +new line
+     ⋮
+    40  x
+    41 +y
+    42  z
+"""
+
+
+def test_an_edit_is_a_diff_with_counts() -> None:
+    """The call has the counts that it proposes, its result the diff with line numbers."""
+    shown = show(call("Edit", INPUT, changes=PROPOSED), result("updated.", changes=EDIT), cwd="/demo")
+    assert shown == "[a] ▸ edit README.md +1 −1\n[a] ✓ updated +2 −1\n" + DIFF_LINES
+
+
+def test_a_diff_is_coloured() -> None:
+    """Added lines are green and removed ones red."""
+    sink = TextSink("full", color=True)
+    shown = sink.render([result(changes=EDIT)])
+    assert "\x1b[32m10 +new line\x1b[0m" in shown
+    assert "\x1b[31m10 -old line\x1b[0m" in shown
+    assert SGR.sub("", shown) == show(result(changes=EDIT))
+
+
+def test_verbose_shows_the_proposed_diff_once() -> None:
+    """The diff takes the place of the input's texts; the result repeats it only if other lines were changed."""
+    shown = show(call("Edit", INPUT, changes=PROPOSED), result("", changes=PROPOSED), cwd="/demo", detail="verbose")
+    lines = ["▸ edit README.md +1 −1", "replace_all: false", "-old line", "+new line", "✓ updated"]
+    assert [line.removeprefix("[a] ").strip() for line in shown.splitlines()] == lines
+    assert show(call("Edit", INPUT, changes=PROPOSED), result("", changes=EDIT), detail="verbose").endswith(DIFF_LINES)
+
+
+@pytest.mark.parametrize(("detail", "lines"), [("normal", 13), ("verbose", 40), ("minimal", 0)])
+def test_a_long_diff_is_short_below_verbose(detail: Any, lines: int) -> None:
+    """Twelve lines of it, and how many there are more."""
+    diff = "@@ -0,0 +1,40 @@\n" + "".join(f"+line {n}\n" for n in range(40))
+    change = ev.Change("new.txt", "add", added=40, removed=0, diff=diff)
+    shown = show(call("Write", {"path": "new.txt"}), result(changes=[change]), detail=detail)
+    assert len([line for line in shown.splitlines() if not line.startswith("[")]) == (lines if lines != 40 else 40)
+    assert ("    … 28 more lines\n" in shown) == (detail == "normal")
+
+
+def test_several_files_are_named() -> None:
+    """Each diff has its file above it; counts are the total."""
+    moved = ev.Change("/demo/b", "move", to="/demo/c")
+    gone = ev.Change("/demo/d", "delete", removed=3)
+    shown = show(result(changes=[*EDIT, moved, gone], name="file_change"), cwd="/demo")
+    assert shown.splitlines()[0] == "[a] ✓ file_change: 3 files changed +2 −4"
+    assert "    README.md +2 −1\n" in shown
+    assert shown.endswith("    b → c\n    d −3 (deleted)\n")
+
+
+def test_a_question_shows_the_diff_before_its_options() -> None:
+    """The user sees the change that is to be allowed."""
+    options = [ev.Option("y", "Allow once", "allow_once"), ev.Option("n", "Reject", "reject_once")]
+    shown = show(ev.QuestionAsked("q", "Edit it", True, "edit", options, changes=EDIT, **A), cwd="/demo")
+    head = "[a] ? asks to change a file: Edit it\n    README.md +2 −1\n"
+    assert shown == head + DIFF_LINES + "    1. Allow once\n    2. Reject\n"
+
+
+# --- results --------------------------------------------------------------------------------------------
+
+TESTS = """
+import pytest
+
+def add(a, b):
+    print("adding", a, b)
+    return a + b
+
+@pytest.mark.parametrize("n", range(11))
+def test_ok(n):
+    assert add(n, 1) == n + 1
+
+def test_add():
+    for n in range(3):
+        print("line", n)
+    assert add(1, 2) == 4, "the sum is wrong"
+"""
+
+
+@pytest.fixture(scope="module")
+def failed_tests(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What pytest prints of a failing test."""
+    folder: Path = tmp_path_factory.mktemp("tests")
+    (folder / "test_calc.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", "."]
+    done = subprocess.run([*command, "test_calc.py"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    return done.stdout
+
+
+@pytest.mark.parametrize("detail", ["minimal", "normal", "verbose"])
+@pytest.mark.parametrize("ci", [None, "github", "gitlab"])
+def test_a_failed_test_run_shows_the_failure(failed_tests: str, detail: Any, ci: Any) -> None:
+    """Its assertion and its summary are outside of what a CI service folds, and not dim."""
+    assert failed_tests.count("\n") > 30
+    failed = result(f"Exit code 1\n{failed_tests}", is_error=True, exit_code=1, duration_ms=4200)
+    shown = show(call("Bash", {"command": "pytest"}, kind="execute"), failed, detail=detail, ci=ci)
+    outside = re.sub(r"::group::.*?::endgroup::|section_start.*?section_end", "", shown, flags=re.DOTALL)
+    assert re.search(r"^ +E       AssertionError: the sum is wrong$", outside, re.MULTILINE)
+    assert re.search(r"^ +FAILED test_calc\.py::test_add", outside, re.MULTILINE)
+    assert f"[a] ✗ exit 1 ({failed_tests.count(chr(10))} lines) · 4.2 s\n" in outside
+    assert ("test_ok[3]" in shown) == (ci is not None or detail == "verbose")
+    assert "test_ok[3]" not in outside or (ci is None and detail == "verbose")
+    sink = TextSink("full", color=True, detail=detail, ci=ci)
+    assert re.search(r"^ +FAILED ", sink.render([failed]), re.MULTILINE)
+
+
+def test_a_short_failure_is_whole() -> None:
+    """Its lines are under the line of the result."""
+    assert show(result("out\nerr", is_error=True, exit_code=3)) == "[a] ✗ exit 3 (2 lines)\n    out\n    err\n"
+
+
+def output(*pieces: str, block: int = 7) -> list[Any]:
+    """Output of the call while it runs."""
+    started = ev.BlockStarted(block, "tool_output", call_id="c", **A)
+    deltas = [ev.Delta(block, "tool_output", piece, **A) for piece in pieces]
+    return [started, *deltas, ev.BlockEnded(block, "tool_output", "".join(pieces), True, **A)]
+
+
+def test_output_is_live_in_verbose() -> None:
+    """Each piece is shown as it comes, and the result does not repeat it; below `verbose` only the result is shown."""
+    command = call("Bash", {"command": "make"}, kind="execute")
+    events = [command, *output("one\n", "two\n"), result("one\ntwo\n", exit_code=0)]
+    assert show(*events, detail="verbose").endswith("[a] │ one\n      two\n[a] ✓ $ make (2 lines)\n")
+    assert show(*events) == "[a] $ make\n[a] ✓ one (2 lines)\n"
+    sink = TextSink("full", detail="verbose")
+    assert [sink.render([event]) for event in events[1:4]] == ["", "[a] │ one\n", "      two\n"]
+
+
+def test_other_output_than_the_live_one_is_shown() -> None:
+    """A result which says something else is not left out."""
+    shown = show(*output("progress"), result("The answer.\nYes."), detail="verbose")
+    assert shown == "[a] │ progress\n[a] ✓ 2 lines\n    The answer.\n    Yes.\n"
+
+
+PLAN = ev.PlanChanged([ev.PlanItem("look", "pending")], **A)
+PLAN_LINES = "[a] ☰ plan (0 of 1 done)\n    ☐ look\n"
+
+
+def test_a_plan_tool_is_not_shown_beside_its_plan() -> None:
+    """Its call and result are left out if the plan changed meanwhile, also if its input streams."""
+    wrote = call("TodoWrite", {"todos": [{"content": "look"}]})
+    assert show(wrote, PLAN, result("modified")) == PLAN_LINES
+    started = ev.BlockStarted(1, "tool_input", 1, name="update_plan", call_id="c", **A)
+    delta = ev.Delta(1, "tool_input", '{"plan": "look', **A)
+    assert show(started, delta, call("update_plan", {"plan": "look"}), PLAN, result()) == PLAN_LINES
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_plan_tool_without_a_plan_is_shown(fails: bool) -> None:
+    """If the plan did not change, or the call failed, it is a call like others."""
+    wrote = call("TodoWrite", {"todos": [], "name": "x"})
+    between = [PLAN] if fails else []
+    shown = show(wrote, *between, result("no", is_error=fails))
+    assert shown == (PLAN_LINES if fails else "") + f"[a] ▸ TodoWrite: x\n[a] {'✗' if fails else '✓'} no\n"
+    assert show(wrote, ev.RunEnded("ok", "", 1, **A)).startswith("[a] ▸ TodoWrite: x\n")
+
+
+# --- first and last lines ---------------------------------------------------------------------------------
+
+
+def test_the_first_line_says_what_runs() -> None:
+    """Agent and version, model, directory, session; a fact that comes later is added, and none is repeated."""
+    one = ev.RunStarted(session_id="4ea1ae76-b3c0", cwd="/demo", version="2.1", **A)
+    two = ev.RunStarted(session_id="4ea1ae76-b3c0", cwd="/demo", version="2.1", model="m", **A)
+    assert show(one, two, two) == "[a] · a 2.1 · in /demo · session 4ea1ae76\n[a] · m\n"
+    assert "session 4ea1ae76-b3c0" in show(one, detail="verbose")
+    read = call("Read", {"path": "a"})
+    assert show(ev.RunStarted(model="m", **A), read, two) == "[a] · m\n[a] ▸ read a\n"
+
+
+def test_the_answer_has_blank_lines_around_it() -> None:
+    """Text after other lines is set apart, and so is the closing line after text."""
+    end = ev.RunEnded("ok", "Done.", 1, **A)
+    shown = show(*text("Hm."), call("Read", {"path": "a"}), *text("Done.", block=2), end)
+    assert shown == "[a] Hm.\n[a] ▸ read a\n\n[a] Done.\n\n[a] ● done · 1 round\n"
+
+
+def test_the_end_sums_up() -> None:
+    """Changed files with counts, whether commands ran, refused actions, and how to go on."""
+    calls = [call("Edit", {}, "1"), result("", "1", changes=EDIT), call("Edit", {}, "2"), result("", "2", changes=EDIT)]
+    end = ev.RunEnded("ok", "", 2, session_id="s1", refused=2, at=4200, duration_ms=900, **A)
+    guidance = Guidance(resume='penstock run a --session {session} "…"', allow="--allow edits", is_live=True)
+    shown = show(*calls, end, cwd="/demo", guidance=guidance)
+    assert shown.partition("● ")[2] == (
+        "done in 4.2 s · 2 rounds\n    2 actions were refused: --allow edits\n    changed: README.md +4 −2\n"
+        '    go on: penstock run a --session s1 "…"\n'
+    )
+    ran = show(*calls, call("Bash", {"command": "ls"}, "3", "execute"), result("", "3"), end)
+    assert "\n    changed: /demo/README.md +4 −2; commands may have changed more\n    session s1\n" in ran
+
+
+def test_a_session_that_is_no_plain_word_is_in_no_command() -> None:
+    """What an agent reports cannot become a part of a command that the user copies."""
+    guidance = Guidance(resume="penstock run a --session {session}")
+    for session in ('"; rm -rf ~; "', "--help", "$(x)", "a b", "a\nb"):
+        assert "go on" not in show(ev.RunEnded("ok", "", 1, session_id=session, **A), guidance=guidance)
+
+
+CAUSES = [
+    ({"cause": "usage_limit", "resets_at": 0}, "the usage limit was reached; it resets at 1970-01-01 00:00 UTC"),
+    ({"cause": "auth", "reason": "no key"}, "there is no valid login: no key"),
+    ({"reason": '{"type":"error","error":{"message":"Overloaded"}}'}, "Overloaded"),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), CAUSES)
+def test_the_cause_is_in_words(fields: dict[str, Any], expected: str) -> None:
+    """With the time at which a limit resets, and the message of an error that is JSON."""
+    assert show(ev.RunEnded("error", "", 0, **fields, **A)) == f"[a] ✗ failed: {expected}\n"
+
+
+def test_what_was_refused_is_shown_even_when_quiet() -> None:
+    """A run that ended well without doing what was asked is not silent about it."""
+    end = ev.RunEnded("ok", "", 1, refused=1, session_id="s", **A)
+    assert show(end, detail="quiet") == "[a] ● done · 1 round\n    1 action was refused\n"
+    assert show(ev.RunEnded("ok", "", 1, refused=0, **A), detail="quiet") == ""
+
+
+def test_noise_of_agents() -> None:
+    """An error that is JSON is its message, and a stack trace is short below `verbose`."""
+    json = '{"message":"Overloaded","type":"overloaded_error"}'
+    assert show(ev.Notice("warning", "retry", json, **A)) == "[a] ! Overloaded\n"
+    trace = "\n".join(["Error: no", *(f"    at f{n}" for n in range(10))])
+    assert show(ev.Notice("error", "error", trace, **A)).splitlines()[-2:] == ["        at f3", "    … 6 more lines"]
+    assert "at f9" in show(ev.Notice("error", "error", trace, **A), detail="verbose")
+
+
+def test_silence_is_one_line() -> None:
+    """It ends the open line, names the command that runs, and the text goes on afterwards."""
+    sink = TextSink("full")
+    sink.render([ev.BlockStarted(1, "text", 1, **A), ev.Delta(1, "text", "half", **A)])
+    assert sink.silent(10, "a") == "\n[a] · still working, 10 s\n"
+    assert sink.render([ev.Delta(1, "text", " more", **A)]) == "\n[a]  more"
+    sink.render([call("Bash", {"command": "make"}, kind="execute")])
+    sink.render([ev.BlockEnded(1, "text", "half more", True, **A)])
+    assert sink.silent(120, "a") == "[a] · still working, 2 min 0 s: $ make\n"
+    sink.render([result()])
+    assert sink.silent(180, "a") == "[a] · still working, 3 min 0 s\n"
+    assert TextSink("none", detail="quiet").silent(10, "a") == ""
+
+
+def test_labels_of_several_agents() -> None:
+    """Each has a colour, and all have one width."""
+    heads = []
+    for number, label in enumerate(["claude", "pi"]):
+        sink = TextSink("basic", color=True, label_number=number, label_width=6)
+        heads.append(sink.render([ev.Notice("warning", "retry", "x", agent=label)]))
+    assert heads[0].startswith("\x1b[36m[claude] \x1b[0m")
+    assert heads[1].startswith("\x1b[35m[pi]     \x1b[0m")
+
+
+# --- Markdown -------------------------------------------------------------------------------------------
+
+MARKDOWN = [
+    ("a **bold** b", "a **<1>bold**</> b"),
+    ("`code` x", "`<35>code`</> x"),
+    ("```py\nx = `1`\n```\ntext", "```<35>py</>\n<35>x = `1`</>\n<35>```</>\ntext"),
+    ("2 ** 3 ** 4", "2 ** 3 ** 4"),
+    ("snake__case__x", "snake__case__x"),
+    (r"\*\*no\*\*", r"\*\*no\*\*"),
+    ("**open\nnext", "**<1>open</>\nnext"),
+    ("``a`b`` c", "``<35>a`b``</> c"),
+    ("| a | b |\n|---|---|", "| a | b |\n|---|---|"),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), MARKDOWN)
+@pytest.mark.parametrize("size", [1, 2, 1000])
+def test_markdown_is_coloured(source: str, expected: str, size: int) -> None:
+    """Only by codes around the characters, however the text is cut; nothing is held back."""
+    pieces = [source[at : at + size] for at in range(0, len(source), size)]
+    sink = TextSink("full", color=True, prefix="none")
+    shown = ""
+    for event, piece in zip(text(*pieces)[1:-1], pieces, strict=True):
+        sink_output = sink.render([event])
+        assert SGR.sub("", sink_output).strip("\n") == piece.strip("\n")
+        shown += sink_output
+    assert marked(shown) == expected
+
+
+@pytest.mark.parametrize("size", [1, 2, 1000])
+def test_a_heading_is_bold(size: int) -> None:
+    """Its words are, in its own line only."""
+    source = "## Head of it\n#no\n"
+    pieces = [source[at : at + size] for at in range(0, len(source), size)]
+    sink = TextSink("full", color=True, prefix="none")
+    shown = marked("".join(sink.render([event]) for event in text(*pieces)))
+    assert re.fullmatch(r"#*<1>[# ]*Head of it</>\n#no\n", shown)
+
+
+def marked(shown: str) -> str:
+    """Colour codes as `<1>` and `</>`, merged over the pieces of a text."""
+    shown = re.sub(r"\x1b\[0m\x1b\[[0-9;]+m", lambda found: found[0] if "\n" in found[0] else "", shown)
+    return re.sub(r"\x1b\[([0-9]+)m", lambda found: "</>" if found[1] == "0" else f"<{found[1]}>", shown)
+
+
+# --- wrapping -------------------------------------------------------------------------------------------
+
+PROSE = "The quick brown fox jumps over the lazy dog and runs away from here, because it can. "
+
+
+def test_lines_are_wrapped_by_words() -> None:
+    """A break comes before a word that does not fit, and the rest hangs under the text."""
+    shown = show(*text(*re.findall(r"\S+ ", PROSE)), width=40)
+    assert shown == (
+        "[a] The quick brown fox jumps over the \n    lazy dog and runs away from here, \n    because it can. \n"
+    )
+
+
+def test_a_word_that_grows_past_the_margin_is_left_to_the_terminal() -> None:
+    """Its beginning fitted and was written, so no break can come before it."""
+    shown = show(*text("The quick brown fox jumps over th", "eeeeeeee lazy dog"), mode="full", width=40)
+    assert shown == "[a] The quick brown fox jumps over theeeeeeee lazy dog\n"
+
+
+def test_code_and_diffs_are_not_wrapped() -> None:
+    """They can be copied; the text after them is wrapped again."""
+    code = "x = " + "1 + " * 20 + "1"
+    shown = show(
+        *text(f"```\n{code}\n```\n{PROSE}"), result(changes=[ev.Change("a", "add", diff=f"@@\n+{code}\n")]), width=40
+    )
+    assert f"    {code}\n    ```\n    The quick brown fox jumps over the \n" in shown
+    assert f"    +{code}\n" in shown
+
+
+def test_wide_characters_count_two_columns() -> None:
+    """Chinese and Japanese text is broken between its characters."""
+    shown = show(*text("日本語" * 12), width=40)
+    assert [columns(line) for line in shown.splitlines()] == [4 + 34, 4 + 34, 4 + 4]
+
+
+def test_a_terminal_can_change_its_size() -> None:
+    """Lines that follow have the new width, and none wraps them no more."""
+    sink = TextSink("full", width=40)
+    first = sink.render(text(PROSE))
+    sink.resize(30)
+    assert sink.render(text(PROSE, block=2)).count("\n") > first.count("\n")
+    sink.resize(None)
+    assert sink.render(text(PROSE, block=3)) == f"[a] {PROSE}\n"
+
+
+WORDS = st.lists(
+    st.sampled_from(["word ", "a", " ", "\n", "longer-word", "日本", "**b** ", "`", "\t", "😀 ", "- x\n"]), max_size=40
+)
+
+
+@given(WORDS, st.integers(20, 60))
+def test_wrapping_only_adds_breaks(pieces: list[str], width: int) -> None:
+    """Each inserted break follows a space or a wide character; without the breaks the text is the same."""
+    events = text(*pieces)
+    sink, plain = TextSink("full", width=width), TextSink("full")
+    for event in events:
+        wrapped, expected = sink.render([event]), plain.render([event])
+        assert without_breaks(wrapped, expected) == expected
+
+
+def without_breaks(wrapped: str, expected: str) -> str:
+    """A wrapped text without inserted breaks, each of which has to follow a space or a wide character."""
+    kept = ""
+    while wrapped:
+        if wrapped.startswith("\n    ") and not expected[len(kept) :].startswith("\n"):
+            assert kept[-1:].isspace() or columns(kept[-1:]) == 2 or not kept
+            wrapped = wrapped[5:]
+        else:
+            kept, wrapped = kept + wrapped[0], wrapped[1:]
+    return kept
