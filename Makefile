@@ -50,8 +50,8 @@ test-wheel: $(VENV)/.dev page ## build wheel and sdist, and run the wheel where 
 test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cuts, kills; needs chromium, or PENSTOCK_CHROMIUM=…
 	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/chat/web/test_cuts.py tests/chat/web/test_kills.py -n auto $(ARGS)
 	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page -n auto -rs $(ARGS)
-	$(BIN)/python tests/real/install.py pi || echo "Its test is skipped." >&2
-	PENSTOCK_CHAT=1 PENSTOCK_REAL=pi tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rs $(ARGS)
+	$(BIN)/python tests/real/install.py pi claude || echo "Their tests are skipped." >&2
+	PENSTOCK_CHAT=1 PENSTOCK_REAL=pi,claude tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rs $(ARGS)
 
 test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local model server; AGENTS=codex,claude-acp for some
 	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2

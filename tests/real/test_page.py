@@ -27,7 +27,7 @@ from install import NotInstalled
 from playwright.sync_api import expect
 from setups import KEPT, Bench, Target, bench
 
-AGENT = Target("pi", "exec")
+AGENT, ASKING = Target("pi", "exec"), Target("claude", "server")
 
 
 class Stage(NamedTuple):
@@ -38,12 +38,12 @@ class Stage(NamedTuple):
     at: Bench
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
+@pytest.fixture(params=[AGENT])
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     """A browser that is signed in to a server which finds one real agent, and that agent its model."""
     with ExitStack() as stack:
         try:
-            at = stack.enter_context(bench(AGENT, tmp_path))
+            at = stack.enter_context(bench(request.param, tmp_path))
         except NotInstalled as error:
             pytest.skip(str(error))
         config = tmp_path / "penstock.toml"
@@ -85,3 +85,43 @@ def test_a_real_agent_in_a_real_browser(stage: Stage) -> None:
     thread.turn(1).locator(".to-record").click()
     expect(page.locator("[data-kind=call]")).to_have_count(2, timeout=PATIENCE)
     expect(page.locator("[data-kind=text]")).to_contain_text(["I will look", "Now I write", "All done"])
+
+
+@pytest.mark.parametrize("stage", [ASKING], indirect=True)
+def test_real_claude_asks_before_it_writes(stage: Stage) -> None:
+    """With all defaults the question has the diff; what is rejected is not done, is marked, and can be allowed."""
+    thread, page, notes = stage.thread, stage.thread.page, stage.at.folder / "notes.txt"
+    before = sorted(path.name for path in stage.at.folder.iterdir())
+    page.get_by_label("Agent").select_option("claude")
+    expect(page.locator(".start-note")).to_contain_text("It asks you before it changes a file")
+    thread.say("scenario=tools please")
+    hint = thread.turn(1).locator(".hint")
+    expect(hint.locator(".diff-title")).to_have_text(f"new file {notes}")
+    expect(hint.locator("[data-line=added]")).to_have_count(2)
+    assert not notes.exists()
+    hint.locator("[data-kind=reject_once]").click()
+    thread.ended(1)
+    expect(thread.turn(1).locator(".refused")).to_contain_text("1 action was not allowed.")
+    assert sorted(path.name for path in stage.at.folder.iterdir()) == before
+
+    thread.button("Allow edits and go on…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Allow and go on").click()
+    thread.ended(2)
+    thread.say("scenario=tools please")
+    thread.ended(3)
+    assert notes.read_text("utf-8").rstrip("\n") == scenarios.NOTES.rstrip("\n")
+    expect(thread.page.locator(".hint")).to_have_count(0)
+    expect(thread.turn(3).locator(".refused")).to_have_count(0)
+
+
+@pytest.mark.parametrize("stage", [ASKING], indirect=True)
+def test_real_claude_is_always_allowed(stage: Stage) -> None:
+    """An answer for always lets it write, and writes nothing else into the project."""
+    thread, page = stage.thread, stage.thread.page
+    before = {path.name for path in stage.at.folder.iterdir()}
+    page.get_by_label("Agent").select_option("claude")
+    thread.say("scenario=tools please")
+    thread.turn(1).locator(".hint [data-kind=allow_always]").click()
+    thread.ended(1)
+    assert {path.name for path in stage.at.folder.iterdir()} == before | {"notes.txt"}
+    expect(thread.turn(1).locator(".refused")).to_have_count(0)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock import events as ev
 from penstock.chat.turn import OpenQuestion, Streaming, Turn
 from penstock.core.questions import MAX_COMMAND_CHARS, MAX_DIFF_CHARS, MAX_DIFF_LINES, MAX_FILES
+from penstock.stream import Stream
+from penstock.testing import feeds
+
+if TYPE_CHECKING:
+    from conftest import Recording
 
 SCRIPT = "set -e\nfor f in *; do\n  rm -- $f\ndone"
 EDIT = ev.Change("a.txt", "update", added=1, removed=1, diff="@@ -1 +1 @@\n-old\n+new\n")
@@ -74,3 +79,21 @@ def test_a_long_command_is_cut() -> None:
     assert command is not None
     assert command.startswith("x" * MAX_COMMAND_CHARS + "\n…")
     assert len(command) < MAX_COMMAND_CHARS + 100
+
+
+def test_real_agents_show_what_they_ask_for(recordings: list[Recording]) -> None:
+    """In the recordings, a question about an edit has its lines, and one about a command has the command."""
+    seen = set()
+    for recording in recordings:
+        if b"permission" not in recording.data and b"pproval" not in recording.data:
+            continue
+        for event in Turn().feed(feeds.whole(Stream(recording.agent), recording.data)):
+            question = event.question if isinstance(event, Streaming) else None
+            if question is not None and question.ask == "edit":
+                assert question.changes, recording.name
+                assert all(change.diff for change in question.changes), recording.name
+            elif question is not None and question.ask == "command":
+                shown = f"{question.command} {question.title} {question.text}"
+                assert "echo " in shown or "python3 -c" in shown, recording.name
+            seen |= {(recording.agent, question.ask)} if question is not None else set()
+    assert {(agent, "edit") for agent in ("claude/server", "codex/server", "opencode/server", "acp")} <= seen
