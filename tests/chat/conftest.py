@@ -16,7 +16,7 @@ SMALL = 200_000
 """Bytes of the largest entry of the stores in tests: a check of the limit writes one."""
 
 
-class Place:
+class StoreFile:
     """A file for a store."""
 
     def __init__(self, folder: Path) -> None:
@@ -37,6 +37,6 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> StoreFile:
     """A place for one store."""
-    return Place(tmp_path)
+    return StoreFile(tmp_path)

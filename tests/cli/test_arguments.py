@@ -178,7 +178,7 @@ def test_words_that_are_no_command(word: str, capfd: pytest.CaptureFixture[str])
             ["run", "none", "hi", "--session", "../x"],
             "argument --session: '../x' is not a session id; expected letters",
         ),
-        (["run", "none", "hi", "--fork"], "there is nothing to fork: --fork needs --session ID"),
+        (["run", "none", "hi", "--fork"], "there is nothing to fork: --fork needs --continue or --session ID"),
         (
             ["run", "none", "hi", "--cwd", "nowhere"],
             "argument --cwd: 'nowhere' is not a directory; expected one that is",

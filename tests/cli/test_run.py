@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import is_alive, until
 
 from penstock.run.process import marked
 
@@ -127,26 +128,10 @@ def begun(env: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.Popen
     def begun(*words: str, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
         command = [*before, *PENSTOCK, "run", *words]
         penstock = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=tmp_path)
-        wait_for(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text())
+        until(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text())
         return penstock
 
     return begun
-
-
-def wait_for(true: Callable[[], object]) -> None:
-    """Wait until something is true, which it is soon."""
-    end = time.monotonic() + TIMEOUT
-    while not true():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.01)
-
-
-def lives(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_an_agent_is_run(run: Run) -> None:
@@ -202,7 +187,7 @@ def test_the_same_agent_twice(run: Run) -> None:
         (("gone", "hi"), 127, "gone is not installed"),
         (("flat", "hi"), 126, "is not executable"),
         (("nobody", "hi"), 2, "there is no agent 'nobody'"),
-        (("good", "hi", "--fork"), 2, "there is nothing to fork: --fork needs --session ID"),
+        (("good", "hi", "--fork"), 2, "there is nothing to fork: --fork needs --continue or --session ID"),
         (("good", "hi", "--cwd", "/no/such"), 2, "no directory"),
         (
             ("good", "hi", "--timeout", "0"),
@@ -234,7 +219,7 @@ def test_time_limits(run: Run, tmp_path: Path, flag: str, why: str) -> None:
     ended = json.loads(done.stdout.splitlines()[-1])
     assert (done.returncode, ended["outcome"], ended["reply"]) == (124, "timed_out", "You said: ")
     assert why in ended["reason"]
-    assert not lives(int((tmp_path / "pids").read_text()))
+    assert not is_alive(int((tmp_path / "pids").read_text()))
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -248,7 +233,7 @@ def test_a_signal_stops_the_agent(
     assert penstock.returncode == status
     assert b"You said: " in out
     assert b"cancelled" in out
-    assert not lives(int((tmp_path / "pids").read_text()))
+    assert not is_alive(int((tmp_path / "pids").read_text()))
 
 
 def test_a_signal_that_the_caller_ignores(begun: Callable[..., subprocess.Popen[bytes]]) -> None:
@@ -267,11 +252,11 @@ def test_kill_9_of_penstock(begun: Callable[..., subprocess.Popen[bytes]], tmp_p
     penstock = begun("slow", "hi", "--record", "runs")
     pid = int((tmp_path / "pids").read_text())
     [record] = (tmp_path / "runs").iterdir()
-    wait_for(lambda: (record / "input.ndjson").read_bytes().count(b"\n") == 4)
+    until(lambda: (record / "input.ndjson").read_bytes().count(b"\n") == 4)
     mark = Path(f"/proc/{pid}/environ").read_bytes().split(b"PENSTOCK_RUN=")[1].split(b"\0")[0].decode()
     penstock.kill()
     penstock.communicate(timeout=TIMEOUT)
-    wait_for(lambda: not marked(mark))
+    until(lambda: not marked(mark))
     replayed = subprocess.run([*PENSTOCK, "replay", str(record)], capture_output=True, timeout=TIMEOUT, check=False)
     assert (replayed.returncode, b"cut after 4 lines" in replayed.stderr) == (3, True)
 
@@ -285,7 +270,7 @@ def test_nobody_reads_any_more(begun: Callable[..., subprocess.Popen[bytes]], tm
     assert penstock.stderr is not None
     with penstock.stderr:
         assert penstock.wait(TIMEOUT) == 141
-    assert not lives(int((tmp_path / "pids").read_text()))
+    assert not is_alive(int((tmp_path / "pids").read_text()))
 
 
 def test_a_record_is_kept(run: Run, tmp_path: Path) -> None:
@@ -308,6 +293,6 @@ def test_a_question_that_nobody_answers(env: dict[str, str], tmp_path: Path) -> 
     if pid == 0:
         os.chdir(tmp_path)
         os.execve(sys.executable, [*PENSTOCK, "run", "asks", "hi", "--timeout", "0.5"], env)
-    wait_for(lambda: os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT))
+    until(lambda: os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 124
     os.close(master)

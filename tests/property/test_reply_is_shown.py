@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from effort import examples
 from hypothesis import example, given
 from hypothesis import strategies as st
+from random_updates import CLEAN, EXITS, TRAITS, UPDATES, events_from
 
 from penstock import updates as up
 from penstock.events import (
@@ -32,12 +31,6 @@ from penstock.testing import feeds
 
 if TYPE_CHECKING:
     from conftest import Recording
-
-_spec = importlib.util.spec_from_file_location("random_updates", Path(__file__).with_name("test_random_updates.py"))
-assert _spec is not None
-assert _spec.loader is not None
-RANDOM = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(RANDOM)
 
 FEW = examples(50, 150)
 DETAILS = ["quiet", "minimal", "normal", "verbose"]
@@ -246,28 +239,28 @@ def test_a_recording_that_breaks_off(recording: Recording) -> None:
 
 # --- random streams ------------------------------------------------------------------------------------
 
-ANSWERS = st.builds(up.Result, reply=RANDOM.CLEAN | st.sampled_from(["a\n\nb", "a\n\nab", "haha\n\nha", "late text"]))
-STEPS = st.lists(st.one_of(RANDOM.UPDATES, RANDOM.UPDATES, ANSWERS), max_size=30)
+ANSWERS = st.builds(up.Result, reply=CLEAN | st.sampled_from(["a\n\nb", "a\n\nab", "haha\n\nha", "late text"]))
+STEPS = st.lists(st.one_of(UPDATES, UPDATES, ANSWERS), max_size=30)
 
 
-@pytest.mark.parametrize("traits", RANDOM.TRAITS.values(), ids=RANDOM.TRAITS)
-@given(updates=STEPS, exit=RANDOM.EXITS, look=LOOKS, pauses=st.lists(st.integers(0, 60), max_size=2))
+@pytest.mark.parametrize("traits", TRAITS.values(), ids=TRAITS)
+@given(updates=STEPS, exit=EXITS, look=LOOKS, pauses=st.lists(st.integers(0, 60), max_size=2))
 @example(updates=[up.Text("text", "delta", "\r")], exit=None, look={"mode": "full"}, pauses=[3])
 @FEW
 def test_the_reply_of_any_stream_is_shown(
     traits: up.Traits, updates: list[up.Update], exit: Any, look: dict[str, Any], pauses: list[int]
 ) -> None:
     """However senseless the run, whatever the look, and where others write between the lines."""
-    judge_text(RANDOM.run(traits, updates, exit), pauses, **look)
+    judge_text(events_from(traits, updates, exit), pauses, **look)
 
 
-@pytest.mark.parametrize("traits", RANDOM.TRAITS.values(), ids=RANDOM.TRAITS)
-@given(updates=STEPS, exit=RANDOM.EXITS)
+@pytest.mark.parametrize("traits", TRAITS.values(), ids=TRAITS)
+@given(updates=STEPS, exit=EXITS)
 @example(updates=[up.Text("text", "delta", "said"), up.Result(reply="something else, said")], exit=None)
 @FEW
 def test_the_chunks_of_any_stream(traits: up.Traits, updates: list[up.Update], exit: Any) -> None:
     """Joined they are all that was said, and end with the reply."""
-    judge_chunks(RANDOM.run(traits, updates, exit))
+    judge_chunks(events_from(traits, updates, exit))
 
 
 PIECES = [
@@ -292,7 +285,7 @@ def test_hostile_text_is_shown_as_one_text(
         message = "m" if one_message else f"m{number}"
         updates.append(up.Text("text", "final", text, place=number, message=message))
     reply = ("" if one_message else "\n\n").join(blocks) + more
-    events = RANDOM.run(up.Traits(), [*updates, up.Result(reply=reply)])
+    events = events_from(up.Traits(), [*updates, up.Result(reply=reply)])
     assert events[-1].reply == reply
     judge_text(events, **look)
     judge_chunks(events)

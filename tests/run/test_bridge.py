@@ -8,13 +8,13 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import is_alive, until
 
 import penstock
 from penstock.run.http_bridge import main, moved, payloads
@@ -203,19 +203,6 @@ def bridged(tmp_path: Path) -> Iterator[Callable[..., Bridged]]:
         bridge.close()
 
 
-def is_gone(pid: int) -> bool:
-    """Whether a process ends within the time that it has."""
-    for _ in range(int(PATIENCE * 50)):
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                if file.read().rpartition(")")[2].split()[0] == "Z":
-                    return True
-        except OSError:
-            return True
-        time.sleep(0.02)
-    return False
-
-
 def test_it_subscribes_before_it_asks_for_anything(bridged: Callable[..., Bridged], tmp_path: Path) -> None:
     """All is about its own directory, the server is in its group, and the secret is in no argument."""
     bridge = bridged()
@@ -301,7 +288,7 @@ def test_the_end_of_stdin_ends_the_server(bridged: Callable[..., Bridged]) -> No
     assert bridge.process.stdin is not None
     bridge.process.stdin.close()
     assert bridge.end() == (0, "Warning: this is a test\n")
-    assert is_gone(pid)
+    until(lambda: not is_alive(pid), "the server ends")
 
 
 def test_the_end_of_stdin_ends_a_server_that_never_listens(bridged: Callable[..., Bridged]) -> None:
@@ -344,7 +331,7 @@ def test_a_server_that_ends_its_events(bridged: Callable[..., Bridged]) -> None:
     status, said = bridge.end()
     assert status == 1
     assert "closed its event stream" in said
-    assert is_gone(pid)
+    until(lambda: not is_alive(pid), "the server ends")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
@@ -357,7 +344,7 @@ def test_a_signal_ends_both(bridged: Callable[..., Bridged], number: signal.Sign
     pid = bridge.answer(1)["body"]["pid"]
     bridge.process.send_signal(number)
     assert bridge.end()[0] == -number
-    assert is_gone(pid)
+    until(lambda: not is_alive(pid), "the server ends")
 
 
 def test_a_program_that_is_not_there() -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import faulthandler
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import PATIENCE, is_alive, no_hang
 
 from penstock import events as ev
 from penstock.chat.history.entries import (
@@ -34,10 +34,6 @@ TESTS = Path(__file__).parents[2]
 RECORDINGS = TESTS / "recordings"
 SCRIPTED = TESTS / "support" / "scripted.py"
 PEER = TESTS / "support" / "acp_peer.py"
-HANGS = 120
-"""Seconds after which a test hangs, and is ended."""
-PATIENCE = 60
-"""Seconds in which what should come does, on a machine that is busy."""
 
 SHORT = lifecycle.Limits(
     reply_grace=0.2, work_grace=0.2, exit_grace=0.2, ask=0.5, interrupt=0.2, terminate=0.2, step=0.1
@@ -124,7 +120,7 @@ class Home:
 
     def left_over(self) -> list[int]:
         """The agents that still live."""
-        return [run["pid"] for run in self.runs() if _lives(run["pid"])]
+        return [run["pid"] for run in self.runs() if is_alive(run["pid"])]
 
     async def rows(self, chat: str, store: ChatStore | None = None) -> list[Numbered]:
         """All entries of a chat; without a store, from the file."""
@@ -135,17 +131,6 @@ class Home:
         while entries := (await store.read(chat, after=found[-1].number if found else 0)).entries:
             found += decode(entries)
         return found
-
-    @staticmethod
-    async def until(true: Callable[[], object]) -> None:
-        """Wait until something is so.
-
-        Raises:
-            TimeoutError: it does not become so.
-        """
-        async with asyncio.timeout(PATIENCE):
-            while not true():
-                await asyncio.sleep(0.005)
 
     @staticmethod
     async def settled(service: Service, chat: str) -> list[TurnView]:
@@ -192,22 +177,10 @@ class Home:
                 running = 0 if isinstance(what, ev.RunEnded) else running
 
 
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     """A home for chats."""
     return Home(tmp_path)
 
 
-@pytest.fixture(autouse=True)
-def _no_hang() -> Iterator[None]:
-    """A test that hangs is ended, with where it hung."""
-    faulthandler.dump_traceback_later(HANGS, exit=True)
-    yield
-    faulthandler.cancel_dump_traceback_later()
+_no_hang = pytest.fixture(autouse=True)(no_hang)

@@ -18,7 +18,7 @@ from penstock.chat.store.protocol import Fenced, StoreFailed
 from penstock.chat.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from conftest import Place
+    from conftest import StoreFile
 
 
 class Poor:
@@ -71,7 +71,7 @@ async def tangle(log: ChatLog) -> None:
     await write(log, *run(3))
 
 
-def test_only_whole_turns_are_dropped(place: Place) -> None:
+def test_only_whole_turns_are_dropped(place: StoreFile) -> None:
     """Never where a turn waited, and never the newest turn, whenever it was over."""
 
     async def use() -> None:
@@ -100,7 +100,7 @@ def test_only_whole_turns_are_dropped(place: Place) -> None:
 
 @pytest.mark.parametrize("fails", ["before", "after"])
 @pytest.mark.parametrize("where", [0, 1, 2])
-def test_after_a_failure_it_is_where_the_store_is(place: Place, fails: str, where: int) -> None:
+def test_after_a_failure_it_is_where_the_store_is(place: StoreFile, fails: str, where: int) -> None:
     """Whether an append that failed was made or not, the next one goes on behind what is kept, with its summary."""
     steps: list[list[Entry | ev.Event]] = [[Prompted(1, "p")], run(1)[:1], run(1)[1:]]
 
@@ -127,7 +127,7 @@ def test_after_a_failure_it_is_where_the_store_is(place: Place, fails: str, wher
     asyncio.run(use())
 
 
-def test_an_entry_that_comes_between_is_followed(place: Place) -> None:
+def test_an_entry_that_comes_between_is_followed(place: StoreFile) -> None:
     """What is decided by the timeline is decided anew if another process appends in between."""
 
     async def use() -> None:
@@ -153,7 +153,7 @@ def test_an_entry_that_comes_between_is_followed(place: Place) -> None:
     asyncio.run(use())
 
 
-def test_a_worker_that_lost_its_chat_appends_nothing(place: Place) -> None:
+def test_a_worker_that_lost_its_chat_appends_nothing(place: StoreFile) -> None:
     """Once another one has claimed the chat, each append of the former fails, and its end of the turn is not shown."""
 
     async def use() -> None:
@@ -171,7 +171,7 @@ def test_a_worker_that_lost_its_chat_appends_nothing(place: Place) -> None:
 
 
 @pytest.mark.parametrize("spoilt", ["none", "some", "all"])
-def test_without_summaries_all_is_read(place: Place, spoilt: str) -> None:
+def test_without_summaries_all_is_read(place: StoreFile, spoilt: str) -> None:
     """They spare entries and nothing else: with none of them, or with one that cannot be read, the chat is the same."""
 
     async def use() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import until_true
 
 from penstock import events as ev
 from penstock.chat.errors import (
@@ -87,7 +88,7 @@ def test_no_more_agents_work_than_may(home: Home) -> None:
             chats = [(await service.create(agent="held")).id for _ in range(3)]
             for id in chats:
                 await service.prompt(id, id)
-            await home.until(lambda: len(home.runs()) == 2)
+            await until_true(lambda: len(home.runs()) == 2)
             assert sorted(view.state for view in service.chats()) == ["queued", "running", "running"]
             (home.folder / "go").touch()
             for id in chats:
@@ -151,7 +152,7 @@ def test_a_question_is_answered_while_the_run_waits(home: Home) -> None:
         async with home.service() as service:
             made = await service.create(agent="peer")
             await service.prompt(made.id, "permission")
-            await home.until(lambda: service.chat(made.id).asks)
+            await until_true(lambda: service.chat(made.id).asks)
             (view,), _ = await service.turns(made.id)
             assert view.question is not None
             assert view.question.options
@@ -190,7 +191,7 @@ def test_a_run_that_waits_for_a_person_holds_nobody_up(home: Home) -> None:
         async with home.service(limits=ServiceLimits(max_runs=1)) as service:
             asks, works = await service.create(agent="peer"), await service.create(agent="quick")
             await service.prompt(asks.id, "permission")
-            await home.until(lambda: service.chat(asks.id).asks)
+            await until_true(lambda: service.chat(asks.id).asks)
             await service.prompt(works.id, "work")
             (view,) = await home.settled(service, works.id)
             assert view.outcome == "ok"
@@ -347,7 +348,7 @@ def test_a_full_queue_takes_no_more(home: Home) -> None:
         async with home.service(limits=ServiceLimits(max_queue=2)) as service:
             made = await service.create(agent="held")
             await service.prompt(made.id, "1")
-            await home.until(lambda: service.chat(made.id).state == "running")
+            await until_true(lambda: service.chat(made.id).state == "running")
             await service.prompt(made.id, "2")
             await service.prompt(made.id, "3")
             with pytest.raises(TooMany):
@@ -383,7 +384,7 @@ def test_a_deleted_chat_is_gone(home: Home) -> None:
             made, other = await service.create(agent="held"), await service.create()
             for text in ("1", "2"):
                 await service.prompt(made.id, text)
-            await home.until(lambda: len(home.runs()) == 1)
+            await until_true(lambda: len(home.runs()) == 1)
             await service.delete(made.id)
             assert home.left_over() == []
             with pytest.raises(NoSuchChat):
@@ -408,7 +409,7 @@ def test_the_end_kills_what_runs(home: Home) -> None:
             for id in chats:
                 await service.prompt(id, "1")
                 await service.prompt(id, "2")
-            await home.until(lambda: len(home.runs()) == 4)
+            await until_true(lambda: len(home.runs()) == 4)
             async with asyncio.timeout(30):
                 for id in chats:
                     while not (await service.turns(id))[0][0].reply:

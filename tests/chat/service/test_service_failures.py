@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import until_true
 
 from penstock import events as ev
 from penstock.chat.errors import ContentTooLarge
@@ -66,7 +67,7 @@ def test_a_log_that_fails_kills_the_run_and_no_more(home: Home, failure: str) ->
                     await asyncio.sleep(0.01)
             store.fails = failure
             (home.folder / "go").touch()
-            await home.until(lambda: not home.left_over())
+            await until_true(lambda: not home.left_over())
             for id in (made.id, other.id):
                 with pytest.raises(StoreFailed):
                     await service.prompt(id, "3", key="three")
@@ -179,7 +180,7 @@ def test_an_end_without_room_in_the_log_is_marked_later(home: Home) -> None:
             service = await home.open(store, limits=ServiceLimits(closing=1.0))
             made = await service.create(agent="held")
             await service.prompt(made.id, "1")
-            await home.until(lambda: len(home.runs()) == 1)
+            await until_true(lambda: len(home.runs()) == 1)
             store.fails = "reads"
             await service.close()
             assert home.left_over() == []
@@ -206,7 +207,7 @@ def test_what_is_left_of_a_run_is_killed(home: Home) -> None:
             await store.append("a", encode(rows), after=0, at=1)
             with subprocess.Popen(command, env={**os.environ, "PENSTOCK_RUN": mark}, start_new_session=True) as left:
                 try:
-                    await home.until(lambda: marked(mark) == [left.pid])  # it has become that program
+                    await until_true(lambda: marked(mark) == [left.pid])  # it has become that program
                     service = await home.open(store)
                     (view,) = await home.settled(service, "a")
                     assert view.outcome == "cut_off"

@@ -6,6 +6,8 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING
 
+from waiting import until_true
+
 from penstock import events as ev
 from penstock.chat.history.entries import Answered, Prompted, StopRequested, encode
 
@@ -21,7 +23,7 @@ def test_a_prompt_from_elsewhere_runs(home: Home) -> None:
             made = await service.create()
             (entry,) = encode([Prompted(1, "from elsewhere", key="k")])
             assert (await service._store.submit(made.id, entry, at=1, after=0, key="k")).is_new
-            await home.until(lambda: service.chat(made.id).turns == 1 and service.chat(made.id).state == "idle")
+            await until_true(lambda: service.chat(made.id).turns == 1 and service.chat(made.id).state == "idle")
             (view,) = await home.settled(service, made.id)
             assert (view.prompt, view.outcome) == ("from elsewhere", "ok")
             assert await service.prompt(made.id, "again", key="k") == (1, False)
@@ -40,7 +42,7 @@ def test_a_stop_from_elsewhere_stops(home: Home) -> None:
             made = await service.create(agent="held")
             for text in ("1", "2"):
                 await service.prompt(made.id, text)
-            await home.until(lambda: len(home.runs()) == 1)
+            await until_true(lambda: len(home.runs()) == 1)
             await service._store.submit(made.id, encode([StopRequested()])[0], at=1)
             turns = await home.settled(service, made.id)
             assert [turn.outcome for turn in turns] == ["cancelled", "cancelled"]
@@ -59,7 +61,7 @@ def test_an_answer_from_elsewhere_reaches_the_agent(home: Home) -> None:
         async with home.service() as service:
             made = await service.create(agent="peer")
             await service.prompt(made.id, "permission")
-            await home.until(lambda: service.chat(made.id).asks)
+            await until_true(lambda: service.chat(made.id).asks)
             (view,), _ = await service.turns(made.id)
             assert view.question is not None
             assert view.question.options

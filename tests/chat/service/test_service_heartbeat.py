@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from waiting import until_true
+
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.service import Service
 from penstock.chat.service.worker import GAVE_WAY
@@ -62,7 +64,7 @@ async def asked(home: Home, service: Service, id: str) -> list[str]:
 
 async def shows(home: Home, service: Service, id: str, count: int) -> None:
     """Wait until a chat has so many turns."""
-    await home.until(lambda: service.chat(id).turns == count)
+    await until_true(lambda: service.chat(id).turns == count)
 
 
 def test_it_comes_an_interval_after_the_last_turn(home: Home) -> None:
@@ -151,7 +153,7 @@ def test_it_is_skipped_while_the_chat_is_busy(home: Home) -> None:
             made = await service.create(agent="held")
             await service.change(made.id, heartbeat=BEAT)
             await service.prompt(made.id, "long")
-            await home.until(lambda: home.runs())
+            await until_true(lambda: home.runs())
             await clock.move(200)
             assert service.chat(made.id).turns == 1
             (home.folder / "go").touch()
@@ -176,7 +178,7 @@ def test_it_gives_way_to_a_message(home: Home) -> None:
             for chat in (made, other):
                 await service.change(chat.id, heartbeat=BEAT)
             await clock.move(30)
-            await home.until(lambda: service.chat(made.id).turns and service.chat(other.id).turns and home.runs())
+            await until_true(lambda: service.chat(made.id).turns and service.chat(other.id).turns and home.runs())
             running, waiting = sorted((made.id, other.id), key=lambda id: service.chat(id).state != "running")
             assert [service.chat(id).state for id in (running, waiting)] == ["running", "queued"]
             await service.prompt(waiting, "to the one that waits")

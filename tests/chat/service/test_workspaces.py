@@ -13,7 +13,7 @@ from penstock.chat.service.workspaces import MAX_RECENT, Workspace, Workspaces
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
-    from conftest import Place
+    from conftest import StoreFile
 
 
 class Ground:
@@ -61,7 +61,7 @@ def ground(tmp_path: Path) -> Ground:
     ],
 )
 def test_what_is_not_below_a_root_is_refused(
-    place: Place, ground: Ground, path: str, refusal: type[UsageError]
+    place: StoreFile, ground: Ground, path: str, refusal: type[UsageError]
 ) -> None:
     """By whatever name: dots, links, another directory with the same beginning, what is no directory."""
 
@@ -77,7 +77,7 @@ def test_what_is_not_below_a_root_is_refused(
     asyncio.run(use())
 
 
-def test_links_are_the_directories_that_they_lead_to(place: Place, ground: Ground) -> None:
+def test_links_are_the_directories_that_they_lead_to(place: StoreFile, ground: Ground) -> None:
     """A root, a directory in it and its trust are the same by all of their names."""
 
     async def use() -> None:
@@ -93,7 +93,7 @@ def test_links_are_the_directories_that_they_lead_to(place: Place, ground: Groun
     asyncio.run(use())
 
 
-def test_trust_is_asked_once_and_kept(place: Place, ground: Ground) -> None:
+def test_trust_is_asked_once_and_kept(place: StoreFile, ground: Ground) -> None:
     """It holds for this directory alone, and over a restart; a link that leads elsewhere later is not trusted."""
 
     async def use() -> None:
@@ -118,7 +118,7 @@ def test_trust_is_asked_once_and_kept(place: Place, ground: Ground) -> None:
     asyncio.run(use())
 
 
-def test_directories_are_listed(place: Place, ground: Ground) -> None:
+def test_directories_are_listed(place: StoreFile, ground: Ground) -> None:
     """The roots, then those used, then those trusted, none twice, none outside, and not too many."""
 
     async def use() -> None:
@@ -144,7 +144,7 @@ def test_directories_are_listed(place: Place, ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("roots", [[], ["nothing"], ["file"], ["loop"]])
-def test_roots_have_to_be_directories(place: Place, ground: Ground, roots: list[Any]) -> None:
+def test_roots_have_to_be_directories(place: StoreFile, ground: Ground, roots: list[Any]) -> None:
     """Without a root, or with one that is no directory, nothing starts."""
 
     async def use() -> None:

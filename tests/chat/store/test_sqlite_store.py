@@ -29,7 +29,7 @@ from penstock.chat.store.sqlite import LARGEST_ENTRY, SqliteStore
 from penstock.chat.store.writer import Readers, StoreWrite
 from penstock.errors import UsageError
 
-KILLS = 20
+KILLS = at_most(6, 20)
 
 # --- against a model ---
 

@@ -16,7 +16,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turn_judge import BASH, FEW, RANDOM, START, WORKING, check, one_by_one, run, text, thought
+from random_updates import events_from
+from turn_judge import BASH, FEW, START, WORKING, check, one_by_one, run, text, thought
 
 from penstock import updates as up
 from penstock.chat.reasoning_tags import strip_tags
@@ -476,7 +477,7 @@ def test_final_g2_within_a_round_text_accumulates(rounds: list[list[str]]) -> No
             updates += [up.ToolCall(f"c{number}", "Bash", {"command": "ls"}, place=1), up.MessageEnd()]
             updates.append(up.ToolReturn(f"c{number}", "x"))
     updates += [up.MessageEnd(), up.Result()]
-    end = check(one_by_one(RANDOM.run(up.Traits(block_ends=True), updates)))
+    end = check(one_by_one(events_from(up.Traits(block_ends=True), updates)))
     assert end.message == strip_tags("".join(rounds[-1]))
 
 

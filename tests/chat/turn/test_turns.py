@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turn_judge import BASH, FEW, RANDOM, START, WORKING, check, conflated, one_by_one, run, said, text
+from random_updates import EXITS, TRAITS, UPDATES, events_from
+from turn_judge import BASH, FEW, START, WORKING, check, conflated, one_by_one, run, said, text
 
 from penstock import updates as up
 from penstock.chat.reasoning_tags import strip_tags
@@ -18,6 +19,7 @@ from penstock.core.normalizer.outcome import Exit
 from penstock.events import (
     Delta,
     Option,
+    PlanItem,
     QuestionAnswered,
     QuestionAsked,
     Replied,
@@ -80,12 +82,12 @@ TAGGED = st.builds(
 )
 
 
-@pytest.mark.parametrize("traits", RANDOM.TRAITS.values(), ids=RANDOM.TRAITS)
-@given(updates=st.lists(RANDOM.UPDATES | TAGGED, max_size=30), exit=RANDOM.EXITS, cut=st.integers(0, 60))
+@pytest.mark.parametrize("traits", TRAITS.values(), ids=TRAITS)
+@given(updates=st.lists(UPDATES | TAGGED, max_size=30), exit=EXITS, cut=st.integers(0, 60))
 @FEW
 def test_random_runs(traits: up.Traits, updates: list[up.Update], exit: Exit | None, cut: int) -> None:
     """Any run is one turn in order, however its events were cut; a crash may end it anywhere."""
-    events = RANDOM.run(traits, updates, exit)
+    events = events_from(traits, updates, exit)
     out = one_by_one(events)
     check(out)
     turn = Turn()
@@ -186,7 +188,7 @@ def test_statuses_are_not_the_agents_words() -> None:
     out = run(
         *(up.ToolCall(f"c{n}", "Read", {"path": "secret"}) for n in range(2)),
         *(up.ToolReturn("c0"), up.ToolReturn("c1")),
-        *(up.Notice("retry", "secret"), up.Notice("status", "secret"), up.Plan([RANDOM.PlanItem("secret", "pending")])),
+        *(up.Notice("retry", "secret"), up.Notice("status", "secret"), up.Plan([PlanItem("secret", "pending")])),
     )
     assert [event.status for event in out if isinstance(event, Streaming)] == [
         *("Working…", "Reading…", "Working…", "Trying again…", "Planning…")

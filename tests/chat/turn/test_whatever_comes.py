@@ -15,13 +15,14 @@ import pytest
 from effort import at_most
 from hypothesis import given
 from hypothesis import strategies as st
-from turn_judge import FEW, RANDOM, check, conflated, one_by_one
+from random_updates import CLEAN, EXITS, STATUSES, TRAITS, UPDATES, events_from
+from turn_judge import FEW, check, conflated, one_by_one
 
 from penstock import updates as up
 from penstock.chat.reasoning_tags import strip_tags
 from penstock.chat.turn import Assistant, Completed, Streaming, Thinking, Turn, TurnEvent
 from penstock.core.normalizer.outcome import Exit
-from penstock.events import Event, NoticeCode, Option, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
+from penstock.events import Event, NoticeCode, Option, PlanItem, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
 from penstock.stream import Stream
 from penstock.testing import feeds
 from penstock.testing.conformance import mutate
@@ -47,23 +48,23 @@ ANSWERS = st.builds(
     up.Answer, id=st.sampled_from(["q1", "q2"]), by=st.just("person"), text=st.just("A"), lane=MAYBE_SUB
 )
 MIXED = st.one_of(
-    *[RANDOM.UPDATES] * 4,
-    *[st.builds(up.Text, kind=st.just("text"), mode=st.just("delta"), text=RANDOM.CLEAN, lane=SUB_AGENTS)] * 2,
+    *[UPDATES] * 4,
+    *[st.builds(up.Text, kind=st.just("text"), mode=st.just("delta"), text=CLEAN, lane=SUB_AGENTS)] * 2,
     st.builds(up.ToolCall, call_id=SUB_AGENTS, name=st.just("Task"), input=st.none(), lane=MAYBE_SUB),
-    st.builds(up.Notice, code=ANY_CODE, text=RANDOM.CLEAN, level=st.sampled_from(["info", "error"]), lane=MAYBE_SUB),
+    st.builds(up.Notice, code=ANY_CODE, text=CLEAN, level=st.sampled_from(["info", "error"]), lane=MAYBE_SUB),
     QUESTIONS,
     ANSWERS,
 )
 
 
-@pytest.mark.parametrize("traits", RANDOM.TRAITS.values(), ids=RANDOM.TRAITS)
-@given(updates=st.lists(MIXED, max_size=30), exit=RANDOM.EXITS, cuts=st.lists(st.integers(0, 80), max_size=4))
+@pytest.mark.parametrize("traits", TRAITS.values(), ids=TRAITS)
+@given(updates=st.lists(MIXED, max_size=30), exit=EXITS, cuts=st.lists(st.integers(0, 80), max_size=4))
 @FEW
 def test_sub_agents_and_questions_anywhere(
     traits: up.Traits, updates: list[up.Update], exit: Exit | None, cuts: list[int]
 ) -> None:
     """One turn in order, however its events are cut, and complete wherever they stop."""
-    events = RANDOM.run(traits, updates, exit)
+    events = events_from(traits, updates, exit)
     out = one_by_one(events)
     check(out)
     edges = sorted({0, len(events), *(cut for cut in cuts if cut < len(events))})
@@ -98,7 +99,7 @@ KEPT = st.one_of(
     st.builds(up.Text, kind=st.just("tool_output"), mode=st.just("delta"), text=WORDS, call_id=SUB_AGENTS),
     st.builds(up.ToolReturn, call_id=SUB_AGENTS, text=WORDS, is_error=st.booleans()),
     st.builds(up.Notice, code=ANY_CODE, text=WORDS, lane=MAYBE_SUB),
-    st.builds(up.Plan, items=st.lists(st.builds(RANDOM.PlanItem, text=WORDS, status=RANDOM.STATUSES), max_size=2)),
+    st.builds(up.Plan, items=st.lists(st.builds(PlanItem, text=WORDS, status=STATUSES), max_size=2)),
     st.builds(up.Unknown, wire_type=WORDS, text=WORDS),
     st.builds(up.Question, id=WORDS, text=WORDS, ask=st.just("tool"), lane=SUB_AGENTS),
     st.builds(up.MessageStart, message=st.sampled_from(["m1", "m2", "m3"]), lane=MAYBE_SUB),
@@ -110,7 +111,7 @@ KEPT = st.one_of(
 @FEW
 def test_what_is_hidden_is_never_shown(updates: list[up.Update]) -> None:
     """No word of thoughts, calls, results, plans, notices, sub-agents or tags is in a status, bubble or message."""
-    out = one_by_one(RANDOM.run(up.Traits(block_ends=True), updates))
+    out = one_by_one(events_from(up.Traits(block_ends=True), updates))
     assert "HIDDEN" not in check(out).message
     for event in out:
         if isinstance(event, Streaming | Assistant):

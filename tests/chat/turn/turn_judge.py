@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from pathlib import Path
-from types import ModuleType
 
 import msgspec
 from effort import examples
@@ -17,18 +14,6 @@ from penstock.core.normalizer.normalizer import Normalizer
 from penstock.core.normalizer.outcome import Exit
 from penstock.events import BlockEnded, BlockStarted, Event, MessageEnded
 
-
-def neighbour(name: str) -> ModuleType:
-    """A test module of another folder, for what it is made of."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[2] / "property" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-RANDOM = neighbour("test_random_updates")
 FEW = examples(40, 150)
 
 STATUSES = {turns.WORKING, turns.PLANNING, turns.DELEGATING, turns.ASKING}

@@ -14,9 +14,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from waiting import PATIENCE, until
 
 from penstock.chat.store.protocol import StoredEntry
 from penstock.chat.store.sqlite import SqliteStore
@@ -26,18 +28,6 @@ RECORDINGS = Path(__file__).parents[2] / "recordings"
 PLAYER = Path(__file__).parent / "player.py"
 AGENTS = ("claude", "gemini", "codex", "copilot")
 """Whose recordings are played: partial messages, whole messages, thoughts, calls."""
-
-PATIENCE = 60.0
-"""Seconds after which something hangs, on a machine that is busy."""
-
-
-def until(true: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    """Wait until something is so, and give it."""
-    end = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < end, f"waited {seconds:.0f} s: {what}"
-        time.sleep(0.01)
-    return found
 
 
 @contextlib.contextmanager

@@ -9,8 +9,7 @@ import socket
 import ssl
 import sys
 import threading
-import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -189,14 +188,6 @@ class Gateway:
             return (await log.open()).number
 
         return int(self.call(append()))
-
-
-def until(true: Callable[[], Any]) -> None:
-    """Wait for this."""
-    end = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.005)
 
 
 def start(folder: Path, page: Path, **options: Any) -> Gateway:

@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 import jsonschema
 import pytest
-from served import Gateway, until
+from served import Gateway
+from waiting import until
 
 from penstock import __version__
 from penstock.chat.service.limits import ServiceLimits

@@ -17,9 +17,10 @@ from typing import Any
 
 import httpx
 import pytest
-from served import SECONDS, TOKEN, Gateway, until
+from served import SECONDS, TOKEN, Gateway
 from test_security import refused
 from test_serve import LINK, Serve, browser, serve  # noqa: F401 - a fixture
+from waiting import until
 
 from penstock.chat.history.entries import Prompted
 from penstock.chat.web import browsers as module

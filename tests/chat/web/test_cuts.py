@@ -8,17 +8,15 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from restarts import AGENTS, PATIENCE, Served, seeded, until
+from restarts import AGENTS, Served, seeded
 from truth import folded, is_reply, judge
+from waiting import PATIENCE, until
 from watchers import Cut, Watcher
 
 THOROUGH = bool(os.environ.get("PENSTOCK_CHAT"))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from restarts import AGENTS, Served, until
+from restarts import AGENTS, Served
 from truth import folded
+from waiting import until
 from watchers import Cut, Stream, Watcher
 
 STREAMS = 50

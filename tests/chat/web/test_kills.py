@@ -9,17 +9,15 @@ import contextlib
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from restarts import PATIENCE, Served, seeded, until
+from restarts import Served, seeded
 from truth import folded, is_reply, judge
+from waiting import PATIENCE, until
 from watchers import Cut, Watcher
 
 KILLS = 50 if os.environ.get("PENSTOCK_SOAK") else 15 if os.environ.get("PENSTOCK_CHAT") else 2

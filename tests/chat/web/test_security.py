@@ -14,8 +14,9 @@ from typing import Any
 
 import httpx
 import pytest
-from served import TOKEN, Gateway, until
+from served import TOKEN, Gateway
 from starlette.requests import Request
+from waiting import until
 
 from penstock.chat.web.auth import (
     CODE_SECONDS,

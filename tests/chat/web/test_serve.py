@@ -16,8 +16,9 @@ from typing import Any
 
 import httpx
 import pytest
-from served import AGENTS, PLAIN, SECONDS, until
+from served import AGENTS, PLAIN, SECONDS
 from viewer import Viewer
+from waiting import until
 
 from penstock.chat.web import sockets, static
 from penstock.chat.web.server import Server

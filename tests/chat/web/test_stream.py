@@ -15,8 +15,9 @@ from typing import Any
 
 import httpx
 import pytest
-from served import PLAIN, RECORDINGS, SECONDS, TOKEN, Gateway, Row, until
+from served import PLAIN, RECORDINGS, SECONDS, TOKEN, Gateway, Row
 from viewer import Viewer, shown
+from waiting import until
 
 from penstock import Stream
 from penstock import events as ev

@@ -8,7 +8,8 @@ import struct
 import time
 from typing import Any
 
-from restarts import PATIENCE, Served
+from restarts import Served
+from waiting import PATIENCE
 
 from penstock.testing.viewer import Viewer
 

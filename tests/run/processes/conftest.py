@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import faulthandler
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import group_of, no_hang, until
 
 from penstock.events import Event, RunEnded
 from penstock.run.agent import Agent, agent
@@ -20,10 +19,6 @@ from penstock.run.run import Run
 from penstock.testing.verify import verify
 
 PROGRAM = Path(__file__).parent / "programs" / "agent.py"
-HANGS = 120
-"""Seconds after which a test hangs, and is ended."""
-ENDS = 30
-"""Seconds in which what was killed is gone, on a machine that is busy."""
 
 LONG = 1000
 SHORT = Limits(reply_grace=0.2, work_grace=0.2, exit_grace=0.2, ask=0.2, interrupt=0.2, terminate=0.2, step=0.1)
@@ -35,15 +30,10 @@ PATIENT = Limits(
 
 
 def living() -> Iterator[tuple[int, int]]:
-    """All processes with their groups, but those that have ended and wait for their parent to see it."""
+    """All processes that run, with their groups."""
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                state, _, group = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[:3]
-            except OSError:
-                continue
-            if state not in "ZX":
-                yield int(entry.name), int(group)
+        if entry.name.isdigit() and (group := group_of(int(entry.name))) is not None:
+            yield int(entry.name), group
 
 
 class Place:
@@ -72,20 +62,8 @@ class Place:
     def pid(self, name: str) -> int:
         """The process that left this note; waits for it."""
         path = self.folder / name
-        self.until(path.exists)
+        until(path.exists, f"an agent leaves the note {name}")
         return int(path.read_text())
-
-    @staticmethod
-    def until(true: Callable[[], object], seconds: float = ENDS) -> None:
-        """Wait until something is so.
-
-        Raises:
-            AssertionError: it does not become so.
-        """
-        end = time.monotonic() + seconds
-        while not true():
-            assert time.monotonic() < end, "it did not come to be"
-            time.sleep(0.01)
 
     def nothing_left(self, mark: str) -> None:
         """Nothing bears the mark, no group of an agent is there, and nobody who left a note lives."""
@@ -117,12 +95,7 @@ def place(tmp_path: Path) -> Place:
     return Place(folder)
 
 
-@pytest.fixture(autouse=True)
-def _no_hang() -> Iterator[None]:
-    """A test that hangs is ended, with where it hung."""
-    faulthandler.dump_traceback_later(HANGS, exit=True)
-    yield
-    faulthandler.cancel_dump_traceback_later()
+_no_hang = pytest.fixture(autouse=True)(no_hang)
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from waiting import until
 
 from penstock.errors import AgentFailed, UsageError
 from penstock.events import Delta, Event, Replied, RunEnded
@@ -328,7 +329,7 @@ def test_several_event_loops(place: Any) -> None:
 def test_nothing_is_lost_while_nobody_reads(place: Any) -> None:
     """A stream of a megabyte that nobody reads for a while is read on, and all there, when the agent is long gone."""
     with place.agent("deltas", 8_000).run("hi") as run:
-        place.until(lambda: run.exit_status is not None)
+        until(lambda: run.exit_status is not None)
         events = list(run)
     whole = "".join(f"{number} " for number in range(8_000))
     assert place.whole(run, events).reply == whole
@@ -341,7 +342,7 @@ def test_what_waits_is_bounded(place: Any, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("penstock.run.supervisor.EventQueue", functools.partial(EventQueue, limit))
     with place.agent("deltas", 8_000, idle_timeout=60).run("hi") as run:
         supervisor = run._supervisor
-        place.until(lambda: supervisor.events.full and supervisor._lifecycle.deadline is None)
+        until(lambda: supervisor.events.full and supervisor._lifecycle.deadline is None)
         assert supervisor.events._bytes < limit + 64 * 1024 + 1
         events = list(run)
     ended = place.whole(run, events)
@@ -365,7 +366,7 @@ def test_the_rest_of_an_agent_that_is_gone(place: Any, monkeypatch: pytest.Monke
     output = place.folder / "output"
     output.write_bytes(answer.ljust(512, b"\n") + b"\n" * 1000)  # the rest brings no event, so nobody wakes the thread
     with place.agent("", command=["/bin/cat", str(output)]).run("hi") as run:
-        place.until(lambda: run._supervisor._lifecycle.state is State.UNREAD)
+        until(lambda: run._supervisor._lifecycle.state is State.UNREAD)
         events = list(run)
     assert place.whole(run, events).reply == "hi"
     assert run.health.bytes == 1512
@@ -375,7 +376,7 @@ def test_a_held_run_can_be_stopped(place: Any, monkeypatch: pytest.MonkeyPatch) 
     """A run whose events nobody takes ends when it is told to."""
     monkeypatch.setattr("penstock.run.supervisor.EventQueue", functools.partial(EventQueue, 1))
     run = place.agent("deltas", 8_000).run("hi").start()
-    place.until(lambda: run._supervisor.events.full)
+    until(lambda: run._supervisor.events.full)
     run.stop()
     place.nothing_left(run.mark)
 
@@ -426,7 +427,7 @@ def test_a_run_that_is_dropped(place: Any) -> None:
     mark = run.mark
     assert marked(mark)
     del run
-    place.until(lambda: not marked(mark))
+    until(lambda: not marked(mark))
 
 
 def test_limits_count_where_no_option_is_given(place: Any, short: Any) -> None:
@@ -462,7 +463,7 @@ def test_penstock_is_stopped_as_a_whole(place: Any, tmp_path: Path) -> None:
         except OSError:  # it was waited for
             return True
 
-    place.until(agent_has_exited)
+    until(agent_has_exited)
     penstock.send_signal(signal.SIGCONT)
     out, _ = penstock.communicate(timeout=60)
     assert out == f"ok {sum(len(str(number)) + 1 for number in range(40_000))} 0\n"

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
+from waiting import until
 
 from penstock.adapter import Command
 from penstock.events import Delta, Event, Option, QuestionAnswered, QuestionAsked
@@ -138,7 +139,7 @@ def test_a_question_that_is_taken_back(place: Any, talk: Any) -> None:
         for event in run:
             events.append(event)
             if isinstance(event, QuestionAnswered):
-                place.until(lambda: not run.awaits("q1"))
+                until(lambda: not run.awaits("q1"))
                 run.cancel()
     assert place.whole(run, events).outcome == "cancelled"
 

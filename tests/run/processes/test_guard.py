@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from waiting import until
 
 from penstock.run import guard
 from penstock.run.process import GUARD
@@ -101,7 +102,7 @@ def test_without_a_subreaper(place: Any, start: Callable[..., Guarded], mode: st
     assert process.poll() is None
     control.sendall(b"K")
     assert process.wait(60) == 0
-    place.until(lambda: not place.left())
+    until(lambda: not place.left())
     if mode == "deaf":
         assert b"exited 0 9" in control.recv(4096)
 

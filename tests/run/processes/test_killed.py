@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from penstock.errors import TransportError
 from penstock.events import RunEnded
@@ -41,16 +42,16 @@ def test_penstock_is_killed(place: Any, strays: list[int], how: str, mode: str) 
     """No process of the agent's outlives Penstock, also where a fork of Penstock's holds on to all descriptors."""
     host = subprocess.Popen([sys.executable, str(HOST), how, mode, str(place.folder)])
     place.pid("ready")
-    place.until((place.folder / "mark").exists)
+    until((place.folder / "mark").exists)
     if how == "forks":
         note = place.folder / "fork"
-        place.until(lambda: note.exists() and note.read_text())
+        until(lambda: note.exists() and note.read_text())
         strays.append(int(note.read_text().split()[1]))
     mark = (place.folder / "mark").read_text().split()[1]
     assert marked(mark)
     host.kill()
     host.wait()
-    place.until(lambda: not marked(mark))
+    until(lambda: not marked(mark))
     place.nothing_left(mark)
 
 
@@ -60,7 +61,7 @@ def test_the_guard_is_killed(place: Any, mode: str) -> None:
     with place.agent(mode).run("hi") as run:
         guard = _parent(place.pid("ready"))
         if mode == "works":  # what is still on its way through the guard goes with it
-            place.until(lambda: run.health.complete_events >= 2)
+            until(lambda: run.health.complete_events >= 2)
         os.kill(guard, signal.SIGKILL)
         events = list(run)
     ended = place.whole(run, events)
@@ -85,7 +86,7 @@ def test_news_that_nobody_took(place: Any) -> None:
     process = Process(place.command("behind_while_it_works"), env, None, mark)
     place.pid("ready")
     process.close_fd(process.control)  # with `started` unread, so the socket is reset and not closed
-    place.until(lambda: not marked(mark))
+    until(lambda: not marked(mark))
     process.end()
     place.nothing_left(mark)
 
