@@ -166,7 +166,7 @@ def test_the_wire(recording: Recording) -> None:
 def shown(recording: Recording) -> list[dict[str, Any]]:
     """A record without its times, as it is on the wire."""
     found = json.loads(msgspec.json.encode(details_of(VIEW, rows_of(recording)).items))
-    return [{key: value for key, value in item.items() if key not in ("at", "until")} for item in found]
+    return [{key: value for key, value in item.items() if key not in ("at", "until", "duration_ms")} for item in found]
 
 
 def bash(command: str, output: str, **more: Any) -> dict[str, Any]:
