@@ -40,6 +40,8 @@ BEFORE: dict[str, list[str]] = {
     "serve": ["--port=0", "--data=data"],
     "agents": [],
     "config": [],
+    "sessions": [],
+    "completion": ["bash"],
 }
 """What a command needs, so that the option alone is wrong."""
 
@@ -86,6 +88,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PENSTOCK_CONFIG", str(tmp_path / "own.toml"))
+    monkeypatch.setenv("PENSTOCK_DATA", str(tmp_path / "history"))
 
     async def nothing(*_: object) -> None:
         return None

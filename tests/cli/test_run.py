@@ -188,7 +188,7 @@ def test_the_same_agent_twice(run: Run) -> None:
         (("flat", "hi"), 126, "is not executable"),
         (("nobody", "hi"), 2, "there is no agent 'nobody'"),
         (("good", "hi", "--fork"), 2, "there is nothing to fork: --fork needs --continue or --session ID"),
-        (("good", "hi", "--cwd", "/no/such"), 2, "no directory"),
+        (("good", "hi", "--cwd", "/no/such"), 2, "is not a directory"),
         (
             ("good", "hi", "--timeout", "0"),
             2,

@@ -72,6 +72,13 @@ def test_a_torn_line_harms_no_other(history: History) -> None:
     assert [run.run for run in history.runs()] == ["a", "d"]
 
 
+def test_names_that_are_not_utf_8_are_written(history: History) -> None:
+    """A directory or a recording with other bytes in its name has U+FFFD in their place."""
+    history.append(HistoryLine(run="a", at=1, agent="claude", cwd="/caf\udce9", recording="\udcff/r"))
+    [run] = history.runs()
+    assert (run.agent, run.cwd.rstrip("\ufffd"), (run.recording or "").strip("\ufffd")) == ("claude", "/caf", "/r")
+
+
 def test_many_writers_at_once(history: History) -> None:
     """Lines of many writers stay whole."""
     title = "x" * 200

@@ -37,7 +37,7 @@ HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 def command(args: list[str]) -> int:
     """Run `penstock sessions` and return the exit status."""
     options = parser().parse(args)
-    found = conversations(read_history(), None if options.all else os.getcwd())
+    found = conversations(read_history(), None if options.all else _directory())
     limit = options.limit or (len(found) if options.json else SHOWN)
     found = found[-limit:] if limit else found
     if options.json:
@@ -46,6 +46,14 @@ def command(args: list[str]) -> int:
         where = "" if options.all else " in this directory; penstock sessions --all lists those of others"
         return say(f"There are no earlier conversations{where}.\n")
     return say(as_text(found, now_ms(), with_directory=options.all))
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        what = f"this directory cannot be worked in: {error.strerror}"
+        raise UsageError(what, help="penstock sessions --all lists the conversations of all directories") from error
 
 
 def parser() -> Parser:

@@ -102,7 +102,7 @@ class History:
             _lock(fd)
             size = os.fstat(fd).st_size
             torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"  # a writer was killed, or the disk was full
-            data = (b"\n" if torn else b"") + msgspec.json.encode(line) + b"\n"
+            data = (b"\n" if torn else b"") + _encode(line) + b"\n"
             while data:
                 data = data[os.write(fd, data) :]
         finally:
@@ -216,6 +216,17 @@ def record_of(run: Run, kind: Kind = "run") -> RunRecord:
         session_id=None if spec.fork else spec.session_id,  # a fork gets an id of its own
         recording=str(run.record) if run.record is not None else None,
     )
+
+
+def _encode(line: HistoryLine) -> bytes:
+    """Return a line as JSON. Bytes of a path or an argument that are not UTF-8 become U+FFFD: JSON has none of them."""
+    try:
+        return msgspec.json.encode(line)
+    except UnicodeEncodeError:
+        fields = msgspec.structs.asdict(line)
+        texts = {name: value for name, value in fields.items() if isinstance(value, str)}
+        clean = {name: text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for name, text in texts.items()}
+        return msgspec.json.encode(msgspec.structs.replace(line, **clean))
 
 
 def title_of(prompt: str) -> str:
