@@ -352,7 +352,8 @@ def test_text_is_only_text(attack: str, open_terminal: Open) -> None:
     attributes = screen.cursor.attrs
     assert (attributes.fg, attributes.bg, attributes.reverse) == ("default", "default", False)
     assert not any(cell.reverse or cell.bg != "default" for row in screen.buffer.values() for cell in row.values())
-    assert terminal.text.startswith("[claude] BEGIN ")
+    assert terminal.text.startswith("[claude] · claude ")
+    assert "\n[claude] BEGIN " in terminal.text
     assert "\n         END\n" in terminal.text
 
 

@@ -108,7 +108,8 @@ def test_rounds(recording: Recording) -> None:
     if texts and end.outcome == "ok":
         last = "".join(item.text for item in texts if item.round == max(rounds))
         assert last.replace("\n", "") == end.reply.replace("\n", "")
-        assert max(rounds) == end.rounds
+        # A round whose call had no result on the wire ends by a mark of the agent, which makes no event.
+        assert end.rounds - 1 <= max(rounds) <= end.rounds
 
 
 def test_how_rows_are_cut_makes_no_difference(recording: Recording) -> None:

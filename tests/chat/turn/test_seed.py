@@ -372,7 +372,8 @@ def test_final_sc3_rounds_replace_each_other(rounds: list[Recording]) -> None:
         texts = [squeezed(strip_tags(said)) for said in told(recording, "text")]
         assert len(found) > 1, recording
         for contents, after in itertools.pairwise(found):
-            assert squeezed(contents[-1]) not in squeezed(after[-1])
+            same = squeezed(contents[-1]) == squeezed(after[-1])  # an agent may say the same again
+            assert same or squeezed(contents[-1]) not in squeezed(after[-1])
         assert "".join(squeezed(contents[-1]) for contents in found) == "".join(texts)
         assert (shown(out).content, len(shown(out).thread)) == ("", 1)
 

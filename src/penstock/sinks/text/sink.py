@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from penstock.config.rules import SWITCH, Rules, check, one_of, optional
+from penstock.config.rules import PATH, SWITCH, Rules, check, instance_of, one_of, optional, whole
 from penstock.events import Delta, Event
 from penstock.sinks.text.edits import Paths
 from penstock.sinks.text.layout import Layout
@@ -16,6 +16,9 @@ from penstock.sinks.text.wrapping import Margin
 
 Mode = Literal["full", "basic", "none"]
 
+MAX_COLUMNS = 1_000_000
+"""Columns of the widest terminal: more is a mistake."""
+
 TEXT_RULES: Rules = {
     "mode": one_of(*get_args(Mode)),
     "detail": one_of(*get_args(Detail)),
@@ -25,6 +28,11 @@ TEXT_RULES: Rules = {
     "realtime": SWITCH,
     "mark_partial": SWITCH,
     "show_unknown": SWITCH,
+    "width": optional(whole(1, MAX_COLUMNS)),
+    "cwd": optional(PATH),
+    "label_number": whole(0, MAX_COLUMNS),
+    "label_width": whole(0, MAX_COLUMNS),
+    "guidance": optional(instance_of(Guidance, "a penstock.sinks.text.run_summary.Guidance")),
 }
 
 
@@ -77,7 +85,8 @@ class TextSink:
     ) -> None:
         words = {"mode": mode, "detail": detail, "prefix": prefix, "ci": ci}
         switches = {"realtime": realtime, "mark_partial": mark_partial, "show_unknown": show_unknown, "color": color}
-        check({**words, **switches}, TEXT_RULES)
+        sizes = {"width": width, "cwd": cwd, "label_number": label_number, "label_width": label_width}
+        check({**words, **switches, **sizes, "guidance": guidance}, TEXT_RULES)
         self._margin = Margin(width)
         self._layout = Layout(
             palette(color and mode != "none", label_number),
@@ -91,7 +100,12 @@ class TextSink:
         )
 
     def resize(self, width: int | None) -> None:
-        """Set the columns of the terminal, for the lines that follow."""
+        """Set the columns of the terminal, for the lines that follow.
+
+        Raises:
+            UsageError: it is not a number of columns, or None.
+        """
+        check({"width": width}, TEXT_RULES)
         self._margin.width = width
 
     def render(self, events: Iterable[Event]) -> str:
