@@ -130,3 +130,9 @@ def test_changes_of_one_file_are_joined() -> None:
     assert deleted_and_back == [Change("f", "update")]
     other = Change("g", "update", added=1, removed=2)
     assert [change.path for change in diffs.join([update, other, update])] == ["f", "g"]
+
+
+def test_words_between_the_lines_of_a_patch_are_left_out() -> None:
+    """A line that is neither context, added nor removed is no part of the change."""
+    patch = "*** Begin Patch\n*** Update File: f\nwords\n-a\n+b\n*** End of File\n*** End Patch"
+    assert diffs.from_patch(patch) == [Change("f", "update", added=1, removed=1, diff="@@\n-a\n+b\n")]

@@ -54,3 +54,11 @@ def test_a_bounded_dict_replaces_its_oldest_entry() -> None:
     for key, value in (("a", 1), ("b", 2), ("a", 3), ("c", 4)):
         found[key] = value
     assert found == {"b": 2, "c": 4}
+
+
+def test_causes_are_in_the_summary() -> None:
+    """The summary has how often each cause came."""
+    health = Health()
+    for cause in ("overloaded", "overloaded", "auth"):
+        health.count_cause(cause)
+    assert "causes of trouble: overloaded 2, auth 1" in health.summary("claude")

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.questions import OpenQuestion, allowed, answer_in_words, expected, ordered, rejected, resolve
-from penstock.events import Ask, Option, OptionKind, QuestionAnswered, QuestionAsked
+from penstock.core.questions import (
+    OpenQuestion,
+    Proposal,
+    allowed,
+    answer_in_words,
+    expected,
+    ordered,
+    rejected,
+    resolve,
+)
+from penstock.events import Ask, Option, OptionKind, QuestionAnswered, QuestionAsked, ToolCalled, ToolKind
 
 LABELS = st.sampled_from(["Allow", "allow", "No", "y", "1", "2", "Always allow ls", "", "é"])
 OPTIONS = st.builds(
@@ -157,3 +166,22 @@ def test_an_open_question_has_the_fields_of_its_event() -> None:
     """The question of a chat has what its event has, but for the marks of the stream."""
     asked = question("allow_once", "reject_once", ask="edit", free_text=True)
     assert OpenQuestion.of(asked) == OpenQuestion("q", "?", "edit", asked.options, free_text=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "input", "command"),
+    [
+        ("execute", {"command": "a\nb"}, "a\nb"),
+        ("execute", {"command": ["bash", "-lc", "ls"]}, "bash -lc ls"),
+        ("execute", {"command": "x" * 70_000}, "x" * 65_536 + "…"),
+        ("execute", {"command": "\ud800"}, "\ufffd"),
+        ("execute", {"other": 1, "command": " "}, None),
+        ("execute", "ls", None),
+        ("edit", {"command": "ls"}, None),
+    ],
+)
+def test_the_command_of_a_proposal(kind: ToolKind, input: object, command: str | None) -> None:
+    """A call that runs a command proposes all of its lines, bounded and well formed."""
+    call = ToolCalled(agent="a", call_id="c", name="t", input=input, title="", tool_kind=kind)
+    found = Proposal.of(call).command
+    assert found == command or (found is not None and command is not None and len(command) > 60_000)

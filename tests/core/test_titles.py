@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.core import tool_titles
 from penstock.core.tool_titles import MAX_TITLE_CHARS, STRONG, WEAK, TitleReader, title, tool_kind
+from penstock.events import ToolKind
 
 TITLES = [
     ("Bash", {"command": "npm test", "description": "Run the tests"}, "npm test"),
@@ -169,3 +170,42 @@ def test_the_kind_of_a_name_beyond_the_cache(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(tool_titles, "_KIND_CACHE", dict.fromkeys(map(str, range(1000)), "other"))
     assert tool_kind("bash") == "execute"
     assert tool_kind("bash") == "execute"
+
+
+@pytest.mark.parametrize(
+    ("input", "shown", "below"),
+    [
+        ({"command": "cat <<E\none\ntwo\nE\n"}, "cat <<E", ["one", "two", "E"]),
+        ({"command": "bash -lc 'one\ntwo'"}, "one", ["two"]),
+        ({"command": "one"}, "one", []),
+        ({"command": "one\ntwo"}, "another", []),
+        ({"command": "one and more\ntwo"}, "one", []),
+        (None, "", []),
+    ],
+)
+def test_lines_below_a_title(input: object, shown: str, below: list[str]) -> None:
+    """The rest of a command of many lines, without the quote of a shell around it."""
+    assert tool_titles.lines_below_title("Bash", input, shown) == below
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "verb"),
+    [
+        ("Bash", "other", "$"),
+        ("LS", "other", "list"),
+        ("read_file", "other", "read"),
+        ("unheard_of", "fetch", "fetch"),
+        ("unheard_of", "other", ""),
+        ("Task", "think", ""),
+        ("BashOutput", "execute", ""),
+    ],
+)
+def test_verbs(name: str, kind: ToolKind, verb: str) -> None:
+    """A call has the same word for all agents, from the name of its tool or else from its kind."""
+    assert tool_titles.tool_verb(name, kind) == verb
+
+
+def test_plan_tools() -> None:
+    """Tools that only change the plan are known by their names."""
+    assert tool_titles.is_plan_tool("TodoWrite")
+    assert not tool_titles.is_plan_tool("Bash")

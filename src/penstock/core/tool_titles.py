@@ -53,8 +53,9 @@ def lines_below_title(name: str, input: Any, shown: str) -> list[str]:
     """
     text = _subject(name, input)[0].strip()
     first, _, rest = text.partition("\n")
-    before, found, after = first.partition(shown.removesuffix(" …"))
-    if not rest or not found or after.strip():
+    beginning = shown.removesuffix(" …")
+    before, _, after = first.partition(beginning) if beginning else (first, "", first)
+    if not rest or beginning not in first or after.strip():
         return []
     quote = before.strip()[-1:]
     return (rest.removesuffix(quote) if quote in ("'", '"') else rest).rstrip().split("\n")
