@@ -210,7 +210,8 @@ def _texts() -> Iterator[tuple[str, str]]:
             if path.is_file() and "__pycache__" not in path.parts:
                 yield path.relative_to(ROOT).as_posix(), path.read_text("utf-8", "replace")
     for path in ROOT.iterdir():
-        if path.is_file() and path.suffix in ("", ".md", ".toml", ".yml", ".yaml") and path.name != ".git":
+        written_by_tools = path.name in (".git", ".coverage")
+        if path.is_file() and path.suffix in ("", ".md", ".toml", ".yml", ".yaml") and not written_by_tools:
             yield path.name, path.read_text("utf-8")
 
 

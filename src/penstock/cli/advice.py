@@ -21,6 +21,6 @@ def allow_advice(agent: str, route: str, options: RunOptions) -> str:
     """Return how actions of the agent that were refused can be allowed; "" if they all are already."""
     ways = {"default": ["--allow edits", "--allow all"], "edits": ["--allow all"]}.get(options.asked["allow"], [])
     facts = AGENTS.get(agent.partition("/")[0])
-    if ways and facts is not None and "acp" in facts.routes and route != "acp":
+    if ways and facts is not None and "acp" in facts.routes and route == "exec":
         ways = [*ways, "--route acp to be asked"]
     return ", or ".join(ways)

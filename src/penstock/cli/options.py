@@ -50,6 +50,8 @@ class RunOptions(DisplayOptions, kw_only=True):
     stdin: Literal["auto", "never"] = "auto"
     resumes_newest: bool = False
     """Resume the newest conversation of each agent in this directory."""
+    interactive: bool = False
+    """Ask for the next prompt when the run has ended."""
     fails_if_denied: bool = False
     """Exit with another status if an action was denied."""
     fallback: list[str] = []

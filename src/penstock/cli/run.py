@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.advice import allow_advice, resume_command
 from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
 from penstock.cli.console import Output, notify_problem, stdout_encoding
+from penstock.cli.conversation import check_interactive, converse
 from penstock.cli.display import OutputContext, Showing, Sink, make_sink
 from penstock.cli.exit_status import ALL_LIMITED, OK, REFUSED, SIGNAL_BASE
 from penstock.cli.options import RunOptions, display_flags, flagged_fields, run_flags
@@ -55,9 +56,13 @@ def command(args: list[str]) -> int:
     """Run `penstock run` and return the exit status."""
     options = _options(args)
     config = configured()
-    factory = RunFactory(options, config, notify_problem)
     output = Output(1, stdout_encoding() if options.to == "text" else "utf-8")
-    return RunCommand(factory, options, config, output, Output(2, stdout_encoding())).show()
+    errors = Output(2, stdout_encoding())
+
+    def run(options: RunOptions) -> RunCommand:
+        return RunCommand(RunFactory(options, config, notify_problem), options, config, output, errors)
+
+    return converse(options, run) if options.interactive else run(options).show()
 
 
 def parser() -> Parser:
@@ -79,6 +84,9 @@ def parser() -> Parser:
     )
     add("--continue", "-c", dest="resumes_newest", action="store_true",
         help="resume the newest conversation of the agent in this directory; see penstock sessions")  # fmt: skip
+    add(
+        "--interactive", "-i", action="store_true", help="ask for the next prompt when the run has ended; in a terminal"
+    )
     run_flags(made)
     display_flags(made)
     return made
@@ -93,7 +101,10 @@ def _options(args: list[str]) -> RunOptions:
         made.error("--continue and --session both name a conversation; leave one of them out")
     if asked["fork"] and asked["session_id"] is None and not words["resumes_newest"]:
         made.error("there is nothing to fork: --fork needs --continue or --session ID, the conversation to branch")
-    return RunOptions(**words, asked=asked)
+    options = RunOptions(**words, asked=asked)
+    if options.interactive:
+        check_interactive(options)
+    return options
 
 
 class ShownRun:
@@ -159,7 +170,7 @@ class RunCommand:
             label_width=self._label_width,
             cwd=os.path.abspath(self._options.asked["cwd"] or "."),
             is_live=True,
-            resume=resume_command(agent, self._options) if os.isatty(1) else "",
+            resume=resume_command(agent, self._options) if os.isatty(1) and not self._options.interactive else "",
             allow=allow_advice(agent, run.route, self._options),
         )
 
@@ -167,6 +178,12 @@ class RunCommand:
             return make_sink(self._options, self._config, name, self._screen, context)
 
         return ShownRun(run, Showing(sink))
+
+    @property
+    def session_id(self) -> str | None:
+        """Conversation of the last run, once it has ended; None if it is not known."""
+        ended = self._shown[-1].ended
+        return ended.session_id if ended is not None else None
 
     def show(self) -> int:
         """Run all of them to their ends and return the exit status.

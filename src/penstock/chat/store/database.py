@@ -116,7 +116,7 @@ def connect(path: Path, *, write: bool) -> sqlite3.Connection:
     uri = f"{path.as_uri()}?mode={'rw' if write else 'ro'}"
     # It is used by one thread at a time, but closed by the thread that closes the store.
     timeout = BUSY_MS / 1000
-    return sqlite3.connect(uri, timeout, isolation_level=None, check_same_thread=False, uri=True)
+    return sqlite3.connect(uri, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True)
 
 
 def make_file(path: Path) -> None:

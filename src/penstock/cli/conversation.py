@@ -1,0 +1,90 @@
+"""`penstock run --interactive`: a conversation in a terminal, one run for each prompt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from penstock.cli.console import notify
+from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock.cli.options import RunOptions
+
+PROMPT = "\nNext prompt (/stop or Ctrl-D ends, /model NAME changes the model):\n> "
+
+
+class OneRun(Protocol):
+    """Run of one prompt, with its display."""
+
+    @property
+    def session_id(self) -> str | None:
+        """Conversation of the run, once it has ended."""
+        ...
+
+    def show(self) -> int:
+        """Run it to its end and return the exit status."""
+        ...
+
+
+def check_interactive(options: RunOptions) -> None:
+    """Check that a conversation is possible.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if options.to != "text":
+        raise UsageError(
+            f"--interactive is for people, and --to {options.to} for programs", help="leave one of them out"
+        )
+    if "," in options.agents or options.fallback:
+        raise UsageError("--interactive talks to one agent", help="name one agent, without --fallback")
+    if not (os.isatty(0) and os.isatty(1)):
+        raise UsageError("--interactive asks for prompts, and there is no terminal", help="leave it out")
+
+
+def converse(options: RunOptions, run: Callable[[RunOptions], OneRun]) -> int:
+    """Run one prompt after the other in one conversation; return the exit status of the last run."""
+    status = 0
+    following = options if options.prompt is not None else _next(options)
+    while following is not None:
+        options = following
+        one = run(options)
+        status = one.show()
+        if one.session_id is None:
+            notify("penstock: the agent did not report its conversation, so it cannot be resumed\n")
+            break
+        asked = {**options.asked, "session_id": one.session_id, "fork": False}
+        following = _next(msgspec.structs.replace(options, asked=asked, resumes_newest=False, stdin="never"))
+    return status
+
+
+def _next(options: RunOptions) -> RunOptions | None:
+    """Return the options with the next prompt and the model that the user wants; None at the end."""
+    while True:
+        try:
+            words = _read_line().strip()
+        except (EOFError, KeyboardInterrupt):
+            notify("\n")
+            return None
+        name, _, rest = words.partition(" ")
+        if name == "/stop":
+            return None
+        if name == "/model":
+            model = rest.strip() or None
+            options = msgspec.structs.replace(options, asked={**options.asked, "model": model})
+            notify(f"The model of the next prompt is {model or 'the default one of the agent'}.\n")
+        elif words:
+            return msgspec.structs.replace(options, prompt=words)
+
+
+def _read_line() -> str:
+    """Read a line of the terminal, with the keys that edit it and recall earlier ones."""
+    try:
+        import readline  # noqa: F401  # `input` uses it once it is imported
+    except ImportError:
+        pass
+    return input(PROMPT)
