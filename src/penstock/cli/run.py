@@ -8,6 +8,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from penstock.cli import github
 from penstock.cli.advice import allow_advice, resume_command
 from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
 from penstock.cli.console import Output, notify_problem, stdout_encoding
@@ -226,6 +227,8 @@ class RunCommand:
                 shown.run.stop()
         report([*self._shown], self._options, self._output, self._errors)
         self._print_files()
+        if github.is_github(os.environ):
+            self._report_to_github()
         if len(self._shown) > 1 and self._options.to == "text":
             self._errors.write(table([(shown.name, shown.ended) for shown in self._shown]))
         if self._takeover.exhausted:
@@ -235,6 +238,16 @@ class RunCommand:
         status = status_of(self._shown, interrupted=False)
         denied = any(shown.ended is not None and shown.ended.refused for shown in self._shown)
         return REFUSED if status == OK and denied and self._options.fails_if_denied else status
+
+    def _report_to_github(self) -> None:
+        runs = [
+            github.Finished(shown.name, shown.run.result, shown.ended.at)
+            for shown in self._shown
+            if shown.ended is not None
+        ]
+        (self._output if self._options.to == "text" else self._errors).write(github.annotation_lines(runs))
+        for problem in github.write_files(runs, os.environ):
+            notify_problem(problem)
 
     def _start(self, shown: ShownRun) -> None:
         shown.run.start()

@@ -1,0 +1,125 @@
+"""The workflows of docs/ci.md: their steps run as scripts, with the variables of a runner and scripted agents."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from .test_sessions import AGENT, TIMEOUT
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "ci.md").read_text("utf-8")
+WORKFLOWS = {text.split("\n")[0]: text for text in re.findall(r"```yaml\nname: (.*?)```", PAGE, re.DOTALL)}
+GEMINI = ROOT / "tests" / "recordings" / "gemini" / "text" / "input.ndjson"
+
+LIMITED = """\
+import json
+info = {"status": "rejected", "resetsAt": 4102444800, "rateLimitType": "five_hour"}
+print(json.dumps({"type": "system", "subtype": "init", "session_id": "s"}))
+print(json.dumps({"type": "rate_limit_event", "rate_limit_info": info}))
+print(json.dumps({"type": "result", "subtype": "success", "is_error": True, "result": "no", "api_error_status": 429}))
+"""
+
+
+class Job(NamedTuple):
+    """What a job has left behind."""
+
+    folder: Path
+    log: str
+    summary: str
+    outputs: str
+
+
+def steps(workflow: str) -> list[str]:
+    """Return the scripts of a workflow's steps."""
+    blocks = re.findall(r"^ +(?:- )?run: \|\n((?: {10}.*\n)+)", WORKFLOWS[workflow], re.MULTILINE)
+    return [re.sub(r"(?m)^ {10}", "", block) for block in blocks]
+
+
+def run(workflow: str, folder: Path, agents: dict[str, str], status: int = 0) -> Job:
+    """Run the steps in a repository, as GitHub's runner does: `bash -e`, and the files of the step."""
+    config = []
+    for name, code in agents.items():
+        script = folder / f"{name}.py"
+        script.write_text(code, "utf-8")
+        config.append(f'[agents.{name}]\ncommand = ["{sys.executable}", "{script}"]\nadapter = "claude"\n')
+    (folder / "config.toml").write_text("\n".join(config), "utf-8")
+    work = folder / "work"
+    work.mkdir()
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q", "-b", "main", "."], cwd=work, check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], cwd=work, check=True)
+    subprocess.run([*git, "update-ref", "refs/remotes/origin/main", "HEAD"], cwd=work, check=True)
+    env = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PENSTOCK_CONFIG": str(folder / "config.toml"),
+        "PENSTOCK_DATA": str(folder / "data"),
+        "CALLS": str(folder / "calls"),
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_BASE_REF": "main",
+        "GITHUB_STEP_SUMMARY": str(folder / "summary"),
+        "GITHUB_OUTPUT": str(folder / "output"),
+    }
+    found = steps(workflow)
+    assert found
+    log = ""
+    for script in found:
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", script],
+            cwd=work,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+        )
+        log += done.stdout + done.stderr
+        assert done.returncode == status, log
+    texts = [path.read_text("utf-8") if path.exists() else "" for path in (folder / "summary", folder / "output")]
+    return Job(work, log, *texts)
+
+
+def test_all_workflows_are_tried() -> None:
+    """The page has the three workflows that are tried here."""
+    assert set(WORKFLOWS) == {"Review", "Fix", "Report"}
+
+
+def test_review(tmp_path: Path) -> None:
+    """The reply is the only content of the comment; the summary has it as well."""
+    job = run("Review", tmp_path, {"claude": AGENT})
+    review = (job.folder / "review.md").read_text("utf-8")
+    assert review.startswith("You said: Review this diff.")
+    assert "claude: ok" in job.summary
+    assert "session_id<<" in job.outputs
+
+
+@pytest.mark.parametrize(("extra", "status"), [("", 0), (', "permission_denials": [{"tool_use_id": "t"}]', 7)])
+def test_fix(tmp_path: Path, extra: str, status: int) -> None:
+    """A run in which an action was denied fails the job, with an annotation."""
+    code = (
+        "import json\n"
+        'print(json.dumps({"type": "system", "subtype": "init", "session_id": "s"}))\n'
+        'text = [{"type": "text", "text": "Done."}]\n'
+        'print(json.dumps({"type": "assistant", "message": {"id": "m", "content": text}}))\n'
+        f'print(json.dumps({{"type": "result", "subtype": "success", "is_error": False, "result": "Done."{extra}}}))\n'
+    )
+    # The scripted agent speaks claude's dialect, whose denied actions are counted.
+    WORKFLOWS["Fix"] = WORKFLOWS["Fix"].replace("run codex", "run claude --route exec")
+    job = run("Fix", tmp_path, {"claude": code}, status)
+    assert ("::warning title=claude%3A actions denied::1 action was not allowed" in job.log) == bool(status)
+    assert (job.folder / "fix.patch").exists() != bool(status)
+
+
+def test_report(tmp_path: Path) -> None:
+    """An agent at its limit is replaced, and the log says so."""
+    job = run("Report", tmp_path, {"claude": LIMITED, "gemini": f"print(open({str(GEMINI)!r}).read(), end='')"})
+    assert "gemini takes over" in job.log
+    assert "gemini: ok" in job.summary
+    assert "outcome<<" in job.outputs
