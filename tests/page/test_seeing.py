@@ -355,7 +355,7 @@ def test_failures_are_said_at_once(at: Open) -> None:
     """A turn that failed is an alert."""
     thread = at("error")
     thread.ask("try", outcome="error")
-    expect(thread.page.locator("#said-alert")).to_contain_text("It failed")
+    expect(thread.page.locator("#said-alert")).to_contain_text("The provider failed")
 
 
 def test_names_roles_and_order(at: Open) -> None:
