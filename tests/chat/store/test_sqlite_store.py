@@ -258,7 +258,7 @@ def test_what_ends_after_its_event_loop(place: Any) -> None:
     result = loop.create_future()
     loop.close()
     store._writer.put(StoreWrite(lambda changes: changes.put_directory(Directory("/shop", 1)), result))
-    store._writer.close()
+    store._close()
 
     async def look() -> None:
         async with await place.open() as again:
