@@ -39,6 +39,16 @@ class StreamingAgent(Protocol):
         ...
 
 
+class PromptOptions(Options, total=False):
+    """What `Agent.run` and its short forms take by keyword."""
+
+    session_id: str | None
+    fork: bool
+    model: str | None
+    stdin_text: str | None
+    on_question: OnQuestion | None
+
+
 class Agent:
     """Agent that can be run; create one with `agent`. It holds no process: each run has its own."""
 
@@ -82,13 +92,7 @@ class Agent:
     def ask(
         self,
         prompt: str,
-        *,
-        session_id: str | None = None,
-        fork: bool = False,
-        model: str | None = None,
-        stdin_text: str | None = None,
-        on_question: OnQuestion | None = None,
-        **options: Unpack[Options],
+        **asked: Unpack[PromptOptions],
     ) -> Result:
         """Run this prompt to its end and return the result: the reply, the session id, the changes. It blocks.
 
@@ -97,41 +101,17 @@ class Agent:
             AgentNotFound: its program is not installed.
             AgentFailed: the run did not end well.
         """
-        asked = self.run(
-            prompt,
-            session_id=session_id,
-            fork=fork,
-            model=model,
-            stdin_text=stdin_text,
-            on_question=on_question,
-            **options,
-        )
-        with asked as run:
+        with self.run(prompt, **asked) as run:
             run.wait()
         return run.check()
 
     async def ask_async(
         self,
         prompt: str,
-        *,
-        session_id: str | None = None,
-        fork: bool = False,
-        model: str | None = None,
-        stdin_text: str | None = None,
-        on_question: OnQuestion | None = None,
-        **options: Unpack[Options],
+        **asked: Unpack[PromptOptions],
     ) -> Result:
         """Do the same as `ask` in an event loop; cancelling the task stops the agent."""
-        asked = self.run(
-            prompt,
-            session_id=session_id,
-            fork=fork,
-            model=model,
-            stdin_text=stdin_text,
-            on_question=on_question,
-            **options,
-        )
-        async with asked as run:
+        async with self.run(prompt, **asked) as run:
             await run.await_end()
         return run.check()
 
