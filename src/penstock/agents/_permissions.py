@@ -40,8 +40,8 @@ DENIED = reads("It reads. It cannot ask you: everything that needs permission is
 EVERYTHING = everything("It changes files and runs any command without asking.")
 
 ACP: Mapping[Allow, Permission] = {
-    "default": asks("It asks you as its own settings say."),
-    "edits": edits("It changes files without asking. It asks you about everything else, as its own settings say."),
+    "default": asks("Its own settings decide when it asks you."),
+    "edits": edits("It changes files without asking. For everything else, its own settings decide when it asks you."),
     "all": EVERYTHING,
 }
 """Levels of an agent that is run by the Agent Client Protocol."""

@@ -20,10 +20,10 @@ SERVER_SIGNS = (Sign(begins={"event.id": "evt_"}),)
 
 _ASKING: Mapping[Allow, Permission] = {
     "default": own_settings(
-        "It changes files and runs commands without asking, unless its configuration says to ask: then it asks you."
+        "It changes files and runs commands without asking. If its configuration requires permission, it asks you."
     ),
     "edits": edits(
-        "It changes files without asking. It also runs commands without asking, unless its configuration says to ask."
+        "It changes files and runs commands without asking. If its configuration asks about a command, it asks."
     ),
     "all": EVERYTHING,
 }
@@ -58,7 +58,7 @@ FACTS = AgentFacts(
         "server": _ASKING,
         "exec": {
             "default": own_settings(
-                "It changes files and runs commands without asking. What its configuration says to ask about is denied."
+                "It changes files and runs commands without asking. What its configuration asks about is denied."
             ),
             "all": EVERYTHING,
         },
