@@ -34,6 +34,7 @@ EVERYWHERE = (
     "test_cancel",
     "test_questions",
     "test_changes_of_a_file[edit]",
+    "test_three_turns",
 )
 """Tests that run on each route: what a route is most likely to do in its own way."""
 WHOLE = {"claude-exec", "codex-server", "opencode-server", "gemini-acp"}

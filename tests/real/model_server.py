@@ -58,6 +58,8 @@ class ModelServer:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.requests: list[Request] = []
+        self.rejects: Refuse | None = None
+        """Error that is the answer to all prompts, whatever their scenario."""
         self.gate = threading.Event()
         self.waiting = threading.Event()
         """An answer stands at the gate."""
@@ -101,6 +103,8 @@ class ModelServer:
             return None, [Say(scenarios.TITLE)]
         last = prompts[-1]
         scenario = named(asked.items[last])[-1]
+        if self.rejects is not None:
+            return scenario, [self.rejects]
         if scenario != "maxtok" and _beside(asked.items[last:]):
             return None, [Say(scenarios.TITLE)]
         told = scenarios.SCENARIOS.get(scenario, [[Say(f"There is no scenario {scenario}.")]])

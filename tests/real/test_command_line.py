@@ -1,0 +1,64 @@
+"""`penstock run` in the hands of a person, with real agents: going on with a conversation, and another agent at a limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import scenarios
+from setups import Target, bench
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from setups import Bench
+
+ONLY = ("claude-exec", "codex-server", "opencode-server", "pi-exec")
+"""Targets of the tests that take one: the default route of each agent where nobody can be asked."""
+SECONDS = 120
+
+
+def penstock(*words: str, folder: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a script does, with nobody to ask."""
+    return subprocess.run(
+        [sys.executable, "-m", "penstock", *words],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+
+
+def test_three_turns(at: Bench, tmp_path: Path) -> None:
+    """Three prompts with `--continue` are one conversation: the model gets all of them."""
+    env = {**at.env, "XDG_DATA_HOME": str(tmp_path)}
+    agent = at.target.name
+    first = ["run", agent, "scenario=text please", "--to", "reply"]
+    for words in (first, [*first[:2], "-c", "scenario=thinking please"], [*first[:2], "-c", "scenario=history please"]):
+        ran = penstock(*words, folder=at.folder, env=env)
+        assert ran.returncode == 0, ran.stderr
+    assert scenarios.history(["text", "thinking", "history"]) in ran.stdout
+    listed = penstock("sessions", "--json", folder=at.folder, env=env).stdout.splitlines()
+    assert [json.loads(line)["agent"] for line in listed] == [agent]
+
+
+def test_another_agent_at_a_usage_limit(tmp_path: Path) -> None:
+    """Claude has no credit left, so Codex does the work; stderr says why."""
+    claude, codex = tmp_path / "claude", tmp_path / "codex"
+    claude.mkdir()
+    codex.mkdir()
+    with bench(Target("claude", "exec"), claude) as first, bench(Target("codex", "server"), codex) as second:
+        path = os.pathsep.join((first.env["PATH"], second.env["PATH"]))
+        env = {**second.env, **first.env, "PATH": path, "XDG_DATA_HOME": str(tmp_path / "data")}
+        first.server.rejects = scenarios.Refuse(400, "Your credit balance is too low to access the API.")
+        prompt = "scenario=text please"
+        ran = penstock("run", "claude", prompt, "--fallback", "codex", "--to", "reply", folder=second.folder, env=env)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == scenarios.texts("text")[-1]
+    assert "claude has reached its usage limit; codex takes over" in ran.stderr
