@@ -1,4 +1,4 @@
-"""`penstock run` in the hands of a person, with real agents: going on with a conversation, and another agent at a limit."""
+"""`penstock run` with real agents: a conversation is continued, and another agent takes over at a limit."""
 
 from __future__ import annotations
 
