@@ -121,6 +121,7 @@ def test_each_command_has_its_help(run: Run, command: str) -> None:
     ("words", "told"),
     [
         (["reed", "x"], "'reed' is neither a command nor a file; .*did you mean 'read'"),
+        (["ccs/glm", "x"], "'ccs/glm' is an agent and not a command; to run it: penstock run ccs/glm"),
         (["read", "none.ndjson"], "cannot open 'none.ndjson': No such file"),
         (["read", "."], "cannot read '.': it is a folder"),
         (["read", "--agent", "claud"], "there is no agent 'claud'; .*did you mean 'claude'"),

@@ -50,8 +50,11 @@ def _command(args: list[str]) -> int:
     if first in COMMANDS:
         return _run(first, args[1:])
     if first and not first.startswith("-") and not os.path.exists(first):
+        from penstock.agents.registry import AGENTS
         from penstock.errors import UsageError, nearest
 
+        if first.partition("/")[0] in AGENTS:
+            raise UsageError(f"{first!r} is an agent and not a command", help=f'to run it: penstock run {first} "…"')
         guess = nearest(first, COMMANDS)
         raise UsageError(
             f"{first!r} is neither a command nor a file",
