@@ -57,7 +57,7 @@ test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local mode
 	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2
 	PENSTOCK_REAL=$(or $(AGENTS),1) tests/real/offline.sh $(BIN)/python -m pytest tests/real -n auto --dist loadgroup -rs $(ARGS)
 
-soak: ## run all tests at their full counts: all recordings and examples, all agents on all routes, 500 cuts, 50 kills
+soak: ## run all tests at their full counts: all recordings and examples, all cases in the browser, all agents on all routes, 500 cuts, 50 kills
 	PENSTOCK_SOAK=1 $(MAKE) test
 	PENSTOCK_SOAK=1 $(MAKE) test-chat
 	PENSTOCK_SOAK=1 $(MAKE) test-agents

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,6 +38,27 @@ else:
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+
+HERE = Path(__file__).parent
+SOAK = bool(os.environ.get("PENSTOCK_SOAK"))
+CASES = 3
+"""Of a test with more cases than this, one of so many runs, the same each time; `PENSTOCK_SOAK=1` runs them all."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out a part of the cases of tests that have many. A test named on the command line runs with all of them."""
+    if SOAK or any("::" in word for word in config.args):
+        return
+    cases = Counter(item.nodeid.partition("[")[0] for item in items if HERE in item.path.parents)
+    seen: Counter[str] = Counter()
+    kept, left = [], []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        (kept if cases[test] <= CASES or seen[test] % CASES == 0 else left).append(item)
+        seen[test] += 1
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
 
 
 @pytest.fixture(scope="session")
