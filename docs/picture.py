@@ -1,7 +1,7 @@
 """Makes `docs/terminal.svg`: what a terminal shows of a real recording. Run by `make picture`.
 
-Penstock writes to a pipe in full colour mode; the few SGR codes that it uses are read here, and each run of
-characters in one style becomes a piece of SVG text. Nothing is drawn that Penstock did not write.
+Penstock writes to a terminal; the few SGR codes that it uses are read here, and each run of characters in one style
+becomes a piece of SVG text. Nothing is drawn that Penstock did not write.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import os
 import re
 import subprocess
 import sys
+import termios
 import unicodedata
 from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORDING = ROOT / "tests" / "recordings" / "claude" / "tools" / "input.ndjson"
+RECORDING = ROOT / "src" / "penstock" / "cli" / "demo" / "claude.ndjson"
 PICTURE = ROOT / "docs" / "terminal.svg"
-COMMAND = 'claude -p "…" --output-format stream-json --verbose --include-partial-messages | penstock'
+COMMAND = 'penstock run claude "fix the failing test" --allow edits'
 
-COLUMNS = 100
+COLUMNS, ROWS = 100, 50
 CELL, LINE, MARGIN, BAR = 8.4, 21, 20, 34
 """Width of a character and height of a line in pixels, for a monospaced font of 14 pixels; what is around them."""
 
@@ -33,13 +34,27 @@ Piece = tuple[int, str, str]
 
 
 def output() -> str:
-    """What Penstock writes for the recording, with its codes."""
-    command = [sys.executable, "-m", "penstock", "read", str(RECORDING), "--mode", "full", "--color", "always"]
+    """What Penstock writes for the recording to a terminal, with its codes."""
     # As on a machine where nothing is configured, and in no CI service.
     env = {key: value for key, value in os.environ.items() if not key.startswith(("PENSTOCK_", "GITHUB_", "GITLAB_"))}
-    env |= {"PENSTOCK_CONFIG": os.devnull, "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run(command, env=env, capture_output=True, check=True, encoding="utf-8")
-    return done.stdout
+    env = {key: value for key, value in env.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
+    env |= {"PENSTOCK_CONFIG": os.devnull, "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"}
+    outer, inner = os.openpty()
+    termios.tcsetwinsize(inner, (ROWS, COLUMNS))
+    with subprocess.Popen([sys.executable, "-m", "penstock", "read", str(RECORDING)], env=env, stdout=inner) as process:
+        os.close(inner)
+        written = b"".join(iter(lambda: _piece(outer), b""))
+    os.close(outer)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    return written.decode().replace("\r\n", "\n")
+
+
+def _piece(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the program has ended
+        return b""
 
 
 def attributes(codes: set[int]) -> str:
@@ -91,6 +106,11 @@ def drawn(screen: list[list[Piece]]) -> str:
     for row, pieces in enumerate(screen):
         y = BAR + MARGIN + 10 + LINE * row
         for column, text, style in pieces:
+            column += len(text) - len(text.lstrip())
+            # Browsers join spaces, but not these.
+            text = text.strip().replace(" ", "\xa0")
+            if not text:
+                continue
             # The length is fixed, so that a font of another width cannot move what follows.
             size = CELL * sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
             lines.append(

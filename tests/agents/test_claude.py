@@ -683,6 +683,93 @@ def test_todos_are_a_plan() -> None:
     assert not any(isinstance(update, up.Plan) for update in read(inner))
 
 
+def changed(call_id: str, **details: Any) -> Line:
+    """The result of a tool that changes the list of tasks."""
+    return user([{"type": "tool_result", "tool_use_id": call_id, "content": "ok"}], tool_use_result=details)
+
+
+def plans(*lines: Line) -> list[str]:
+    """The plans of a run, each with the first letter of the status before each step."""
+    run = Run([INIT, *lines, whole("m9", text("Ok")), result("Ok")])
+    return [", ".join(f"{item.status[0]} {item.text}" for item in event.items) for event in run.of(ev.PlanChanged)]
+
+
+TASKS = [
+    whole("m1", use("t1", "TaskCreate", {"subject": "Look"}), use("t2", "TaskCreate", {"subject": "Write"})),
+    changed("t1", task={"id": "1", "subject": "Look"}),
+    changed("t2", task={"id": "2", "subject": "Write"}),
+]
+
+
+def test_tasks_are_a_plan() -> None:
+    """Each result that changes the list of tasks changes the plan; a deleted task is no longer in it."""
+    lines = [
+        *TASKS,
+        whole("m2", use("t3", "TaskUpdate", {"taskId": "1", "status": "completed"})),
+        changed("t3", success=True, taskId="1", statusChange={"from": "pending", "to": "completed"}),
+        whole("m3", use("t4", "TaskUpdate", {"taskId": "2", "subject": "Write it"})),
+        changed("t4", success=True, taskId="2", updatedFields=["subject"]),
+        whole("m4", use("t5", "TaskUpdate", {"taskId": "1", "status": "deleted"})),
+        changed("t5", success=True, taskId="1", statusChange={"from": "completed", "to": "deleted"}),
+    ]
+    assert plans(*lines) == ["p Look", "p Look, p Write", "c Look, p Write", "c Look, p Write it", "p Write it"]
+
+
+def test_the_list_of_tasks_is_the_plan() -> None:
+    """It replaces what is known, and so has the tasks of earlier runs."""
+    tasks = [{"id": "7", "subject": "Test", "status": "in_progress", "blockedBy": []}]
+    assert plans(*TASKS, whole("m2", use("t3", "TaskList", {})), changed("t3", tasks=tasks))[-1] == "i Test"
+
+
+@pytest.mark.parametrize(
+    ("name", "details"),
+    [
+        ("TaskUpdate", {"success": False, "taskId": "1", "error": "Task not found"}),
+        ("TaskUpdate", {"success": True, "taskId": "99", "statusChange": {"from": "pending", "to": "completed"}}),
+        ("TaskUpdate", {"success": True}),
+        ("other", {"tasks": [], "task": {"id": "3", "subject": "x"}}),
+    ],
+)
+def test_other_results_do_not_change_the_plan(name: str, details: Line) -> None:
+    """A failure, a task that is not known, and results of other tools leave the plan as it is."""
+    lines = [whole("m2", use("t3", name, {"taskId": "1", "subject": "y"})), changed("t3", **details)]
+    assert plans(*TASKS, *lines) == ["p Look", "p Look, p Write"]
+
+
+def test_a_sub_agents_tasks_are_not_the_plan() -> None:
+    """Its list is its own."""
+    lines = [
+        whole("m1", use("a1", "Agent", {"prompt": "look"})),
+        whole("s1", use("t1", "TaskCreate", {"subject": "x"}), parent="a1"),
+        user(
+            [{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}],
+            parent="a1",
+            tool_use_result={"task": {"id": "1", "subject": "x"}},
+        ),
+        returned("a1", "Done."),
+    ]
+    assert plans(*lines) == []
+
+
+def test_reports_that_repeat_a_call_are_states() -> None:
+    """The start of work that a call shows, and its end unless it was in the background, are shown in `verbose` only."""
+    of_call = {"type": "system", "task_id": "x", "tool_use_id": "t1", "description": "look"}
+    ended = {**of_call, "subtype": "task_notification", "status": "completed"}
+    run = Run(
+        [
+            INIT,
+            whole("m1", use("t1", "Bash", {"command": "ls"})),
+            {**of_call, "subtype": "task_started"},
+            {**ended, "output_file": ""},
+            returned("t1", "ok"),
+            {**ended, "output_file": "/tmp/x.output"},
+            whole("m2", text("Ok")),
+            result("Ok"),
+        ]
+    )
+    assert run.notices == ["status", "status", "background"]
+
+
 def test_a_sub_agent_has_its_own_lane() -> None:
     """Its blocks and calls carry the call that started it, and its words are never in the reply."""
     lines = [

@@ -18,6 +18,10 @@ from typing import Any
 import pytest
 
 from penstock.agents import registry
+from penstock.cli import demo
+from penstock.run.replay import read_times
+from penstock.stream import Stream
+from penstock.testing.verify import verify
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"
@@ -413,10 +417,25 @@ def _rest(fd: int) -> bytes:
 
 
 def test_demo(run: Run) -> None:
-    """The demo needs nothing but the package, and puts out a whole run."""
-    done = run("demo", "--speed", "1000", "--to", "reply")
-    assert (done.returncode, done.stdout) == (0, REPLY + "\n")
+    """The demo needs nothing but the package, and shows each kind of work that Penstock has a look for."""
+    done = run("demo", "--speed", "1000")
+    assert done.returncode == 0
     assert "| penstock" in done.stderr
+    marks = {"thinking": "∴", "plan": "☰ plan (3 of 3 done)", "diff": "2 +    ", "failure": "✗ $ pytest"}
+    marks |= {"sub-agent": "[claude>Explore]", "Markdown": "**Fixed.**", "end": "● done"}
+    assert [name for name, mark in marks.items() if mark not in done.stdout] == []
+
+
+def test_the_demo_is_a_clean_recording() -> None:
+    """Its events keep the contract, the stream needs no repair, and it takes between 9 and 18 seconds."""
+    stream = Stream("claude")
+    data = demo.RECORDING.read_bytes()
+    events = stream.feed(data) + stream.close()
+    assert verify(events) == []
+    assert stream.health.warnings == []
+    times = read_times(demo.RECORDING)
+    assert len(times) == data.count(b"\n")
+    assert 9 < times[-1] - times[0] < 18
 
 
 def test_replay(run: Run) -> None:

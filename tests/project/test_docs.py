@@ -271,12 +271,15 @@ def test_the_picture_is_of_today(picture: ModuleType) -> None:
 
 
 def test_the_picture_says_what_penstock_says(picture: ModuleType) -> None:
-    """Row by row, the texts of the SVG are the plain output of the recording, under the command."""
+    """Row by row, the texts of the SVG are the plain output of the recording at that width, under the command."""
     lines: dict[str, str] = {}
     for piece in ElementTree.parse(picture.PICTURE).getroot().iter("{http://www.w3.org/2000/svg}text"):
-        lines[piece.attrib["y"]] = lines.get(piece.attrib["y"], "") + (piece.text or "")
-    plain = TextSink("none").render(feeds.whole(Stream("claude"), picture.RECORDING.read_bytes()))
-    assert list(lines.values()) == [f"$ {picture.COMMAND}", *filter(None, plain.splitlines())]
+        column = round((float(piece.attrib["x"]) - picture.MARGIN) / picture.CELL)
+        before = lines.get(piece.attrib["y"], "").ljust(column)
+        lines[piece.attrib["y"]] = before + (piece.text or "").replace("\xa0", " ")
+    sink = TextSink("full", width=picture.COLUMNS)
+    plain = sink.render(feeds.whole(Stream("claude"), picture.RECORDING.read_bytes()))
+    assert list(lines.values()) == [f"$ {picture.COMMAND}", *filter(None, map(str.rstrip, plain.splitlines()))]
     count = picture.RECORDING.read_bytes().count(b"\n")
     assert f"printed {count} lines of JSON" in (ROOT / "README.md").read_text("utf-8")
 

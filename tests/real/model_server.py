@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 import scenarios
 from dialects import Asked, Item, Tool, dialect, pieces
-from scenarios import Break, Call, History, Limit, Refuse, Say, Think, Wait
+from scenarios import Break, Call, History, Limit, Refuse, Say, Think, Use, Wait
 
 GATE_SECONDS = 30.0
 """So long an answer waits for the test; then it goes on, and the test that has seen nothing fails."""
@@ -202,6 +203,19 @@ def _errand(prompt: str, tool: Tool) -> dict[str, Any]:
     return {**about, **kinds, "prompt": prompt, "message": prompt, "task": prompt}
 
 
+def in_folder(input: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """An input with the working directory for `{folder}`."""
+    named = {name: value for name, value in input.items() if isinstance(value, str)}
+    return {**input, **{name: value.replace("{folder}", str(folder)) for name, value in named.items()}}
+
+
+def _paced(data: Iterator[bytes], rest: float) -> Iterator[bytes]:
+    for piece in data:
+        yield piece
+        if rest:
+            time.sleep(rest)
+
+
 class _Handler(BaseHTTPRequestHandler):
     server_of: ModelServer
 
@@ -242,10 +256,12 @@ class _Handler(BaseHTTPRequestHandler):
         yield speaks.begin()
         for piece in answer:
             match piece:
-                case Think(text, size):
-                    yield from map(speaks.think, pieces(text, size))
-                case Say(text, size):
-                    yield from map(speaks.say, pieces(text, size))
+                case Think(text, size, rest):
+                    yield from _paced(map(speaks.think, pieces(text, size)), rest)
+                case Say(text, size, rest):
+                    yield from _paced(map(speaks.say, pieces(text, size)), rest)
+                case Use(tool, input):
+                    yield speaks.call(Tool(tool, None), in_folder(input, self.server_of.folder))
                 case Call():
                     yield speaks.call(*tool_for(piece, asked.tools, self.server_of.folder))
                 case Wait():

@@ -8,7 +8,7 @@ A scenario is a list of answers; the model gives the next one after each round o
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Think(NamedTuple):
@@ -16,6 +16,8 @@ class Think(NamedTuple):
 
     text: str
     size: int = 9
+    rest: float = 0
+    """Seconds after each piece."""
 
 
 class Say(NamedTuple):
@@ -23,6 +25,8 @@ class Say(NamedTuple):
 
     text: str
     size: int = 7
+    rest: float = 0
+    """Seconds after each piece."""
 
 
 class Call(NamedTuple):
@@ -36,6 +40,13 @@ class Call(NamedTuple):
     path: str = ""
     old: str = ""
     """The lines that an edit replaces."""
+
+
+class Use(NamedTuple):
+    """A call of one agent's tool by its own name, with its own input; `{folder}` in a text is the working directory."""
+
+    tool: str
+    input: dict[str, Any]
 
 
 class Wait(NamedTuple):
@@ -63,7 +74,7 @@ class History(NamedTuple):
     """Text that says which scenarios the prompts of this conversation have named."""
 
 
-Piece = Think | Say | Call | Wait | Break | Limit | Refuse | History
+Piece = Think | Say | Call | Use | Wait | Break | Limit | Refuse | History
 Answer = list[Piece]
 
 MARKDOWN = """\

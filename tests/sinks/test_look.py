@@ -236,7 +236,7 @@ def test_a_failed_test_run_shows_the_failure(failed_tests: str, detail: Any, ci:
     assert ("test_ok[3]" in shown) == (ci is not None or detail == "verbose")
     assert "test_ok[3]" not in outside or (ci is None and detail == "verbose")
     sink = TextSink("full", color=True, detail=detail, ci=ci)
-    assert re.search(r"^ +FAILED ", sink.render([failed]), re.MULTILINE)
+    assert re.search(r"^ *\x1b\[31m *FAILED ", sink.render([failed]), re.MULTILINE)
 
 
 def test_a_short_failure_is_whole() -> None:
@@ -288,6 +288,29 @@ def test_a_plan_tool_without_a_plan_is_shown(fails: bool) -> None:
     shown = show(wrote, *between, result("no", is_error=fails))
     assert shown == (PLAN_LINES if fails else "") + f"[a] ▸ TodoWrite: x\n[a] {'✗' if fails else '✓'} no\n"
     assert show(wrote, ev.RunEnded("ok", "", 1, **A)).startswith("[a] ▸ TodoWrite: x\n")
+
+
+def test_calls_at_once_change_the_plan_on_one_line() -> None:
+    """The plan is shown when the last of them has returned, or at the end of the run."""
+    calls = [call("TaskCreate", {"subject": name}, name) for name in ("look", "write")]
+    both = ev.PlanChanged([*PLAN.items, ev.PlanItem("write", "pending")], **A)
+    shown = "[a] ☰ plan (0 of 2 done)\n    ☐ look\n    ☐ write\n"
+    assert show(*calls, PLAN, result(id="look"), both, result(id="write")) == shown
+    ended = ev.RunEnded("ok", "", 1, **A)
+    assert show(*calls, PLAN, result(id="look"), both, ended) == shown + "[a] ● done · 1 round\n"
+
+
+def test_the_lines_of_a_file_that_was_read_are_counted() -> None:
+    """Its first line alone says nothing; a file of one line, and an output of one, are shown."""
+    read = call("Read", {"file_path": "/demo/a.py"}, "c", "read")
+    assert show(read, result("1\timport os\n2\t\n")) == "[a] ▸ read /demo/a.py\n[a] ✓ 2 lines\n"
+    assert show(read, result("File is empty.")) == "[a] ▸ read /demo/a.py\n[a] ✓ File is empty.\n"
+
+
+def test_wide_gaps_in_the_line_of_a_result_are_closed() -> None:
+    """Columns of several lines have no use in one."""
+    ran = call("Bash", {"command": "pytest"}, "c", "execute")
+    assert show(ran, result("..        [100%]\n2 passed")) == "[a] $ pytest\n[a] ✓ ..  [100%] (2 lines)\n"
 
 
 # --- first and last lines ---------------------------------------------------------------------------------

@@ -399,11 +399,13 @@ def test_label_may_hold_a_slash() -> None:
     assert Run("ccs/glm").block("a\nb").shown() == "[ccs/glm] a\n          b\n"
 
 
-def test_thinking_and_prefix_are_dim_while_a_block_streams() -> None:
-    """Colour is only added: what streams has a dim prefix, what is whole a plain one."""
+def test_thinking_and_the_prefix_are_dim() -> None:
+    """Colour is only added, the same in both modes that have it; the label of one of several agents is not dim."""
     run = Run().block("a", kind="thinking")
-    assert show(run.events, "full", color=True) == "\x1b[2;36m[claude] ∴ \x1b[0m\x1b[2ma\x1b[0m\n"
-    assert show(run.events, "basic", color=True) == "\x1b[36m[claude] ∴ \x1b[0m\x1b[2ma\x1b[0m\n"
+    for mode in ("full", "basic"):
+        assert show(run.events, mode, color=True) == "\x1b[2;36m[claude] ∴ \x1b[0m\x1b[2ma\x1b[0m\n"
+    several = show(run.events, "basic", color=True, label_number=1, label_width=6)
+    assert several == "\x1b[35m[claude] ∴ \x1b[0m\x1b[2ma\x1b[0m\n"
     assert show(run.events, "none", color=True) == show(run.events, "basic") == "[claude] ∴ a\n"
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from penstock.adapter import Command, Request, encoded
+from penstock.agents._claude_tasks import TaskList
 from penstock.agents._flags import granted, option, piped
 from penstock.agents._stream_json import ClaudeLike, MessageDelta, MessageStop
 from penstock.agents._variables import CLAUDE_OUTER
-from penstock.updates import MessageEnd, Update
+from penstock.updates import MessageEnd, Plan, ToolCall, Update
 
 
 class ClaudeCode(ClaudeLike):
@@ -16,6 +18,19 @@ class ClaudeCode(ClaudeLike):
 
     The CLI makes up a `message_stop` without one if the server began the message again, or to abandon blocks of it.
     """
+
+    def __init__(self) -> None:
+        self._tasks = TaskList()
+
+    def _whole(self, block: dict[str, Any], key: str | None, lane: str | None) -> Iterator[Update]:
+        for update in super()._whole(block, key, lane):
+            if isinstance(update, ToolCall) and lane is None:
+                self._tasks.note_call(update.call_id, update.name, update.input)
+            yield update
+
+    def _details(self, call_id: str, details: dict[str, Any], lane: str | None) -> Iterator[Update]:
+        if details and lane is None and (items := self._tasks.apply(call_id, details)) is not None:
+            yield Plan(items)
 
     def _message_delta(self, api: MessageDelta, lane: str | None) -> Iterator[Update]:
         yield from super()._message_delta(api, lane)

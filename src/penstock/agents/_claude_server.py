@@ -40,6 +40,7 @@ class ClaudeCodeServer(ClaudeCode):
         Raises:
             UsageError: the prompt cannot be encoded.
         """
+        super().__init__()
         self.over = False
         self._is_live = request is not None
         self._lines: list[bytes] = []

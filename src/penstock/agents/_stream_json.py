@@ -305,11 +305,16 @@ class ClaudeLike:
         for part in parts:
             kind = text_or(part.get("type"), "")
             if kind == "tool_result":
+                yield from self._details(text_of(part.get("tool_use_id")), details, lane)
                 yield _tool_result(part, details, lane)
             elif kind in ("image", "document"):
                 yield Notice("media", media_label(part), lane=lane)
             elif kind not in ("", "text"):
                 yield Unknown(f"user/{kind}", text_of(part.get("text")) or None, lane)
+
+    def _details(self, call_id: str, details: dict[str, Any], lane: str | None) -> Iterator[Update]:
+        """Read what the details of a result mean beside the result."""
+        yield from ()
 
     def _system(self, event: System) -> Iterator[Update]:
         kind = event.subtype

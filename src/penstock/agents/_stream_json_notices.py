@@ -43,6 +43,7 @@ class System(msgspec.Struct, tag="system"):
     task_id: str | None = None
     task_type: Any = None
     tool_use_id: str | None = None
+    output_file: Any = None
     patch: Any = None
     state: Any = None
 
@@ -88,8 +89,19 @@ def system_notice(event: System) -> Notice | None:
         return _hook(event)
     if kind in _NOTICES:
         code, level = _NOTICES[kind]
+        code = "status" if _is_shown_by_call(event) else code
         return Notice(code, text_of_system(event), level, cause="refusal" if kind in _DECLINED else None)
     return None
+
+
+def _is_shown_by_call(event: System) -> bool:
+    """Return whether a report only repeats its call or the result: a start, or an end that is not in the background.
+
+    Work in the background leaves its output in a file; the end of other work has an empty name there.
+    """
+    if not event.tool_use_id:
+        return False
+    return event.subtype == "task_started" or (event.subtype == "task_notification" and event.output_file == "")
 
 
 def limit_notice(info: dict[str, Any]) -> Notice | None:

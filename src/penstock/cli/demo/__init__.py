@@ -14,7 +14,7 @@ RECORDING = next(Path(__file__).parent.glob("*.ndjson"))
 """Path of the recording; its name is that of its agent."""
 
 INTRO = f"""\
-A recording of a real agent, at its real pace:
+A recording of a real agent at its real pace; only the model's words were written for it:
   {AGENTS[RECORDING.stem].stream} "…" | penstock
 
 """

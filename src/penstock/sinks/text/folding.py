@@ -32,7 +32,7 @@ def write_folded(out: list[str], palette: Palette, around: tuple[str, str], line
 
 
 def _write(out: list[str], palette: Palette, pieces: Iterable[Piece]) -> None:
-    line = LineWriter(out, palette, "", "head")
+    line = LineWriter(out, palette, "")
     for style, text in pieces:
         line.put(indented(text), style)
     line.end()

@@ -37,7 +37,7 @@ from penstock.sinks.text.plan_calls import PlanCalls
 from penstock.sinks.text.results import Results
 from penstock.sinks.text.run_summary import Guidance, RunFacts
 from penstock.sinks.text.streamed_calls import StreamedCall, StreamedCalls
-from penstock.sinks.text.styles import Palette, Piece, Style, duration
+from penstock.sinks.text.styles import Palette, Piece, duration
 from penstock.sinks.text.visibility import DESCRIBED, Describer, LineKind, Prefixes, Service, Visibility
 from penstock.sinks.text.wrapping import Margin
 
@@ -209,7 +209,7 @@ class Layout:
         self.grow = tool.parts.append
         if self._live:
             self.grow = tool.feed
-            tool.write_to(self._begin("tool", event.agent, None, streams=True))
+            tool.write_to(self._begin("tool", event.agent, None))
 
     def _finish_tool(self, tool: StreamedCall) -> None:
         self._line = self.open_block = None
@@ -278,7 +278,7 @@ class Layout:
     def _begin_text(self, block: StreamedBlock, mark: str = "") -> None:
         self._end_text()
         mark += theme.OUTPUT if block.kind == "result" else ""
-        block.line = self._begin(block.kind, block.agent, None, self._live, mark)
+        block.line = self._begin(block.kind, block.agent, None, mark)
         self._text = block
         self.open_block = block.number
         self.grow = block.grow if self._live else block.parts.append
@@ -371,9 +371,7 @@ class Layout:
         if (rest := clean(text)).strip():
             self._line_of("text", event, self._styled([("text", rest)]))
 
-    def _begin(
-        self, kind: LineKind, agent: str, parent: str | None, streams: bool = False, mark: str = ""
-    ) -> LineWriter:
+    def _begin(self, kind: LineKind, agent: str, parent: str | None, mark: str = "") -> LineWriter:
         self._last_call = None
         if self._last_line is not None and self._last_line[1].begun:
             self._above = self._last_line[0]
@@ -381,8 +379,7 @@ class Layout:
         is_answer = kind == "text" and parent is None
         apart = self._above not in (None, "text") if is_answer else kind == "done" and self._above == "text"
         head = self._prefixes.prefix(kind, agent, parent) + mark + (theme.THOUGHT if kind == "thinking" else "")
-        style: Style = "live" if streams and self._visibility.marked else "head"
-        line = LineWriter(self.out, self._palette, head, style, margin=self._margin, space_before=apart)
+        line = LineWriter(self.out, self._palette, head, margin=self._margin, space_before=apart)
         self._last_line = "tool" if kind == "text" and not is_answer else kind, line
         return line
 
@@ -419,6 +416,7 @@ class Layout:
     def _take_returned(self, event: ev.ToolReturned) -> None:
         self._facts.note(event)
         call, shown = self._plans.returned(event)
+        self._take_plan(None)
         if call is not None:
             self._loose(partial(self._write_call, call))
         if shown and self._visibility.shows_result(event):
@@ -427,19 +425,22 @@ class Layout:
     def _take_line(self, event: ev.Event) -> None:
         if isinstance(event, ev.Notice) and event.level == "error":
             self._last_error = event.text
-        elif isinstance(event, ev.PlanChanged):
-            self._plans.note_plan(event)
         late = self._last_line is not None and self._last_line[0] != "run"
         if isinstance(event, ev.RunStarted) and late and not self._visibility.verbose:
             return  # the first line is over; what became known since is in `verbose` only
         if line := self._describer.describe(event):
             self._loose(partial(self._line_of, line[0], event, line[1]))
 
+    def _take_plan(self, event: ev.PlanChanged | None, *, ended: bool = False) -> None:
+        if (plan := self._plans.due(event, ended=ended)) is not None:
+            self._take_line(plan)
+
     def _run_ended(self, event: ev.RunEnded) -> None:
         self._write_rest(event, self._shown.overdue())
         self._write_rest(event, self._shown.rest(event.reply))
         if event.reason is not None and event.reason == self._last_error:
             event = msgspec.structs.replace(event, reason=None)
+        self._take_plan(None, ended=True)
         for call in self._plans.rest():
             self._write_call(call)
         self._take_line(event)
@@ -456,4 +457,5 @@ _HANDLERS: dict[type, Callable[[Layout, Any], None]] = {
     ev.ToolReturned: Layout._take_returned,
     ev.RunEnded: Layout._run_ended,
     **dict.fromkeys(DESCRIBED, Layout._take_line),
+    ev.PlanChanged: Layout._take_plan,
 }

@@ -27,7 +27,7 @@ class LineWriter:
     """
 
     __slots__ = (
-        "_blank", "_filter", "_fresh", "_head", "_head_style", "_indent", "_out", "_palette", "_space_before",
+        "_blank", "_filter", "_fresh", "_head", "_indent", "_out", "_palette", "_space_before",
         "_wrapper", "begun",
     )  # fmt: skip
 
@@ -36,7 +36,6 @@ class LineWriter:
         out: list[str],
         palette: Palette,
         head: str,
-        head_style: Style,
         *,
         margin: Margin | None = None,
         space_before: bool = False,
@@ -44,7 +43,6 @@ class LineWriter:
         self._out = out
         self._palette = palette
         self._head = head
-        self._head_style = head_style
         self._indent = " " * len(head)
         self._filter = CommandFilter(at_start=not head)
         self._blank = 0  # line breaks that are written if something follows them
@@ -65,7 +63,7 @@ class LineWriter:
             if self._space_before:
                 self._out.append("\n")
             if self._head:
-                self._out.append(painted(self._palette, self._head_style, self._head))
+                self._out.append(painted(self._palette, "head", self._head))
         if self._wrapper is not None:
             text = self._wrapper.feed(text, breaks=style not in UNWRAPPED)
         text = self._filter.feed(text)

@@ -1,4 +1,4 @@
-"""Calls of plan tools, which are not shown beside the plan that they change."""
+"""Calls of plan tools, which are not shown beside the plan that they change. Calls at once change it on one line."""
 
 from __future__ import annotations
 
@@ -11,19 +11,32 @@ class PlanCalls:
     def __init__(self) -> None:
         self._waiting: dict[str, ToolCalled] = {}
         self._changed: set[str] = set()  # of these, the calls during which the plan changed
+        self._plan: PlanChanged | None = None  # waits until no call that may change it again is open
 
     def reset(self) -> None:
         """Forget the calls of a run."""
         self._waiting.clear()
         self._changed.clear()
+        self._plan = None
 
     def add(self, event: ToolCalled) -> None:
         """Add a call that is not shown yet."""
         self._waiting[event.call_id] = event
 
-    def note_plan(self, event: PlanChanged) -> None:
-        """Note that the plan of an agent has changed: the plan shows what its waiting calls did."""
-        self._changed.update(call_id for call_id, call in self._waiting.items() if call.parent == event.parent)
+    def due(self, event: PlanChanged | None, *, ended: bool = False) -> PlanChanged | None:
+        """Return the plan if it is to be shown now: no call of a plan tool is open, or the run has `ended`.
+
+        Args:
+            event: a new state of the plan, which shows what the waiting calls of its agent did.
+            ended: no more calls return.
+        """
+        if event is not None:
+            self._changed.update(call_id for call_id, call in self._waiting.items() if call.parent == event.parent)
+            self._plan = event
+        if self._waiting and not ended:
+            return None
+        plan, self._plan = self._plan, None
+        return plan
 
     def returned(self, event: ToolReturned) -> tuple[ToolCalled | None, bool]:
         """Return the call if it is to be shown with its result, and whether the result is to be shown."""

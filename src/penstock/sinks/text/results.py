@@ -36,6 +36,8 @@ _ERROR_LINE = re.compile(
     r"E   |FAILED |ERROR |--- FAIL|not ok \d|.{1,200}: (?:fatal )?error: "
     r"|\s*(?:[\w.]*(?:Error|Exception)\b(?:\[\w+\])?: |error(?:\[\w+\])?: |panicked at )"
 )
+_GAP = re.compile(r"[ \t]{3,}")
+"""Blanks that align columns over several lines, of which one alone has no use."""
 _TAG_NAMES = "tool_use_error|persisted-output|task|task_result|path|type|content|file|output|stdout|stderr"
 _TAG = re.compile(rf"</?(?:{_TAG_NAMES})(?:\s[^<>\n]{{0,300}})?>")
 _TAGGED_FACT = re.compile(r"\s*<(path|type)>[^<\n]*</\1>\s*\Z")
@@ -111,14 +113,17 @@ class Results:
             return ResultLines(
                 [_mark(event), ("dim", _joined(name, *self._notes(event), count))], clean(text.strip("\n"))
             )
-        return self._short(event, name, text)
+        return self._short(event, call, name, text)
 
     def _notes(self, event: ToolReturned) -> list[str]:
         notes = [] if event.complete or not self._visibility.marked else ["no result was reported"]
         return [*notes, f"exit {event.exit_code}"] if event.exit_code else notes
 
-    def _short(self, event: ToolReturned, name: str, text: str) -> ResultLines | None:
+    def _short(self, event: ToolReturned, call: ToolCalled | None, name: str, text: str) -> ResultLines | None:
         first, notes = _first_line(text), self._notes(event)
+        is_file = call is not None and call.tool_kind == "read" and "\n" in text.strip()
+        if is_file and event.complete:  # its first line alone says nothing
+            return ResultLines([_mark(event), ("dim", _joined(name, f"{_count(text):,} lines") + _time(event))])
         if not (event.complete or notes or first):
             return None
         words = _joined(name, *notes, first)
@@ -202,7 +207,8 @@ def _excerpt(lines: list[str], indexes: Iterable[int], *, gaps: bool) -> list[Pi
     for index in indexes:
         if gaps and index > last:
             pieces.append(("dim", f"\n… {index - last:,} {'lines' if index - last > 1 else 'line'}"))
-        pieces.append(("text", "\n" + shortened(lines[index].rstrip(), MAX_TAIL_CHARS)))
+        style: Style = "bad" if _ERROR_LINE.match(lines[index]) else "text"
+        pieces.append((style, "\n" + shortened(lines[index].rstrip(), MAX_TAIL_CHARS)))
         last = index + 1
     return pieces
 
@@ -221,7 +227,7 @@ def _first_line(text: str) -> str:
         line = text[at : end if end >= 0 else len(text)][: 8 * MAX_RESULT_CHARS].rstrip("\r")
         shown = clean(_TAG.sub("", line)).strip()
         if shown and (end < 0 or _TAGGED_FACT.match(line) is None):
-            return shortened(shown, MAX_RESULT_CHARS)
+            return shortened(_GAP.sub("  ", shown), MAX_RESULT_CHARS)
         if end < 0:
             return ""
         at = end + 1

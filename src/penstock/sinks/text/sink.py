@@ -54,12 +54,12 @@ class TextSink:
         prefix: text in the brackets before each line: the agent, the kind of line, both, or no brackets.
         ci: CI service whose log is written, which then folds long results.
         realtime: False makes `full` write a line once it is complete.
-        mark_partial: mark text that was cut off or superseded, and dim the prefix while a block streams.
+        mark_partial: mark text that was cut off or superseded.
         show_unknown: show unknown events in `verbose`.
         width: columns of the terminal, to wrap lines by words; None inserts no line breaks.
         cwd: working directory of the run; paths in it are shown relative to it. An agent may report another.
         label_number: number of the agent among several, from 0, which selects the colour of its label.
-        label_width: characters of the longest label, to which the others are padded.
+        label_width: characters of the longest label of several, to which the others are padded; 0 for a single agent.
         guidance: words that only the program around the sink knows.
 
     Raises:
@@ -89,7 +89,7 @@ class TextSink:
         check({**words, **switches, **sizes, "guidance": guidance}, TEXT_RULES)
         self._margin = Margin(width)
         self._layout = Layout(
-            palette(color and mode != "none", label_number),
+            palette(color and mode != "none", label_number if label_width else None),
             live=mode == "full" and realtime,
             visibility=Visibility(detail, show_unknown=show_unknown, mark_partial=mark_partial),
             prefixes=Prefixes(prefix, label_width),

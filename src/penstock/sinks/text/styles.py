@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Literal
 
 Style = Literal[
-    "text", "head", "live", "dim", "name", "good", "bad", "warn", "mark", "added", "removed", "strong", "code",
+    "text", "head", "dim", "name", "good", "bad", "warn", "mark", "added", "removed", "strong", "code",
     "code block",
     "output",
 ]  # fmt: skip
-"""Role of a piece of text: `head` is the prefix of a line, `live` the same while its block still streams."""
+"""Role of a piece of text; `head` is the prefix of a line."""
 
 UNWRAPPED: frozenset[Style] = frozenset({"added", "removed", "code block", "output"})
 """Styles of text in which no line breaks are inserted: it may be copied from the terminal."""
@@ -19,8 +19,7 @@ Palette = Mapping[Style, str]
 """SGR parameters of each style; a missing style is plain."""
 
 COLOURS: Palette = {
-    "head": "36",
-    "live": "2;36",
+    "head": "2;36",
     "dim": "2",
     "name": "1",
     "good": "32",
@@ -40,12 +39,14 @@ LABEL_COLOURS = ("36", "35", "94", "33", "96", "95")
 """SGR parameters of the labels of several agents, in turn: without red and green, which say how something ended."""
 
 
-def palette(color: bool, label: int = 0) -> Palette:
-    """Return the colours of the output of the agent with the number `label`, from 0."""
+def palette(color: bool, label: int | None = None) -> Palette:
+    """Return the colours of the output of the agent with the number `label`, from 0; None if it is the only one.
+
+    The labels of several agents distinguish them; that of a single one is dim.
+    """
     if not color:
         return PLAIN
-    own = LABEL_COLOURS[label % len(LABEL_COLOURS)]
-    return {**COLOURS, "head": own, "live": f"2;{own}"}
+    return COLOURS if label is None else {**COLOURS, "head": LABEL_COLOURS[label % len(LABEL_COLOURS)]}
 
 
 Piece = tuple[Style, str]

@@ -87,7 +87,7 @@ class Prefixes:
 class Visibility:
     """What a reader asked to see. Errors are shown at every detail.
 
-    `marked`: cut-off text is marked with words, and a prefix is dim while its block streams.
+    `marked`: cut-off text is marked with words.
     """
 
     __slots__ = ("marked", "quiet", "shown", "verbose")
