@@ -271,6 +271,7 @@ def test_several_files(run: Run) -> None:
     ends = [(event["run"], event["outcome"]) for event in events if event["type"] == "run_ended"]
     assert ends == [(1, "ok"), (2, "cut_off"), (3, "error")]
     assert done.returncode == 3
+    assert run("read", TOOLS, ERROR, "--to", "reply").stdout.startswith(f"==> tools/input <==\n{REPLY}\n\n")
 
 
 @pytest.mark.parametrize(

@@ -159,17 +159,27 @@ def test_odd_prompts(run: Run) -> None:
 
 
 def test_several_side_by_side(run: Run) -> None:
-    """Whole lines with labels, a table at the end, the worst status."""
+    """Whole lines with labels, a table at the end with the figures of the closing lines, the worst status."""
     done = run("good,bad,other", "hi")
     lines = done.stdout.splitlines()
     assert {"[good]  You said: hi", "[bad]   You said: hi", "[other] You said: hi"} <= set(lines)
     assert all(line.startswith(("[good] ", "[bad] ", "[other] ", "        ")) for line in lines if line)
-    table = [line.split() for line in done.stderr.splitlines()]
-    assert table[0] == ["outcome", "time", "tokens", "in", "out", "cost"]
+    blank, *table = [line.split() for line in done.stderr.splitlines()]
+    assert (blank, table[0]) == ([], ["outcome", "time", "tokens", "in", "out", "cost"])
     rows = {row[0]: row for row in table[1:]}
+    [closing] = [line for line in lines if line.startswith("[good]  ● ")]
+    time = " ".join(rows["good"][2:4]) if "s" in rows["good"] else ""
+    assert closing == f"[good]  ● done{' in ' * bool(time)}{time} · 1 round · 1.2k in, 7 out · $0.01"
     assert [rows[name][1] for name in ("good", "bad", "other")] == ["ok", "error", "ok"]
-    assert rows["good"][-3:] == ["1,200", "7", "$0.01"]
+    assert rows["good"][-3:] == ["1.2k", "7", "$0.01"]
     assert done.returncode == 1
+
+
+def test_replies_of_several_are_labelled(run: Run) -> None:
+    """Each reply is under its label; the reply of a run alone has none."""
+    done = run("good,other", "hi", "--to", "reply")
+    assert sorted(done.stdout.split("==> ")) == ["", "good <==\nYou said: hi\n\n", "other <==\nYou said: hi\n\n"]
+    assert run("good", "hi", "--to", "reply").stdout == "You said: hi\n"
 
 
 def test_the_same_agent_twice(run: Run) -> None:

@@ -23,6 +23,8 @@ class OutputContext(msgspec.Struct, frozen=True):
     several: bool = False
     number: int = 0
     """Number among several, from 0."""
+    label: str = ""
+    """Label of the run among several; "" for a run alone."""
     label_width: int = 0
     """Characters of the longest label."""
     cwd: str | None = None
@@ -109,8 +111,9 @@ def make_sink(
             return ChunksSink()
         case "reply":
             from penstock.sinks.reply import ReplySink
+            from penstock.sinks.sanitize import clean_line
 
-            return ReplySink()
+            return ReplySink(clean_line(context.label))
         case "health":
             return SilentSink()
     from penstock.cli.screen import local_time

@@ -193,7 +193,9 @@ def make_readings(options: ReadOptions, config: Config, labels: Sequence[str | N
 
     def sink(number: int, found: str | None) -> Sink:
         named = None if options.agent == "auto" else options.agent.partition("/")[0]
-        return make_sink(options, config, named or found, screen, OutputContext(several, number - 1, widest))
+        label = labels[number - 1] if several else ""
+        context = OutputContext(several=several, number=number - 1, label=label or "", label_width=widest)
+        return make_sink(options, config, named or found, screen, context)
 
     for number, label in enumerate(labels, 1):
         agent, own_label = resolve_agent(options.agent, config)

@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.cli.console import Output, columns
 from penstock.cli.exit_status import INTERRUPTED, OF_OUTCOME, OK
-from penstock.events import RunEnded
+from penstock.events import RunEnded, Usage
 
 if TYPE_CHECKING:
     from penstock.cli.options import DisplayOptions
@@ -70,19 +70,19 @@ def status_of(shown: Sequence[Reported], *, interrupted: bool) -> int:
 
 
 def table(rows: Sequence[tuple[str, RunEnded | None]]) -> str:
-    """Return the results of several runs as a table: outcome, time, tokens and cost, one line for each."""
+    """Return the results of several runs as a table, one line for each, with the figures of their closing lines."""
+    from penstock.sinks.text.run_summary import measured, money, tokens
+    from penstock.sinks.text.styles import duration
+
     cells = [("", "outcome", "time", "tokens in", "out", "cost")]
     for name, ended in rows:
-        if ended is not None:
-            usage = ended.usage
-            cells.append(
-                (
-                    name,
-                    ended.outcome.replace("_", " "),
-                    f"{(ended.at or 0) / 1000:.1f} s",
-                    f"{usage.input_tokens:,}" if usage is not None and usage.input_tokens is not None else "–",
-                    f"{usage.output_tokens:,}" if usage is not None and usage.output_tokens is not None else "–",
-                    f"${ended.cost_usd:.2f}" if ended.cost_usd is not None else "–",
-                )
-            )
-    return columns(cells, right_from=2)
+        if ended is None:
+            continue
+        usage, milliseconds = ended.usage or Usage(), measured(ended, is_live=True)
+        facts = (
+            duration(milliseconds) if milliseconds else "",
+            *(tokens(count) if count else "" for count in (usage.input_tokens, usage.output_tokens)),
+            "".join(money(ended.cost_usd if ended.cost_usd is not None else usage.cost_usd)),
+        )
+        cells.append((name, ended.outcome.replace("_", " "), *(fact or "–" for fact in facts)))
+    return "\n" + columns(cells, right_from=2)

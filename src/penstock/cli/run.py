@@ -168,6 +168,7 @@ class RunCommand:
         context = OutputContext(
             several=self._label_width > 0,
             number=number,
+            label=run.label if self._label_width else "",
             label_width=self._label_width,
             cwd=os.path.abspath(self._options.asked["cwd"] or "."),
             is_live=True,

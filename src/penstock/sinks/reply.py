@@ -8,16 +8,25 @@ from penstock.events import Event, RunEnded
 
 
 class ReplySink:
-    """Sink that writes the reply of each run when it has ended, unchanged, and nothing else."""
+    """Sink that writes the reply of each run when it has ended, unchanged, and nothing else.
+
+    Args:
+        label: name of the run among several, which is written above its reply; "" for a run alone.
+    """
+
+    def __init__(self, label: str = "") -> None:
+        self._label = label
 
     def render(self, events: Iterable[Event]) -> str:
         """Return the replies of the runs that ended, with a line break at the end; "" for none."""
-        return "".join(_line(event.reply) for event in events if type(event) is RunEnded)
+        return "".join(self._lines(event.reply) for event in events if type(event) is RunEnded)
 
     def close(self) -> str:
         """Return "": nothing is held back."""
         return ""
 
-
-def _line(reply: str) -> str:
-    return reply if not reply or reply.endswith("\n") else reply + "\n"
+    def _lines(self, reply: str) -> str:
+        if not reply:
+            return ""
+        whole = reply if reply.endswith("\n") else reply + "\n"
+        return f"==> {self._label} <==\n{whole}\n" if self._label else whole

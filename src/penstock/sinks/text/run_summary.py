@@ -103,7 +103,8 @@ class RunFacts:
             session = clean_line(event.session_id)
             # Only an id that is a plain word may stand in a command that the user copies.
             go_on = self._guidance.resume.replace("{session}", session) if _PLAIN_ID.fullmatch(session) else ""
-            pieces.append(("dim", f"\ngo on: {go_on}" if go_on else f"\nsession {session}"))
+            # The style of output is not wrapped, so the command can be copied.
+            pieces.append(("output", f"\ngo on: {go_on}") if go_on else ("dim", f"\nsession {session}"))
         return pieces
 
     def _changed(self) -> list[Piece]:
@@ -164,7 +165,7 @@ def closing(event: RunEnded, guidance: Guidance) -> list[Piece]:
     if event.outcome != "ok":
         words = ": ".join([words, *_reasons(event, guidance.local_time)])
     facts = list(_facts(event))
-    if milliseconds := _duration(event, guidance):
+    if milliseconds := measured(event, is_live=guidance.is_live):
         if event.outcome == "ok":
             words += f" in {duration(milliseconds)}"
         else:
@@ -187,10 +188,10 @@ def _refused(count: int, allow: str) -> list[Piece]:
     return [("warn", f"\n{words}"), ("text", f": {allow}" if allow else "")]
 
 
-def _duration(event: RunEnded, guidance: Guidance) -> int | None:
-    """Return the duration of a run in milliseconds, None if it is not known."""
-    measured = event.at if event.at is not None and event.at >= MIN_SHOWN_MS else None
-    return measured or event.duration_ms if guidance.is_live else event.duration_ms or measured
+def measured(event: RunEnded, *, is_live: bool) -> int | None:
+    """Return the duration of a run in milliseconds, None if it is not known: of a live run by Penstock's clock."""
+    own = event.at if event.at is not None and event.at >= MIN_SHOWN_MS else None
+    return own or event.duration_ms if is_live else event.duration_ms or own
 
 
 def _facts(event: RunEnded) -> Iterator[str]:
