@@ -103,6 +103,25 @@ def test_the_summary_has_the_facts() -> None:
     assert "**1 action was not allowed.**" in made
 
 
+def test_files_are_named_from_the_working_directory() -> None:
+    """In the summary and in the outputs, as in the log; a file elsewhere has its whole path. A cost is rounded."""
+    changes = [
+        Change("/work/a.py", "update", added=1),
+        Change("/work/b.py", "move", to="/work/c.py"),
+        Change("/x", "add"),
+    ]
+    run = Finished("claude", finished(changes=changes, cost_usd=0.1 + 0.2).result, 1500, "/work")
+    assert [line.split(" | ")[0] for line in summary(run).split("\n")[-6:-2]] == [
+        "|---|---|---|",
+        "| a.py",
+        "| c.py",
+        "| /x",
+    ]
+    found = read_outputs(outputs(run))
+    assert json.loads(found["changed_files"]) == ["a.py", "c.py", "/x"]
+    assert found["cost_usd"] == "0.3"
+
+
 def test_a_summary_has_no_html_of_an_agent() -> None:
     """Tags and images of an agent are text, in the reply and in all other places."""
     made = summary(finished(reply=HOSTILE, reason=HOSTILE, outcome="error", changes=[Change(HOSTILE, "add")]))

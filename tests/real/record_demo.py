@@ -118,7 +118,7 @@ def main() -> int:
             for name, text in FILES.items():
                 (PROJECT / name).write_text(text, "utf-8")
             at.server.folder = PROJECT
-            at.env.update(ANTHROPIC_MODEL=MODEL, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+            at.env.update(ANTHROPIC_MODEL=MODEL, COLUMNS="68", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
             printed = record.run(at._replace(folder=PROJECT), record.Case("demo"), None)
         finally:
             shutil.rmtree(PROJECT)

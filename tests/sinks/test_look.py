@@ -397,6 +397,15 @@ def test_silence_is_one_line() -> None:
     assert TextSink("none", detail="quiet").silent(10, "a") == ""
 
 
+def test_silence_does_not_break_the_text_of_a_log() -> None:
+    """A log has nothing of an open text yet, so the line of silence comes first and the text stays whole."""
+    sink = TextSink("none")
+    first, second = text("half", " more")[:3], text("half", " more")[3:]
+    assert sink.render(first) == ""
+    assert sink.silent(60, "a") == "[a] · still working, 1 min 0 s\n"
+    assert sink.render(second) == "[a] half more\n"
+
+
 def test_labels_of_several_agents() -> None:
     """Each has a colour, and all have one width."""
     heads = []

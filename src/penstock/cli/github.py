@@ -15,6 +15,7 @@ import msgspec
 
 from penstock.events import Change
 from penstock.sinks.sanitize import clean, clean_line
+from penstock.sinks.text.edits import Paths
 from penstock.sinks.text.run_summary import money, tokens
 from penstock.sinks.text.styles import duration
 
@@ -27,6 +28,9 @@ MAX_SUMMARY_REPLY_BYTES = 200_000
 MAX_OUTPUT_BYTES = 900_000
 """Bytes of one output: GitHub rejects outputs of more than 1 MiB."""
 
+COST_DIGITS = 6
+"""Digits of a cost after the point: more come from adding binary fractions."""
+
 MAX_FILES = 100
 """Changed files that the summary lists."""
 
@@ -38,6 +42,12 @@ class Finished(msgspec.Struct, frozen=True):
     result: Result
     milliseconds: int | None
     """Wall time of the run."""
+    cwd: str = ""
+    """Working directory; files in it are named relative to it."""
+
+    def path(self, change: Change) -> str:
+        """Return the path of the file after a change."""
+        return Paths(self.cwd or None).short(change.to or change.path)
 
 
 def is_github(env: Mapping[str, str]) -> bool:
@@ -101,7 +111,7 @@ def summary(run: Finished) -> str:
     if reply:
         lines += [_quoted(_shortened(reply, MAX_SUMMARY_REPLY_BYTES)), ""]
     lines += _table(run)
-    lines += _files(result.changes)
+    lines += _files(run)
     if result.refused:
         lines += [f"**{_denied(result.refused)}.** See `--allow`.", ""]
     return "\n".join(lines) + "\n"
@@ -123,12 +133,13 @@ def _table(run: Finished) -> list[str]:
     return [f"| {' | '.join(known)} |", f"|{'---|' * len(known)}", f"| {' | '.join(known.values())} |", ""]
 
 
-def _files(changes: Sequence[Change]) -> list[str]:
+def _files(run: Finished) -> list[str]:
+    changes = run.result.changes
     if not changes:
         return []
-    rows = [f"| {_inline(change.path)} | {change.kind} | {_counts(change)} |" for change in changes[:MAX_FILES]]
+    rows = [f"| {_inline(run.path(change))} | {change.kind} | {_counts(change)} |" for change in changes[:MAX_FILES]]
     more = [f"| {len(changes) - MAX_FILES:,} more | | |"] if len(changes) > MAX_FILES else []
-    return ["| changed | | |", "|---|---|---|", *rows, *more, ""]
+    return ["| file | change | lines |", "|---|---|---|", *rows, *more, ""]
 
 
 def _counts(change: Change) -> str:
@@ -156,9 +167,9 @@ def outputs(run: Finished) -> str:
         "reply": _shortened(result.reply, MAX_OUTPUT_BYTES),
         "session_id": result.session_id,
         "cause": result.cause,
-        "cost_usd": result.cost_usd,
+        "cost_usd": None if result.cost_usd is None else round(result.cost_usd, COST_DIGITS),
         "refused": result.refused,
-        "changed_files": msgspec.json.encode([change.to or change.path for change in result.changes]).decode(),
+        "changed_files": msgspec.json.encode([run.path(change) for change in result.changes]).decode(),
     }
     delimiter = f"penstock_{secrets.token_hex(16)}"
     return "".join(

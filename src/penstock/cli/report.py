@@ -74,7 +74,7 @@ def table(rows: Sequence[tuple[str, RunEnded | None]]) -> str:
     from penstock.sinks.text.run_summary import measured, money, tokens
     from penstock.sinks.text.styles import duration
 
-    cells = [("", "outcome", "time", "tokens in", "out", "cost")]
+    cells = [["", "outcome", "time", "tokens in", "out", "cost"]]
     for name, ended in rows:
         if ended is None:
             continue
@@ -84,5 +84,5 @@ def table(rows: Sequence[tuple[str, RunEnded | None]]) -> str:
             *(tokens(count) if count else "" for count in (usage.input_tokens, usage.output_tokens)),
             "".join(money(ended.cost_usd if ended.cost_usd is not None else usage.cost_usd)),
         )
-        cells.append((name, ended.outcome.replace("_", " "), *(fact or "–" for fact in facts)))
+        cells.append([name, ended.outcome.replace("_", " "), *(fact or "–" for fact in facts)])
     return "\n" + columns(cells, right_from=2)

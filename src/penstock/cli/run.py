@@ -13,7 +13,7 @@ from penstock.cli.advice import allow_advice, resume_command
 from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
 from penstock.cli.console import Output, notify_problem, stdout_encoding
 from penstock.cli.conversation import check_interactive, converse
-from penstock.cli.display import OutputContext, Showing, Sink, make_sink
+from penstock.cli.display import OutputContext, Showing, Sink, decide, make_sink
 from penstock.cli.exit_status import ALL_LIMITED, OK, REFUSED, SIGNAL_BASE
 from penstock.cli.options import RunOptions, display_flags, flagged_fields, run_flags
 from penstock.cli.parser import Parser
@@ -21,12 +21,13 @@ from penstock.cli.read import configured
 from penstock.cli.report import report, status_of, table
 from penstock.cli.run_factory import RunFactory
 from penstock.cli.screen import Screen
-from penstock.cli.silence import Silence
+from penstock.cli.silence import Silence, is_ci
 from penstock.cli.takeover import Takeover
 from penstock.config.data import data_path
 from penstock.core.questions import REJECT, resolve
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
 from penstock.run.history import History, HistoryWriter, record_of
+from penstock.sinks.text.styles import duration
 
 if TYPE_CHECKING:
     from penstock.config.settings import Config
@@ -111,7 +112,7 @@ def _options(args: list[str]) -> RunOptions:
 class ShownRun:
     """A run, and its display."""
 
-    def __init__(self, run: Run, showing: Showing) -> None:
+    def __init__(self, run: Run, showing: Showing, silence: Silence) -> None:
         self.run = run
         self.showing = showing
         self.questions: dict[str, QuestionAsked] = {}
@@ -119,7 +120,7 @@ class ShownRun:
         self.history: HistoryWriter | None = None
         """Writer of its lines of the history, once it has started."""
         self.called_tools = False
-        self.silence = Silence(time.monotonic())
+        self.silence = silence
 
     @property
     def name(self) -> str:
@@ -155,6 +156,9 @@ class RunCommand:
         self._label_width = max(len(run.label) for run in runs) if len(runs) > 1 else 0
         self._keeps_history = config.keeps_history
         self._options = options
+        self._directory = os.path.abspath(options.asked["cwd"] or ".")
+        self._is_quiet = options.to != "text" or options.detail == "quiet"
+        self._grows = options.to == "text" and decide(options, config, several=len(runs) > 1).mode == "full"
         self._shown = [self._display(run, number) for number, run in enumerate(runs)]
         self._output = output
         self._errors = errors
@@ -170,7 +174,7 @@ class RunCommand:
             number=number,
             label=run.label if self._label_width else "",
             label_width=self._label_width,
-            cwd=os.path.abspath(self._options.asked["cwd"] or "."),
+            cwd=self._directory,
             is_live=True,
             resume=resume_command(agent, self._options) if os.isatty(1) and not self._options.interactive else "",
             allow=allow_advice(agent, run.route, self._options),
@@ -179,7 +183,7 @@ class RunCommand:
         def sink(name: str | None) -> Sink:
             return make_sink(self._options, self._config, name, self._screen, context)
 
-        return ShownRun(run, Showing(sink))
+        return ShownRun(run, Showing(sink), Silence(time.monotonic(), is_early=not self._is_quiet))
 
     @property
     def session_id(self) -> str | None:
@@ -242,7 +246,7 @@ class RunCommand:
 
     def _report_to_github(self) -> None:
         runs = [
-            github.Finished(shown.name, shown.run.result, shown.ended.at)
+            github.Finished(shown.name, shown.run.result, shown.ended.at, self._directory)
             for shown in self._shown
             if shown.ended is not None
         ]
@@ -267,7 +271,8 @@ class RunCommand:
                 if follower is None or self._options.to != "reply":  # only the last run has the reply
                     self._output.write(output)
                 self._ask(shown, batch)
-                shown.silence.end(time.monotonic())
+                if self._grows or (output and not self._is_quiet):
+                    shown.silence.end(time.monotonic())
                 if follower is not None:
                     self._output.write(shown.showing.pause())
                     shown.run.stop()
@@ -281,14 +286,18 @@ class RunCommand:
             self._report_silence()
 
     def _report_silence(self) -> None:
-        """Write a line for each run from which nothing has come for some time."""
+        """Write a line for each run from which nothing has come for some time; in CI also if the output is silent."""
         for shown in self._working():
             seconds = shown.silence.due(time.monotonic())
-            if seconds is not None:
+            if seconds is None:
+                continue
+            if self._is_quiet:
+                self._errors.write(f"penstock: {shown.name}: still working, {duration(seconds * 1000, whole=True)}\n")
+            else:
                 self._output.write(shown.showing.silent(seconds, shown.run.agent, shown.name))
 
     def _working(self) -> list[ShownRun]:
-        return [shown for shown in self._shown if not shown.ended] if self._options.to == "text" else []
+        return [] if self._is_quiet and not is_ci(os.environ) else [shown for shown in self._shown if not shown.ended]
 
     def _follower(self, shown: ShownRun) -> ShownRun | None:
         """Return the run of the agent that takes over, if this one has just ended without being able to work."""

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 FIRST_SECONDS = (10, 30)
 """Seconds of silence after which the first reports come: a user wonders early whether anything happens."""
 EVERY_SECONDS = 60
 """Seconds between later reports; CI services end jobs without output after some minutes."""
 
+CI_VARIABLES = ("CI", "TF_BUILD", "TEAMCITY_VERSION", "JENKINS_URL")
+"""Environment variables that CI services set: most set the first one; then Azure, TeamCity, Jenkins."""
+
+
+def is_ci(env: Mapping[str, str]) -> bool:
+    """Return whether this is a job of a CI service, which ends jobs without output."""
+    return any(env.get(name, "").lower() not in ("", "0", "false") for name in CI_VARIABLES)
+
 
 class Silence:
-    """Silence of one run. Times are those of one monotonic clock, in seconds."""
+    """Silence of one run. Times are those of one monotonic clock, in seconds.
 
-    def __init__(self, now: float) -> None:
+    `is_early`: with the first reports; without them there is one each minute.
+    """
+
+    def __init__(self, now: float, *, is_early: bool = True) -> None:
+        self._first = FIRST_SECONDS if is_early else ()
         self._since = now
         self._reports = 0
 
@@ -22,9 +36,9 @@ class Silence:
 
     @property
     def _next(self) -> int:
-        if self._reports < len(FIRST_SECONDS):
-            return FIRST_SECONDS[self._reports]
-        return EVERY_SECONDS * (self._reports - len(FIRST_SECONDS) + 1)
+        if self._reports < len(self._first):
+            return self._first[self._reports]
+        return EVERY_SECONDS * (self._reports - len(self._first) + 1)
 
     def left(self, now: float) -> float:
         """Return the seconds until the next report."""

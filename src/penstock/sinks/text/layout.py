@@ -121,8 +121,9 @@ class Layout:
         self._last_call = None
 
     def silent(self, seconds: int, agent: str) -> None:
-        """Write how long nothing has come, and the command that runs meanwhile."""
-        self.close()
+        """Write how long nothing has come, and the command that runs meanwhile. In a log, open text stays whole."""
+        if self._live:
+            self.close()
         if self._visibility.quiet:
             return
         words = f"· still working, {duration(seconds * 1000, whole=True)}"

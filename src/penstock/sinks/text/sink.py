@@ -128,7 +128,7 @@ class TextSink:
         return self._written()
 
     def silent(self, seconds: int, agent: str) -> str:
-        """Return a line which says that nothing has come for so long. It ends the open line; the run goes on."""
+        """Return a line which says that nothing has come for so long. It ends a line that is written as it grows."""
         self._layout.silent(seconds, agent)
         return self._written()
 
