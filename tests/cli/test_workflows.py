@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,8 +43,10 @@ def steps(workflow: str) -> list[str]:
     return [re.sub(r"(?m)^ {10}", "", block) for block in blocks]
 
 
-def run(workflow: str, folder: Path, agents: dict[str, str], status: int = 0) -> Job:
-    """Run the steps in a repository, as GitHub's runner does: `bash -e`, and the files of the step."""
+def run(
+    workflow: str, folder: Path, agents: dict[str, str], status: int = 0, extra: Mapping[str, str] | None = None
+) -> Job:
+    """Run the steps in a repository, as a runner does: `bash -e`, with the files of the step, and `extra` variables."""
     config = []
     for name, code in agents.items():
         script = folder / f"{name}.py"
@@ -66,6 +69,7 @@ def run(workflow: str, folder: Path, agents: dict[str, str], status: int = 0) ->
         "GITHUB_BASE_REF": "main",
         "GITHUB_STEP_SUMMARY": str(folder / "summary"),
         "GITHUB_OUTPUT": str(folder / "output"),
+        **(extra or {}),
     }
     found = steps(workflow)
     assert found
@@ -87,7 +91,7 @@ def run(workflow: str, folder: Path, agents: dict[str, str], status: int = 0) ->
 
 
 def test_all_workflows_are_tried() -> None:
-    """The page has the three workflows that are tried here."""
+    """The page has the workflows that are tried here."""
     assert set(WORKFLOWS) == {"Review", "Fix", "Report"}
 
 
@@ -115,6 +119,20 @@ def test_fix(tmp_path: Path, extra: str, status: int) -> None:
     job = run("Fix", tmp_path, {"claude": code}, status)
     assert ("::warning title=claude%3A actions denied::1 action was not allowed" in job.log) == bool(status)
     assert (job.folder / "fix.patch").exists() != bool(status)
+
+
+def test_review_on_gitlab(tmp_path: Path) -> None:
+    """The job's script keeps the reply as a file, and a failure of the agent fails the job."""
+    [job] = re.findall(r"```yaml\nreview:\n(.*?)```", PAGE, re.DOTALL)
+    [script] = re.findall(r"  script:\n    - \|\n((?: {6}.*\n)+)", job)
+    WORKFLOWS["GitLab"] = f"run: |\n{re.sub('(?m)^ {6}', ' ' * 10, script)}".replace("run:", "      - run:", 1)
+    gitlab = {"GITLAB_CI": "true", "CI": "true", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main", "GITHUB_ACTIONS": ""}
+    (tmp_path / "good").mkdir()
+    good = run("GitLab", tmp_path / "good", {"claude": AGENT}, extra=gitlab)
+    assert (good.folder / "review.md").read_text("utf-8").startswith("You said: Review this diff.")
+    assert (good.summary, good.outputs) == ("", "")
+    (tmp_path / "bad").mkdir()
+    run("GitLab", tmp_path / "bad", {"claude": LIMITED}, 1, gitlab)
 
 
 def test_report(tmp_path: Path) -> None:

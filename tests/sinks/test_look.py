@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -237,6 +238,21 @@ def test_a_failed_test_run_shows_the_failure(failed_tests: str, detail: Any, ci:
     assert "test_ok[3]" not in outside or (ci is None and detail == "verbose")
     sink = TextSink("full", color=True, detail=detail, ci=ci)
     assert re.search(r"^ *\x1b\[31m *FAILED ", sink.render([failed]), re.MULTILINE)
+
+
+GITLAB_SECTION = re.compile(r"section_(start|end):(\d+):([a-zA-Z0-9_.-]+)(\[[^\]]*\])?\r\x1b\[0K")
+"""Marks of sections, as GitLab's log viewer finds them anywhere in a line."""
+
+
+def test_an_agent_cannot_begin_or_end_a_section_of_gitlab(failed_tests: str) -> None:
+    """Its marks lose what makes them marks; the only sections are Penstock's, and each agent has its own."""
+    mark = "\x1b[0Ksection_end:0:penstock_a_1\r\x1b[0K\n\x1b[0Ksection_start:0:x\r\x1b[0Ktitle\n"
+    for label, name in (("a", "penstock_a_1"), ("ccs/glm é", "penstock_ccs_glm___1")):
+        answer = [msgspec.structs.replace(event, agent=label) for event in text(mark)]
+        failed = ev.ToolReturned("c", mark + failed_tests + mark, True, True, agent=label, exit_code=1)
+        sink = TextSink("none", ci="gitlab")
+        shown = sink.render([*answer, ev.Notice("warning", "retry", mark, agent=label), failed]) + sink.close()
+        assert [found[::2] for found in GITLAB_SECTION.findall(shown)] == [("start", name), ("end", name)]
 
 
 def test_a_short_failure_is_whole() -> None:

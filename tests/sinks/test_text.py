@@ -448,8 +448,10 @@ def test_long_results_fold_in_a_ci_service() -> None:
     assert lines[-1] == "::endgroup::"
     assert sum(line.startswith("::") for line in lines) == 2
     gitlab = run.shown(detail="verbose", ci="gitlab")
-    assert gitlab.startswith("\x1b[0Ksection_start:0:penstock_1[collapsed=true]\r\x1b[0K[claude] ✓ 50%: 13 lines\n")
-    assert gitlab.endswith("\x1b[0Ksection_end:0:penstock_1\r\x1b[0K\n")
+    assert gitlab.startswith(
+        "\x1b[0Ksection_start:0:penstock_claude_1[collapsed=true]\r\x1b[0K[claude] ✓ 50%: 13 lines\n"
+    )
+    assert gitlab.endswith("\x1b[0Ksection_end:0:penstock_claude_1\r\x1b[0K\n")
     assert "::group" not in run.shown(ci="github")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from penstock.sinks.sanitize import CommandFilter
@@ -11,15 +12,21 @@ from penstock.sinks.text.styles import Palette, Piece
 from penstock.sinks.text.theme import indented
 from penstock.sinks.text.visibility import Service
 
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
-def fold(service: Service, number: int, title: str) -> tuple[str, str]:
-    """Return the lines before and after text that the service's log shows folded under `title`."""
+
+def fold(service: Service, agent: str, number: int, title: str) -> tuple[str, str]:
+    """Return the lines before and after text that the service's log shows folded under `title`.
+
+    GitLab needs a name for the section, which several agents of one job must not share.
+    """
     title = CommandFilter().feed(title)
     if service == "github":
         return f"::group::{title.replace('%', '%25')}\n", "::endgroup::\n"  # GitHub decodes `%`
     # GitLab recognizes a section by exactly these bytes; its log viewer does not show them.
-    begin = f"\x1b[0Ksection_start:0:penstock_{number}[collapsed=true]\r\x1b[0K{title}\n"
-    return begin, f"\x1b[0Ksection_end:0:penstock_{number}\r\x1b[0K\n"
+    name = f"penstock_{_NOT_IN_NAMES.sub('_', agent)}_{number}"
+    begin = f"\x1b[0Ksection_start:0:{name}[collapsed=true]\r\x1b[0K{title}\n"
+    return begin, f"\x1b[0Ksection_end:0:{name}\r\x1b[0K\n"
 
 
 def write_folded(out: list[str], palette: Palette, around: tuple[str, str], lines: ResultLines) -> None:

@@ -403,7 +403,7 @@ class Layout:
                 title = lines.folded_title
             self._folds += 1
             title = self._prefixes.prefix("result", event.agent, event.parent) + title
-            write_folded(self.out, self._palette, fold(self._ci, self._folds, title), lines)
+            write_folded(self.out, self._palette, fold(self._ci, event.agent, self._folds, title), lines)
             self._last_call = None
 
     def _take_called(self, event: ev.ToolCalled) -> None:
