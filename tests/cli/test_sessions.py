@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from penstock.cli.sessions import when
-from penstock.run.history import History, HistoryLine
+from penstock.run.history import History, HistoryLine, now_ms
 
 TIMEOUT = 60
 """Seconds after which a process hangs."""
@@ -120,13 +121,25 @@ def test_sessions_are_listed(desk: Desk, tmp_path: Path) -> None:
     other.mkdir()
     desk.run("elsewhere, \x1b[31mred", cwd=other)
     lines = desk.penstock("sessions").stdout.splitlines()
-    assert lines[0].split() == ["when", "agent", "outcome", "prompt", "session"]
+    assert lines[0].split() == ["when", "kind", "agent", "outcome", "prompt", "session"]
     assert [line.split()[-1] for line in lines[1:]] == ["s-second", "s-first"]
     assert "third prompt" in lines[2]
     everywhere = desk.penstock("sessions", "--all").stdout
     assert str(other) in everywhere
     assert "\x1b" not in everywhere
     assert len(desk.penstock("sessions", "--all", "--limit", "1").stdout.splitlines()) == 2
+
+
+def test_the_conversation_of_a_chat_is_listed_and_left_alone(desk: Desk) -> None:
+    """It is marked, and `--continue` resumes the older conversation of `penstock run`; `--session` resumes it."""
+    desk.run("first prompt")
+    line = HistoryLine(run="x", at=now_ms(), kind="chat", agent="claude", cwd=os.path.realpath(desk.folder), title="hi")
+    History(desk.data).append(msgspec.structs.replace(line, session_id="s-chat"))
+    lines = desk.penstock("sessions").stdout.splitlines()
+    assert [(line.split()[3], line.split()[-1]) for line in lines[1:]] == [("run", "s-first"), ("chat", "s-chat")]
+    desk.run("--continue", "second prompt")
+    desk.run("--session", "s-chat", "third prompt")
+    assert desk.resumed() == [None, "s-first", "s-chat"]
 
 
 def test_sessions_as_json(desk: Desk) -> None:

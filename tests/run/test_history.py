@@ -102,7 +102,8 @@ def test_a_lock_that_is_held_delays_the_line_only(history: History, monkeypatch:
 
 
 def test_the_newest_conversation(history: History, tmp_path: Path) -> None:
-    """It is that of the same agent in the same directory, by its real path; runs without a session id do not count."""
+    """It is that of the same agent in the same directory, by its real path; runs without a session id and those of
+    chats do not count."""
     (tmp_path / "here").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "here")
     here = os.path.realpath(tmp_path / "here")
@@ -112,6 +113,7 @@ def test_the_newest_conversation(history: History, tmp_path: Path) -> None:
         record("3", session_id="other", cwd=here, agent="codex"),
         record("4", session_id="elsewhere"),
         record("5", cwd=here),
+        record("6", session_id="of a chat", cwd=here, kind="chat"),
     ):
         HistoryWriter(history, run)
     newest = history.newest("claude", str(tmp_path / "link"))

@@ -41,6 +41,7 @@ from penstock.config.data import data_directory
 from penstock.config.rules import ABOVE_0, PATH, Rule, whole
 from penstock.config.settings import Config
 from penstock.errors import UsageError
+from penstock.run.history import History
 
 SPARE_FILES = 512
 """Open files for everything except connections: agents, the log, the page."""
@@ -207,6 +208,7 @@ async def _serve(
             default_agent=options.agent,
             extra_env=options.env,
             retention=_retention(options),
+            history=History(data) if config.keeps_history else None,
         )
         try:
             watches = Watches(service, metrics)

@@ -27,7 +27,7 @@ EXAMPLES = """\
 examples:
   penstock sessions                                 conversations in this directory, the newest last
   penstock sessions --all --json                    all that are known, as one JSON object a line
-  penstock run claude --continue "and now the docs"       the newest of claude in this directory
+  penstock run claude --continue "and now the docs"       the newest of `penstock run claude` here
   penstock run claude --session 019a… "and now the docs"  any other
 """
 
@@ -92,14 +92,14 @@ def conversations(runs: Sequence[RunRecord], cwd: str | None) -> list[RunRecord]
 
 def as_text(found: Sequence[RunRecord], now: int, *, with_directory: bool) -> str:
     """Return the conversations as a table for people."""
-    heading = ["when", "agent", "outcome", "prompt", "session"]
+    heading = ["when", "kind", "agent", "outcome", "prompt", "session"]
     cells = [[*heading, "directory"] if with_directory else heading]
     for run in found:
         title = clean_line(run.title)
         if len(title) > MAX_TITLE_CHARS:
             title = title[: MAX_TITLE_CHARS - 1] + "…"
         outcome = (run.outcome or "–").replace("_", " ")
-        row = [when(run.at, now), clean_line(run.agent), outcome, title, clean_line(run.session_id or "")]
+        row = [when(run.at, now), run.kind, clean_line(run.agent), outcome, title, clean_line(run.session_id or "")]
         cells.append([*row, clean_line(run.cwd)] if with_directory else row)
     return columns(cells)
 

@@ -141,15 +141,16 @@ class History:
                 continue
 
     def newest(self, agent: str, cwd: str) -> RunRecord | None:
-        """Return the newest run of this agent in this directory whose conversation is known.
+        """Return the newest `penstock run` of this agent in this directory whose conversation is known.
+
+        Conversations of chats, documents and loops are theirs: they go on by themselves, maybe at the same time.
 
         Raises:
             OSError: the file exists and cannot be read.
         """
         here = os.path.realpath(cwd)
-        return next(
-            (run for run in reversed(self.runs()) if run.agent == agent and run.cwd == here and run.session_id), None
-        )
+        found = (run for run in reversed(self.runs()) if run.kind == "run" and run.agent == agent and run.cwd == here)
+        return next((run for run in found if run.session_id), None)
 
 
 class HistoryWriter:

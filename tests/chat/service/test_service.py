@@ -25,8 +25,11 @@ from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.retention import Retention
 from penstock.chat.store.protocol import Trimmed, UnknownChat
+from penstock.run.history import History
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Home
 
 
@@ -59,6 +62,40 @@ def test_a_prompt_becomes_a_turn(home: Home) -> None:
         assert (first["prompt"], first["model"], first["resume"]) == ("  Hello, \t you\nthere", "m7", None)
         started = next(row.what for row in rows if isinstance(row.what, ev.RunStarted))
         assert second["resume"] == started.session_id
+
+    asyncio.run(chat())
+
+
+def test_runs_are_in_the_history(home: Home, tmp_path: Path) -> None:
+    """Each turn is a run of the kind `chat`, with its conversation and its end; the second one resumes the first."""
+    history = History(tmp_path / "data")
+
+    async def chat() -> None:
+        async with home.service(history=history) as service:
+            made = await service.create()
+            for prompt in ("first", "second"):
+                await service.prompt(made.id, prompt)
+                await home.settled(service, made.id)
+            await until_true(lambda: [run.outcome for run in history.runs()] == ["ok", "ok"])
+
+    asyncio.run(chat())
+    first, second = history.runs()
+    assert (first.kind, first.agent, first.title, first.cwd) == ("chat", "scripted", "first", str(home.work.resolve()))
+    assert first.session_id == second.session_id
+    assert first.session_id is not None
+
+
+def test_a_history_that_cannot_be_written_changes_no_turn(home: Home, tmp_path: Path) -> None:
+    """The turn ends well, and the next one too."""
+    (tmp_path / "data").touch()
+
+    async def chat() -> None:
+        async with home.service(history=History(tmp_path / "data")) as service:
+            made = await service.create()
+            for _ in range(2):
+                await service.prompt(made.id, "hi")
+                turns = await home.settled(service, made.id)
+            assert [turn.outcome for turn in turns] == ["ok", "ok"]
 
     asyncio.run(chat())
 

@@ -34,6 +34,7 @@ from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Su
 from penstock.chat.store.rows import ChatRow, Heartbeat
 from penstock.config.settings import Config
 from penstock.run import lifecycle
+from penstock.run.history import History
 
 MAX_NUMBER = 2**63 - 1
 """Number larger than that of any entry: a worker that follows up to it reads to the end."""
@@ -69,6 +70,7 @@ class Service:
         limits: ServiceLimits,
         now: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
+        history: History | None,
     ) -> None:
         self.agents = starter.agents
         self.limits = limits
@@ -81,9 +83,8 @@ class Service:
         self._scheduler = Scheduler(lambda: self._workers.values(), now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending = False
-        self._shared = Shared(
-            store, limits, Slots(limits.max_runs), self.counters, starter.run, self._scheduler.changed.set, now
-        )
+        slots, changed = Slots(limits.max_runs), self._scheduler.changed.set
+        self._shared = Shared(store, limits, slots, self.counters, starter.run, changed, now, history)
 
     @classmethod
     async def open(
@@ -100,12 +101,13 @@ class Service:
         extra_env: Iterable[str] = (),
         run_limits: lifecycle.Limits | None = None,
         retention: Retention | None = None,
+        history: History | None = None,
     ) -> Service:
         """Recover the chats of the store: end and mark turns that a crash cut off, and continue with those that wait.
 
         Agents get the variables of `environ` (None: this process's environment) that `environment` passes on, and the
         names `extra_env`. `run_limits` are the grace periods and limits of each run. `now` (milliseconds since 1970)
-        and `sleep` (seconds) are the clock of entries, heartbeats and retention.
+        and `sleep` (seconds) are the clock of entries, heartbeats and retention. `history` lists the runs; None: not.
 
         Raises:
             StoreFailed: the store cannot be read.
@@ -120,6 +122,7 @@ class Service:
             limits=limits or ServiceLimits(),
             now=now,
             sleep=sleep,
+            history=history,
         )
         subscription = store.subscribe()
         await service._recover()

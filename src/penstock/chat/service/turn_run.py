@@ -1,4 +1,4 @@
-"""One run of an agent as a turn of a chat: started, followed in batches of events, stopped for a reason."""
+"""One run of an agent as a turn of a chat: started, followed in batches of events, stopped for a reason, remembered."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from penstock import events as ev
 from penstock.chat.service.truncation import Shortener
 from penstock.errors import TransportError
+from penstock.run.history import History, HistoryWriter, record_of
 from penstock.run.process import marked
 from penstock.run.run import Run
 
@@ -43,6 +44,7 @@ class TurnRun:
         self._outcome: ev.Outcome | None = None
         self._said = False
         self._session_id: str | None = None
+        self._writer: HistoryWriter | None = None
         self._taken: list[ev.Event] = []  # events of the run that are not in a batch yet
         self._failure: TransportError | None = None
         self._news = asyncio.Event()
@@ -105,6 +107,15 @@ class TurnRun:
                 self._said = True
             if isinstance(event, WITH_SESSION) and event.parent is None:
                 self._session_id = event.session_id or self._session_id
+
+    async def remember(self, history: History) -> None:
+        """Begin the lines of the run in the history. They are written by a thread, and a failure changes nothing."""
+        self._writer = await asyncio.to_thread(HistoryWriter, history, record_of(self._run, "chat"))
+
+    async def remember_batch(self, events: list[ev.Event]) -> None:
+        """Write what the events add to the history."""
+        if self._writer is not None and any(isinstance(event, WITH_SESSION) for event in events):
+            await asyncio.to_thread(self._writer.apply_batch, events)
 
     @property
     def session_id(self) -> str | None:

@@ -23,6 +23,7 @@ from penstock.chat.store.protocol import ChatStore, Fenced, StoreClosed, Submitt
 from penstock.chat.store.rows import ChatRow
 from penstock.core.questions import REJECT, resolve
 from penstock.errors import PenstockError
+from penstock.run.history import History
 from penstock.run.run import Run
 
 GAVE_WAY = "gave way to a message"
@@ -55,6 +56,8 @@ class Shared(msgspec.Struct):
     """Callback when a turn began or ended."""
     now: Callable[[], int]
     """Clock: milliseconds since 1970."""
+    history: History | None
+    """History that lists the runs; None if none is kept."""
 
 
 class Worker:
@@ -408,9 +411,12 @@ class Worker:
     async def _run_to_end(self, run: TurnRun) -> None:
         try:
             await run.start()
+            if self._shared.history is not None:
+                await run.remember(self._shared.history)
             async for events in run.batches():
                 run.note(events)
                 await self.log.add(events, session_id=run.session_id)
+                await run.remember_batch(events)
         except STORE_ERRORS:
             raise
         except Exception as error:
