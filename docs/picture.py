@@ -1,7 +1,8 @@
-"""Makes `docs/terminal.svg`: what a terminal shows of a real recording. Run by `make picture`.
+"""Makes `docs/terminal.svg` and `docs/first-run.svg`: what a terminal shows of a real run. Run by `make picture`.
 
 Penstock writes to a terminal; the few SGR codes that it uses are read here, and each run of characters in one style
-becomes a piece of SVG text. Nothing is drawn that Penstock did not write.
+becomes a piece of SVG text. Nothing is drawn that Penstock did not write, but for what a user typed. The first run is
+drawn from the output that `tests/real/record_demo.py` has recorded, the other from what Penstock writes today.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RECORDING = ROOT / "src" / "penstock" / "cli" / "demo" / "claude.ndjson"
 PICTURE = ROOT / "docs" / "terminal.svg"
-COMMAND = 'penstock run claude "fix the failing test" --allow edits'
+FIRST_RUN, FIRST_PICTURE = ROOT / "docs" / "first-run.ansi", ROOT / "docs" / "first-run.svg"
+COMMAND = 'penstock run claude "fix the failing test" --allow all'
 
 COLUMNS, ROWS = 100, 50
 CELL, LINE, MARGIN, BAR = 8.4, 21, 20, 34
@@ -125,6 +127,12 @@ def picture() -> str:
     return drawn(rows(f"\x1b[2m$ \x1b[0m{COMMAND}\n" + output()))
 
 
+def first_picture() -> str:
+    """The picture of the first run."""
+    return drawn(rows(FIRST_RUN.read_text("utf-8")))
+
+
 if __name__ == "__main__":
-    PICTURE.write_text(picture(), encoding="utf-8")
-    sys.stdout.write(f"{PICTURE.relative_to(ROOT)}\n")
+    for path, make in ((PICTURE, picture), (FIRST_PICTURE, first_picture)):
+        path.write_text(make(), encoding="utf-8")
+        sys.stdout.write(f"{path.relative_to(ROOT)}\n")

@@ -270,6 +270,21 @@ def test_the_picture_is_of_today(picture: ModuleType) -> None:
     assert picture.picture() == picture.PICTURE.read_text("utf-8")
 
 
+def test_the_first_run_is_drawn_as_recorded(picture: ModuleType) -> None:
+    """`docs/first-run.svg` is what `make picture` draws of the recorded output, in which nothing ran over the edge."""
+    assert picture.first_picture() == picture.FIRST_PICTURE.read_text("utf-8")
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", picture.FIRST_RUN.read_text("utf-8"))
+    assert max(map(len, shown.splitlines())) <= picture.COLUMNS
+    for mark in (
+        "? asks to change a file",
+        "or your own words): y\n",
+        "→ Allow once",
+        "● done",
+        "go on: penstock run claude",
+    ):
+        assert mark in shown
+
+
 def test_the_picture_says_what_penstock_says(picture: ModuleType) -> None:
     """Row by row, the texts of the SVG are the plain output of the recording at that width, under the command."""
     lines: dict[str, str] = {}

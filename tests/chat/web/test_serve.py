@@ -26,6 +26,7 @@ from penstock.chat.web.sockets import listen, listen_at_path
 from penstock.cli import serve as serving
 from penstock.config.data import data_directory
 from penstock.errors import UsageError
+from penstock.run.history import History
 
 SERVE = """
 import sys
@@ -124,6 +125,7 @@ def test_the_link_leads_to_a_chat(serve: Callable[..., Serve], tmp_path: Path) -
     assert f"the token in {started.data / 'token'}" in err
     assert "Traceback" not in err
     assert viewer.turns[1]["outcome"] == "ok"
+    assert [(run.kind, run.title) for run in History(started.data).runs()] == [("chat", "Hello")]
 
     again = serve(f"--port={found[1].rpartition(':')[2]}", "--agent=scripted")
     assert LINK.fullmatch(again.line())
