@@ -106,11 +106,11 @@ def test_the_summary_has_the_facts() -> None:
 def test_files_are_named_from_the_working_directory() -> None:
     """In the summary and in the outputs, as in the log; a file elsewhere has its whole path. A cost is rounded."""
     changes = [
-        Change("/work/a.py", "update", added=1),
-        Change("/work/b.py", "move", to="/work/c.py"),
+        Change("/project/a.py", "update", added=1),
+        Change("/project/b.py", "move", to="/project/c.py"),
         Change("/x", "add"),
     ]
-    run = Finished("claude", finished(changes=changes, cost_usd=0.1 + 0.2).result, 1500, "/work")
+    run = Finished("claude", finished(changes=changes, cost_usd=0.1 + 0.2).result, 1500, "/project")
     assert [line.split(" | ")[0] for line in summary(run).split("\n")[-6:-2]] == [
         "|---|---|---|",
         "| a.py",
