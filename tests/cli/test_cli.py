@@ -421,7 +421,8 @@ def test_demo(run: Run) -> None:
     """The demo needs nothing but the package, and shows each kind of work that Penstock has a look for."""
     done = run("demo", "--speed", "1000")
     assert done.returncode == 0
-    assert "| penstock" in done.stderr
+    assert done.stderr == demo.INTRO + demo.OUTRO
+    assert max(map(len, done.stderr.splitlines())) <= 80
     marks = {"thinking": "∴", "plan": "☰ plan (3 of 3 done)", "diff": "2 +    ", "failure": "✗ $ pytest"}
     marks |= {"sub-agent": "[claude>Explore]", "Markdown": "**Fixed.**", "end": "● done"}
     assert [name for name, mark in marks.items() if mark not in done.stdout] == []

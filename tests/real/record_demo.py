@@ -25,8 +25,8 @@ FOLDER = Path(__file__).parents[2] / "src" / "penstock" / "cli" / "demo"
 PROJECT = Path("/tmp/shop")
 """Folder of the project, whose name is seen in the demo. It is made for the recording."""
 MODEL = "claude-sonnet-4-5"
-REST = 0.05
-"""Seconds between two pieces of text: 120 characters a second, which is the pace of a fast model."""
+REST = 0.06
+"""Seconds between two pieces of text: 100 characters a second, which is the pace of a fast model."""
 
 FILES = {
     "prices.py": "def total(prices):\n    return sum(prices)\n",
@@ -99,7 +99,7 @@ STORY: list[scenarios.Answer] = [
     [_step(3, "completed")],
     [
         _say(
-            "**Fixed.** `total` returned `0.30000000000000004`: binary floats cannot hold a tenth.\n\n"
+            "**Fixed.** `total` returned `0.30000000000000004`: floats cannot hold a tenth.\n\n"
             "- `prices.py`: the sum is rounded to cents\n"
             "- `cart.py` and `invoice.py` call it and need no change\n\n"
             "```python\n"
@@ -142,7 +142,7 @@ def project(at: Bench) -> Iterator[Bench]:
         for name, text in FILES.items():
             (PROJECT / name).write_text(text, "utf-8")
         at.server.folder = PROJECT
-        at.env.update(ANTHROPIC_MODEL=MODEL, COLUMNS="68", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+        at.env.update(ANTHROPIC_MODEL=MODEL, COLUMNS="70", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
         yield at._replace(folder=PROJECT)
     finally:
         shutil.rmtree(PROJECT)

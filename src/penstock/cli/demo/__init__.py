@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.agents.registry import AGENTS
 from penstock.cli.console import notify
 from penstock.cli.options import ReadOptions
 from penstock.cli.parser import Parser
@@ -14,12 +13,13 @@ RECORDING = next(Path(__file__).parent.glob("*.ndjson"))
 """Path of the recording; its name is that of its agent."""
 
 INTRO = f"""\
-A recording of a real agent at its real pace; only the model's words were written for it:
-  {AGENTS[RECORDING.stem].stream} "…" | penstock
+A real agent at work, replayed at its pace; only the model's words are scripted.
 
+$ penstock run {RECORDING.stem} "fix the failing test" --allow all
 """
 OUTRO = f"""
-The same with an agent of yours: penstock run {RECORDING.stem} "…". See penstock --help, and penstock agents.
+Now with an agent of yours: penstock run {RECORDING.stem} "…"
+The agents that you have: penstock agents. All commands: penstock --help.
 """
 
 
