@@ -30,7 +30,7 @@ from penstock import agent
 from penstock.agents._facts import RouteFacts
 from penstock.agents.registry import AGENTS
 from penstock.errors import AgentFailed, UsageError
-from penstock.events import Delta, Event, QuestionAsked, RunEnded, decode
+from penstock.events import Delta, Event, PlanChanged, QuestionAsked, RunEnded, decode
 
 HIDES_THINKING = {"gemini-exec"}
 """Routes that never print the model's thinking."""
@@ -140,6 +140,18 @@ def test_a_plan_is_no_part_of_the_reply(at: Bench) -> None:
     played = play(at, "scenario=todo please")
     assert (played.result.outcome, played.result.reply) == ("ok", scenarios.texts("todo")[-1])
     assert played.blocks("text") == scenarios.texts("todo")
+
+
+def test_the_tasks_of_claude_are_its_plan(at: Bench) -> None:
+    """Its tools add a step and complete it, and the plan follows."""
+    if at.target.agent != "claude" or at.target.route == "acp":
+        pytest.skip("it has other tools for its plan")
+    events = play(at, "scenario=todo please").events
+    plans = [event.items for event in events if isinstance(event, PlanChanged)]
+    assert [(items[0].text, items[0].status) for items in plans] == [
+        ("Do the work", "pending"),
+        ("Do the work", "completed"),
+    ]
 
 
 def test_a_sub_agent_is_no_part_of_the_reply(at: Bench) -> None:
