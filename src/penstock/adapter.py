@@ -8,7 +8,7 @@ runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -20,6 +20,9 @@ from penstock.updates import Answer, Traits, Update
 Allow = Literal["default", "edits", "all"]
 """Permissions of the agent without a question: its own defaults; change files; everything. `docs/agents/README.md` has
 the flag of each agent for it."""
+
+Feature = Literal["resume", "fork", "edits", "args"]
+"""Part of a request that not every route supports: resuming a session, forking it, `allow="edits"`, extra arguments."""
 
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 """Bytes of the longest single argument that Linux passes to a program (MAX_ARG_STRLEN, with its closing NUL). A longer
@@ -237,6 +240,17 @@ class Startable(Protocol):
             UsageError: the agent cannot do what is asked.
         """
         ...
+
+
+@runtime_checkable
+class Supporting(Startable, Protocol):
+    """Adapter class that names the features that its agent supports.
+
+    A request with another feature is rejected before `command` is called. An adapter class that names none gets
+    requests with a session, a fork, any `allow` and arguments, and rejects what its agent lacks itself.
+    """
+
+    supports: ClassVar[Collection[Feature]]
 
 
 @runtime_checkable

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.adapter import Command, Request, Startable, as_argument, checked, encoded, unsupported
+from penstock.adapter import (
+    Command,
+    Feature,
+    Request,
+    Startable,
+    Supporting,
+    as_argument,
+    checked,
+    encoded,
+    unsupported,
+)
 from penstock.agents import registry
 from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
 
@@ -21,6 +31,10 @@ if TYPE_CHECKING:
 
 ACP = "acp:"
 """Prefix of an agent's name: `acp:COMMAND` names any program that supports ACP."""
+ADAPTER_FEATURES: tuple[Feature, ...] = ("resume", "fork", "edits", "args")
+"""Features that reach an adapter of a third party which does not say what it supports; it rejects what it lacks."""
+COMMAND_FEATURES: tuple[Feature, ...] = ("resume", "edits", "args")
+"""Features of a configured command, if it has the placeholders."""
 
 
 class Launch(msgspec.Struct):
@@ -60,6 +74,7 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         own = msgspec.structs.replace(own, command=list(spec.command), adapter=spec.adapter or own.adapter)
     if name.startswith(ACP):
         words = _words(name)
+        registry.check_support(name, request, _acp_features())
         chosen, reader, start = "acp", registry.load("acp.dialogue:Acp")(request), Command(argv=(*words, *request.args))
         agent = os.path.basename(words[0])
     elif own.command is not None and name.partition("/")[0] not in registry.AGENTS:
@@ -167,7 +182,12 @@ def _third_party(name: str, own: AgentConfig, request: Request, route: str | Non
         raise unsupported(name, "be started: its adapter has no command", can=f"pipe it: … | penstock --agent {name}")
     if route not in (None, "exec"):
         raise UsageError(f"{name} has no route {route!r}", expected="exec")
+    registry.check_support(name, request, cls.supports if isinstance(cls, Supporting) else ADAPTER_FEATURES)
     return name, "exec", registry.make(name), cls.command(request)
+
+
+def _acp_features() -> tuple[Feature, ...]:
+    return registry.AGENTS["acp"].routes["acp"].supports
 
 
 def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Adapter, Command]:
@@ -176,6 +196,7 @@ def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Ada
     if own.protocol is not None and own.protocol != "acp":
         raise ConfigError(f"[agents.{name}] protocol is {own.protocol!r}", expected='"acp"')
     if own.protocol == "acp":
+        registry.check_support(name, request, _acp_features())
         return "acp", registry.load("acp.dialogue:Acp")(request), Command(argv=(*own.command, *request.args))
     from penstock.agents.generic.adapter import Generic
 
@@ -199,8 +220,7 @@ def filled(name: str, own: AgentConfig, request: Request) -> Command:
             raise unsupported(name, f"take a {place[1:-1].replace('_', ' ')}", can=f"put {place} into its command")
         else:
             words = [word.replace(place, value) for word in words]
-    if request.fork:
-        raise unsupported(name, "fork a conversation", can="it can go on with one")
+    registry.check_support(name, request, COMMAND_FEATURES)
     at = next((number for number, word in enumerate(words) if "{prompt}" in word), None)
     if at is None and own.prompt != "argument":
         return Command(argv=(*words, *request.args), stdin=encoded(request.prompt))

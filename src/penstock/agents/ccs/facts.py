@@ -14,6 +14,7 @@ FACTS = AgentFacts(
         "server": RouteFacts(
             "ccs.server:CcsServer",
             "ccs",
+            supports=("resume", "fork", "edits", "args"),
             longest=_LONGEST,
             proposed="fragment",
             made="diff",
@@ -21,7 +22,13 @@ FACTS = AgentFacts(
             needs_answers=True,
         ),
         "exec": RouteFacts(
-            "ccs.exec:Ccs", "ccs", longest=_LONGEST, proposed="fragment", made="diff", counts_refused=True
+            "ccs.exec:Ccs",
+            "ccs",
+            supports=("resume", "fork", "edits", "args"),
+            longest=_LONGEST,
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
         ),
     },
     allows={"server": CLAUDE_SERVER, "exec": CLAUDE_EXEC},

@@ -28,6 +28,7 @@ FACTS = AgentFacts(
         "server": RouteFacts(
             "claude.server:ClaudeServer",
             "claude",
+            supports=("resume", "fork", "edits", "args"),
             longest=_LONGEST,
             proposed="fragment",
             made="diff",
@@ -38,6 +39,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "claude.exec:Claude",
             "claude",
+            supports=("resume", "fork", "edits", "args"),
             longest=_LONGEST,
             proposed="fragment",
             made="diff",
@@ -48,6 +50,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "claude-agent-acp",
             "claude.exec:acp",
+            supports=("resume", "fork", "edits", "args"),
             proposed="fragment",
             made="diff",
             counts_refused=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import NO_FORK, AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
 
 SIGNS = (
@@ -15,7 +15,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "copilot.exec:Copilot",
             "copilot",
-            cannot=NO_FORK,
+            supports=("resume", "edits", "args"),
             proposed="fragment",
             made="diff",
             counts_refused=True,
@@ -25,7 +25,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "copilot",
             "copilot.exec:acp",
-            cannot=NO_FORK,
+            supports=("resume", "edits", "args"),
             proposed="fragment",
             made="diff",
             counts_refused=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from penstock.agents._facts import AgentFacts, Permission, RouteFacts, Sign
 
-_ALONE = "each run is a conversation of its own"
 _DONE = {"done": (True, False)}
 
 SIGNS = (
@@ -21,7 +20,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "ollama.exec:Ollama",
             "",
-            cannot={"fork": _ALONE, "resume": _ALONE, "args": "it is asked over HTTP, with no flags"},
+            supports=("edits",),
             signs=SIGNS,
         )
     },

@@ -33,6 +33,7 @@ FACTS = AgentFacts(
         "server": RouteFacts(
             "opencode.server:OpenCodeServer",
             "opencode",
+            supports=("resume", "fork", "edits", "args"),
             proposed="fragment",
             made="diff",
             counts_refused=True,
@@ -42,16 +43,19 @@ FACTS = AgentFacts(
             "opencode.exec:OpenCode",
             "opencode",
             live=False,
-            cannot={
-                "edits": "by default it changes files and runs commands, unless its configuration forbids it;"
-                " 'all' allows whatever that asks about"
-            },
+            supports=("resume", "fork", "args"),
             proposed="fragment",
             made="diff",
             signs=EXEC_SIGNS,
         ),
         "acp": RouteFacts(
-            "acp.dialogue:Acp", "opencode", "opencode.exec:acp", proposed="fragment", made="diff", counts_refused=True
+            "acp.dialogue:Acp",
+            "opencode",
+            "opencode.exec:acp",
+            supports=("resume", "fork", "edits", "args"),
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
         ),
     },
     allows={

@@ -22,10 +22,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "pi.exec:Pi",
             "pi",
-            cannot={
-                "edits": "it has no permissions and does everything without asking;"
-                " the arguments '--tools read,edit,write' remove the other tools"
-            },
+            supports=("resume", "fork", "args"),
             proposed="fragment",
             made="diff",
             signs=SIGNS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Longest
-from penstock.agents._facts import MIB, NO_FORK, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
 from penstock.agents._variables import OPENAI
 
@@ -18,7 +18,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "qwen.exec:Qwen",
             "qwen",
-            cannot=NO_FORK,
+            supports=("resume", "edits", "args"),
             longest=Longest(8 * MIB),
             proposed="fragment",
             made="fragment",
@@ -29,7 +29,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "qwen",
             "qwen.exec:acp",
-            cannot=NO_FORK,
+            supports=("resume", "edits", "args"),
             proposed="fragment",
             made="diff",
             counts_refused=True,
