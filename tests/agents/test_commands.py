@@ -173,7 +173,7 @@ ASKED: dict[Feature, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("name", "route"), ROUTES)
-@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("feature", ASKED)
 def test_a_route_supports_what_its_facts_say(name: str, route: str, feature: Feature) -> None:
     """A feature that a route lacks is rejected, and what the error names instead works; other features are accepted."""
     request = checked(Request(prompt="hi", model="a/m", **ASKED[feature]))

@@ -36,6 +36,7 @@ TOOLS = {
     "plan": PLAN_TOOLS,
     "agent": AGENT_TOOLS,
     "ask": ("AskUserQuestion",),
+    "reply": ("StructuredOutput", "structured_output"),
 }
 
 
@@ -45,6 +46,8 @@ class Request(NamedTuple):
     asked: Asked
     scenario: str | None
     """None: a request beside the conversation, for its title."""
+    body: str = ""
+    """The whole request, as JSON."""
 
     @property
     def prompts(self) -> list[str]:
@@ -164,6 +167,8 @@ def _input(call: Call, path: str, tool: Tool) -> Any:
         values["description"] = "Run a demo command"
     elif call.does in ("plan", "agent"):
         values = _step(text) if call.does == "plan" else _errand(text, tool)
+    elif call.does == "reply":
+        return json.loads(text)
     elif call.does == "ask":
         options = [{"label": label, "description": f"{label}, of course"} for label in scenarios.COLOURS]
         values = {"questions": [{"question": text, "header": "Colour", "options": options, "multiSelect": False}]}
@@ -226,7 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server_of
         asked = made.read(json.loads(body), self.path)
         scenario, answer = server.answer(asked)
-        server.requests.append(Request(asked, scenario))
+        server.requests.append(Request(asked, scenario, body.decode()))
         speaks = made(asked.model)
         failure = next((piece for piece in answer if isinstance(piece, Refuse | Break)), None)
         if isinstance(failure, Refuse):

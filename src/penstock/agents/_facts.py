@@ -137,6 +137,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Command that prints the agent's stream of events, in pieces if it can; "" if it has no such stream."""
     allows: Mapping[str, Mapping[Allow, Permission]] = {}
     """What the agent does at each level of `allow`, by route; levels that a route does not support are left out."""
+    efforts: tuple[str, ...] = ()
+    """Levels of effort, the least first; () if the model decides which there are."""
     profiles: bool = False
     """A name after a slash (`agent/NAME`) is a profile of the agent."""
     no_command: str = ""

@@ -23,6 +23,7 @@ from penstock.adapter import (
 )
 from penstock.agents import registry
 from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
+from penstock.run.inputs import request_of
 
 if TYPE_CHECKING:
     from penstock.adapter import Adapter
@@ -33,7 +34,9 @@ ACP = "acp:"
 """Prefix of an agent's name: `acp:COMMAND` names any program that supports ACP."""
 ADAPTER_FEATURES: tuple[Feature, ...] = ("resume", "fork", "edits", "args")
 """Features that reach an adapter of a third party which does not say what it supports; it rejects what it lacks."""
-COMMAND_FEATURES: tuple[Feature, ...] = ("resume", "edits", "args")
+COMMAND_FEATURES: tuple[Feature, ...] = (
+    "resume", "edits", "args", "effort", "system_prompt", "system_prompt_on_resume", "schema", "mcp_config",
+)  # fmt: skip
 """Features of a configured command, if it has the placeholders."""
 
 
@@ -66,7 +69,7 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         AgentNotFound: its program is not installed.
     """
     name, cwd = spec.agent, _directory(spec.cwd)
-    request = msgspec.structs.replace(checked(spec.request()), cwd=cwd)
+    request = msgspec.structs.replace(checked(request_of(spec)), cwd=cwd)
     own = config.agent(name)
     if not spec.trust:
         _trusted(name, config)
@@ -205,7 +208,7 @@ def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Ada
 
 
 def filled(name: str, own: AgentConfig, request: Request) -> Command:
-    """Return a configured command line with its placeholders filled: `{prompt}`, `{model}`, `{session_id}`.
+    """Return a configured command line with its placeholders filled: `{prompt}` and those of `_values`.
 
     Without a placeholder the prompt goes to stdin, or, if so configured, after `--`.
 
@@ -213,11 +216,11 @@ def filled(name: str, own: AgentConfig, request: Request) -> Command:
         UsageError: there is no placeholder for a part of the request.
     """
     words = list(own.command or ())
-    for place, value in (("{model}", request.model), ("{session_id}", request.session_id)):
+    for place, value in _values(request).items():
         if value is None:  # a word with a placeholder that the request does not fill is left out
             words = [word for word in words if place not in word]
         elif not any(place in word for word in words):
-            raise unsupported(name, f"take a {place[1:-1].replace('_', ' ')}", can=f"put {place} into its command")
+            raise unsupported(name, f"be given {_PLACES[place]}", can=f"put {place} into its command")
         else:
             words = [word.replace(place, value) for word in words]
     registry.check_support(name, request, COMMAND_FEATURES)
@@ -230,6 +233,29 @@ def filled(name: str, own: AgentConfig, request: Request) -> Command:
     if words[at].startswith("{prompt}") and prompt.startswith("-") and "--" not in words[:at]:
         raise unsupported(name, "take a prompt that begins with '-'", can="put '--' before {prompt} in its command")
     return Command(argv=(*words[:at], *request.args, words[at].replace("{prompt}", prompt), *words[at + 1 :]))
+
+
+_PLACES = {
+    "{model}": "a model",
+    "{session_id}": "a session id",
+    "{effort}": "a level of effort (--effort)",
+    "{system_prompt}": "instructions (--system-prompt)",
+    "{schema}": "a JSON Schema (--schema)",
+    "{mcp_config}": "MCP servers (--mcp-config)",
+}
+"""Placeholders of a configured command, with what they are for."""
+
+
+def _values(request: Request) -> dict[str, str | None]:
+    """Return the values of the placeholders; None for those that the request does not use."""
+    return {
+        "{model}": request.model,
+        "{session_id}": request.session_id,
+        "{effort}": request.effort,
+        "{system_prompt}": request.system_prompt,
+        "{schema}": None if request.schema is None else request.schema.path,
+        "{mcp_config}": None if request.mcp_config is None else request.mcp_config.path,
+    }
 
 
 def _found(agent: str, program: str, env: Mapping[str, str], cwd: str) -> str:

@@ -19,7 +19,7 @@ FACTS = AgentFacts(
         "acp": RouteFacts(
             "acp.dialogue:Acp",
             "",
-            supports=("resume", "fork", "edits", "args"),
+            supports=("resume", "fork", "edits", "args", "images", "mcp_config"),
             proposed="fragment",
             made="fragment",
             counts_refused=True,

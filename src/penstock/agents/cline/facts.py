@@ -20,7 +20,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "cline.exec:Cline",
             "cline",
-            supports=("args",),
+            supports=("args", "effort"),
             proposed="fragment",
             made="diff",
             signs=SIGNS,
@@ -42,6 +42,7 @@ FACTS = AgentFacts(
     install=npm("cline"),
     tested="3.0.65",
     stream="cline --json",
+    efforts=("none", "low", "medium", "high", "xhigh"),
     variables=(*ANY_PROVIDER, "CLINE_"),
     switches=GOOGLE_CLOUD,
     acp=AcpQuirks(

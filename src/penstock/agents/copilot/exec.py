@@ -14,7 +14,7 @@ import msgspec
 from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_name, cause_of_status
 from penstock.agents._edits import from_git, proposed
-from penstock.agents._flags import granted, option, piped
+from penstock.agents._flags import each, granted, option, path_of, piped
 from penstock.agents._json import as_dict, as_float, as_int, as_list, plan_items, text_of, text_or
 from penstock.agents._unknown import unknown
 from penstock.core import diffs
@@ -147,7 +147,16 @@ class Copilot:
     def command(request: Request) -> Command:
         """Return `copilot --output-format=json`, with the prompt through stdin, which needs no flag."""
         session = option("--resume", request.session_id)
-        return piped(request, "copilot", "--output-format=json", *_options(request), *session, *request.args)
+        return piped(
+            request,
+            "copilot",
+            "--output-format=json",
+            *_options(request),
+            *option("--additional-mcp-config", path_of(request.mcp_config, "@")),
+            *each("--attachment", (image.path for image in request.images)),
+            *session,
+            *request.args,
+        )
 
     def __init__(self) -> None:
         self._started_by: dict[str, str] = {}
@@ -303,7 +312,14 @@ def acp(request: Request) -> Command:
 def _options(request: Request) -> tuple[str, ...]:
     allow = granted(request, edits=("--allow-tool=write",), everything=("--allow-all",))
     # Without the flag a run may begin with the download of another version than the installed one.
-    return ("--no-auto-update", *option("--model", request.model), *allow)
+    return (
+        "--no-auto-update",
+        *option("--model", request.model),
+        *allow,
+        *option("--reasoning-effort", request.effort),
+        *each("--allow-tool", request.allow_tools),
+        *each("--deny-tool", request.deny_tools),
+    )
 
 
 def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]:

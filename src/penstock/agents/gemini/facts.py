@@ -30,7 +30,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "gemini",
             "gemini.exec:acp",
-            supports=("resume", "edits", "args"),
+            supports=("resume", "edits", "args", "images", "mcp_config"),
             proposed="diff",
             made="diff",
             counts_refused=True,

@@ -20,12 +20,13 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "ollama.exec:Ollama",
             "",
-            supports=("edits",),
+            supports=("edits", "effort", "images", "schema"),
             signs=SIGNS,
         )
     },
     allows={"exec": {"default": _NO_TOOLS, "edits": _NO_TOOLS, "all": _NO_TOOLS}},
     install="see https://ollama.com/download",
     proven=False,
+    efforts=("low", "medium", "high"),
     variables=("OLLAMA_",),
 )
