@@ -152,7 +152,6 @@ class Copilot:
             "copilot",
             "--output-format=json",
             *_options(request),
-            *option("--additional-mcp-config", path_of(request.mcp_config, "@")),
             *each("--attachment", (image.path for image in request.images)),
             *session,
             *request.args,
@@ -317,6 +316,8 @@ def _options(request: Request) -> tuple[str, ...]:
         *option("--model", request.model),
         *allow,
         *option("--reasoning-effort", request.effort),
+        # Over ACP too: copilot 1.0.102 does not use the servers that a client names for the session.
+        *option("--additional-mcp-config", path_of(request.mcp_config, "@")),
         *each("--allow-tool", request.allow_tools),
         *each("--deny-tool", request.deny_tools),
     )
