@@ -251,6 +251,8 @@ class _Handler(BaseHTTPRequestHandler):
                     yield from map(speaks.think, pieces(text, size))
                 case Say(text, size):
                     yield from map(speaks.say, pieces(text, size))
+                case Call("reply", text) if not {tool.name for tool in asked.tools} & {*TOOLS["reply"]}:
+                    yield speaks.say(text)  # the agent has the provider restrict the text
                 case Call():
                     yield speaks.call(*tool_for(piece, asked.tools, self.server_of.folder))
                 case Wait():

@@ -102,9 +102,7 @@ def test_schema(at: Bench, tmp_path: Path) -> None:
     schema.write_text(json.dumps(SCHEMA), "utf-8")
     played = play(at, "scenario=count", schema=schema)
     assert '"penguins"' in asked(played)
-    tools = {tool.name for tool in played.conversation[0].asked.tools}
-    if tools & {"StructuredOutput", "structured_output"}:
-        assert json.loads(played.result.reply) == json.loads(scenarios.COUNT)
+    assert json.loads(played.result.reply) == json.loads(scenarios.COUNT)
 
 
 def test_mcp_servers(at: Bench, tmp_path: Path) -> None:

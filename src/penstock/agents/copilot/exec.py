@@ -87,7 +87,8 @@ _SILENT = frozenset(
     session.skills_loaded session.mcp_servers_loaded session.background_tasks_changed session.usage_info
     session.title_changed session.mode_changed session.start session.resume session.shutdown session.idle
     session.context_changed session.snapshot_rewind session.custom_agents_updated
-    session.mcp_server_status_changed session.extensions_loaded session.workspace_file_changed session.handoff
+    session.mcp_server_status_changed session.mcp_server_tools_loaded session.extensions_loaded
+    session.workspace_file_changed session.handoff
     user.message assistant.turn_start assistant.idle assistant.streaming_delta
     model.call_finished
     tool.execution_partial_result tool.execution_progress tool.user_requested
