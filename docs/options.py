@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from penstock.adapter import PROMPT_RULES, Allow
+from penstock.adapter import PROMPT_RULES, Allow, Feature
 from penstock.agents import registry
-from penstock.agents._facts import Shown
+from penstock.agents._facts import AgentFacts, RouteFacts, Shown
 from penstock.run.spec import OPTIONS, SpecField
 
 FOLDER = Path(__file__).parent
@@ -27,7 +27,25 @@ SHOWN: dict[Shown, str] = {
 }
 """Words of the table for what a route shows."""
 
+FEATURE_FIELDS: dict[Feature, str] = {
+    "effort": "effort",
+    "system_prompt": "system_prompt",
+    "images": "files",
+    "schema": "schema",
+    "mcp_config": "mcp_config",
+    "allow_tools": "allow_tools",
+    "deny_tools": "deny_tools",
+}
+"""Features in the table of flags, each with the field of the run that has the flag."""
+
 LINKS = {
+    "effort": "[agents and levels](agents/README.md#flags-that-some-agents-have)",
+    "system_prompt": "[agents](agents/README.md#flags-that-some-agents-have)",
+    "files": "[agents](agents/README.md#flags-that-some-agents-have)",
+    "schema": "[agents](agents/README.md#flags-that-some-agents-have)",
+    "mcp_config": "[agents](agents/README.md#flags-that-some-agents-have)",
+    "allow_tools": "[agents](agents/README.md#flags-that-some-agents-have)",
+    "deny_tools": "[agents](agents/README.md#flags-that-some-agents-have)",
     "allow": "[what each agent makes of it](agents/README.md)",
     "record": "[recording.md](recording.md)",
     "trust": "[configuration.md](configuration.md)",
@@ -70,8 +88,26 @@ def tables() -> dict[str, list[str]]:
     return {
         "cli.md": [rows(flags).replace("|  | |", "| flag | |")],
         "python-api.md": [rows(options).replace("|  | |", "| option | |")],
-        "agents/README.md": [permissions(), changes()],
+        "agents/README.md": [permissions(), flags_by_route(), changes()],
     }
+
+
+def flags_by_route() -> str:
+    """Return the table of the flags that not every route supports."""
+    flags = {feature: f"`{OPTIONS[field].flag.split()[0]}`" for feature, field in FEATURE_FIELDS.items()}
+    columns = " | ".join({**flags, "images": f"images by {flags['images']}"}.values())
+    lines = ["", f"| agent | route | {columns} |", "|---" * (2 + len(FEATURE_FIELDS)) + "|"]
+    for name, agent in registry.AGENTS.items():
+        for route, facts in agent.routes.items():
+            cells = [_support(agent, facts, feature) for feature in FEATURE_FIELDS]
+            lines.append(f"| {name} | `{route}` | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", ""])
+
+
+def _support(agent: AgentFacts, route: RouteFacts, feature: Feature) -> str:
+    if feature not in route.supports:
+        return "–"
+    return ", ".join(agent.efforts) if feature == "effort" and agent.efforts else "yes"
 
 
 def changes() -> str:

@@ -87,7 +87,7 @@ def test_it_is_started_like_any_agent(site: Path) -> None:
     assert (site / "argv").read_text("utf-8") == "--json --session=p-1\n"
     assert (site / "prompt").read_text("utf-8") == "hello"
     refused = run(site, "-m", "penstock", "run", "parrot", "hello", "--session", "p-1", "--fork", **env)
-    assert (refused.returncode, "parrot cannot fork a conversation" in refused.stderr) == (2, True)
+    assert (refused.returncode, "parrot cannot fork a session" in refused.stderr) == (2, True)
 
 
 def test_the_command_lists_it(site: Path) -> None:

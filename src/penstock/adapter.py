@@ -8,7 +8,8 @@ runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -21,6 +22,13 @@ Allow = Literal["default", "edits", "all"]
 """Permissions of the agent without a question: its own defaults; change files; everything. `docs/agents/README.md` has
 the flag of each agent for it."""
 
+Feature = Literal[
+    "resume", "fork", "edits", "args",
+    "effort", "system_prompt", "system_prompt_on_resume", "images", "schema", "mcp_config", "allow_tools", "deny_tools",
+]  # fmt: skip
+"""Part of a request that not every route supports: resuming a session, forking it, `allow="edits"`, extra arguments,
+the fields of a `Request` that have these names, and `system_prompt` in a resumed conversation."""
+
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 """Bytes of the longest single argument that Linux passes to a program (MAX_ARG_STRLEN, with its closing NUL). A longer
 prompt needs an agent that reads it from stdin."""
@@ -28,9 +36,76 @@ MAX_STDIN_BYTES = 10 * 1024 * 1024
 """Bytes of text that may accompany a prompt: several times the input of the largest model, and no more than an agent
 that receives it can easily keep in memory."""
 MAX_SESSION_ID_CHARS = 128
+MAX_EFFORT_CHARS = 32
+MAX_SYSTEM_PROMPT_BYTES = 100 * 1024
+"""Bytes of the instructions that are added to the agent's own: they must fit into an argument."""
+MAX_TOOL_CHARS = 1024
+"""Characters of a tool's name, which some agents follow with a pattern in parentheses."""
 MAX_MODEL_CHARS = 256
 
+_EFFORT = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class TextFile(msgspec.Struct, frozen=True):
+    """Text file that goes with a prompt."""
+
+    path: str
+    """The path as the caller wrote it."""
+    text: str
+
+
+class Image(msgspec.Struct, frozen=True):
+    """Image that goes with a prompt."""
+
+    path: str
+    """Absolute path."""
+    media_type: str
+    """The type that its first bytes show, as `image/png`."""
+    content: bytes
+
+    @property
+    def base64(self) -> str:
+        """The content in base64."""
+        return b64encode(self.content).decode()
+
+    @property
+    def data_url(self) -> str:
+        """The content as an URL."""
+        return f"data:{self.media_type};base64,{self.base64}"
+
+
+class JsonFile(msgspec.Struct, frozen=True):
+    """File with one JSON object."""
+
+    path: str
+    """Absolute path."""
+    value: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The object as one line of JSON."""
+        return msgspec.json.encode(self.value).decode()
+
+
+class McpServer(msgspec.Struct, frozen=True):
+    """Server of the Model Context Protocol: a program, or an address."""
+
+    name: str
+    type: Literal["stdio", "http"] = "stdio"
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    url: str = ""
+    headers: Mapping[str, str] = {}
+
+
+class McpConfig(msgspec.Struct, frozen=True):
+    """File with MCP servers, in the form that several agents read."""
+
+    path: str
+    """Absolute path."""
+    servers: tuple[McpServer, ...]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +126,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """More arguments for the agent, put before the prompt."""
     stdin_text: str | None = None
     """Piped input beside the prompt. `checked` appends it to the prompt."""
+    files: tuple[TextFile, ...] = ()
+    """Texts that go with the prompt. `checked` appends them to it."""
+    images: tuple[Image, ...] = ()
+    effort: str | None = None
+    """Effort of the model, by the agent's own word for it."""
+    system_prompt: str | None = None
+    """Instructions that are added to the agent's own."""
+    schema: JsonFile | None = None
+    """JSON Schema of the reply."""
+    mcp_config: McpConfig | None = None
+    allow_tools: tuple[str, ...] = ()
+    """Tools that are used without a question, by the agent's own names."""
+    deny_tools: tuple[str, ...] = ()
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,12 +173,44 @@ def _is_model(value: object) -> bool:
     )
 
 
+def _is_effort(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_EFFORT_CHARS and _EFFORT.fullmatch(value) is not None
+
+
+def _are_instructions(value: object) -> bool:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        return False
+    try:
+        return len(value.encode()) <= MAX_SYSTEM_PROMPT_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_tool(value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= MAX_TOOL_CHARS
+        and not value.startswith("-")
+        and value.isprintable()
+        and value.strip() == value
+    )
+
+
+def _are_tools(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes) and all(map(_is_tool, value))
+
+
 SESSION_ID = Rule(
     _is_session_id,
     "letters, digits, '.', '_' and '-', as the agent gave it in run_started or run_ended",
     "a session id",
 )
 MODEL = Rule(_is_model, "the name as the agent knows it", "a model name")
+
+EFFORT = Rule(_is_effort, "the agent's own word, as low or high", "a level of effort")
+INSTRUCTIONS = Rule(_are_instructions, f"text in UTF-8 of at most {MAX_SYSTEM_PROMPT_BYTES:,} bytes")
+TOOL = Rule(_is_tool, "the name as the agent knows it", "the name of a tool")
+TOOLS = Rule(_are_tools, "a list of names of tools, as the agent knows them")
 
 PROMPT_RULES: Rules = {
     "prompt": STRING,
@@ -112,13 +232,20 @@ def checked(request: Request) -> Request:
     check({name: getattr(request, name) for name in PROMPT_RULES}, PROMPT_RULES)
     if not request.prompt.strip():
         raise UsageError("the prompt is empty", expected="something to ask the agent")
-    whole = with_stdin(request.prompt, request.stdin_text or "")
+    whole = with_stdin(with_files(request.prompt, request.files), request.stdin_text or "")
     if "\0" in whole or any("\0" in arg for arg in request.args):
         raise UsageError("the prompt or an argument has a NUL character", expected="text: no program can be given it")
     encoded(whole)
     if request.fork and request.session_id is None:
         raise UsageError("there is nothing to fork", expected="a session_id, the conversation that is branched")
-    return msgspec.structs.replace(request, prompt=whole, stdin_text=None)
+    return msgspec.structs.replace(request, prompt=whole, stdin_text=None, files=())
+
+
+def with_files(prompt: str, files: Sequence[TextFile]) -> str:
+    """Return a prompt with the texts of files, each with its path. The texts are data and are not changed."""
+    ends = ("" if file.text.endswith("\n") else "\n" for file in files)
+    parts = (f'<file path="{file.path}">\n{file.text}{end}</file>' for file, end in zip(files, ends, strict=True))
+    return "\n\n".join([prompt, *parts])
 
 
 def with_stdin(prompt: str, text: str) -> str:
@@ -237,6 +364,17 @@ class Startable(Protocol):
             UsageError: the agent cannot do what is asked.
         """
         ...
+
+
+@runtime_checkable
+class Supporting(Startable, Protocol):
+    """Adapter class that names the features that its agent supports.
+
+    A request with another feature is rejected before `command` is called. An adapter class that names none gets
+    requests with a session, a fork, any `allow` and arguments, and rejects what its agent lacks itself.
+    """
+
+    supports: ClassVar[Collection[Feature]]
 
 
 @runtime_checkable

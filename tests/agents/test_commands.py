@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapter import MAX_ARGUMENT_BYTES, Command, Request, checked
+from penstock.adapter import MAX_ARGUMENT_BYTES, Command, Feature, Request, checked
 from penstock.agents import registry
+from penstock.agents.support import FEATURES
 from penstock.errors import UsageError
 
 EXEC = ("claude", "codex", "gemini", "opencode", "cursor", "qwen", "copilot", "pi", "cline", "ccs")
@@ -126,22 +128,23 @@ def test_a_claude_is_no_part_of_the_one_around_it(name: str) -> None:
     assert not [variable for variable in unset if "TOKEN" in variable or "USE" in variable]
 
 
-NO_FORK = ("gemini", "cursor", "qwen", "copilot", "gemini/acp", "qwen/acp", "copilot/acp", "cline/acp", "codex/acp")
+NO_FORK = ("gemini", "cursor", "qwen", "copilot", "gemini/acp", "qwen/acp", "copilot/acp", "cline/acp")
 NO_EDITS = {
-    "opencode": "it changes files and runs commands",
-    "cursor": "'all' allows",
-    "pi": "does everything without asking",
-    "cline": "its route 'acp' asks",
+    "opencode": "use --route server or --route acp",
+    "cursor": "commands are denied. With 'all': It does everything",
+    "pi": "It has no permissions",
+    "cline": "use --route acp",
 }
 
 
 @pytest.mark.parametrize(
     ("name", "asked", "what", "can"),
     [
-        *((name, {"session_id": ID, "fork": True}, "cannot fork a session", "can") for name in NO_FORK),
+        *((name, {"session_id": ID, "fork": True}, "cannot fork a session", "can be resumed") for name in NO_FORK),
+        ("codex/acp", {"session_id": ID, "fork": True}, "cannot fork a session", "use --route server or --route exec"),
         *((name, {"allow": "edits"}, "cannot be allowed edits alone", can) for name, can in NO_EDITS.items()),
-        ("cline", {"session_id": ID}, "cannot resume a session", "its route 'acp' can"),
-        ("cline", {"session_id": ID, "fork": True}, "cannot fork a session", "the route 'acp' can resume one"),
+        ("cline", {"session_id": ID}, "cannot resume a session", "use --route acp"),
+        ("cline", {"session_id": ID, "fork": True}, "cannot resume a session", "use --route acp"),
         *(
             (name, {"profile": "glm"}, "cannot take the profile 'glm'", "only these have profiles: ccs/NAME")
             for name in [*(name for name in EXEC if name != "ccs"), *(f"{name}/acp" for name in ACP)]
@@ -161,7 +164,7 @@ def test_refusals(name: str, asked: dict[str, Any], what: str, can: str) -> None
 
 
 ROUTES = [(name, route) for name, facts in registry.AGENTS.items() for route in facts.routes if not facts.no_command]
-ASKED: dict[str, dict[str, Any]] = {
+ASKED: dict[Feature, dict[str, Any]] = {
     "resume": {"session_id": ID},
     "fork": {"session_id": ID, "fork": True},
     "edits": {"allow": "edits"},
@@ -171,17 +174,31 @@ ASKED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(("name", "route"), ROUTES)
 @pytest.mark.parametrize("feature", ASKED)
-def test_a_route_refuses_what_its_facts_say(name: str, route: str, feature: str) -> None:
-    """What a route does not support is refused with the words of its facts, and it starts for all else."""
-    facts = registry.AGENTS[name].routes[route]
+def test_a_route_supports_what_its_facts_say(name: str, route: str, feature: Feature) -> None:
+    """A feature that a route lacks is rejected, and what the error names instead works; other features are accepted."""
     request = checked(Request(prompt="hi", model="a/m", **ASKED[feature]))
-    cannot = {key for key in facts.cannot if key == feature or (feature, key) == ("fork", "resume")}
-    if not cannot:
+    used = {key for key, use in FEATURES.items() if use.is_used(request)}
+    facts = registry.AGENTS[name]
+    if used <= set(facts.routes[route].supports):
         assert registry.command(name, route, request).argv
         return
     with pytest.raises(UsageError) as caught:
         registry.command(name, route, request)
-    assert caught.value.help in {facts.cannot[key] for key in cannot}
+    assert caught.value.help
+    for other in re.findall(r"(?:use|or) --route (\w+)", caught.value.help):
+        assert used & set(facts.routes[other].supports)
+    agents = caught.value.help if caught.value.help.startswith("these agents can: ") else ""
+    for other, way in re.findall(r"(?:can:|,) (\w+)(?: --route (\w+))?", agents):
+        able = registry.AGENTS[other]
+        assert used <= set(able.routes[way].supports if way else able.default.supports)
+
+
+def test_an_error_names_a_route_that_supports_everything_asked() -> None:
+    """The route that is proposed has all features of the request, not only the one that is missing."""
+    request = checked(Request(prompt="hi", allow="edits", session_id=ID, fork=True))
+    with pytest.raises(UsageError, match="cannot fork a session") as caught:
+        registry.command("codex", "acp", request)
+    assert caught.value.help == "use --route server or --route exec"
 
 
 @pytest.mark.parametrize("name", ACP)

@@ -212,7 +212,7 @@ def test_the_prompt_is_posted_by_the_bridge() -> None:
         ({"session_id": "s"}, "conversation of its own"),
         ({"session_id": "s", "fork": True}, "conversation of its own"),
         ({"profile": "x"}, "profile"),
-        ({"args": ("--verbose",)}, "no flags"),
+        ({"args": ("--verbose",)}, "without arguments"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(asked: dict[str, Any], word: str) -> None:

@@ -188,7 +188,7 @@ def test_agents_allow_edits() -> None:
     for names, edits in re.findall(r"^\| ([a-z, ]+) \|([^|]*)\|[^|]*\|$", page, re.MULTILINE):
         refused |= dict.fromkeys(names.split(", "), edits.strip() == "not supported")
     del refused["agent"]
-    assert refused == {name: "edits" in registry.AGENTS[name].routes["exec"].cannot for name in refused}
+    assert refused == {name: "edits" not in registry.AGENTS[name].routes["exec"].supports for name in refused}
     assert set(refused) == {name for name, facts in registry.AGENTS.items() if facts.stream or facts.profiles}
 
 
@@ -196,10 +196,7 @@ def test_agents_allow_edits() -> None:
 def test_agents_say_what_they_may_do(agent: str) -> None:
     """The facts of an agent say what it does at each level of `allow` that a route supports, and at no other."""
     facts = registry.AGENTS[agent]
-    supported = {
-        route: {"default", "all"} | ({"edits"} if "edits" not in found.cannot else set())
-        for route, found in facts.routes.items()
-    }
+    supported = {route: {"default", "all"} | ({"edits"} & set(found.supports)) for route, found in facts.routes.items()}
     assert {route: set(allows) for route, allows in facts.allows.items()} == supported
 
 

@@ -37,6 +37,7 @@ TOOLS = {
     "plan": PLAN_TOOLS,
     "agent": AGENT_TOOLS,
     "ask": ("AskUserQuestion",),
+    "reply": ("StructuredOutput", "structured_output"),
 }
 
 
@@ -46,6 +47,8 @@ class Request(NamedTuple):
     asked: Asked
     scenario: str | None
     """None: a request beside the conversation, for its title."""
+    body: str = ""
+    """The whole request, as JSON."""
 
     @property
     def prompts(self) -> list[str]:
@@ -165,6 +168,8 @@ def _input(call: Call, path: str, tool: Tool) -> Any:
         values["description"] = "Run a demo command"
     elif call.does in ("plan", "agent"):
         values = _step(text) if call.does == "plan" else _errand(text, tool)
+    elif call.does == "reply":
+        return json.loads(text)
     elif call.does == "ask":
         options = [{"label": label, "description": f"{label}, of course"} for label in scenarios.COLOURS]
         values = {"questions": [{"question": text, "header": "Colour", "options": options, "multiSelect": False}]}
@@ -240,7 +245,7 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server_of
         asked = made.read(json.loads(body), self.path)
         scenario, answer = server.answer(asked)
-        server.requests.append(Request(asked, scenario))
+        server.requests.append(Request(asked, scenario, body.decode()))
         speaks = made(asked.model)
         failure = next((piece for piece in answer if isinstance(piece, Refuse | Break)), None)
         if isinstance(failure, Refuse):
@@ -262,6 +267,8 @@ class _Handler(BaseHTTPRequestHandler):
                     yield from _paced(map(speaks.say, pieces(text, size)), rest)
                 case Use(tool, input):
                     yield speaks.call(Tool(tool, None), in_folder(input, self.server_of.folder))
+                case Call("reply", text) if not {tool.name for tool in asked.tools} & {*TOOLS["reply"]}:
+                    yield speaks.say(text)  # the agent has the provider restrict the text
                 case Call():
                     yield speaks.call(*tool_for(piece, asked.tools, self.server_of.folder))
                 case Wait():

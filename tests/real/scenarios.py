@@ -33,10 +33,10 @@ class Call(NamedTuple):
     """A tool call in nobody's dialect: the server looks for a tool that does it among those that are offered."""
 
     does: str
-    """`shell`, `read`, `write`, `edit`, `plan`, `agent` or `ask`."""
+    """`shell`, `read`, `write`, `edit`, `plan`, `agent`, `ask` or `reply`."""
     text: str
     """The command, the content of the file, the status of the plan's only step, the sub-agent's prompt, the lines
-    that an edit inserts, or the question for the user."""
+    that an edit inserts, the question for the user, or the reply by a schema, as JSON."""
     path: str = ""
     old: str = ""
     """The lines that an edit replaces."""
@@ -126,9 +126,13 @@ MAKE = 'python3 -c \'open("made.txt", "w")\''
 COLOURS = ("Red", "Blue")
 """Options of the question for the user."""
 
+COUNT = '{"penguins":7}'
+"""A reply by a schema."""
+
 SCENARIOS: dict[str, list[Answer]] = {
     "text": [[Say(MARKDOWN)]],
     "thinking": [[Think(THOUGHT), Say("The answer is **42**. (This is the visible reply.)")]],
+    "count": [[Call("reply", COUNT)], [Say("Counted.")]],
     "thinktools": [
         [Think("I need to look first."), Say("Looking."), Call("shell", "echo hi && ls")],
         [Think("Now I know enough."), Say("Finished thinking and tools. FINAL-REPLY.")],

@@ -104,11 +104,12 @@ def _gemini(home: Path, url: str, bin: Path) -> Env:
 
 
 def _opencode(home: Path, url: str, bin: Path) -> Env:
+    can = {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}, "reasoning": True}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "name": "mock",
         "options": {"baseURL": f"{url}/v1", "apiKey": "dummy"},
-        "models": {MODEL: {"name": "A model"}, "other-model": {"name": "Another"}},
+        "models": {MODEL: {"name": "A model", **can}, "other-model": {"name": "Another", **can}},
     }
     model = f"mock/{MODEL}"
     config = {"provider": {"mock": provider}, "model": model, "small_model": model, "autoupdate": False}
@@ -144,7 +145,8 @@ def _copilot(home: Path, url: str, bin: Path) -> Env:
 
 def _pi(home: Path, url: str, bin: Path) -> Env:
     folder = home / ".pi" / "agent"
-    models = [{"id": MODEL}, {"id": "other-model"}]
+    can = {"input": ["text", "image"], "reasoning": True}
+    models = [{"id": MODEL, **can}, {"id": "other-model", **can}]
     provider = {"baseUrl": f"{url}/v1", "apiKey": "dummy", "api": "openai-completions", "models": models}
     _write(folder / "models.json", json.dumps({"providers": {"mock": provider}}))
     settings = {"defaultProvider": "mock", "defaultModel": MODEL, "retry": {"maxRetries": 1, "baseDelayMs": 100}}

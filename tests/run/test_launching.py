@@ -92,7 +92,7 @@ def test_a_prompt_is_never_a_flag(found: configuration.Config) -> None:
 
 def test_what_has_no_place_is_refused(found: configuration.Config) -> None:
     """A model, a session or a fork that the command has no place for."""
-    with pytest.raises(UsageError, match=r"late cannot take a model; put \{model\} into its command"):
+    with pytest.raises(UsageError, match=r"late cannot be given a model; put \{model\} into its command"):
         planned(found, "late", model="m")
     with pytest.raises(UsageError, match="session id"):
         planned(found, "late", session_id="s")

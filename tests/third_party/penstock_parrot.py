@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.adapter import Command, Request, encoded, unsupported
+from penstock.adapter import Command, Feature, Request, encoded
 from penstock.updates import (
     MessageEnd,
     MessageStart,
@@ -76,12 +76,11 @@ class Parrot:
     name: ClassVar[str] = "parrot"
     traits: ClassVar[Traits] = Traits()
     wire: ClassVar[Any] = Hello | Begin | Say | Said | Call | Got | Bye
+    supports: ClassVar[Sequence[Feature]] = ("resume", "args")
 
     @staticmethod
     def command(request: Request) -> Command:
         """`parrot --json`, with the prompt through stdin."""
-        if request.fork:
-            raise unsupported("parrot", "fork a conversation", can="it can go on with one: --session")
         session = () if request.session_id is None else (f"--session={request.session_id}",)
         return Command(argv=("parrot", "--json", *session, *request.args), stdin=encoded(request.prompt))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.adapter import Command, Request, encoded
+import msgspec
+
+from penstock.adapter import Command, Request, as_json_text, encoded
 from penstock.agents._claude_tasks import TaskList
-from penstock.agents._flags import granted, option, piped
+from penstock.agents._flags import each, granted, option, path_of, piped
 from penstock.agents._stream_json import ClaudeLike, MessageDelta, MessageStop
 from penstock.agents._variables import CLAUDE_OUTER
 from penstock.updates import MessageEnd, Plan, ToolCall, Update
@@ -44,7 +46,25 @@ class ClaudeCode(ClaudeLike):
 
 def started(request: Request, *program: str) -> Command:
     """Return the command `PROGRAM --print` with the flags of the stream, and the prompt through stdin."""
-    return piped(request, *program, *_STREAM, *_options(request), unset=CLAUDE_OUTER)
+    argv = (*program, *_STREAM, *_options(request))
+    if not request.images:
+        return piped(request, *argv, unset=CLAUDE_OUTER)
+    line = msgspec.json.encode(user_message(request)) + b"\n"  # only this input has images
+    return Command(argv=(*argv, "--input-format=stream-json"), stdin=line, unset=CLAUDE_OUTER)
+
+
+def user_message(request: Request) -> dict[str, Any]:
+    """Return the line of a two-way stream that sends the prompt.
+
+    Raises:
+        UsageError: the prompt cannot be encoded.
+    """
+    content: Any = as_json_text(request.prompt)
+    if request.images:
+        sources = ({"type": "base64", "media_type": it.media_type, "data": it.base64} for it in request.images)
+        content = [*({"type": "image", "source": it} for it in sources), {"type": "text", "text": content}]
+    message = {"role": "user", "content": content}
+    return {"type": "user", "message": message, "parent_tool_use_id": None, "session_id": "default"}
 
 
 def dialogue_command(request: Request, *program: str) -> Command:
@@ -75,5 +95,11 @@ def _options(request: Request) -> tuple[str, ...]:
             edits=("--permission-mode=acceptEdits",),
             everything=("--permission-mode=bypassPermissions",),
         ),
+        *option("--effort", request.effort),
+        *option("--append-system-prompt", request.system_prompt),
+        *option("--json-schema", None if request.schema is None else request.schema.text),
+        *option("--mcp-config", path_of(request.mcp_config)),
+        *each("--allowed-tools", request.allow_tools),
+        *each("--disallowed-tools", request.deny_tools),
         *request.args,
     )

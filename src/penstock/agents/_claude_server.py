@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.adapter import Request, as_json_text
-from penstock.agents._claude_code import ClaudeCode
+from penstock.adapter import Request
+from penstock.agents._claude_code import ClaudeCode, user_message
 from penstock.agents._claude_questions import CHOICE_TOOL, PendingRequest, denied, request_of
 from penstock.agents._json import as_dict, text_of, text_or
 from penstock.agents._stream_json import TASK_ENDS, ResultLine, StreamEvent
@@ -53,9 +53,8 @@ class ClaudeCodeServer(ClaudeCode):
         self._pending: dict[str, PendingRequest] = {}  # by the id of the request
         self._interrupted: set[str] = set()  # calls that nobody has denied, though the result says so
         if request is not None:
-            prompt = {"role": "user", "content": as_json_text(request.prompt)}
             self._send_request(INITIALIZE, subtype="initialize", hooks=None)
-            self._send(type="user", message=prompt, parent_tool_use_id=None, session_id="default")
+            self._send(**user_message(request))
 
     # --- messages to the program -------------------------------------------------------------------------
 

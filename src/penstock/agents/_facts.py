@@ -7,13 +7,10 @@ from typing import Literal
 
 import msgspec
 
-from penstock.adapter import Allow, Longest
+from penstock.adapter import Allow, Feature, Longest
 from penstock.events import Cause
 
 MIB = 1024 * 1024
-
-Feature = Literal["resume", "fork", "edits", "args"]
-"""Part of a request that not every route supports: resuming a session, forking it, `allow="edits"`, extra arguments."""
 
 Shown = Literal["diff", "fragment", "counts", "names", "nothing"]
 """Detail in which a route shows its edits: a diff with line numbers, a diff without them, the number of lines, the name
@@ -99,8 +96,8 @@ class RouteFacts(msgspec.Struct, frozen=True):
     """Function that makes the command line, as `module:function`; "": the reader's own `command`."""
     live: bool = True
     """Text comes in pieces as the model writes it."""
-    cannot: Mapping[Feature, str] = {}
-    """Features that the route does not support, each with what it can do instead."""
+    supports: tuple[Feature, ...] = ()
+    """Features that the route supports; `support.check_support` rejects a request for any other."""
     longest: Longest | None = None
     """Longest prompt, if the agent drops or rejects longer ones."""
     proposed: Shown = "nothing"
@@ -117,12 +114,12 @@ class RouteFacts(msgspec.Struct, frozen=True):
     @property
     def resume(self) -> bool:
         """Whether a conversation can be resumed."""
-        return "resume" not in self.cannot
+        return "resume" in self.supports
 
     @property
     def fork(self) -> bool:
         """Whether a conversation can be forked."""
-        return "fork" not in self.cannot
+        return "fork" in self.supports
 
 
 class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +137,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Command that prints the agent's stream of events, in pieces if it can; "" if it has no such stream."""
     allows: Mapping[str, Mapping[Allow, Permission]] = {}
     """What the agent does at each level of `allow`, by route; levels that a route does not support are left out."""
+    efforts: tuple[str, ...] = ()
+    """Levels of effort, the least first; () if the model decides which there are."""
     profiles: bool = False
     """A name after a slash (`agent/NAME`) is a profile of the agent."""
     no_command: str = ""
@@ -165,10 +164,6 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
         `can_answer`: somebody can answer the agent's questions while it runs.
         """
         return next(name for name, route in self.routes.items() if can_answer or not route.needs_answers)
-
-
-NO_FORK: Mapping[Feature, str] = {"fork": "it can resume the session: leave out the fork"}
-"""`RouteFacts.cannot` of a route that can resume and not fork."""
 
 
 def npm(package: str) -> str:

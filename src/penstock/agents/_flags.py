@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from penstock.adapter import Command, Request, encoded
+from collections.abc import Iterable
+
+from penstock.adapter import Command, JsonFile, McpConfig, Request, encoded
 
 
 def option(flag: str, value: str | None) -> tuple[str, ...]:
     """Return `--flag=value` as one argument, so that no value is read as a flag; nothing if there is no value."""
     return () if value is None else (f"{flag}={value}",)
+
+
+def path_of(file: JsonFile | McpConfig | None, prefix: str = "") -> str | None:
+    """Return the path of a file of the request after `prefix`; None if there is no file."""
+    return None if file is None else prefix + file.path
+
+
+def each(flag: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Return the flag once for each value."""
+    return tuple(f"{flag}={value}" for value in values)
 
 
 def piped(request: Request, *argv: str, unset: tuple[str, ...] = ()) -> Command:

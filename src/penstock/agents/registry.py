@@ -6,17 +6,18 @@ the adapter class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from penstock.adapter import Adapter, Command, Request, unsupported
+from penstock.adapter import Adapter, Command, Feature, Request, unsupported
+from penstock.agents.support import support_error
 from penstock.errors import UnknownAgent
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from penstock.agents._facts import AcpQuirks, AgentFacts, Feature, RouteFacts
+    from penstock.agents._facts import AcpQuirks, AgentFacts
 
 ENTRY_POINTS = "penstock.agents"
 
@@ -117,22 +118,21 @@ def command(name: str, route: str, request: Request) -> Command:
     if request.profile is not None and not facts.profiles:
         having = ", ".join(f"{agent}/NAME" for agent, other in AGENTS.items() if other.profiles)
         raise unsupported(name, f"take the profile {request.profile!r}", can=f"only these have profiles: {having}")
-    _check_support(name, chosen, request)
+    check_support(name, request, chosen.supports, route)
     starts = load(chosen.starter) if chosen.starter else load(chosen.reader).command
     made: Command = starts(request)
     return made
 
 
-def _check_support(name: str, route: RouteFacts, request: Request) -> None:
-    asked: dict[Feature, tuple[bool, str]] = {
-        "fork": (request.fork, "fork a session"),
-        "resume": (request.session_id is not None, "resume a session"),
-        "edits": (request.allow == "edits", "be allowed edits alone"),
-        "args": (bool(request.args), f"take the argument {(*request.args, '')[0]!r}"),
-    }
-    for feature, (wanted, what) in asked.items():
-        if wanted and feature in route.cannot:
-            raise unsupported(name, what, can=route.cannot[feature])
+def check_support(name: str, request: Request, supported: Collection[Feature], route: str = "") -> None:
+    """Check that an agent supports all features of a request. `route` is empty for an agent that is not built in.
+
+    Raises:
+        UsageError: it lacks one; the error names what has it.
+    """
+    error = support_error(name, request, supported, AGENTS, route)
+    if error is not None:
+        raise error
 
 
 def acp_quirks(called: str) -> AcpQuirks:

@@ -57,7 +57,7 @@ def converse(options: RunOptions, run: Callable[[RunOptions], OneRun]) -> int:
         if one.session_id is None:
             notify("penstock: the agent did not report its conversation, so it cannot be resumed\n")
             break
-        asked = {**options.asked, "session_id": one.session_id, "fork": False}
+        asked = {**options.asked, "session_id": one.session_id, "fork": False, "files": []}
         following = _next(msgspec.structs.replace(options, asked=asked, resumes_newest=False, stdin="never"))
     return status
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from penstock.errors import UsageError, nearest, shown
 
@@ -96,8 +96,12 @@ def _is_path(value: object) -> bool:
     return isinstance(path, str) and path != "" and "\0" not in path
 
 
-def _texts(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes) and all(map(_has_no_nul, value))
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _texts(value: object) -> TypeGuard[Sequence[Any]]:
+    return _is_list(value) and all(map(_has_no_nul, value))
 
 
 def _environment(value: object) -> bool:
@@ -111,6 +115,7 @@ FUNCTION = Rule(callable, "a function")
 STRING = Rule(lambda value: isinstance(value, str), "a string")
 NAME = Rule(lambda value: isinstance(value, str) and value != "", "a string that is not empty")
 PATH = Rule(_is_path, "a path")
+PATHS = Rule(lambda value: _is_list(value) and all(map(_is_path, value)), "a list of paths")
 DIRECTORY = Rule(lambda value: _is_path(value) and os.path.isdir(value), "one that is there", "a directory")
 VARIABLE = Rule(lambda value: _has_no_nul(value) and value.find("=") > 0, "NAME=VALUE")
 STRINGS = Rule(_texts, "a list of strings without NUL characters")

@@ -10,9 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.adapter import Command, Request, Startable, as_argument, checked, encoded, unsupported
+from penstock.adapter import (
+    Command,
+    Feature,
+    Request,
+    Startable,
+    Supporting,
+    as_argument,
+    checked,
+    encoded,
+    unsupported,
+)
 from penstock.agents import registry
 from penstock.errors import AgentNotFound, ConfigError, UsageError, shown
+from penstock.run.inputs import request_of
 
 if TYPE_CHECKING:
     from penstock.adapter import Adapter
@@ -21,6 +32,12 @@ if TYPE_CHECKING:
 
 ACP = "acp:"
 """Prefix of an agent's name: `acp:COMMAND` names any program that supports ACP."""
+ADAPTER_FEATURES: tuple[Feature, ...] = ("resume", "fork", "edits", "args")
+"""Features that reach an adapter of a third party which does not say what it supports; it rejects what it lacks."""
+COMMAND_FEATURES: tuple[Feature, ...] = (
+    "resume", "edits", "args", "effort", "system_prompt", "system_prompt_on_resume", "schema", "mcp_config",
+)  # fmt: skip
+"""Features of a configured command, if it has the placeholders."""
 
 
 class Launch(msgspec.Struct):
@@ -52,7 +69,7 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         AgentNotFound: its program is not installed.
     """
     name, cwd = spec.agent, _directory(spec.cwd)
-    request = msgspec.structs.replace(checked(spec.request()), cwd=cwd)
+    request = msgspec.structs.replace(checked(request_of(spec)), cwd=cwd)
     own = config.agent(name)
     if not spec.trust:
         _trusted(name, config)
@@ -60,6 +77,7 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         own = msgspec.structs.replace(own, command=list(spec.command), adapter=spec.adapter or own.adapter)
     if name.startswith(ACP):
         words = _words(name)
+        registry.check_support(name, request, _acp_features())
         chosen, reader, start = "acp", registry.load("acp.dialogue:Acp")(request), Command(argv=(*words, *request.args))
         agent = os.path.basename(words[0])
     elif own.command is not None and name.partition("/")[0] not in registry.AGENTS:
@@ -167,7 +185,12 @@ def _third_party(name: str, own: AgentConfig, request: Request, route: str | Non
         raise unsupported(name, "be started: its adapter has no command", can=f"pipe it: … | penstock --agent {name}")
     if route not in (None, "exec"):
         raise UsageError(f"{name} has no route {route!r}", expected="exec")
+    registry.check_support(name, request, cls.supports if isinstance(cls, Supporting) else ADAPTER_FEATURES)
     return name, "exec", registry.make(name), cls.command(request)
+
+
+def _acp_features() -> tuple[Feature, ...]:
+    return registry.AGENTS["acp"].routes["acp"].supports
 
 
 def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Adapter, Command]:
@@ -176,6 +199,7 @@ def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Ada
     if own.protocol is not None and own.protocol != "acp":
         raise ConfigError(f"[agents.{name}] protocol is {own.protocol!r}", expected='"acp"')
     if own.protocol == "acp":
+        registry.check_support(name, request, _acp_features())
         return "acp", registry.load("acp.dialogue:Acp")(request), Command(argv=(*own.command, *request.args))
     from penstock.agents.generic.adapter import Generic
 
@@ -184,7 +208,7 @@ def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Ada
 
 
 def filled(name: str, own: AgentConfig, request: Request) -> Command:
-    """Return a configured command line with its placeholders filled: `{prompt}`, `{model}`, `{session_id}`.
+    """Return a configured command line with its placeholders filled: `{prompt}` and those of `_values`.
 
     Without a placeholder the prompt goes to stdin, or, if so configured, after `--`.
 
@@ -192,15 +216,14 @@ def filled(name: str, own: AgentConfig, request: Request) -> Command:
         UsageError: there is no placeholder for a part of the request.
     """
     words = list(own.command or ())
-    for place, value in (("{model}", request.model), ("{session_id}", request.session_id)):
+    for place, value in _values(request).items():
         if value is None:  # a word with a placeholder that the request does not fill is left out
             words = [word for word in words if place not in word]
         elif not any(place in word for word in words):
-            raise unsupported(name, f"take a {place[1:-1].replace('_', ' ')}", can=f"put {place} into its command")
+            raise unsupported(name, f"be given {_PLACES[place]}", can=f"put {place} into its command")
         else:
             words = [word.replace(place, value) for word in words]
-    if request.fork:
-        raise unsupported(name, "fork a conversation", can="it can go on with one")
+    registry.check_support(name, request, COMMAND_FEATURES)
     at = next((number for number, word in enumerate(words) if "{prompt}" in word), None)
     if at is None and own.prompt != "argument":
         return Command(argv=(*words, *request.args), stdin=encoded(request.prompt))
@@ -210,6 +233,29 @@ def filled(name: str, own: AgentConfig, request: Request) -> Command:
     if words[at].startswith("{prompt}") and prompt.startswith("-") and "--" not in words[:at]:
         raise unsupported(name, "take a prompt that begins with '-'", can="put '--' before {prompt} in its command")
     return Command(argv=(*words[:at], *request.args, words[at].replace("{prompt}", prompt), *words[at + 1 :]))
+
+
+_PLACES = {
+    "{model}": "a model",
+    "{session_id}": "a session id",
+    "{effort}": "a level of effort (--effort)",
+    "{system_prompt}": "instructions (--system-prompt)",
+    "{schema}": "a JSON Schema (--schema)",
+    "{mcp_config}": "MCP servers (--mcp-config)",
+}
+"""Placeholders of a configured command, with what they are for."""
+
+
+def _values(request: Request) -> dict[str, str | None]:
+    """Return the values of the placeholders; None for those that the request does not use."""
+    return {
+        "{model}": request.model,
+        "{session_id}": request.session_id,
+        "{effort}": request.effort,
+        "{system_prompt}": request.system_prompt,
+        "{schema}": None if request.schema is None else request.schema.path,
+        "{mcp_config}": None if request.mcp_config is None else request.mcp_config.path,
+    }
 
 
 def _found(agent: str, program: str, env: Mapping[str, str], cwd: str) -> str:

@@ -11,13 +11,14 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get
 
 import msgspec
 
-from penstock.adapter import MODEL, SESSION_ID, Allow, Request
+from penstock.adapter import EFFORT, INSTRUCTIONS, MODEL, SESSION_ID, TOOL, TOOLS, Allow, Request
 from penstock.config.rules import (
     COMMAND,
     DIRECTORY,
     ENVIRONMENT,
     NAME,
     PATH,
+    PATHS,
     RUN_NUMBER,
     SECONDS,
     STRING,
@@ -98,6 +99,50 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             "--route",
         ),
     ] = None
+    effort: Annotated[
+        str | None,
+        SpecField(EFFORT, "how much the model thinks, by the agent's own word for it, as `high`", "--effort LEVEL"),
+    ] = None
+    system_prompt: Annotated[
+        str | None,
+        SpecField(
+            INSTRUCTIONS, "instructions that are added to the agent's own; they replace none", "--system-prompt TEXT"
+        ),
+    ] = None
+    files: Annotated[
+        tuple[str, ...],
+        SpecField(
+            PATHS,
+            "a file that goes with the prompt: a text, which any agent can be sent, or an image",
+            "--file PATH",
+            PATH,
+        ),
+    ] = ()
+    schema: Annotated[
+        str | None,
+        SpecField(PATH, "a file with a JSON Schema; the reply is then JSON that fits it", "--schema FILE"),
+    ] = None
+    mcp_config: Annotated[
+        str | None,
+        SpecField(
+            PATH,
+            'a file with MCP servers that the agent also uses, as `{"mcpServers": {…}}`',
+            "--mcp-config FILE",
+        ),
+    ] = None
+    allow_tools: Annotated[
+        tuple[str, ...],
+        SpecField(
+            TOOLS,
+            "a tool that the agent may use without asking, by the agent's own name for it",
+            "--allow-tool NAME",
+            TOOL,
+        ),
+    ] = ()
+    deny_tools: Annotated[
+        tuple[str, ...],
+        SpecField(TOOLS, "a tool that the agent may not use, by the agent's own name for it", "--deny-tool NAME", TOOL),
+    ] = ()
     cwd: Annotated[
         str | None,
         SpecField(PATH, "the working directory of the agent; by default this one", "--cwd DIR", DIRECTORY),
@@ -177,7 +222,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = Limits()
 
     def request(self) -> Request:
-        """Return the part that an adapter may see."""
+        """Return the part that an adapter may see, without the contents of files: see `run.inputs`."""
         return Request(
             prompt=self.prompt,
             model=self.model,
@@ -187,6 +232,10 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             allow=self.allow,
             args=self.args,
             stdin_text=self.stdin_text,
+            effort=self.effort,
+            system_prompt=self.system_prompt,
+            allow_tools=self.allow_tools,
+            deny_tools=self.deny_tools,
         )
 
 
@@ -219,6 +268,13 @@ class Options(TypedDict, total=False):
     """Options of a run: fields of `RunSpec`, which `agent` and `Agent.run` take by keyword."""
 
     allow: Allow
+    effort: str | None
+    system_prompt: str | None
+    files: Sequence[str | os.PathLike[str]]
+    schema: str | os.PathLike[str] | None
+    mcp_config: str | os.PathLike[str] | None
+    allow_tools: Sequence[str]
+    deny_tools: Sequence[str]
     route: RouteName | None
     cwd: str | os.PathLike[str] | None
     timeout: float | None
@@ -243,10 +299,10 @@ OPTION_RULES: Rules = {name: RULES[name] for name in Options.__annotations__}
 def spec_of(given: Mapping[str, Any]) -> RunSpec:
     """Return the spec of these fields, as Python code may pass them: any path, any sequence. `RULES` apply to them."""
     values = dict(given)
-    for name in ("cwd", "record"):
+    for name in ("cwd", "record", "schema", "mcp_config"):
         if values.get(name) is not None:
             values[name] = os.fspath(values[name])
-    for name in ("args", "command"):
+    for name in ("args", "command", "files", "allow_tools", "deny_tools"):
         if values.get(name) is not None:
-            values[name] = tuple(values[name])
+            values[name] = tuple(map(os.fspath, values[name]))
     return RunSpec(**values)

@@ -18,6 +18,7 @@ from penstock.agents._json import as_dict, as_list, text_of, text_or
 from penstock.agents.acp.calls import changes_asked, question_of
 from penstock.agents.acp.causes import AUTH_REQUIRED, cause_of
 from penstock.agents.acp.end import ended, reason_of
+from penstock.agents.acp.inputs import lacking_input, mcp_servers, prompt_blocks
 from penstock.agents.acp.permissions import PendingPermission, option_id
 from penstock.agents.acp.setup import (
     SessionSetting,
@@ -242,14 +243,19 @@ class Acp:
         if self._request is not None:
             request = self._request
             wanted = session_request(self._capabilities, request.session_id, request.fork)
-            if isinstance(wanted, str):
-                yield self._stopped(wanted)
+            lacking = wanted if isinstance(wanted, str) else lacking_input(self._capabilities, request)
+            if lacking is not None or isinstance(wanted, str):
+                yield self._stopped(lacking)
                 return
             self._open(*wanted)
 
     def _open(self, method: str, params: dict[str, Any]) -> None:
         if self._request is not None:
-            self._send_request(_OPENED[method], method, {**params, "cwd": self._request.cwd or ".", "mcpServers": []})
+            self._send_request(
+                _OPENED[method],
+                method,
+                {**params, "cwd": self._request.cwd or ".", "mcpServers": mcp_servers(self._request)},
+            )
 
     def _opened(self, asked: ClientRequest, result: dict[str, Any]) -> Iterator[Update]:
         known = self._request.session_id if self._request is not None else None
@@ -306,8 +312,8 @@ class Acp:
             self._send_request(asked, method, {"sessionId": self._session_id, **params})
             return
         self._prompted = True
-        prompt = [{"type": "text", "text": well_formed(self._request.prompt)}]
-        self._send_request(ClientRequest.PROMPT, "session/prompt", {"sessionId": self._session_id, "prompt": prompt})
+        params = {"sessionId": self._session_id, "prompt": prompt_blocks(self._request)}
+        self._send_request(ClientRequest.PROMPT, "session/prompt", params)
 
     def _failed(self, asked: ClientRequest | None, error: Any) -> Iterator[Update]:
         reason, code, cause = reason_of(error), as_dict(error).get("code"), cause_of(error, self._updates.quirks)

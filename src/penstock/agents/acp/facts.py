@@ -17,7 +17,13 @@ SIGNS = (
 FACTS = AgentFacts(
     routes={
         "acp": RouteFacts(
-            "acp.dialogue:Acp", "", proposed="fragment", made="fragment", counts_refused=True, signs=SIGNS
+            "acp.dialogue:Acp",
+            "",
+            supports=("resume", "fork", "edits", "args", "images", "mcp_config"),
+            proposed="fragment",
+            made="fragment",
+            counts_refused=True,
+            signs=SIGNS,
         )
     },
     allows={"acp": ACP},

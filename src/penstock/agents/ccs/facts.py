@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from penstock.adapter import Longest
+from penstock.adapter import Feature, Longest
 from penstock.agents._facts import MIB, AgentFacts, RouteFacts, npm
 from penstock.agents._permissions import CLAUDE_EXEC, CLAUDE_SERVER
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS
 
 _LONGEST = Longest(10 * MIB)
+_FEATURES: tuple[Feature, ...] = (
+    "resume", "fork", "edits", "args", "effort", "images", "schema", "mcp_config", "allow_tools", "deny_tools",
+)  # fmt: skip
+"""Features of claude, without instructions: ccs adds some of its own, and claude uses only the last ones."""
 
 FACTS = AgentFacts(
     routes={
         "server": RouteFacts(
             "ccs.server:CcsServer",
             "ccs",
+            supports=_FEATURES,
             longest=_LONGEST,
             proposed="fragment",
             made="diff",
@@ -21,12 +26,19 @@ FACTS = AgentFacts(
             needs_answers=True,
         ),
         "exec": RouteFacts(
-            "ccs.exec:Ccs", "ccs", longest=_LONGEST, proposed="fragment", made="diff", counts_refused=True
+            "ccs.exec:Ccs",
+            "ccs",
+            supports=_FEATURES,
+            longest=_LONGEST,
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
         ),
     },
     allows={"server": CLAUDE_SERVER, "exec": CLAUDE_EXEC},
     install=npm("@kaitranntt/ccs"),
     tested="7.79.1",
+    efforts=("low", "medium", "high", "xhigh", "max"),
     profiles=True,
     variables=(*CLAUDE, "CCS_"),
     switches=CLAUDE_CLOUDS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.adapter import Longest
+from penstock.adapter import Feature, Longest
 from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, CLAUDE_EXEC, CLAUDE_SERVER
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS, CLAUDE_OUTER
@@ -22,12 +22,17 @@ SIGNS = (
 SERVER_SIGNS = (Sign(types=("control_response",), has=("response.response.available_output_styles",)),)
 
 _LONGEST = Longest(10 * MIB)
+_FEATURES: tuple[Feature, ...] = (
+    "resume", "fork", "edits", "args",
+    "effort", "system_prompt", "system_prompt_on_resume", "images", "schema", "mcp_config", "allow_tools", "deny_tools",
+)  # fmt: skip
 
 FACTS = AgentFacts(
     routes={
         "server": RouteFacts(
             "claude.server:ClaudeServer",
             "claude",
+            supports=_FEATURES,
             longest=_LONGEST,
             proposed="fragment",
             made="diff",
@@ -38,6 +43,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "claude.exec:Claude",
             "claude",
+            supports=_FEATURES,
             longest=_LONGEST,
             proposed="fragment",
             made="diff",
@@ -48,6 +54,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "claude-agent-acp",
             "claude.exec:acp",
+            supports=("resume", "fork", "edits", "args", "images", "mcp_config"),
             proposed="fragment",
             made="diff",
             counts_refused=True,
@@ -57,6 +64,7 @@ FACTS = AgentFacts(
     install=npm("@anthropic-ai/claude-code"),
     tested="2.1.329",
     stream="claude -p --output-format stream-json --verbose --include-partial-messages",
+    efforts=("low", "medium", "high", "xhigh", "max"),
     variables=CLAUDE,
     switches=CLAUDE_CLOUDS,
     outer_variables=CLAUDE_OUTER,

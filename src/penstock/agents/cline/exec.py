@@ -156,7 +156,8 @@ class Cline:
             prompt += "\n"  # cline reads a single word as a command, after `--` too; it strips the line feed
         allow = granted(request, everything=("--auto-approve=true",))
         model = option("--model", request.model)
-        return Command(argv=("cline", "--json", *model, *allow, *request.args, "--", as_argument("cline", prompt)))
+        flags = (*model, *allow, *option("--thinking", request.effort))
+        return Command(argv=("cline", "--json", *flags, *request.args, "--", as_argument("cline", prompt)))
 
     def __init__(self) -> None:
         self._spawns: list[str] = []  # calls for a sub-agent which has not started yet

@@ -12,7 +12,6 @@ SIGNS = (
     Sign(types=("run_start", "run_aborted"), has=("ts",)),
     Sign(types=("run_result",), has=("ts", "finishReason")),
 )
-_NO_FORK = "each run begins a session of its own, and the route 'acp' can resume one"
 
 _ALL = everything("It approves everything itself: it changes files and runs any command without asking.")
 
@@ -21,11 +20,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "cline.exec:Cline",
             "cline",
-            cannot={
-                "fork": _NO_FORK,
-                "resume": "its route 'acp' can",
-                "edits": "by default it allows itself everything; its route 'acp' asks",
-            },
+            supports=("args", "effort"),
             proposed="fragment",
             made="diff",
             signs=SIGNS,
@@ -34,7 +29,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "cline",
             "cline.exec:acp",
-            cannot={"fork": _NO_FORK},
+            supports=("resume", "edits", "args"),
             proposed="fragment",
             made="fragment",
             counts_refused=True,
@@ -47,6 +42,7 @@ FACTS = AgentFacts(
     install=npm("cline"),
     tested="3.0.65",
     stream="cline --json",
+    efforts=("none", "low", "medium", "high", "xhigh"),
     variables=(*ANY_PROVIDER, "CLINE_"),
     switches=GOOGLE_CLOUD,
     acp=AcpQuirks(

@@ -6,13 +6,13 @@ is a message of its own; see `docs/agents/codex.md`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._flags import granted, option, piped
+from penstock.agents._flags import each, granted, option, path_of, piped
 from penstock.agents._json import as_dict, inner_message, text_of, text_or
 from penstock.agents._unknown import unknown
 from penstock.agents.codex.errors import cause_of, retry
@@ -103,6 +103,9 @@ class Codex:
                 edits=("--sandbox=workspace-write",),
                 everything=("--dangerously-bypass-approvals-and-sandbox",),
             ),
+            *each("--config", _settings(request)),
+            *option("--output-schema", path_of(request.schema)),
+            *each("--image", (image.path for image in request.images)),
             *request.args,
             *session,  # after the flags: `resume` and `fork` do not accept all of them
             "-",
@@ -142,8 +145,16 @@ def acp(request: Request) -> Command:
             settings["sandbox_mode"] = "workspace-write"
         case "all":
             settings |= {"sandbox_mode": "danger-full-access", "approval_policy": "never"}
-    flags = (flag for key, value in settings.items() for flag in option("--config", f"{key}={_quoted(value)}"))
-    return Command(argv=("codex-acp", *flags, *request.args))
+    words = (*(f"{key}={_quoted(value)}" for key, value in settings.items()), *_settings(request))
+    return Command(argv=("codex-acp", *each("--config", words), *request.args))
+
+
+def _settings(request: Request) -> Iterator[str]:
+    """Yield the settings of codex for what has no flag."""
+    if request.effort is not None:
+        yield f"model_reasoning_effort={_quoted(request.effort)}"
+    if request.system_prompt is not None:
+        yield f"developer_instructions={_quoted(request.system_prompt)}"
 
 
 def _quoted(value: str) -> str:

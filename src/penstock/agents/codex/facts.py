@@ -30,6 +30,7 @@ FACTS = AgentFacts(
         "server": RouteFacts(
             "codex.server:CodexServer",
             "codex",
+            supports=("resume", "fork", "edits", "args", "effort", "system_prompt", "images", "schema", "mcp_config"),
             longest=_LONGEST,
             proposed="diff",
             made="diff",
@@ -40,6 +41,7 @@ FACTS = AgentFacts(
             "codex.exec:Codex",
             "codex",
             live=False,
+            supports=("resume", "fork", "edits", "args", "effort", "system_prompt", "images", "schema"),
             longest=_LONGEST,
             proposed="names",
             made="names",
@@ -49,10 +51,10 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "codex-acp",
             "codex.exec:acp",
+            supports=("resume", "edits", "args", "effort", "system_prompt", "images", "mcp_config"),
             proposed="diff",
             made="diff",
             counts_refused=True,
-            cannot={"fork": "the routes 'server' and 'exec' of codex can"},
         ),
     },
     allows={

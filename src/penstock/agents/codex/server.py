@@ -16,6 +16,7 @@ from penstock._version import __version__
 from penstock.adapter import Command, Request, as_json_text, encoded
 from penstock.agents._json import as_dict, as_int, as_list, inner_message, plan_items, text_of, text_or
 from penstock.agents.codex.errors import cause_of, reset_of, retry
+from penstock.agents.codex.inputs import mcp_servers, turn
 from penstock.agents.codex.items import (
     COMPLETED_ITEMS,
     NOTICES,
@@ -123,9 +124,13 @@ class CodexServer:
     def _begin(self, request: Request) -> None:
         """Ask for our thread."""
         # The server runs in the work's directory and is given it too: a resumed conversation would use its old one.
-        params = {"cwd": ".", **_ALLOWED[request.allow]}
+        params: dict[str, Any] = {"cwd": ".", **_ALLOWED[request.allow]}
         if request.model is not None:
             params["model"] = request.model
+        if request.system_prompt is not None:
+            params["developerInstructions"] = request.system_prompt
+        if request.mcp_config is not None:
+            params["config"] = {"mcp_servers": mcp_servers(request.mcp_config)}
         if request.session_id is None:
             self._send_request("thread/start", **params)
         else:  # without the history: it would come in one line
@@ -209,9 +214,7 @@ class CodexServer:
         if id != self._thread:
             return ()
         if begin and self._request is not None:
-            self._send_request(
-                "turn/start", threadId=id, input=[{"type": "text", "text": self._prompt, "text_elements": []}]
-            )
+            self._send_request("turn/start", threadId=id, **turn(self._request, self._prompt))
         known = {**thread, **{key: value for key, value in result.items() if value is not None}}
         model, cwd, version = (text_or(known.get(key), "") or None for key in ("model", "cwd", "cliVersion"))
         return (RunStart(id or None, model, cwd, version),)

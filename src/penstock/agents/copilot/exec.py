@@ -14,7 +14,7 @@ import msgspec
 from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_name, cause_of_status
 from penstock.agents._edits import from_git, proposed
-from penstock.agents._flags import granted, option, piped
+from penstock.agents._flags import each, granted, option, path_of, piped
 from penstock.agents._json import as_dict, as_float, as_int, as_list, plan_items, text_of, text_or
 from penstock.agents._unknown import unknown
 from penstock.core import diffs
@@ -87,7 +87,8 @@ _SILENT = frozenset(
     session.skills_loaded session.mcp_servers_loaded session.background_tasks_changed session.usage_info
     session.title_changed session.mode_changed session.start session.resume session.shutdown session.idle
     session.context_changed session.snapshot_rewind session.custom_agents_updated
-    session.mcp_server_status_changed session.extensions_loaded session.workspace_file_changed session.handoff
+    session.mcp_server_status_changed session.mcp_server_tools_loaded session.extensions_loaded
+    session.workspace_file_changed session.handoff
     user.message assistant.turn_start assistant.idle assistant.streaming_delta
     model.call_finished
     tool.execution_partial_result tool.execution_progress tool.user_requested
@@ -147,7 +148,15 @@ class Copilot:
     def command(request: Request) -> Command:
         """Return `copilot --output-format=json`, with the prompt through stdin, which needs no flag."""
         session = option("--resume", request.session_id)
-        return piped(request, "copilot", "--output-format=json", *_options(request), *session, *request.args)
+        return piped(
+            request,
+            "copilot",
+            "--output-format=json",
+            *_options(request),
+            *each("--attachment", (image.path for image in request.images)),
+            *session,
+            *request.args,
+        )
 
     def __init__(self) -> None:
         self._started_by: dict[str, str] = {}
@@ -303,7 +312,16 @@ def acp(request: Request) -> Command:
 def _options(request: Request) -> tuple[str, ...]:
     allow = granted(request, edits=("--allow-tool=write",), everything=("--allow-all",))
     # Without the flag a run may begin with the download of another version than the installed one.
-    return ("--no-auto-update", *option("--model", request.model), *allow)
+    return (
+        "--no-auto-update",
+        *option("--model", request.model),
+        *allow,
+        *option("--reasoning-effort", request.effort),
+        # Over ACP too: copilot 1.0.102 does not use the servers that a client names for the session.
+        *option("--additional-mcp-config", path_of(request.mcp_config, "@")),
+        *each("--allow-tool", request.allow_tools),
+        *each("--deny-tool", request.deny_tools),
+    )
 
 
 def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]:

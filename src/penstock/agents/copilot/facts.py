@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import NO_FORK, AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+from penstock.adapter import Feature
+from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
 
 SIGNS = (
@@ -10,12 +11,16 @@ SIGNS = (
     Sign(types=("result",), has=("exitCode", "sessionId")),
 )
 
+_FEATURES: tuple[Feature, ...] = (
+    "resume", "edits", "args", "effort", "images", "mcp_config", "allow_tools", "deny_tools",
+)  # fmt: skip
+
 FACTS = AgentFacts(
     routes={
         "exec": RouteFacts(
             "copilot.exec:Copilot",
             "copilot",
-            cannot=NO_FORK,
+            supports=_FEATURES,
             proposed="fragment",
             made="diff",
             counts_refused=True,
@@ -25,7 +30,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "copilot",
             "copilot.exec:acp",
-            cannot=NO_FORK,
+            supports=_FEATURES,
             proposed="fragment",
             made="diff",
             counts_refused=True,
@@ -44,6 +49,7 @@ FACTS = AgentFacts(
     install=npm("@github/copilot"),
     tested="1.0.102",
     stream="copilot --output-format json",
+    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
     variables=("COPILOT_", "GH_", "GITHUB_TOKEN", "GITHUB_API_URL"),
     acp=AcpQuirks(
         called="copilot",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import NO_FORK, AgentFacts, RouteFacts, Sign
+from penstock.agents._facts import AgentFacts, RouteFacts, Sign
 from penstock.agents._permissions import everything, own_settings
 
 SIGNS = (
@@ -22,7 +22,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "cursor.exec:Cursor",
             "cursor-agent",
-            cannot={**NO_FORK, "edits": "'all' allows whatever its configuration does not forbid"},
+            supports=("resume", "args"),
             made="diff",
             signs=SIGNS,
         )

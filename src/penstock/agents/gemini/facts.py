@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Longest
-from penstock.agents._facts import MIB, NO_FORK, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, EVERYTHING, edits, reads
 from penstock.agents._variables import GOOGLE, GOOGLE_CLOUD
 
@@ -20,7 +20,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "gemini.exec:Gemini",
             "gemini",
-            cannot=NO_FORK,
+            supports=("resume", "edits", "args"),
             longest=Longest(8 * MIB),
             proposed="fragment",
             made="fragment",
@@ -30,7 +30,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "gemini",
             "gemini.exec:acp",
-            cannot=NO_FORK,
+            supports=("resume", "edits", "args", "images", "mcp_config"),
             proposed="diff",
             made="diff",
             counts_refused=True,

@@ -179,7 +179,14 @@ class Ollama:
                 "ollama", "choose a model", can="name one with --model; `ollama list` shows what is there"
             )
         prompt = as_json_text(request.prompt)
-        chat = {"model": request.model, "messages": [{"role": "user", "content": prompt}], "stream": True}
+        message: dict[str, Any] = {"role": "user", "content": prompt}
+        if request.images:
+            message["images"] = [image.base64 for image in request.images]
+        chat: dict[str, Any] = {"model": request.model, "messages": [message], "stream": True}
+        if request.effort is not None:
+            chat["think"] = request.effort
+        if request.schema is not None:
+            chat["format"] = request.schema.value
         argv = (sys.executable, "-P", "-m", "penstock.run.http_bridge", "post", "--host-from", "OLLAMA_HOST", CHAT_URL)
         return Command(argv=argv, stdin=msgspec.json.encode(chat))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from penstock.agents._facts import AgentFacts, Permission, RouteFacts, Sign
 
-_ALONE = "each run is a conversation of its own"
 _DONE = {"done": (True, False)}
 
 SIGNS = (
@@ -21,12 +20,13 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "ollama.exec:Ollama",
             "",
-            cannot={"fork": _ALONE, "resume": _ALONE, "args": "it is asked over HTTP, with no flags"},
+            supports=("edits", "effort", "images", "schema"),
             signs=SIGNS,
         )
     },
     allows={"exec": {"default": _NO_TOOLS, "edits": _NO_TOOLS, "all": _NO_TOOLS}},
     install="see https://ollama.com/download",
     proven=False,
+    efforts=("low", "medium", "high"),
     variables=("OLLAMA_",),
 )

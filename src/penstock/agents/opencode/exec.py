@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.adapter import Command, Request
-from penstock.agents._flags import granted, option, piped
+from penstock.agents._flags import each, granted, option, piped
 from penstock.agents._json import as_dict, text_of, text_or
 from penstock.agents.opencode.errors import failure
 from penstock.agents.opencode.parts import (
@@ -78,6 +78,8 @@ class OpenCode:
             *option("--session", request.session_id),
             *(("--fork",) if request.fork else ()),
             *granted(request, everything=("--auto",)),
+            *option("--variant", request.effort),
+            *each("--file", (image.path for image in request.images)),
             *request.args,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.adapter import Allow
+from penstock.adapter import Allow, Feature
 from penstock.agents._facts import AcpQuirks, AgentFacts, Permission, RouteFacts, Sign, npm
 from penstock.agents._permissions import EVERYTHING, edits, own_settings
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -28,11 +28,17 @@ _ASKING: Mapping[Allow, Permission] = {
     "all": EVERYTHING,
 }
 
+_SERVER_FEATURES: tuple[Feature, ...] = (
+    "resume", "fork", "edits", "args",
+    "effort", "system_prompt", "system_prompt_on_resume", "images", "schema", "mcp_config", "allow_tools", "deny_tools",
+)  # fmt: skip
+
 FACTS = AgentFacts(
     routes={
         "server": RouteFacts(
             "opencode.server:OpenCodeServer",
             "opencode",
+            supports=_SERVER_FEATURES,
             proposed="fragment",
             made="diff",
             counts_refused=True,
@@ -42,16 +48,19 @@ FACTS = AgentFacts(
             "opencode.exec:OpenCode",
             "opencode",
             live=False,
-            cannot={
-                "edits": "by default it changes files and runs commands, unless its configuration forbids it;"
-                " 'all' allows whatever that asks about"
-            },
+            supports=("resume", "fork", "args", "effort", "images"),
             proposed="fragment",
             made="diff",
             signs=EXEC_SIGNS,
         ),
         "acp": RouteFacts(
-            "acp.dialogue:Acp", "opencode", "opencode.exec:acp", proposed="fragment", made="diff", counts_refused=True
+            "acp.dialogue:Acp",
+            "opencode",
+            "opencode.exec:acp",
+            supports=("resume", "fork", "edits", "args", "images", "mcp_config"),
+            proposed="fragment",
+            made="diff",
+            counts_refused=True,
         ),
     },
     allows={

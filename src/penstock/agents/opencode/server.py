@@ -8,14 +8,16 @@ of a sub-agent, named by its `task` call. See `docs/agents/opencode.md`.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.adapter import Command, Request, as_json_text
+from penstock.adapter import Command, Request
 from penstock.agents._json import as_dict, as_int, text_of, text_or
 from penstock.agents.opencode.errors import cause_of, failure, reason_of, retry
+from penstock.agents.opencode.inputs import mcp_servers, model_of, permission_rules, prompt_body
 from penstock.agents.opencode.parts import (
     Part,
     answer_of,
@@ -26,7 +28,6 @@ from penstock.agents.opencode.parts import (
 )
 from penstock.agents.opencode.questions import Questions
 from penstock.core.decoding import fit
-from penstock.errors import UsageError
 from penstock.events import Kind
 from penstock.updates import (
     Answer,
@@ -42,8 +43,8 @@ from penstock.updates import (
     Update,
 )
 
-BEGIN, PROMPT = 1, 2
-"""Ids of the two requests that must succeed: the one that returns the session, and the prompt."""
+BEGIN, PROMPT, PREPARE = 1, 2, 0
+"""Ids of the requests that must succeed: the one that returns the session, the prompt, and each of those between."""
 
 KINDS: dict[str, Kind] = {"text": "text", "reasoning": "thinking"}
 SILENT_PARTS = frozenset({"agent", "compaction", "file", "patch", "retry", "snapshot", "subtask"})
@@ -70,7 +71,8 @@ class OpenCodeServer:
         self.over = False
         self._request = request
         self._said: list[bytes] = []
-        self._requests = 0
+        self._requests = PROMPT
+        self._preparing: deque[tuple[str, Fields, str]] = deque()  # requests between the session and the prompt
         self._session: str | None = None
         self._lanes: dict[str, str | None] = {}  # sessions of this run, ours and those of its sub-agents
         self._users: set[str] = set()  # messages that are not a model's
@@ -101,7 +103,7 @@ class OpenCodeServer:
     @staticmethod
     def command(request: Request) -> Command:
         """Return the bridge, which starts the server. Everything else follows as requests."""
-        _model(request.model)
+        model_of(request.model)
         bridge = (sys.executable, "-P", "-m", "penstock.run.http_bridge", "serve", "/event", "--")
         server = ("opencode", "serve", "--port=0", "--hostname=127.0.0.1", *request.args)
         return Command(argv=(*bridge, *server), program=len(bridge))
@@ -146,15 +148,16 @@ class OpenCodeServer:
     def _begin(self, request: Request) -> None:
         session = request.session_id
         if session is None:
-            self._post("/session", {})
+            rules = permission_rules(request)
+            self._post("/session", {"permission": rules} if rules else {}, id=BEGIN)
         elif request.fork:
-            self._post(f"/session/{session}/fork", {})
+            self._post(f"/session/{session}/fork", {}, id=BEGIN)
         else:
-            self._post(f"/session/{session}", None, "GET")
+            self._post(f"/session/{session}", None, "GET", id=BEGIN)
 
-    def _post(self, path: str, body: Any, method: str = "POST") -> None:
-        self._requests += 1
-        line: Fields = {"id": self._requests, "method": method, "path": path}
+    def _post(self, path: str, body: Any, method: str = "POST", *, id: int | None = None) -> None:
+        self._requests += id is None
+        line: Fields = {"id": self._requests if id is None else id, "method": method, "path": path}
         self._said.append(msgspec.json.encode(line if body is None else {**line, "body": body}) + b"\n")
 
     def _abort(self) -> None:
@@ -164,12 +167,30 @@ class OpenCodeServer:
         """Read the server's answer to a request."""
         status, body, number = as_int(line.get("status")) or 0, line.get("body"), as_int(line.get("id"))
         if 200 <= status < 300:
-            return self._begun(as_dict(body)) if number == BEGIN else ()
+            return self._succeeded(number, as_dict(body))
         reason = reason_of(body) if body else text_of(line.get("error")) or f"the server answered with status {status}"
-        if number not in (BEGIN, PROMPT):
+        if number not in (BEGIN, PROMPT, PREPARE):
             return (Notice("error", reason, "warning"),)
         self.over = self._replied = True
         return (Result(is_error=True, reason=reason, session_id=self._session, cause=cause_of(body)),)
+
+    def _succeeded(self, number: int | None, body: Fields) -> Sequence[Update]:
+        if number == BEGIN:
+            return self._begun(body)
+        if number != PREPARE:
+            return ()
+        self._proceed()
+        states = ((name, as_dict(state)) for name, state in body.items())  # of MCP servers
+        failed = [(name, text_of(state.get("error"))) for name, state in states if state.get("status") == "failed"]
+        return [Notice("status", f"the MCP server {name} does not work: {why}", "warning") for name, why in failed]
+
+    def _proceed(self) -> None:
+        """Send the next request of those before the prompt, else the prompt."""
+        if self._preparing:
+            path, body, method = self._preparing.popleft()
+            self._post(path, body, method, id=PREPARE)
+        elif self._request is not None:
+            self._post(f"/session/{self._session}/prompt_async", prompt_body(self._request), id=PROMPT)
 
     def _begun(self, session: Fields) -> Sequence[Update]:
         id = text_or(session.get("id"), "")
@@ -178,9 +199,11 @@ class OpenCodeServer:
             return (Result(is_error=True, reason="the server returned no session"),)
         self._enter(id)
         if self._request is not None:
-            model, prompt = _model(self._request.model), as_json_text(self._request.prompt)
-            body = {"parts": [{"type": "text", "text": prompt}], **({"model": model} if model else {})}
-            self._post(f"/session/{id}/prompt_async", body)
+            rules = permission_rules(self._request) if self._request.session_id is not None else []
+            if rules:
+                self._preparing.append((f"/session/{id}", {"permission": rules}, "PATCH"))
+            self._preparing.extend(("/mcp", server, "POST") for server in mcp_servers(self._request))
+            self._proceed()
         directory, version = text_or(session.get("directory"), ""), text_or(session.get("version"), "")
         return (RunStart(id, cwd=directory or None, version=version or None),)
 
@@ -268,6 +291,8 @@ class OpenCodeServer:
             return ()
         if session != self._session or not self._busy:
             return ()
+        if info.get("structured") is not None:  # the reply by a schema; the model call ends with a call of a tool
+            self._answer = Result(reply=msgspec.json.encode(info["structured"]).decode())
         if as_dict(info.get("time")).get("completed"):
             self._writing = ""
             self.over = self.over or self._replied  # the last parts have come
@@ -367,17 +392,3 @@ class OpenCodeServer:
 
     def _lane(self, said: Fields) -> str | None:
         return self._lanes.get(self._of(said))
-
-
-def _model(name: str | None) -> dict[str, str] | None:
-    """Return a model in the form that the server expects.
-
-    Raises:
-        UsageError: it has no provider.
-    """
-    if name is None:
-        return None
-    provider, slash, model = name.partition("/")
-    if not (provider and slash and model):
-        raise UsageError(f"{name!r} names no provider", expected="PROVIDER/MODEL", help="`opencode models` lists them")
-    return {"providerID": provider, "modelID": model}

@@ -214,7 +214,10 @@ class Pi:
         session: tuple[str, ...] = ()
         if request.session_id is not None:
             session = ("--fork" if request.fork else "--session", request.session_id)
-        return piped(request, "pi", "--mode", "json", *model, *session, *request.args)
+        effort = () if request.effort is None else ("--thinking", request.effort)
+        system = () if request.system_prompt is None else ("--append-system-prompt", request.system_prompt)
+        images = (f"@{image.path}" for image in request.images)
+        return piped(request, "pi", "--mode", "json", *model, *effort, *system, *session, *request.args, *images)
 
     def __init__(self) -> None:
         self._paths: BoundedDict[str, str] = BoundedDict(MAX_CALLS)  # by call, of the edits that run

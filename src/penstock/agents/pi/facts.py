@@ -22,10 +22,7 @@ FACTS = AgentFacts(
         "exec": RouteFacts(
             "pi.exec:Pi",
             "pi",
-            cannot={
-                "edits": "it has no permissions and does everything without asking;"
-                " the arguments '--tools read,edit,write' remove the other tools"
-            },
+            supports=("resume", "fork", "args", "effort", "system_prompt", "system_prompt_on_resume", "images"),
             proposed="fragment",
             made="diff",
             signs=SIGNS,
@@ -35,6 +32,7 @@ FACTS = AgentFacts(
     install=npm("@mariozechner/pi-coding-agent"),
     tested="0.73.1",
     stream="pi --mode json",
+    efforts=("off", "minimal", "low", "medium", "high", "xhigh"),
     variables=(*ANY_PROVIDER, "PI_"),
     switches=GOOGLE_CLOUD,
 )

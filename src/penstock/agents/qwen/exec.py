@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_status
-from penstock.agents._flags import granted, option, piped
+from penstock.agents._flags import each, granted, option, path_of, piped
 from penstock.agents._stream_json import ApiMessage, ClaudeLike, ResultLine
 from penstock.updates import Result, Update
 
@@ -40,7 +40,14 @@ class Qwen(ClaudeLike):
         """Return the command `qwen --output-format=stream-json`, with the prompt through stdin, which needs no flag."""
         output = ("--output-format=stream-json", "--include-partial-messages")
         return piped(
-            request, "qwen", *output, *_options(request), *option("--resume", request.session_id), *request.args
+            request,
+            "qwen",
+            *output,
+            *_options(request),
+            *option("--mcp-config", path_of(request.mcp_config)),
+            *option("--json-schema", path_of(request.schema, "@")),
+            *option("--resume", request.session_id),
+            *request.args,
         )
 
     def _key(self, message: ApiMessage) -> str | None:
@@ -72,4 +79,10 @@ def acp(request: Request) -> Command:
 
 def _options(request: Request) -> tuple[str, ...]:
     allow = granted(request, edits=("--approval-mode=auto-edit",), everything=("--approval-mode=yolo",))
-    return (*option("--model", request.model), *allow)
+    return (
+        *option("--model", request.model),
+        *allow,
+        *option("--append-system-prompt", request.system_prompt),
+        *each("--allowed-tools", request.allow_tools),
+        *each("--exclude-tools", request.deny_tools),
+    )

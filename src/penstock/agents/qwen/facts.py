@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.adapter import Longest
-from penstock.agents._facts import MIB, NO_FORK, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.adapter import Feature, Longest
+from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
 from penstock.agents._variables import OPENAI
 
@@ -13,12 +13,17 @@ SIGNS = (
     Sign(types=("result",), has=("uuid",), lacks=("total_cost_usd", "modelUsage", "exitCode")),
 )
 
+_FEATURES: tuple[Feature, ...] = (
+    "resume", "edits", "args", "system_prompt", "system_prompt_on_resume",
+    "schema", "mcp_config", "allow_tools", "deny_tools",
+)  # fmt: skip
+
 FACTS = AgentFacts(
     routes={
         "exec": RouteFacts(
             "qwen.exec:Qwen",
             "qwen",
-            cannot=NO_FORK,
+            supports=_FEATURES,
             longest=Longest(8 * MIB),
             proposed="fragment",
             made="fragment",
@@ -29,7 +34,16 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "qwen",
             "qwen.exec:acp",
-            cannot=NO_FORK,
+            supports=(
+                "resume",
+                "edits",
+                "args",
+                "system_prompt",
+                "system_prompt_on_resume",
+                "mcp_config",
+                "allow_tools",
+                "deny_tools",
+            ),
             proposed="fragment",
             made="diff",
             counts_refused=True,

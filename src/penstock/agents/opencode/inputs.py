@@ -1,0 +1,66 @@
+"""Parts of a request in the form of opencode's server: model, prompt, permissions, MCP servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.adapter import Request, as_json_text
+from penstock.errors import UsageError
+
+
+def model_of(name: str | None) -> dict[str, str] | None:
+    """Return a model in the form that the server expects.
+
+    Raises:
+        UsageError: it has no provider.
+    """
+    if name is None:
+        return None
+    provider, slash, model = name.partition("/")
+    if not (provider and slash and model):
+        raise UsageError(f"{name!r} names no provider", expected="PROVIDER/MODEL", help="`opencode models` lists them")
+    return {"providerID": provider, "modelID": model}
+
+
+def prompt_body(request: Request) -> dict[str, Any]:
+    """Return the body of the request that begins a turn."""
+    images = (
+        {"type": "file", "mime": it.media_type, "filename": _name(it.path), "url": it.data_url} for it in request.images
+    )
+    body: dict[str, Any] = {"parts": [{"type": "text", "text": as_json_text(request.prompt)}, *images]}
+    model = model_of(request.model)
+    schema = request.schema
+    given = {
+        "model": model,
+        "variant": request.effort,
+        "system": request.system_prompt,
+        "format": None if schema is None else {"type": "json_schema", "schema": schema.value},
+    }
+    return body | {name: value for name, value in given.items() if value is not None}
+
+
+def permission_rules(request: Request) -> list[dict[str, str]]:
+    """Return the rules of a session for the tools that are allowed and denied; the last one that matches decides."""
+    allowed = [{"permission": tool, "pattern": "*", "action": "allow"} for tool in request.allow_tools]
+    return [*allowed, *({"permission": tool, "pattern": "*", "action": "deny"} for tool in request.deny_tools)]
+
+
+def mcp_servers(request: Request) -> Iterator[dict[str, Any]]:
+    """Yield the bodies of the requests that add MCP servers."""
+    for server in request.mcp_config.servers if request.mcp_config is not None else ():
+        if server.type == "stdio":
+            command = [server.command, *server.args]
+            yield {
+                "name": server.name,
+                "config": {"type": "local", "command": command, "environment": dict(server.env)},
+            }
+        else:
+            yield {
+                "name": server.name,
+                "config": {"type": "remote", "url": server.url, "headers": dict(server.headers)},
+            }
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,141 @@
+"""Error for a request that an agent does not support, made before anything is started from the facts of its routes.
+
+It names another route of the agent that supports all that is asked, else the agents that do. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.adapter import Feature, Request, unsupported
+from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock.agents._facts import AgentFacts
+
+
+class FeatureUse(NamedTuple):
+    """Use of a feature in a request, and the words for an agent without it."""
+
+    is_used: Callable[[Request], bool]
+    what: Callable[[Request], str]
+    """Completes "AGENT cannot"."""
+    help: str = ""
+    """Advice if no other route of the agent has the feature; "": the agents that have it."""
+
+
+FEATURES: Mapping[Feature, FeatureUse] = {
+    "resume": FeatureUse(
+        lambda request: request.session_id is not None,
+        lambda request: "resume a session",
+        "each run is a conversation of its own",
+    ),
+    "fork": FeatureUse(
+        lambda request: request.fork,
+        lambda request: "fork a session",
+        "leave it out: the session itself can be resumed",
+    ),
+    "edits": FeatureUse(
+        lambda request: request.allow == "edits",
+        lambda request: "be allowed edits alone",
+    ),
+    "args": FeatureUse(
+        lambda request: bool(request.args),
+        lambda request: f"take the argument {(*request.args, '')[0]!r}",
+        "leave it out: the agent is started without arguments",
+    ),
+    "effort": FeatureUse(
+        lambda request: request.effort is not None,
+        lambda request: "be given a level of effort (--effort)",
+    ),
+    "system_prompt": FeatureUse(
+        lambda request: request.system_prompt is not None,
+        lambda request: "be given more instructions than its own (--system-prompt)",
+    ),
+    "system_prompt_on_resume": FeatureUse(
+        lambda request: request.system_prompt is not None and request.session_id is not None,
+        lambda request: "be given more instructions in a resumed conversation (--system-prompt)",
+        "put them into the prompt, or begin a new conversation",
+    ),
+    "images": FeatureUse(
+        lambda request: bool(request.images),
+        lambda request: "be sent an image (--file)",
+    ),
+    "schema": FeatureUse(
+        lambda request: request.schema is not None,
+        lambda request: "reply by a JSON Schema (--schema)",
+    ),
+    "mcp_config": FeatureUse(
+        lambda request: request.mcp_config is not None,
+        lambda request: "be given MCP servers for one run (--mcp-config)",
+    ),
+    "allow_tools": FeatureUse(
+        lambda request: bool(request.allow_tools),
+        lambda request: "be allowed single tools (--allow-tool)",
+    ),
+    "deny_tools": FeatureUse(
+        lambda request: bool(request.deny_tools),
+        lambda request: "be denied single tools (--deny-tool)",
+    ),
+}
+"""All features; the first one that an agent lacks is reported."""
+
+_OF_ONE_AGENT: frozenset[Feature] = frozenset({"resume", "fork", "edits", "args", "system_prompt_on_resume"})
+"""Features for which another agent is no replacement: its sessions, arguments and permissions are different ones."""
+
+
+def support_error(
+    agent: str, request: Request, supported: Collection[Feature], agents: Mapping[str, AgentFacts], route: str = ""
+) -> UsageError | None:
+    """Return the error for the first feature of a request that an agent lacks; None if it supports them all.
+
+    Args:
+        agent: its name; it need not be one of `agents`.
+        request: the request.
+        supported: features that the agent supports on the route.
+        agents: the built-in agents.
+        route: the route, if it is one of `agents`.
+    """
+    used = {feature for feature, use in FEATURES.items() if use.is_used(request)}
+    lacking = next((feature for feature in FEATURES if feature in used and feature not in supported), None)
+    if lacking is None:
+        return _effort_error(agent, request.effort, agents)
+    facts = agents.get(agent)
+    help = "" if facts is None else _routes_with(used, facts)
+    if not help and not used & _OF_ONE_AGENT:
+        help = _agents_with(used, agents)
+    if not help and facts is not None:
+        help = _routes_with({lacking}, facts) or (_permissions(facts, route) if lacking == "edits" else "")
+    help = help or FEATURES[lacking].help or _agents_with({lacking}, agents)
+    return unsupported(agent, FEATURES[lacking].what(request), can=help)
+
+
+def _effort_error(agent: str, effort: str | None, agents: Mapping[str, AgentFacts]) -> UsageError | None:
+    """Return the error for a level of effort that an agent does not have: some programs ignore such a level."""
+    levels = agents[agent].efforts if agent in agents else ()
+    if effort is None or not levels or effort in levels:
+        return None
+    return UsageError(f"{agent} has no level of effort {effort!r}", expected="one of " + ", ".join(levels))
+
+
+def _routes_with(wanted: set[Feature], facts: AgentFacts) -> str:
+    """Return the advice to use another route of an agent; "" if none has these features."""
+    others = [f"--route {name}" for name, other in facts.routes.items() if wanted <= set(other.supports)]
+    return "use " + " or ".join(others) if others else ""
+
+
+def _permissions(facts: AgentFacts, route: str) -> str:
+    levels = facts.allows[route]
+    return f"by default: {levels['default'].text} With 'all': {levels['all'].text}"
+
+
+def _agents_with(wanted: set[Feature], agents: Mapping[str, AgentFacts]) -> str:
+    """Return the agents that have these features, with a route if their default one has not; "" if there are none."""
+    able = []
+    for name, facts in agents.items():
+        routes = [route for route, found in facts.routes.items() if wanted <= set(found.supports)]
+        defaults = {facts.default_name(can_answer=can_answer) for can_answer in (True, False)}
+        if routes and not facts.no_command:
+            able.append(name if defaults <= set(routes) else f"{name} --route {routes[0]}")
+    return f"these agents can: {', '.join(able)}" if able else ""
