@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from penstock.adapter import PROMPT_RULES, Allow, Feature
+from penstock.adapter import PROMPT_RULES, Allow, Feature, Limit
 from penstock.agents import registry
 from penstock.agents._facts import AgentFacts, RouteFacts, Shown
 from penstock.run.spec import OPTIONS, SpecField
@@ -47,6 +47,9 @@ LINKS = {
     "allow_tools": "[agents](agents/README.md#flags-that-some-agents-have)",
     "deny_tools": "[agents](agents/README.md#flags-that-some-agents-have)",
     "allow": "[what each agent makes of it](agents/README.md)",
+    "max_cost": "[which agents support it](agents/README.md#limits-of-a-run)",
+    "max_turns": "[which agents support it](agents/README.md#limits-of-a-run)",
+    "max_tokens": "[which agents support it](agents/README.md#limits-of-a-run)",
     "record": "[recording.md](recording.md)",
     "trust": "[configuration.md](configuration.md)",
 }
@@ -88,7 +91,7 @@ def tables() -> dict[str, list[str]]:
     return {
         "cli.md": [rows(flags).replace("|  | |", "| flag | |")],
         "python-api.md": [rows(options).replace("|  | |", "| option | |")],
-        "agents/README.md": [permissions(), flags_by_route(), changes()],
+        "agents/README.md": [permissions(), flags_by_route(), limits(), changes()],
     }
 
 
@@ -108,6 +111,23 @@ def _support(agent: AgentFacts, route: RouteFacts, feature: Feature) -> str:
     if feature not in route.supports:
         return "–"
     return ", ".join(agent.efforts) if feature == "effort" and agent.efforts else "yes"
+
+
+def limits() -> str:
+    """Return the table of the limits of a run that each agent and route supports."""
+    flags = [f"`{OPTIONS[name].flag}`" for name in get_args(Limit)]
+    lines = ["", f"| agent | route | {' | '.join(flags)} |", "|---|---|---|---|---|"]
+    for name, agent in registry.AGENTS.items():
+        for route, facts in agent.routes.items():
+            cells = (_limit(facts, limit) for limit in get_args(Limit))
+            lines += [] if agent.no_command and route == "exec" else [f"| {name} | `{route}` | {' | '.join(cells)} |"]
+    return "\n".join([*lines, "", ""])
+
+
+def _limit(facts: RouteFacts, limit: Limit) -> str:
+    ways = [f"its own flag, `{facts.limit_flags[limit]}`"] if limit in facts.limit_flags else []
+    ways += ["counted"] if limit in facts.counts else []
+    return "; ".join(ways) or "not supported"
 
 
 def changes() -> str:

@@ -22,9 +22,13 @@ Allow = Literal["default", "edits", "all"]
 """Permissions of the agent without a question: its own defaults; change files; everything. `docs/agents/README.md` has
 the flag of each agent for it."""
 
+Limit = Literal["max_cost", "max_turns", "max_tokens"]
+"""Limit of one run: its cost in US dollars, its turns, its tokens."""
+
 Feature = Literal[
     "resume", "fork", "edits", "args",
     "effort", "system_prompt", "system_prompt_on_resume", "images", "schema", "mcp_config", "allow_tools", "deny_tools",
+    Limit,
 ]  # fmt: skip
 """Part of a request that not every route supports: resuming a session, forking it, `allow="edits"`, extra arguments,
 the fields of a `Request` that have these names, and `system_prompt` in a resumed conversation."""
@@ -139,6 +143,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     allow_tools: tuple[str, ...] = ()
     """Tools that are used without a question, by the agent's own names."""
     deny_tools: tuple[str, ...] = ()
+    max_cost: float | None = None
+    """Limit of the cost of the run in US dollars. Penstock counts what the events report; `command` passes the limit on
+    if the agent has a flag of its own for it."""
+    max_turns: int | None = None
+    """Limit of the turns of the main agent."""
+    max_tokens: int | None = None
+    """Limit of the tokens of all model calls."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,6 +164,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that override the environment that the agent inherits. Never a secret: they may be shown."""
     unset: tuple[str, ...] = ()
     """Variables that the agent must not inherit."""
+    turn_limit_status: int | None = None
+    """Exit status by which the agent reports that it has met the limit of turns that it was given."""
 
 
 def _is_session_id(value: object) -> bool:

@@ -303,10 +303,29 @@ def test_a_refusal() -> None:
 
 @pytest.mark.parametrize("is_error", [True, False])
 def test_too_many_turns(is_error: bool) -> None:
-    """An error subtype is an error whatever `is_error` says; its reason is in `errors`, its text stays."""
+    """A run that ended at its own limit of turns was cancelled, whatever `is_error` says; its text stays."""
     ended = result(None, subtype="error_max_turns", is_error=is_error, errors=["Reached maximum number of turns (1)"])
     run = Run([INIT, *message("m1", "I will look."), ended], exit=Exit(1))
-    assert run.ended_as == ("error", "I will look.", "Reached maximum number of turns (1)")
+    assert run.ended_as == ("cancelled", "I will look.", "stopped: the run came to turn 2, the limit is 1")
+    assert run.end.cause == "budget"
+
+
+@pytest.mark.parametrize(
+    ("errors", "cost", "reason"),
+    [
+        (["Reached maximum budget ($0.3)"], 0.3125, "stopped: the run cost $0.31, the limit is $0.30"),
+        (["Reached maximum budget ($0.3)"], None, "Reached maximum budget ($0.3)"),
+        (["Reached maximum budget ($1.2.3)"], 0.5, "Reached maximum budget ($1.2.3)"),
+        (["Out of money"], 0.5, "Out of money"),
+        (None, 0.5, "error max budget usd"),
+    ],
+)
+def test_too_much_money(errors: list[str] | None, cost: float | None, reason: str) -> None:
+    """A run that ended at its own limit of cost was cancelled; its reason has the figure and the limit, if known."""
+    ended = result(None, subtype="error_max_budget_usd", is_error=True, errors=errors, total_cost_usd=cost)
+    run = Run([INIT, *message("m1", "I will look."), ended], exit=Exit(1))
+    assert run.ended_as == ("cancelled", "I will look.", reason)
+    assert run.end.cause == "budget"
 
 
 def test_an_unknown_session() -> None:
@@ -970,7 +989,7 @@ def test_a_delta_of_an_unknown_kind_keeps_its_block() -> None:
             [
                 up.Notice(
                     "retry",
-                    "overloaded: attempt 1 of 2 in 0.5 s",
+                    "overloaded",
                     "warning",
                     cause="overloaded",
                     attempt=1,

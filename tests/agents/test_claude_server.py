@@ -19,6 +19,7 @@ from penstock.agents._claude_server import INITIALIZE, INTERRUPT
 from penstock.agents.ccs.server import CcsServer
 from penstock.agents.claude.server import ClaudeServer
 from penstock.core.decoding import fit
+from penstock.core.normalizer.outcome import Exit
 from penstock.core.questions import resolve
 from penstock.errors import UsageError
 from penstock.events import Change, Event, Option, QuestionAnswered, QuestionAsked, RunEnded, ToolReturned
@@ -265,6 +266,17 @@ def test_a_denied_call_returns_as_refused() -> None:
     returned = found.of(ToolReturned)[-1]
     assert (returned.refused, returned.is_error) == (True, True)
     assert found.end.reply == "All done: `notes.txt` has two lines. FINAL-REPLY."
+
+
+def test_a_limit_of_its_own_is_the_reason() -> None:
+    """A run that Claude Code ended at its own limit keeps the reason; only that of an interrupt is left out."""
+    stream = Stream(ClaudeServer(Request(prompt="hi", max_turns=1)))
+    ended = {"type": "result", "subtype": "error_max_turns", "is_error": True, "session_id": "s1"}
+    line = json.dumps({**ended, "errors": ["Reached maximum number of turns (1)"]}).encode() + b"\n"
+    [*_, last] = [*stream.feed(line), *stream.close(Exit(code=1))]
+    assert isinstance(last, RunEnded)
+    assert (last.outcome, last.cause) == ("cancelled", "budget")
+    assert last.reason == "stopped: the run came to turn 2, the limit is 1"
 
 
 @pytest.mark.parametrize("folder", [OLD, NEW])

@@ -87,7 +87,7 @@ def test_results_of_tools_have_many_shapes(output: Any, error: Any, text: str, f
 
 
 def test_an_iteration_is_a_message_with_its_usage() -> None:
-    """The totals in the usage event are not those of the call."""
+    """The totals in the usage event are not those of the call; a cost that is left out beside a total is 0."""
     figures: dict[str, Any] = {
         "inputTokens": 1000,
         "outputTokens": 12,
@@ -97,9 +97,13 @@ def test_an_iteration_is_a_message_with_its_usage() -> None:
     }
     assert read(agent("iteration_start", iteration=1), agent("usage", **figures), agent("iteration_end")) == [
         up.MessageStart(),
-        up.ModelUsage(up.Usage(1000, 12, 50)),
+        up.ModelUsage(up.Usage(1000, 12, 50, cost_usd=0.0)),
         up.MessageEnd(),
     ]
+    [paid] = read(agent("usage", **figures, cost=0.02))
+    assert paid == up.ModelUsage(up.Usage(1000, 12, 50, cost_usd=0.02))
+    [unknown] = read(agent("usage", inputTokens=1000))
+    assert unknown == up.ModelUsage(up.Usage(1000))
 
 
 def test_a_sub_agents_events_are_in_its_lane() -> None:

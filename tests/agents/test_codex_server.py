@@ -330,7 +330,7 @@ def test_a_retry_takes_back_what_the_broken_attempt_said() -> None:
     error = {"message": "Reconnecting... 1/1", "additionalDetails": "gone"}
     assert told(dialogue, "error", error=error, willRetry=True) == [
         up.MessageEnd(status="superseded"),
-        up.Notice("retry", "Reconnecting... 1/1 (gone)", "warning", attempt=1, max_attempts=1),
+        up.Notice("retry", "gone", "warning", attempt=1, max_attempts=1),
     ]
     assert told(dialogue, "error", error={"message": "over"}, willRetry=False) == [up.Notice("error", "over", "error")]
     item(dialogue, "completed", "agentMessage", text="Whole.")

@@ -31,6 +31,7 @@ COPILOT = "copilot --output-format=json --no-auto-update"
 CURSOR = "cursor-agent --print --output-format=stream-json --stream-partial-output"
 OPENCODE = "opencode run --format=json --thinking"
 CODEX = "codex exec --json --skip-git-repo-check"
+ALL_LIMITS = {"max_cost": 0.3, "max_turns": 3, "max_tokens": 1000}
 MORE = {"model": "m", "session_id": ID, "args": ("--x", "y z")}
 
 
@@ -42,6 +43,10 @@ MORE = {"model": "m", "session_id": ID, "args": ("--x", "y z")}
         ("claude", {"session_id": ID, "fork": True}, f"claude {CLAUDE} --resume={ID} --fork-session"),
         ("claude", {"allow": "edits"}, f"claude {CLAUDE} --permission-mode=acceptEdits"),
         ("claude", {"allow": "all"}, f"claude {CLAUDE} --permission-mode=bypassPermissions"),
+        ("claude", ALL_LIMITS, f"claude {CLAUDE} --max-budget-usd=0.3 --max-turns=3"),
+        ("ccs", ALL_LIMITS, f"ccs {CLAUDE} --max-budget-usd=0.3 --max-turns=3"),
+        ("qwen", {"max_turns": 3}, f"{QWEN} --max-session-turns=3"),
+        ("pi", ALL_LIMITS, "pi --mode json"),
         ("ccs", {}, f"ccs {CLAUDE}"),
         ("ccs", {"profile": "glm", **MORE}, f"ccs glm {CLAUDE} --model=m --resume={ID} --x|y z"),
         ("ccs", {"profile": "glm", "session_id": ID, "fork": True}, f"ccs glm {CLAUDE} --resume={ID} --fork-session"),
@@ -169,6 +174,9 @@ ASKED: dict[Feature, dict[str, Any]] = {
     "fork": {"session_id": ID, "fork": True},
     "edits": {"allow": "edits"},
     "args": {"args": ("--x",)},
+    "max_cost": {"max_cost": 0.5},
+    "max_turns": {"max_turns": 3},
+    "max_tokens": {"max_tokens": 1000},
 }
 
 
@@ -179,18 +187,18 @@ def test_a_route_supports_what_its_facts_say(name: str, route: str, feature: Fea
     request = checked(Request(prompt="hi", model="a/m", **ASKED[feature]))
     used = {key for key, use in FEATURES.items() if use.is_used(request)}
     facts = registry.AGENTS[name]
-    if used <= set(facts.routes[route].supports):
+    if used <= facts.routes[route].features:
         assert registry.command(name, route, request).argv
         return
     with pytest.raises(UsageError) as caught:
         registry.command(name, route, request)
     assert caught.value.help
     for other in re.findall(r"(?:use|or) --route (\w+)", caught.value.help):
-        assert used & set(facts.routes[other].supports)
+        assert used & facts.routes[other].features
     agents = caught.value.help if caught.value.help.startswith("these agents can: ") else ""
     for other, way in re.findall(r"(?:can:|,) (\w+)(?: --route (\w+))?", agents):
         able = registry.AGENTS[other]
-        assert used <= set(able.routes[way].supports if way else able.default.supports)
+        assert used <= (able.routes[way] if way else able.default).features
 
 
 def test_an_error_names_a_route_that_supports_everything_asked() -> None:
@@ -199,6 +207,46 @@ def test_an_error_names_a_route_that_supports_everything_asked() -> None:
     with pytest.raises(UsageError, match="cannot fork a session") as caught:
         registry.command("codex", "acp", request)
     assert caught.value.help == "use --route server or --route exec"
+
+
+@pytest.mark.parametrize(
+    ("agent", "route", "asked", "error"),
+    [
+        (
+            "codex",
+            "exec",
+            {"max_tokens": 9},
+            "codex cannot be stopped at a number of tokens, because it does not report them during a run; "
+            "use --route server",
+        ),
+        (
+            "codex",
+            "server",
+            {"max_cost": 1},
+            "codex cannot be stopped at a cost, because it does not report its cost during a run; "
+            "use --max-turns or --max-tokens or --timeout",
+        ),
+        (
+            "claude",
+            "acp",
+            {"max_cost": 1},
+            "claude cannot be stopped at a cost, because it does not report its cost during a run; "
+            "use --route server or --route exec",
+        ),
+        (
+            "ollama",
+            "exec",
+            {"max_turns": 1},
+            "ollama cannot be stopped at a number of turns, because it does not report them during a run; "
+            "use --timeout",
+        ),
+    ],
+)
+def test_a_limit_that_cannot_be_counted(agent: str, route: str, asked: dict[str, Any], error: str) -> None:
+    """It is rejected, with another route of the agent, or the limits that this route has."""
+    with pytest.raises(UsageError) as caught:
+        registry.command(agent, route, checked(Request(prompt="hi", **asked)))
+    assert str(caught.value) == error
 
 
 @pytest.mark.parametrize("name", ACP)

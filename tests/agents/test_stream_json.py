@@ -197,8 +197,6 @@ def test_odd_values_are_read(odd: Any) -> None:
         ([synthetic("server_error", "API Error: Unable to connect to API (ConnectionRefused)"), failed()], "network"),
         ([synthetic("invalid_request", "Prompt is too long"), failed(terminal_reason="prompt_too_long")], "context"),
         ([synthetic("max_output_tokens", "API Error: exceeded"), failed()], "length"),
-        ([failed(subtype="error_max_turns")], "budget"),
-        ([failed(subtype="error_max_budget_usd")], "budget"),
         ([failed(stop_reason="refusal")], "refusal"),
         ([{"type": "system", "subtype": "model_refusal_no_fallback"}, failed()], "refusal"),
         ([synthetic("unknown", "API Error: 529 overloaded, rate limit, network"), failed()], None),

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.events import Event, RunEnded
 from penstock.run.lifecycle import Action, Fact, Lifecycle, Limits, State, Trigger
+from penstock.run.limits import Budget, Spending
 from penstock.stream import Stream
 from penstock.testing.verify import verify
 
@@ -101,6 +102,8 @@ class Simulation:
         leaves: `nothing`, `output` (a process that holds the output open) or `process` (one that holds nothing).
         obeys_cancel: whether it exits when it is cancelled over its protocol; None: it cannot be cancelled so.
         guard: whether the guard kills when it is ordered to.
+        budget: what it may spend.
+        turn_limit_status: the status with which it exits at a limit of its own.
     """
 
     def __init__(
@@ -113,10 +116,17 @@ class Simulation:
         leaves: str = "nothing",
         obeys_cancel: bool | None = None,
         guard: bool = True,
+        budget: Budget | None = None,
+        turn_limit_status: int | None = None,
     ) -> None:
         self.now = 0.0
         self.timeline: list[str] = []
-        self.lifecycle = Lifecycle(limits or Limits(), two_way=two_way, now=0.0)
+        self.lifecycle = Lifecycle(
+            limits or Limits(),
+            two_way=two_way,
+            now=0.0,
+            spending=Spending(budget or Budget(), turn_limit_status),
+        )
         self.stream = Stream("claude")
         self.events: list[Event] = []
         self.status: int | None = None
@@ -232,6 +242,11 @@ CLOSED_OUTPUT = "it closed its output and stayed, so it was stopped"
 TIMEOUT, IDLE = Limits(timeout=60), Limits(idle=20)
 LATE, QUIET = "the time limit of 60 s was reached", "no output for 20 s"
 TURN_2 = answer("it is built", "m2")
+
+TOOL = _line(type="user", message={"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}]})
+CALL = _line(type="assistant", message={"id": "m1", "content": [{"type": "tool_use", "id": "t1", "name": "Bash"}]})
+ONE_TURN: dict[str, Any] = {"budget": Budget(max_turns=1)}
+OVER = "stopped: the run came to turn 2, the limit is 1"
 
 ENDS_BY_ITSELF = [
     Row("answers", [(0, says(answer())), (1, exits())], {}, "1 KILL, 1 end", 0, "ok"),
@@ -663,6 +678,124 @@ LIMITED = [
     ),
 ]
 
+BUDGET = [
+    Row(
+        "a turn too many",
+        [(0, says(CALL + TOOL)), (1, says(text(SAID, "m2")))],
+        ONE_TURN,
+        "1 cancel, 1 close, 1 INT, 1 KILL, 1 end",
+        -2,
+        "cancelled",
+        OVER,
+    ),
+    Row(
+        "a turn too many, over its protocol",
+        [(0, says(CALL + TOOL)), (1, says(text(SAID, "m2")))],
+        {**ONE_TURN, "obeys_cancel": True, "two_way": True},
+        "1 cancel, 1 KILL, 1 end",
+        0,
+        "cancelled",
+        OVER,
+    ),
+    Row(
+        "a turn too many, of a deaf agent that answers all the same",
+        [(0, says(CALL + TOOL)), (1, says(text(SAID, "m2"))), (2, says(result()))],
+        {**ONE_TURN, **DEAF},
+        "1 cancel, 1 close, 1 INT, 6 TERM, 9 KILL, 9 end",
+        -9,
+        "cancelled",
+        OVER,
+    ),
+    Row(
+        "a turn too many and the answer in one read",
+        [(0, says(CALL + TOOL + answer(SAID, "m2")))],
+        ONE_TURN,
+        "0 cancel, 0 close, 0 INT, 0 KILL, 0 end",
+        -2,
+        "cancelled",
+        OVER,
+    ),
+    Row(
+        "another turn after the answer",
+        [(0, says(answer("first", "m1"))), (1, says(text(SAID, "m2")))],
+        ONE_TURN,
+        "1 cancel, 1 close, 1 INT, 1 KILL, 1 end",
+        -2,
+        "cancelled",
+        OVER,
+    ),
+    Row(
+        "a turn too many, read after the exit",
+        [(0, says(CALL + TOOL)), (1, exits()), (2, says(text(SAID, "m2")))],
+        {**ONE_TURN, "leaves": "output"},
+        "2 KILL, 2 end",
+        0,
+        "cancelled",
+        OVER,
+    ),
+    Row(
+        "a turn too many, read when no process is left",
+        [(0, says(CALL + TOOL)), (1, READER_STOPS), (2, reports(Trigger.GONE)), (3, says(text(SAID, "m2")))],
+        ONE_TURN,
+        "3 end",
+        None,
+        "cancelled",
+        OVER,
+    ),
+    Row(
+        "a turn too many after a cancel",
+        [(0, says(CALL + TOOL)), (1, CANCEL), (2, says(text(SAID, "m2")))],
+        {**ONE_TURN, **DEAF},
+        "1 cancel, 1 close, 1 INT, 6 TERM, 9 KILL, 9 end",
+        -9,
+        "cancelled",
+    ),
+    Row(
+        "a turn too many after the time limit",
+        [(0, says(CALL + TOOL)), (61, says(text(SAID, "m2")))],
+        {**ONE_TURN, **DEAF, "limits": TIMEOUT},
+        "60 cancel, 60 close, 60 INT, 65 TERM, 68 KILL, 68 end",
+        -9,
+        "timed_out",
+        LATE,
+    ),
+    Row(
+        "the agent's own limit of turns",
+        [(0, says(text())), (1, exits(53))],
+        {**ONE_TURN, "turn_limit_status": 53},
+        "1 KILL, 1 end",
+        53,
+        "cancelled",
+        OVER,
+    ),
+    Row(
+        "the status of that without a limit",
+        [(0, says(text())), (1, exits(53))],
+        {"turn_limit_status": 53},
+        "1 KILL, 1 end",
+        53,
+        "error",
+        "exit status 53",
+    ),
+    Row(
+        "another status",
+        [(0, says(text())), (1, exits(1))],
+        {**ONE_TURN, "turn_limit_status": 53},
+        "1 KILL, 1 end",
+        1,
+        "error",
+        "exit status 1",
+    ),
+    Row(
+        "no more than the limit",
+        [(0, says(CALL + TOOL)), (1, says(answer(SAID, "m2"))), (2, exits())],
+        {"budget": Budget(max_turns=2)},
+        "2 KILL, 2 end",
+        0,
+        "ok",
+    ),
+]
+
 STOPPED_READER = [
     Row(
         "no grace period",
@@ -740,6 +873,7 @@ ROWS = [
         "background work": BACKGROUND_WORK,
         "cancelled": CANCELLED,
         "limits": LIMITED,
+        "budget": BUDGET,
         "stopped reader": STOPPED_READER,
     }.items()
     for row in rows

@@ -44,7 +44,7 @@ RUN = set(signature(Agent.run).parameters) - {"self", "options", "on_question"}
 
 def _run(**options: Any) -> Run:
     prompt = options.pop("prompt", "hi")
-    return agent("demo", command=["cat"]).run(prompt, **options)
+    return agent("demo", command=["cat"], adapter="pi").run(prompt, **options)  # pi counts all limits
 
 
 def _replayed(**options: Any) -> Any:
@@ -164,6 +164,7 @@ def test_python_takes_the_fields_of_the_spec() -> None:
 def test_an_adapter_sees_a_part_of_the_spec() -> None:
     """Each field of a request but the profile is that of the spec."""
     asked = {"prompt": "p", "model": "m", "session_id": "s", "fork": True, "cwd": "/", "allow": "all", "args": ("a",)}
+    asked |= {"max_cost": 0.5, "max_turns": 3, "max_tokens": 9}
     request = spec_of({"agent": "x", "stdin_text": "t", **asked}).request()
     assert msgspec.structs.asdict(request) == {**asked, "stdin_text": "t", "profile": None}
 

@@ -305,6 +305,8 @@ ENDS = [
     ({"outcome": "empty", "rounds": 0, "cost_usd": 0.00021}, "✗ empty: the agent said nothing · $0.0002"),
     ({"outcome": "cancelled", "rounds": 0, "reason": "Ctrl-C"}, "■ cancelled: Ctrl-C"),
     ({"outcome": "timed_out", "rounds": 0, "usage": ev.Usage(output_tokens=1_500_000)}, "✗ timed out · 1.5M out"),
+    ({"outcome": "cancelled", "rounds": 0, "reason": "stopped: x", "cause": "budget"}, "■ stopped: x"),
+    ({"outcome": "cancelled", "rounds": 0, "cause": "budget"}, "■ cancelled: a limit that you set was reached"),
 ]
 
 

@@ -9,7 +9,8 @@ import msgspec
 
 from penstock.adapter import Command, Request, as_json_text, encoded
 from penstock.agents._claude_tasks import TaskList
-from penstock.agents._flags import each, granted, option, path_of, piped
+from penstock.agents._facts import CLAUDE_LIMIT_FLAGS
+from penstock.agents._flags import each, granted, limits, option, path_of, piped
 from penstock.agents._stream_json import ClaudeLike, MessageDelta, MessageStop
 from penstock.agents._variables import CLAUDE_OUTER
 from penstock.updates import MessageEnd, Plan, ToolCall, Update
@@ -90,6 +91,7 @@ def _options(request: Request) -> tuple[str, ...]:
         *option("--model", request.model),
         *option("--resume", request.session_id),
         *(("--fork-session",) if request.fork else ()),
+        *limits(request, CLAUDE_LIMIT_FLAGS),
         *granted(
             request,
             edits=("--permission-mode=acceptEdits",),

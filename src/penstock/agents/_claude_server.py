@@ -181,7 +181,8 @@ class ClaudeCodeServer(ClaudeCode):
                     for pending in self._pending.values():
                         yield from self._withdraw(pending)
                     self._pending.clear()
-                reason = None if update.cancelled else update.reason  # else a diagnostic of the interrupt itself
+                interrupted = update.cancelled and update.cause != "budget"
+                reason = None if interrupted else update.reason  # that of an interrupt is a diagnostic of its own
                 update = msgspec.structs.replace(update, refused=self._refused(event), reason=reason)
             yield update
         if self._replied and (self._cancelling or self._state in (None, "idle")):

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from penstock.adapter import Allow, Feature, Longest
+from penstock.adapter import Allow, Feature, Limit, Longest
 from penstock.events import Cause
 
 MIB = 1024 * 1024
@@ -97,7 +97,11 @@ class RouteFacts(msgspec.Struct, frozen=True):
     live: bool = True
     """Text comes in pieces as the model writes it."""
     supports: tuple[Feature, ...] = ()
-    """Features that the route supports; `support.check_support` rejects a request for any other."""
+    """Features that the route supports, besides limits; `support.check_support` rejects a request for any other."""
+    counts: tuple[Limit, ...] = ()
+    """Limits whose figure the events report during the run, so that Penstock can stop the run."""
+    limit_flags: Mapping[Limit, str] = {}
+    """Limits for which the agent has a flag of its own on this route, which it then gets."""
     longest: Longest | None = None
     """Longest prompt, if the agent drops or rejects longer ones."""
     proposed: Shown = "nothing"
@@ -110,6 +114,11 @@ class RouteFacts(msgspec.Struct, frozen=True):
     """The agent asks on this route before it acts, so it is the default only if somebody can answer."""
     signs: tuple[Sign, ...] = ()
     """Lines that only this route of this agent prints: any one of them is enough."""
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """All features that the route supports."""
+        return frozenset((*self.supports, *self.counts, *self.limit_flags))
 
     @property
     def resume(self) -> bool:
@@ -164,6 +173,10 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
         `can_answer`: somebody can answer the agent's questions while it runs.
         """
         return next(name for name, route in self.routes.items() if can_answer or not route.needs_answers)
+
+
+CLAUDE_LIMIT_FLAGS: Mapping[Limit, str] = {"max_cost": "--max-budget-usd", "max_turns": "--max-turns"}
+"""`RouteFacts.limit_flags` of Claude Code and of the programs that start it."""
 
 
 def npm(package: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from penstock.adapter import Command, JsonFile, McpConfig, Request, encoded
+from penstock.adapter import Command, JsonFile, Limit, McpConfig, Request, encoded
 
 
 def option(flag: str, value: str | None) -> tuple[str, ...]:
@@ -30,3 +30,9 @@ def piped(request: Request, *argv: str, unset: tuple[str, ...] = ()) -> Command:
 def granted(request: Request, *, edits: tuple[str, ...] = (), everything: tuple[str, ...]) -> tuple[str, ...]:
     """Return the agent's own flags for `request.allow`; none for `default`, which leaves the agent as it is."""
     return {"default": (), "edits": edits, "all": everything}[request.allow]
+
+
+def limits(request: Request, flags: Mapping[Limit, str]) -> tuple[str, ...]:
+    """Return the agent's own flags for the limits of the request."""
+    values = ((flag, getattr(request, limit)) for limit, flag in flags.items())
+    return tuple(f"{flag}={value}" for flag, value in values if value is not None)

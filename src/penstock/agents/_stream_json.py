@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.agents import _stream_json_edits as edits
 from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of, text_or
-from penstock.agents._stream_json_causes import cause_of_end, cause_of_error
+from penstock.agents._stream_json_causes import cause_of_end, cause_of_error, reason_of_limit
 from penstock.agents._stream_json_notices import System, limit_notice, system_notice, text_of_system
 from penstock.agents._unknown import unknown
 from penstock.core import tool_titles
@@ -346,10 +346,14 @@ class ClaudeLike:
         errors = event.errors
         if isinstance(errors, list):
             errors = [error for error in errors if not text_of(error).startswith(_DIAGNOSTIC)]
+        cause = cause_of_end(event.subtype, event.terminal_reason, event.api_error_status, event.stop_reason)
+        cost, at_limit = as_float(event.total_cost_usd), failed and cause == "budget"
         stopped = text_of(event.terminal_reason).startswith("aborted")
         # The subtype of a run that was stopped only says that it failed.
         kind = "" if stopped else event.subtype.replace("_", " ") or "error"
         reason = text_of(errors) or text_of(event.error) or text or kind
+        if at_limit:
+            reason = reason_of_limit(reason, cost)
         if not text and event.structured_output is not None:
             text = text_of(event.structured_output)
         yield Result(
@@ -358,11 +362,11 @@ class ClaudeLike:
             (reason or None) if failed else None,
             event.session_id,
             self._figures(event.usage),
-            as_float(event.total_cost_usd),
+            cost,
             as_int(event.duration_ms),
-            cancelled=stopped,
+            cancelled=stopped or at_limit,
             stop_reason=event.stop_reason,
-            cause=cause_of_end(event.subtype, event.terminal_reason, event.api_error_status, event.stop_reason),
+            cause=cause,
             refused=_denials(event),
         )
 

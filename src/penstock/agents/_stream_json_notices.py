@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.agents._json import as_dict, as_float, as_int, text_of
+from penstock.agents._json import as_dict, as_int, text_of
 from penstock.agents._stream_json_causes import cause_of_error, milliseconds
 from penstock.events import Level, NoticeCode
 from penstock.updates import Notice
@@ -120,13 +120,10 @@ def limit_notice(info: dict[str, Any]) -> Notice | None:
 
 
 def _retry(event: System) -> Notice:
-    delay = as_float(event.retry_delay_ms)
-    wait = f" in {delay / 1000:.1f} s" if delay is not None else ""
     status = f" ({event.error_status})" if event.error_status else ""
-    text = f"{text_of(event.error) or 'error'}{status}: attempt {event.attempt} of {event.max_retries}{wait}"
     return Notice(
         "retry",
-        text,
+        f"{text_of(event.error) or 'error'}{status}",
         "warning",
         cause=cause_of_error(event.error, event.error_status),
         attempt=as_int(event.attempt),

@@ -118,7 +118,7 @@ def command(name: str, route: str, request: Request) -> Command:
     if request.profile is not None and not facts.profiles:
         having = ", ".join(f"{agent}/NAME" for agent, other in AGENTS.items() if other.profiles)
         raise unsupported(name, f"take the profile {request.profile!r}", can=f"only these have profiles: {having}")
-    check_support(name, request, chosen.supports, route)
+    check_support(name, request, chosen.features, route)
     starts = load(chosen.starter) if chosen.starter else load(chosen.reader).command
     made: Command = starts(request)
     return made

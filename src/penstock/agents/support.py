@@ -78,11 +78,34 @@ FEATURES: Mapping[Feature, FeatureUse] = {
         lambda request: bool(request.deny_tools),
         lambda request: "be denied single tools (--deny-tool)",
     ),
+    "max_cost": FeatureUse(
+        lambda request: request.max_cost is not None,
+        lambda request: "be stopped at a cost, because it does not report its cost during a run",
+        "use --timeout",
+    ),
+    "max_tokens": FeatureUse(
+        lambda request: request.max_tokens is not None,
+        lambda request: "be stopped at a number of tokens, because it does not report them during a run",
+        "use --timeout",
+    ),
+    "max_turns": FeatureUse(
+        lambda request: request.max_turns is not None,
+        lambda request: "be stopped at a number of turns, because it does not report them during a run",
+        "use --timeout",
+    ),
 }
 """All features; the first one that an agent lacks is reported."""
 
 _OF_ONE_AGENT: frozenset[Feature] = frozenset({"resume", "fork", "edits", "args", "system_prompt_on_resume"})
 """Features for which another agent is no replacement: its sessions, arguments and permissions are different ones."""
+
+
+LIMIT_FLAGS: Mapping[Feature, str] = {
+    "max_cost": "--max-cost",
+    "max_turns": "--max-turns",
+    "max_tokens": "--max-tokens",
+}
+"""Flags of the limits that another limit may replace."""
 
 
 def support_error(
@@ -103,6 +126,8 @@ def support_error(
         return _effort_error(agent, request.effort, agents)
     facts = agents.get(agent)
     help = "" if facts is None else _routes_with(used, facts)
+    if not help and facts is not None and lacking in LIMIT_FLAGS:
+        help = _other_limits(facts, route)
     if not help and not used & _OF_ONE_AGENT:
         help = _agents_with(used, agents)
     if not help and facts is not None:
@@ -119,9 +144,15 @@ def _effort_error(agent: str, effort: str | None, agents: Mapping[str, AgentFact
     return UsageError(f"{agent} has no level of effort {effort!r}", expected="one of " + ", ".join(levels))
 
 
+def _other_limits(facts: AgentFacts, route: str) -> str:
+    """Return the advice to use another limit of an agent on its route."""
+    others = [flag for limit, flag in LIMIT_FLAGS.items() if limit in facts.routes[route].features]
+    return "use " + " or ".join((*others, "--timeout"))
+
+
 def _routes_with(wanted: set[Feature], facts: AgentFacts) -> str:
     """Return the advice to use another route of an agent; "" if none has these features."""
-    others = [f"--route {name}" for name, other in facts.routes.items() if wanted <= set(other.supports)]
+    others = [f"--route {name}" for name, other in facts.routes.items() if wanted <= other.features]
     return "use " + " or ".join(others) if others else ""
 
 
@@ -134,7 +165,7 @@ def _agents_with(wanted: set[Feature], agents: Mapping[str, AgentFacts]) -> str:
     """Return the agents that have these features, with a route if their default one has not; "" if there are none."""
     able = []
     for name, facts in agents.items():
-        routes = [route for route, found in facts.routes.items() if wanted <= set(found.supports)]
+        routes = [route for route, found in facts.routes.items() if wanted <= found.features]
         defaults = {facts.default_name(can_answer=can_answer) for can_answer in (True, False)}
         if routes and not facts.no_command:
             able.append(name if defaults <= set(routes) else f"{name} --route {routes[0]}")

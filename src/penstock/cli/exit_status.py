@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from penstock.events import RunEnded
+
 OK = 0
 FAILED = 1
 """Status if the agent reported an error, or nothing."""
 USAGE = 2
 CUT_OFF = 3
+LIMIT_REACHED = 5
+"""Status of a run that was stopped at `--max-cost`, `--max-turns` or `--max-tokens`."""
 ALL_LIMITED = 6
 """Status if all agents of `--fallback` are at their usage limits."""
 REFUSED = 7
@@ -33,3 +37,10 @@ OF_OUTCOME = {
     "cancelled": INTERRUPTED,
 }
 """Status for each outcome of a run."""
+
+
+def of_end(ended: RunEnded) -> int:
+    """Return the status for the end of a run."""
+    if (ended.outcome, ended.cause) == ("cancelled", "budget"):
+        return LIMIT_REACHED
+    return OF_OUTCOME[ended.outcome]

@@ -116,7 +116,7 @@ def run_flags(parser: Parser) -> None:
             add, text = string(rule), f"{text}; may be repeated"
             parser.add_argument(flag, dest=name, type=add, action="append", default=[], metavar=metavar, help=text)
         else:
-            convert = number(rule) if kind == "number" else string(rule)
+            convert = {"number": number, "whole number": whole_number}.get(kind, string)(rule)
             parser.add_argument(flag, dest=name, type=convert, metavar=metavar, help=text)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from penstock.cli.console import Output, columns
-from penstock.cli.exit_status import INTERRUPTED, OF_OUTCOME, OK
+from penstock.cli.exit_status import INTERRUPTED, OK, of_end
 from penstock.events import RunEnded, Usage
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def status_of(shown: Sequence[Reported], *, interrupted: bool) -> int:
     """Return the exit status: of several the highest, which is the worst."""
     if interrupted:
         return INTERRUPTED
-    return max((OF_OUTCOME[reading.ended.outcome] for reading in shown if reading.ended), default=OK)
+    return max((of_end(reading.ended) for reading in shown if reading.ended), default=OK)
 
 
 def table(rows: Sequence[tuple[str, RunEnded | None]]) -> str:

@@ -50,7 +50,8 @@ examples:
 
 exit status:
   0 the run ended well · 1 the agent reported an error, or said nothing · 2 wrong usage · 3 cut off
-  124 a time limit · 126 cannot be executed · 127 not installed · 130 interrupted · of several, the highest
+  5 a limit of --max-… · 124 a time limit · 126 cannot be executed · 127 not installed · 130 interrupted
+  of several, the highest
 """
 
 

@@ -189,8 +189,8 @@ def _third_party(name: str, own: AgentConfig, request: Request, route: str | Non
     return name, "exec", registry.make(name), cls.command(request)
 
 
-def _acp_features() -> tuple[Feature, ...]:
-    return registry.AGENTS["acp"].routes["acp"].supports
+def _acp_features() -> frozenset[Feature]:
+    return registry.AGENTS["acp"].routes["acp"].features
 
 
 def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Adapter, Command]:
@@ -205,6 +205,14 @@ def _configured(name: str, own: AgentConfig, request: Request) -> tuple[str, Ada
 
     adapter = registry.make(own.adapter) if own.adapter else Generic(own.events)
     return "exec", adapter, filled(name, own, request)
+
+
+def _counted(adapter: str | None) -> tuple[Feature, ...]:
+    """Return the limits that Penstock can count in what a command of the user prints."""
+    base, _, route = (adapter or "").partition("/")
+    facts = registry.AGENTS.get(base)
+    found = facts.routes.get(route or "exec") if facts is not None else None
+    return found.counts if found is not None else ()
 
 
 def filled(name: str, own: AgentConfig, request: Request) -> Command:
@@ -223,7 +231,7 @@ def filled(name: str, own: AgentConfig, request: Request) -> Command:
             raise unsupported(name, f"be given {_PLACES[place]}", can=f"put {place} into its command")
         else:
             words = [word.replace(place, value) for word in words]
-    registry.check_support(name, request, COMMAND_FEATURES)
+    registry.check_support(name, request, (*COMMAND_FEATURES, *_counted(own.adapter)))
     at = next((number for number, word in enumerate(words) if "{prompt}" in word), None)
     if at is None and own.prompt != "argument":
         return Command(argv=(*words, *request.args), stdin=encoded(request.prompt))

@@ -31,6 +31,10 @@
 # LIMITED neither a grace period nor the idle limit runs then. Once the run is being stopped, both no longer matter:
 # a run whose events nobody takes must end as well.
 #
+# The `Budget` of a run is not a clock: `on_events` counts what the events report, and the event that passes a limit
+# leads to LIMIT_PASSED before it has any other effect. Events that are read after the end of the agent count as well:
+# the result of a run depends on its events, and not on when they were read.
+#
 # Clocks are checked only on TICK, after all other pending reports. So an answer that arrived in time counts, however
 # late Penstock checks (it was stopped by Ctrl-Z, or the machine was busy).
 #
@@ -49,6 +53,7 @@ import msgspec
 from penstock.config.rules import SECONDS, SECONDS_OR_0, Rules, check, optional
 from penstock.core.normalizer.outcome import Exit
 from penstock.events import Event, MessageStarted, Replied
+from penstock.run.limits import Spending
 
 GUARD_SECONDS = 12.0
 """Seconds that the guard has to kill everything that is left: more than the 10 s of its own limit."""
@@ -125,6 +130,7 @@ class Trigger(Enum):
     CANCEL = "cancel"
     CANNOT_CANCEL = "the protocol has no cancel, or nothing to cancel"
     KILL = "kill"
+    LIMIT_PASSED = "the run passes a limit of its cost, turns or tokens"
     TICK = "look at the clocks"
     GRACE_ENDED = "the grace period ends"
     TIME_LIMIT = "the time limit is reached"
@@ -179,6 +185,7 @@ class StopCause(Enum):
     CANCELLED = "it was cancelled"
     TIME_LIMIT = "the time limit of {timeout:g} s was reached"
     IDLE_LIMIT = "no output for {idle:g} s"
+    BUDGET = "a limit of its cost, turns or tokens was passed"
     CLOSED_OUTPUT = "it closed its output and stayed, so it was stopped"
     FINISHED = "it had answered and stayed"
 
@@ -232,11 +239,18 @@ _EXITING: _Rows = {
 _UNFINISHED: _Rows = {
     Trigger.CANCEL: _cancelling(StopCause.CANCELLED),
     Trigger.KILL: _killed(StopCause.CANCELLED),
+    Trigger.LIMIT_PASSED: _cancelling(StopCause.BUDGET),
     Trigger.TIME_LIMIT: _cancelling(StopCause.TIME_LIMIT),
     Trigger.IDLE_LIMIT: _cancelling(StopCause.IDLE_LIMIT),
     **_EXITING,
 }
-_DISMISSED = _to(State.DISMISSED, Action.CLOSE_STDIN, Action.INTERRUPT, grace="step", cause=StopCause.FINISHED)
+
+
+def _dismissed(cause: StopCause) -> Transition:
+    return _to(State.DISMISSED, Action.CLOSE_STDIN, Action.INTERRUPT, grace="step", cause=cause)
+
+
+_DISMISSED = _dismissed(StopCause.FINISHED)
 _INTERRUPTED = _to(State.INTERRUPTED, Action.CLOSE_STDIN, Action.INTERRUPT, grace="interrupt")
 _ENDED = _to(State.ENDED, Action.READ_REST, Action.END)
 _STOPPING: _Rows = {
@@ -258,6 +272,7 @@ TRANSITIONS: dict[State, _Rows] = {
         Trigger.CANCEL: _DISMISSED,
         Trigger.TIME_LIMIT: _DISMISSED,
         Trigger.IDLE_LIMIT: _DISMISSED,
+        Trigger.LIMIT_PASSED: _dismissed(StopCause.BUDGET),
         Trigger.KILL: _killed(StopCause.FINISHED),
         **_EXITING,
         **_RESTARTING,
@@ -282,12 +297,14 @@ TRANSITIONS: dict[State, _Rows] = {
         Trigger.GRACE_ENDED: _killed(),
         Trigger.TIME_LIMIT: _killed(),
         Trigger.IDLE_LIMIT: _killed(),
+        Trigger.LIMIT_PASSED: _killed(StopCause.BUDGET),
         Trigger.KILL: _killed(),
         Trigger.GONE: _to(State.UNREAD),
         **_RESTARTING,
     },
     State.UNREAD: {
         Trigger.TIME_LIMIT: _ENDED,
+        Trigger.LIMIT_PASSED: _ENDED._replace(cause=StopCause.BUDGET),
         Trigger.KILL: _ENDED,
     },
     State.CANCELLING: {
@@ -349,6 +366,9 @@ LIMITED = frozenset(
 """States in which Penstock does not act against the agent yet, and in which the limits of the run count."""
 
 
+_TIMED_OUT = (StopCause.TIME_LIMIT, StopCause.IDLE_LIMIT)
+
+
 class Lifecycle:
     """State machine of one run. All times are seconds of one clock that never goes back.
 
@@ -356,13 +376,15 @@ class Lifecycle:
         limits: time limits and grace periods.
         two_way: the agent's protocol has an end of its own, so the agent exits sooner after its answer.
         now: the time at which the run begins.
+        spending: counter of what the run spends, if that has a limit.
     """
 
-    def __init__(self, limits: Limits, *, two_way: bool, now: float) -> None:
+    def __init__(self, limits: Limits, *, two_way: bool, now: float, spending: Spending | None = None) -> None:
         self.state = State.RUNNING
         self.cause: StopCause | None = None
         """Reason why the run was stopped; None while nothing was done against the agent."""
         self._limits = limits
+        self._spending = spending
         self._seconds: dict[str, float] = {**msgspec.structs.asdict(limits), "guard": GUARD_SECONDS}
         if two_way:
             self._seconds["reply_grace"] = limits.exit_grace
@@ -409,6 +431,8 @@ class Lifecycle:
         """
         actions = self.observe(Fact.WORK, working, now)
         for event in events:
+            if self._spending is not None and self._spending.add(event):
+                actions += self.on(Trigger.LIMIT_PASSED, now)
             kind = type(event)
             if kind is Replied:
                 actions += self.on(Trigger.REPLIED, now)
@@ -418,6 +442,9 @@ class Lifecycle:
 
     def exit(self, code: int | None, signal: int | None, stderr: str) -> Exit:
         """Return how the run ended, from the exit status of the agent and the last lines of its stderr."""
+        limit = self._spending.passed(code) if self._spending is not None else None
+        if limit is not None and self.cause not in (StopCause.CANCELLED, *_TIMED_OUT):
+            return Exit(cancelled=True, why=limit, cause="budget")
         if self.cause is None:
             return Exit(code=code, signal=signal, stderr=stderr)
         if self.cause is StopCause.CANCELLED:
@@ -425,7 +452,7 @@ class Lifecycle:
         if self.cause is StopCause.FINISHED:
             return Exit()
         why = self.cause.value.format(timeout=self._limits.timeout, idle=self._limits.idle)
-        return Exit(timed_out=self.cause is not StopCause.CLOSED_OUTPUT, stderr=stderr, why=why)
+        return Exit(timed_out=self.cause in _TIMED_OUT, stderr=stderr, why=why)
 
     def _apply(self, transition: Transition, now: float) -> None:
         if transition.state is not None:

@@ -46,6 +46,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     duration_ms: int
     """Milliseconds since the start, by Penstock's clock."""
     reason: str | None = None
+    cause: str | None = None
     exit_status: int | None = None
     stderr_left_out: int = 0
     """Bytes of stderr that the recording does not contain."""
@@ -156,7 +157,15 @@ class RecordingWriter:
             except OSError as error:
                 self._stop(error)
 
-    def end(self, *, outcome: str, reason: str | None, exit_status: int | None, duration_ms: int) -> None:
+    def end(
+        self,
+        *,
+        outcome: str,
+        reason: str | None,
+        exit_status: int | None,
+        duration_ms: int,
+        cause: str | None = None,
+    ) -> None:
         """Write the end of the run, and close the recording. A second call has no effect."""
         if self._closed:
             return
@@ -164,6 +173,7 @@ class RecordingWriter:
             outcome=outcome,
             duration_ms=duration_ms,
             reason=None if reason is None else _text(reason),
+            cause=cause,
             exit_status=exit_status,
             stderr_left_out=max(0, self._stderr_bytes - MAX_STDERR_BYTES),
         )

@@ -156,6 +156,7 @@ def _exit(ended: recording.Ended) -> Exit:
         cancelled=ended.outcome == "cancelled",
         timed_out=ended.outcome == "timed_out",
         why=ended.reason or "",
+        cause="budget" if ended.cause == "budget" else None,
     )
 
 

@@ -14,6 +14,7 @@ from penstock.core.health import Health
 from penstock.errors import AgentFailed, UsageError, shown
 from penstock.events import Change, Event, QuestionAsked, RunEnded, ToolReturned
 from penstock.run.launch import Launch
+from penstock.run.limits import Budget
 from penstock.run.result import Result
 from penstock.run.spec import RunSpec
 from penstock.run.supervisor import Supervisor
@@ -171,7 +172,13 @@ class Run:
         given = {name: seconds for name, seconds in times.items() if seconds is not None}
         limits = msgspec.structs.replace(spec.limits, **given)
         self._supervisor = Supervisor(
-            launch, limits, allow=spec.allow, ask=spec.ask, recording=recording, read_pause=self.read_pause
+            launch,
+            limits,
+            allow=spec.allow,
+            ask=spec.ask,
+            recording=recording,
+            read_pause=self.read_pause,
+            budget=Budget(max_cost=spec.max_cost, max_turns=spec.max_turns, max_tokens=spec.max_tokens),
         )
         self._supervisor.start()
         return self

@@ -13,6 +13,7 @@ import msgspec
 
 from penstock.adapter import EFFORT, INSTRUCTIONS, MODEL, SESSION_ID, TOOL, TOOLS, Allow, Request
 from penstock.config.rules import (
+    ABOVE_0,
     COMMAND,
     DIRECTORY,
     ENVIRONMENT,
@@ -32,6 +33,7 @@ from penstock.config.rules import (
     optional,
 )
 from penstock.run.lifecycle import Limits
+from penstock.run.limits import COUNT
 
 RouteName = Literal["exec", "server", "acp"]
 
@@ -47,7 +49,7 @@ class SpecField(NamedTuple):
     """Its flag of `penstock run`, with the placeholder of the value; "" if it has none."""
     word: Rule | None = None
     """Rule of one word of the command line, if that is not the field's own."""
-    kind: Literal["text", "number", "switch", "choice", "several"] = "text"
+    kind: Literal["text", "number", "whole number", "switch", "choice", "several"] = "text"
     """Conversion of the words of the command line to the value."""
     choices: tuple[str, ...] = ()
 
@@ -155,6 +157,26 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         SpecField(SECONDS, "time limit in seconds without any output; by default none", "--idle-timeout S"),
     ] = None
+    max_cost: Annotated[
+        float | None,
+        SpecField(ABOVE_0, "limit of the cost of the run in US dollars; by default none", "--max-cost USD"),
+    ] = None
+    max_turns: Annotated[
+        int | None,
+        SpecField(
+            COUNT,
+            "limit of the turns of the main agent, each up to the results of its tools; by default none",
+            "--max-turns N",
+        ),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        SpecField(
+            COUNT,
+            "limit of the input and output tokens of all model calls; by default none",
+            "--max-tokens N",
+        ),
+    ] = None
     record: Annotated[
         str | None,
         SpecField(
@@ -236,6 +258,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             system_prompt=self.system_prompt,
             allow_tools=self.allow_tools,
             deny_tools=self.deny_tools,
+            max_cost=self.max_cost,
+            max_turns=self.max_turns,
+            max_tokens=self.max_tokens,
         )
 
 
@@ -252,6 +277,8 @@ def _option(annotation: Any) -> SpecField:
         return option._replace(kind="switch")
     if float in members:
         return option._replace(kind="number")
+    if int in members:
+        return option._replace(kind="whole number")
     return option._replace(kind="several") if get_origin(kind) in (tuple, Mapping) else option
 
 
@@ -279,6 +306,9 @@ class Options(TypedDict, total=False):
     cwd: str | os.PathLike[str] | None
     timeout: float | None
     idle_timeout: float | None
+    max_cost: float | None
+    max_turns: int | None
+    max_tokens: int | None
     record: str | os.PathLike[str] | None
     args: Sequence[str]
     env: Mapping[str, str]

@@ -27,6 +27,7 @@ from penstock.core.normalizer.outcome import Exit
 from penstock.errors import AgentNotFound, PenstockError, TransportError
 from penstock.events import BlockStarted, Event, MessageStarted, QuestionAnswered, QuestionAsked, RunEnded, RunStarted
 from penstock.run.lifecycle import Action, Fact, Lifecycle, Limits, Trigger
+from penstock.run.limits import Budget, Spending
 from penstock.run.process import Exited, Process
 from penstock.run.queues import READ_BYTES, CallQueue, EventQueue
 from penstock.run.stdin import StdinWriter
@@ -66,6 +67,7 @@ class Supervisor:
         ask: bool,
         recording: RecordingWriter | None,
         read_pause: float = 0.0,
+        budget: Budget | None = None,
     ) -> None:
         """`read_pause`: seconds between two reads of growing output, for a reader that shows it at a pace of its own.
 
@@ -80,6 +82,7 @@ class Supervisor:
         """Bug in Penstock that ended the run, or the error that prevented its start."""
         self._launch = launch
         self._limits = limits
+        self._budget = budget or Budget()
         self._dialogue = launch.reader if isinstance(launch.reader, Dialogue) else None
         self._stdin = StdinWriter(launch.command.stdin, self._dialogue, allow=allow, ask=ask, record=self._record_sent)
         self._recording = recording
@@ -151,7 +154,12 @@ class Supervisor:
 
     def _supervise(self) -> None:
         self._began = time.monotonic()
-        self._lifecycle = Lifecycle(self._limits, two_way=self._dialogue is not None, now=self._began)
+        self._lifecycle = Lifecycle(
+            self._limits,
+            two_way=self._dialogue is not None,
+            now=self._began,
+            spending=Spending(self._budget, self._launch.command.turn_limit_status) if self._budget.limits else None,
+        )
         process: Process | None = None
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})  # a program may have set its default, which kills
         try:
@@ -398,6 +406,7 @@ class Supervisor:
             self._recording.end(
                 outcome=ended.outcome,
                 reason=ended.reason,
+                cause=ended.cause,
                 exit_status=self.exited.status if self.exited is not None else None,
                 duration_ms=self._now(),
             )

@@ -233,8 +233,10 @@ BY_HAND: dict[str, list[dict[str, Any]]] = {
             "first, word after word after word."},
     ],
     "claude/err500": [
-        {"kind": "notice", "level": "warning", "text": "server_error (500): attempt 1 of 2 in 0.6 s"},
-        {"kind": "notice", "level": "warning", "text": "server_error (500): attempt 2 of 2 in 1.1 s"},
+        {"kind": "notice", "level": "warning", "text": "retry 1 of 2, in 0.6 s: the provider failed: "
+            "server_error (500)"},
+        {"kind": "notice", "level": "warning", "text": "retry 2 of 2, in 1.1 s: the provider failed: "
+            "server_error (500)"},
         {"kind": "notice", "level": "error", "text": "API Error: 500 Internal server error (mock). This is a "
             "server-side issue, usually temporary — try again in a moment. If it persists, check your inference "
             "gateway (127.0.0.1:8711)."},

@@ -20,6 +20,7 @@ FACTS = AgentFacts(
             "acp.dialogue:Acp",
             "",
             supports=("resume", "fork", "edits", "args", "images", "mcp_config"),
+            counts=("max_turns",),
             proposed="fragment",
             made="fragment",
             counts_refused=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import MIB, AgentFacts, RouteFacts, npm
+from penstock.agents._facts import CLAUDE_LIMIT_FLAGS, MIB, AgentFacts, RouteFacts, npm
 from penstock.agents._permissions import CLAUDE_EXEC, CLAUDE_SERVER
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS
 
@@ -19,6 +19,8 @@ FACTS = AgentFacts(
             "ccs.server:CcsServer",
             "ccs",
             supports=_FEATURES,
+            counts=("max_turns", "max_tokens"),
+            limit_flags=CLAUDE_LIMIT_FLAGS,
             longest=_LONGEST,
             proposed="fragment",
             made="diff",
@@ -29,6 +31,8 @@ FACTS = AgentFacts(
             "ccs.exec:Ccs",
             "ccs",
             supports=_FEATURES,
+            counts=("max_turns", "max_tokens"),
+            limit_flags=CLAUDE_LIMIT_FLAGS,
             longest=_LONGEST,
             proposed="fragment",
             made="diff",

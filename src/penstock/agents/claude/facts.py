@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._facts import CLAUDE_LIMIT_FLAGS, MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, CLAUDE_EXEC, CLAUDE_SERVER
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS, CLAUDE_OUTER
 
@@ -33,6 +33,8 @@ FACTS = AgentFacts(
             "claude.server:ClaudeServer",
             "claude",
             supports=_FEATURES,
+            counts=("max_turns", "max_tokens"),
+            limit_flags=CLAUDE_LIMIT_FLAGS,
             longest=_LONGEST,
             proposed="fragment",
             made="diff",
@@ -44,6 +46,8 @@ FACTS = AgentFacts(
             "claude.exec:Claude",
             "claude",
             supports=_FEATURES,
+            counts=("max_turns", "max_tokens"),
+            limit_flags=CLAUDE_LIMIT_FLAGS,
             longest=_LONGEST,
             proposed="fragment",
             made="diff",
@@ -55,6 +59,7 @@ FACTS = AgentFacts(
             "claude-agent-acp",
             "claude.exec:acp",
             supports=("resume", "fork", "edits", "args", "images", "mcp_config"),
+            counts=("max_turns",),
             proposed="fragment",
             made="diff",
             counts_refused=True,

@@ -78,6 +78,7 @@ class Inner(msgspec.Struct, rename="camel"):
     cache_read_tokens: Any = None
     cache_write_tokens: Any = None
     cost: Any = None
+    total_cost: Any = None
     agent_id: str | None = None
     parent_agent_id: str | None = None
 
@@ -397,8 +398,14 @@ def _usage(figures: Inner) -> Usage:
         output_tokens=as_int(figures.output_tokens),
         cached_tokens=as_int(figures.cache_read_tokens),
         cache_write_tokens=as_int(figures.cache_write_tokens),
-        cost_usd=as_float(figures.cost),
+        cost_usd=_cost(figures),
     )
+
+
+def _cost(figures: Inner) -> float | None:
+    """Return the cost of a call. cline leaves it out if it is 0, but always has the total."""
+    cost = as_float(figures.cost)
+    return 0.0 if cost is None and as_float(figures.total_cost) is not None else cost
 
 
 def _total(value: Any) -> Usage | None:

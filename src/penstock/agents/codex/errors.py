@@ -91,9 +91,10 @@ def retry(message: str, details: str = "", info: Any = None, lane: str | None = 
     """Return the notice of a retry; `details` is the error if it is not part of the message."""
     found = _RETRY.fullmatch(message)
     attempt, max_attempts = (int(found[1]), int(found[2])) if found is not None else (None, None)
+    whole = f"{message} ({details})" if details else message
     return Notice(
         "retry",
-        f"{message} ({details})" if details else message,
+        whole if found is None else details or found[3] or "Reconnecting...",
         "warning",
         lane,
         cause=cause_of(info, details, found[3] or "" if found is not None else message),

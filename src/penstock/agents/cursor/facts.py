@@ -23,6 +23,7 @@ FACTS = AgentFacts(
             "cursor.exec:Cursor",
             "cursor-agent",
             supports=("resume", "args"),
+            counts=("max_turns",),
             made="diff",
             signs=SIGNS,
         )

@@ -368,10 +368,9 @@ def _agent_ended(event: AgentEnded) -> Iterator[Update]:
 
 def _retry(event: RetryStarted) -> Iterator[Update]:
     yield MessageEnd(status="superseded")
-    wait = f" in {event.delayMs / 1000:.1f} s" if event.delayMs is not None else ""
     yield Notice(
         "retry",
-        f"{event.errorMessage}: attempt {event.attempt} of {event.maxAttempts}{wait}",
+        event.errorMessage or "the model call failed",
         "warning",
         cause=cause_of_sdk(event.errorMessage),
         attempt=event.attempt,

@@ -23,6 +23,7 @@ FACTS = AgentFacts(
             "pi.exec:Pi",
             "pi",
             supports=("resume", "fork", "args", "effort", "system_prompt", "system_prompt_on_resume", "images"),
+            counts=("max_cost", "max_turns", "max_tokens"),
             proposed="fragment",
             made="diff",
             signs=SIGNS,

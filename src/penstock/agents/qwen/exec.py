@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_status
-from penstock.agents._flags import each, granted, option, path_of, piped
+from penstock.agents._flags import each, granted, limits, option, path_of, piped
 from penstock.agents._stream_json import ApiMessage, ClaudeLike, ResultLine
 from penstock.updates import Result, Update
 
@@ -25,6 +25,8 @@ _API_ERROR = re.compile(
     r"(?:\n(?:Possible quota limitations in place|Please wait and try again later)[^\n]*)?\s*\Z",
     re.DOTALL,
 )
+_TURN_LIMIT = 53
+"""Exit status of qwen 0.15.10 at the limit of `--max-session-turns`. It then prints no result."""
 _QUOTA = "Qwen OAuth quota exceeded:"
 """Beginning of the remark of qwen 0.15.10 instead, if the free quota of an account is used up."""
 
@@ -39,16 +41,18 @@ class Qwen(ClaudeLike):
     def command(request: Request) -> Command:
         """Return the command `qwen --output-format=stream-json`, with the prompt through stdin, which needs no flag."""
         output = ("--output-format=stream-json", "--include-partial-messages")
-        return piped(
+        made = piped(
             request,
             "qwen",
             *output,
             *_options(request),
+            *limits(request, {"max_turns": "--max-session-turns"}),
             *option("--mcp-config", path_of(request.mcp_config)),
             *option("--json-schema", path_of(request.schema, "@")),
             *option("--resume", request.session_id),
             *request.args,
         )
+        return msgspec.structs.replace(made, turn_limit_status=_TURN_LIMIT)
 
     def _key(self, message: ApiMessage) -> str | None:
         return None

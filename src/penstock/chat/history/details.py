@@ -19,6 +19,7 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.history.items import AnyItem, Asked, Called, Clip, Noticed, Planned, Said, Thought
 from penstock.chat.history.steps import OfBlock, Steps
 from penstock.core import tool_titles
+from penstock.core.causes import retry_text
 from penstock.core.diffs import shorten
 from penstock.core.questions import answer_in_words
 
@@ -267,7 +268,9 @@ class _Fold:
     def _beside(self, event: ev.Event, at: int) -> None:
         if isinstance(event, ev.Notice):
             if event.level != "info" or event.code in SHOWN_NOTICES:
-                self._add(Noticed(at=at, level=event.level), self._parent(event, at)).text.set(event.text)
+                self._add(Noticed(at=at, level=event.level), self._parent(event, at)).text.set(
+                    retry_text(event, event.text)
+                )
         elif isinstance(event, ev.PlanChanged):
             self._lane(event).end()  # the tool that changes the plan may not be reported as a call
             if event.parent not in self._plans:

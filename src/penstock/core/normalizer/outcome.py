@@ -221,6 +221,8 @@ class RunOutcome:
             return self._verdict("timed_out", stopped)
         if (exit is not None and exit.cancelled) or (result is not None and result.cancelled):
             reported = Defect(result.reason, result.cause) if result is not None else None
+            if stopped.cause is not None:  # Penstock stopped the run for a reason of its own
+                return self._verdict("cancelled", stopped)
             return self._verdict("cancelled", reported, stopped)
         if result is not None and result.is_error:
             reported = Defect(result.reason, result.cause, result.resets_at)

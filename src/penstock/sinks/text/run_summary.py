@@ -10,7 +10,8 @@ import msgspec
 
 from penstock.core import diffs
 from penstock.core.bounded import BoundedDict
-from penstock.events import Cause, Change, RunEnded, RunStarted, ToolCalled, ToolReturned, Usage, UsageReported
+from penstock.core.causes import CAUSES
+from penstock.events import Change, RunEnded, RunStarted, ToolCalled, ToolReturned, Usage, UsageReported
 from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text import edits
 from penstock.sinks.text.edits import Paths
@@ -142,27 +143,12 @@ _ENDS: dict[str, tuple[Piece, str]] = {
 }
 
 
-CAUSES: dict[Cause, str] = {
-    "usage_limit": "the usage limit was reached",
-    "rate_limit": "too many requests for the moment",
-    "overloaded": "the provider is overloaded",
-    "provider": "the provider failed",
-    "auth": "there is no valid login",
-    "missing": "there is no such model or program",
-    "context": "the conversation is too long for the model",
-    "length": "the reply met the limit of its length",
-    "refusal": "the model declined",
-    "network": "the provider could not be reached",
-    "budget": "a limit that you set was reached",
-    "agent": "the agent itself failed",
-}
-"""Words for the cause of a failure."""
-
-
 def closing(event: RunEnded, guidance: Guidance) -> list[Piece]:
     """Return the last line of a run: its outcome with the cause and the reason, its duration and usage."""
     mark, words = _ENDS[event.outcome]
-    if event.outcome != "ok":
+    if event.outcome == "cancelled" and event.cause == "budget" and event.reason:
+        words = clean_line(event.reason)  # "stopped: …", with the figure and the limit
+    elif event.outcome != "ok":
         words = ": ".join([words, *_reasons(event, guidance.local_time)])
     facts = list(_facts(event))
     if milliseconds := measured(event, is_live=guidance.is_live):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.core.causes import retry_text
 from penstock.core.questions import ASKS, answer_in_words
 from penstock.events import (
     BlockEnded,
@@ -76,7 +77,7 @@ def notice(event: Notice, *, whole: bool) -> list[Piece]:
     text = event.text
     if not whole:
         text = _limited(shortened(message_in_json(text), MAX_NOTICE_CHARS))
-    text = clean(text)
+    text = clean(retry_text(event, text))
     text = text.rstrip() if event.code == "noise" else text.strip()  # plain text keeps its indentation
     return [_LEVELS[event.level], ("dim" if event.level != "error" else "bad", text or event.code)]
 

@@ -109,6 +109,19 @@ def flood(size):
     os.write(2, b"the last line of stderr\n")
 
 
+def spends(turns, end):
+    """Call a tool in each of many turns, each of 1000 tokens; then stay, or answer and exit."""
+    for turn in range(turns):
+        call = {"type": "tool_use", "id": f"t{turn}", "name": "Bash", "input": {"command": "ls"}}
+        usage = {"input_tokens": 1000, "output_tokens": 1}
+        say(type="assistant", message={"id": f"m{turn}", "content": [call], "usage": usage})
+        say(type="user", message={"content": [{"type": "tool_result", "tool_use_id": f"t{turn}", "content": "x"}]})
+    if end == "stay":
+        told()
+        stay()
+    answer(message="last")
+
+
 def deltas(count):
     """Stream so many pieces of text at once."""
     say(type="stream_event", event={"type": "message_start", "message": {"id": "m1"}})
@@ -166,6 +179,8 @@ def main(mode, value=""):
         os.close(0)
     init()
     match mode:
+        case "spends":
+            spends(5, value)
         case "well" | "closes_stdin":
             answer()
         case "echoes":
