@@ -114,7 +114,7 @@ def test_every_feature_has_an_agent() -> None:
         feature: {
             name
             for name, facts in registry.AGENTS.items()
-            if any(feature in route.supports for route in facts.routes.values())
+            if any(feature in route.features for route in facts.routes.values())
         }
         for feature in FEATURES
     }

@@ -81,17 +81,14 @@ FEATURES: Mapping[Feature, FeatureUse] = {
     "max_cost": FeatureUse(
         lambda request: request.max_cost is not None,
         lambda request: "be stopped at a cost, because it does not report its cost during a run",
-        "use --timeout",
     ),
     "max_tokens": FeatureUse(
         lambda request: request.max_tokens is not None,
         lambda request: "be stopped at a number of tokens, because it does not report them during a run",
-        "use --timeout",
     ),
     "max_turns": FeatureUse(
         lambda request: request.max_turns is not None,
         lambda request: "be stopped at a number of turns, because it does not report them during a run",
-        "use --timeout",
     ),
 }
 """All features; the first one that an agent lacks is reported."""
@@ -126,7 +123,7 @@ def support_error(
         return _effort_error(agent, request.effort, agents)
     facts = agents.get(agent)
     help = "" if facts is None else _routes_with(used, facts)
-    if not help and facts is not None and lacking in LIMIT_FLAGS:
+    if not help and lacking in LIMIT_FLAGS:
         help = _other_limits(facts, route)
     if not help and not used & _OF_ONE_AGENT:
         help = _agents_with(used, agents)
@@ -144,9 +141,10 @@ def _effort_error(agent: str, effort: str | None, agents: Mapping[str, AgentFact
     return UsageError(f"{agent} has no level of effort {effort!r}", expected="one of " + ", ".join(levels))
 
 
-def _other_limits(facts: AgentFacts, route: str) -> str:
+def _other_limits(facts: AgentFacts | None, route: str) -> str:
     """Return the advice to use another limit of an agent on its route."""
-    others = [flag for limit, flag in LIMIT_FLAGS.items() if limit in facts.routes[route].features]
+    features = facts.routes[route].features if facts is not None else frozenset[Feature]()
+    others = [flag for limit, flag in LIMIT_FLAGS.items() if limit in features]
     return "use " + " or ".join((*others, "--timeout"))
 
 

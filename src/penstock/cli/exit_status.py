@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.events import RunEnded
+TYPE_CHECKING = False  # `typing` itself takes longer to import than `--version` takes to answer
+if TYPE_CHECKING:
+    from penstock.events import RunEnded
 
 OK = 0
 FAILED = 1
