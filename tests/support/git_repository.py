@@ -91,10 +91,12 @@ class UserRepository:
         Penstock's own refs and branches are left out.
         """
         refs = self.git("for-each-ref", "--format=%(objectname) %(refname)").splitlines()
+        found = files_of(self.root, without=".git")
+        git = {name: value for name, value in files_of(self.root / ".git").items() if is_protected(name)}
         return {
             "refs": [line for line in refs if "refs/penstock/" not in line and "refs/heads/penstock/" not in line],
-            "files": files_of(self.root, without=".git"),
-            "git": {name: value for name, value in files_of(self.root / ".git").items() if is_protected(name)},
+            **{f"/{name}": value for name, value in found.items()},
+            **{f"/.git/{name}": value for name, value in git.items()},
         }
 
 
