@@ -9,19 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.repo.commit import (
-    RefMoved,
-    Stamp,
-    checked_out_at,
-    commit_tree,
-    delete_ref,
-    free_branch,
-    publish,
-    run_hooks,
-    set_ref,
-    with_trailers,
-)
+from penstock.repo.commit import Stamp, commit_tree, run_hooks, with_trailers
 from penstock.repo.git import GitError
+from penstock.repo.refs import RefMoved, checked_out_at, delete_ref, free_branch, publish, set_ref
 from penstock.repo.repository import Author
 from penstock.repo.staging import stage
 from penstock.repo.tree import Tree

@@ -18,8 +18,9 @@ from typing import Literal
 import msgspec
 
 from penstock.errors import PenstockError
-from penstock.repo.commit import Stamp, commit_tree, set_ref
+from penstock.repo.commit import Stamp, commit_tree
 from penstock.repo.git import Git, GitError
+from penstock.repo.refs import set_ref
 from penstock.repo.repository import Repository
 
 OWN_REFS = ("refs/penstock/", "refs/heads/penstock/")

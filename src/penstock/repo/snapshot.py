@@ -8,16 +8,17 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.repo.commit import Stamp, commit_tree, set_ref
+from penstock.repo.commit import Stamp, commit_tree
 from penstock.repo.git import Git, GitError
+from penstock.repo.refs import set_ref
 from penstock.repo.repository import Author, Repository
-from penstock.repo.staging import add_paths, changes
+from penstock.repo.staging import add_paths, changes, remove_paths
 
 MAX_KEPT_FILE_BYTES = 100 * 1024 * 1024
 """Bytes of a new file that a snapshot keeps; larger ones would make each start slow, and are named."""
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class CheckoutSnapshot(msgspec.Struct, frozen=True):
     """State of a checkout, as commits."""
 
     commit: str
@@ -29,7 +30,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Paths that are not in it: nested repositories and very large files."""
 
 
-def snapshot(repository: Repository, scratch: Path, author: Author, at: int) -> Snapshot:
+def snapshot(repository: Repository, scratch: Path, author: Author, at: int) -> CheckoutSnapshot:
     """Return a snapshot of the checkout; objects are written, and no ref is set.
 
     Args:
@@ -53,7 +54,7 @@ def snapshot(repository: Repository, scratch: Path, author: Author, at: int) -> 
         Path(f"{index}.lock").unlink(missing_ok=True)
 
 
-def _snapshot(repository: Repository, git: Git, stamp: Stamp) -> Snapshot:
+def _snapshot(repository: Repository, git: Git, stamp: Stamp) -> CheckoutSnapshot:
     head = repository.head()
     assert head is not None
     base = git.tree_of(head)
@@ -63,19 +64,19 @@ def _snapshot(repository: Repository, git: Git, stamp: Stamp) -> Snapshot:
         staged = base  # a conflict is being resolved, which no tree can hold
     found = changes(git)
     large = [path for path in found.added if _size(git.work_tree / path) > MAX_KEPT_FILE_BYTES]
-    kept = [path for path in (*found.removed, *found.modified, *found.added) if path not in large]
-    add_paths(git, kept)
+    remove_paths(git, found.removed)
+    add_paths(git, [path for path in (*found.modified, *found.added) if path not in large])
     tree = git.text("write-tree")
     left_out = sorted([*found.nested, *large])
     if tree == staged == base:
-        return Snapshot(head, tree, True, left_out)
+        return CheckoutSnapshot(head, tree, True, left_out)
     index = commit_tree(git, staged, [head], "The index before the start", stamp)
-    return Snapshot(
+    return CheckoutSnapshot(
         commit_tree(git, tree, [head, index], "The checkout before the start", stamp), tree, False, left_out
     )
 
 
-def keep_snapshot(repository: Repository, found: Snapshot, ref: str) -> None:
+def keep_snapshot(repository: Repository, found: CheckoutSnapshot, ref: str) -> None:
     """Set the ref of a snapshot, so that its objects stay."""
     set_ref(repository, ref, found.commit)
 

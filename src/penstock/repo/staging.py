@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,7 @@ from penstock.repo.held import (
 )
 
 
-class Changes(msgspec.Struct, frozen=True):
+class TreeChanges(msgspec.Struct, frozen=True):
     """Differences between an index and its work tree."""
 
     added: list[str]
@@ -44,11 +44,11 @@ class Changes(msgspec.Struct, frozen=True):
         return sorted([*self.added, *self.nested, *self.modified, *self.removed])
 
 
-def changes(git: Git) -> Changes:
+def changes(git: Git) -> TreeChanges:
     """Return the differences between the index and the work tree."""
     # Nothing is asked of submodules: their git directories belong to the agent.
     words = "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all"
-    found = Changes([], [], [], [])
+    found = TreeChanges([], [], [], [])
     for item in git.run("status", *words, seconds=LONG_SECONDS).items:
         state, path = item[1:2], item[3:]
         if item.startswith("??"):
@@ -60,38 +60,45 @@ def changes(git: Git) -> Changes:
     return found
 
 
-def stage(git: Git, allowed: Sequence[str] = ()) -> list[Held]:
+def stage(git: Git, allowed: Sequence[str] = (), never: Collection[str] = ()) -> list[Held]:
     """Stage all changes but those that are held back, and return these.
 
     Args:
         git: git with the index and the work tree.
         allowed: paths, patterns and directories that are staged whatever the rules say.
+        never: paths that are not staged and not held back: files that were copied into the work tree.
 
     Raises:
         GitError: git could not do it.
     """
     found = changes(git)
+    found = msgspec.structs.replace(found, added=[path for path in found.added if path not in never])
     held = held_back(git, found, allowed)
     without = {one.path for one in held if not one.path.endswith("/")}
     folders = tuple(one.path for one in held if one.path.endswith("/"))
-    chosen = [
-        path
-        for path in (*found.removed, *found.modified, *found.added)  # a removed file makes place for a directory
-        if path not in without and not path.startswith(folders)
-    ]
+    remove_paths(git, found.removed)
+    chosen = [path for path in (*found.modified, *found.added) if path not in without and not path.startswith(folders)]
     add_paths(git, chosen)
     return held
 
 
 def add_paths(git: Git, paths: Sequence[str]) -> None:
-    """Put paths into the index as they are in the work tree; those that are gone are removed."""
+    """Put paths into the index as they are in the work tree."""
+    _update_index(git, paths, "--add", "--remove", "--replace")
+
+
+def remove_paths(git: Git, paths: Sequence[str]) -> None:
+    """Remove paths from the index, also those whose directory has become a link."""
+    _update_index(git, paths, "--force-remove")
+
+
+def _update_index(git: Git, paths: Sequence[str], *words: str) -> None:
     if paths:
         listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        words = "--add", "--remove", "--replace", "-z", "--stdin"
-        git.run("update-index", *words, data=listed, seconds=LONG_SECONDS)
+        git.run("update-index", *words, "-z", "--stdin", data=listed, seconds=LONG_SECONDS)
 
 
-def held_back(git: Git, found: Changes, allowed: Sequence[str] = ()) -> list[Held]:
+def held_back(git: Git, found: TreeChanges, allowed: Sequence[str] = ()) -> list[Held]:
     """Return the changes that are held back."""
     held = [Held(path, "nested", "has a git directory of its own") for path in found.nested]
     tracked = git.run("ls-files", "-z").items if len(found.added) else []

@@ -15,6 +15,7 @@ Penstock's own writes there.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Sequence
@@ -25,9 +26,19 @@ import msgspec
 
 from penstock.errors import UsageError
 from penstock.repo.git import LONG_SECONDS, Git, GitError
+from penstock.repo.refs import set_ref
 from penstock.repo.repository import COPIED_FILES, Repository, config_text
 
 RECORD = "tree.json"
+
+LOCK = "lock"
+"""File of a home that its owner keeps locked while it works in the tree."""
+
+COPIED = "copied"
+"""File of a home with the names of the ignored files that were copied into the tree, each ended by a zero byte."""
+
+INCLUDE_FILE = ".worktreeinclude"
+"""File of a repository that names, with the patterns of a .gitignore, the ignored files that a tree needs."""
 
 ASIDE = ".git.penstock-"
 """Beginning of the names of git directories that are being made or removed, in the tree."""
@@ -115,7 +126,58 @@ class Tree:
         """Beginning of the names of its refs in the user's repository."""
         return f"refs/penstock/{self.record.name}"
 
+    @property
+    def copied(self) -> frozenset[str]:
+        """Paths of the ignored files that were copied into the tree; they are never staged."""
+        try:
+            listed = (self.home / COPIED).read_bytes()
+        except FileNotFoundError:
+            return frozenset()
+        return frozenset(os.fsdecode(name) for name in listed.split(b"\0") if name)
+
+    def lock(self) -> int:
+        """Lock the tree until the file descriptor is closed or the process ends; return the descriptor.
+
+        Raises:
+            UsageError: another process works in it.
+        """
+        lock = os.open(self.home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(lock)
+            what = f"another process of Penstock works in {self.path}"
+            raise UsageError(what, help="wait for its end, or stop it") from error
+        return lock
+
+    def copy_ignored(self, patterns: Sequence[str] = ()) -> list[str]:
+        """Copy ignored files of the user's checkout into the tree, and return their paths.
+
+        Args:
+            patterns: patterns as in a .gitignore, which are added to those of `.worktreeinclude`.
+
+        Raises:
+            GitError: git could not list them.
+        """
+        git, root = self.repository.git, self.repository.root
+        chosen = [f"--exclude={pattern}" for pattern in patterns]
+        if (root / INCLUDE_FILE).is_file():
+            chosen.append(f"--exclude-from={root / INCLUDE_FILE}")
+        if not chosen:
+            return []
+        named = git.run("ls-files", "--others", "--ignored", "-z", *chosen, seconds=LONG_SECONDS).out
+        ignored = git.run("check-ignore", "-z", "--stdin", data=named, accepts=(0, 1)).items if named else []
+        for path in ignored:
+            target = self.path / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / path, target, follow_symlinks=False)
+        (self.home / COPIED).write_bytes(b"".join(os.fsencode(path) + b"\0" for path in ignored))
+        return ignored
+
     def _fill(self) -> None:
+        set_ref(
+            self.repository, f"{self.refs}/base", self.record.base, self.repository.git.commit_of(f"{self.refs}/base")
+        )
         own = self.home / "git"
         _make_git_dir(own, self.repository, self.record.branch)
         exclude = own / "info" / "exclude"
