@@ -17,7 +17,7 @@ TIMEOUT = 120
 """Seconds after which a process hangs."""
 
 AGENT = """\
-import json, os, subprocess, sys
+import json, os, sys
 
 def say(**line):
     print(json.dumps(line), flush=True)
@@ -31,10 +31,10 @@ say(type="result", subtype="success", is_error=False, result="Done.", session_id
 
 AGENTS = {
     "writer": "open('src/a.py', 'w').write('a = 2\\n')",
-    "other": "open('new', 'w').write(os.getcwd() + '\\n' + str(sorted(name for name in os.environ if name[:4] == 'GIT_')))",
+    "other": "open('new', 'w').write(os.getcwd() + '\\n' + ' '.join(os.environ))",
     "idle": "pass",
     "careless": "open('.env', 'w').write('KEY=1'); open('new', 'w').write('x')",
-    "committer": "open('new', 'w').write('x'); subprocess.run('git add . && git commit -qm x && git switch -qc y', shell=True)",
+    "committer": "open('new', 'w').write('x'); os.system('git add . && git commit -qm mine && git switch -qc y')",
 }
 """Scripts of the agents, by name."""
 
@@ -109,16 +109,14 @@ def test_each_agent_has_a_tree_and_its_result_is_a_branch(work: Workplace) -> No
 
 
 def test_an_agent_works_in_the_same_directory_of_its_tree(work: Workplace) -> None:
-    """A run in a sub-directory works in that of the tree, and variables of git that name the user's do not reach it."""
+    """A run in a sub-directory works in that of the tree, and a variable that names the user's does not reach it."""
     git_dir = str(work.user.root / ".git")
-    done = work.penstock(
-        "run", "other", "x", "--worktree", cwd=work.user.root / "src", GIT_DIR=git_dir, GIT_WORK_TREE="/"
-    )
+    done = work.penstock("run", "other", "x", "--worktree", cwd=work.user.root / "src", GIT_DIR=git_dir)
     assert done.returncode == 0, done.stderr
     branch = work.branches()[1]
     directory, variables = work.user.git("show", f"{branch}:src/new").splitlines()
     assert directory == f"{work.user.root}.{branch.removeprefix('penstock/')}/src"
-    assert "GIT_DIR" not in variables
+    assert "GIT_DIR" not in variables.split()
 
 
 def test_commits_of_an_agent_are_one_commit_of_the_result(work: Workplace) -> None:

@@ -41,7 +41,7 @@ ID_BYTES = 3
 """Random bytes in the name of a run: enough for the runs that somebody keeps in one repository."""
 
 
-class Finished(msgspec.Struct, frozen=True):
+class FinishedTree(msgspec.Struct, frozen=True):
     """A tree whose agent has ended, with its result or the reason why there is none."""
 
     tree: Tree
@@ -116,7 +116,7 @@ class RunTrees:
             os.close(self._locks.pop())
             remove(tree.home)
 
-    def finish(self, prompt: str) -> list[Finished]:
+    def finish(self, prompt: str) -> list[FinishedTree]:
         """Save the results of all agents, which have ended; return them in the order of the agents."""
         finished = []
         for tree in self.trees:
@@ -124,15 +124,15 @@ class RunTrees:
             try:
                 result = save_result(tree, subject(prompt), trailers, Stamp(self._author, int(time.time())))
             except PenstockError as error:
-                finished.append(Finished(tree, None, one_line(str(error))))
+                finished.append(FinishedTree(tree, None, one_line(str(error))))
             else:
-                finished.append(Finished(tree, result))
+                finished.append(FinishedTree(tree, result))
         while self._locks:
             os.close(self._locks.pop())
         return finished
 
 
-def report(finished: list[Finished], *, with_stat: bool) -> str:
+def report(finished: list[FinishedTree], *, with_stat: bool) -> str:
     """Return the results as text: a table, a table of files for each, what was held back, and the next commands."""
     rows = [_row(one) for one in finished]
     parts = [columns(rows)]
@@ -167,7 +167,7 @@ def check_worktree(options: RunOptions) -> None:
         raise UsageError(what, help="leave one of them out")
 
 
-def _row(one: Finished) -> tuple[str, str, str, str]:
+def _row(one: FinishedTree) -> tuple[str, str, str, str]:
     result, record = one.result, one.tree.record
     if result is None:
         size, branch = "not saved", "–"
@@ -176,7 +176,7 @@ def _row(one: Finished) -> tuple[str, str, str, str]:
     return clean_line(record.label), size, branch, clean_line(os.path.relpath(record.path))
 
 
-def _details(one: Finished, *, with_stat: bool) -> Iterator[str]:
+def _details(one: FinishedTree, *, with_stat: bool) -> Iterator[str]:
     name, tree, result = clean_line(one.tree.record.label), one.tree, one.result
     if result is None:
         yield f"penstock: {name}: {one.problem}; the files are in {clean_line(str(tree.path))}\n"
@@ -193,7 +193,7 @@ def _details(one: Finished, *, with_stat: bool) -> Iterator[str]:
             yield f"  {clean_line(line)}\n"
 
 
-def _next_commands(finished: list[Finished]) -> Iterator[str]:
+def _next_commands(finished: list[FinishedTree]) -> Iterator[str]:
     branches = [one.result.branch for one in finished if one.result is not None and one.result.branch is not None]
     if branches:
         yield f"\ncompare:  git diff HEAD...{branches[0]}\nuse:      git merge {branches[0]}\n"
