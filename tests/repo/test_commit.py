@@ -50,6 +50,13 @@ def test_a_commit_of_the_tree_is_one_of_the_users_repository(user: UserRepositor
     assert user.state() == before
 
 
+def test_a_commit_may_have_any_date(user: UserRepository) -> None:
+    """A clock that is at its beginning gives a commit too."""
+    tree = user.git("rev-parse", "HEAD^{tree}")
+    made = commit_tree(user.repository.git, tree, [], "First\n", Stamp(STAMP.author, 1))
+    assert user.git("log", "-1", "--format=%at", made) == "1"
+
+
 def test_a_commit_is_not_signed_in_spite_of_the_configuration(user: UserRepository, home: Path) -> None:
     """Signing would ask for a passphrase, so a configuration that asks for it does not count."""
     user.git("config", "commit.gpgSign", "true")

@@ -4,6 +4,7 @@ import itertools
 import operator
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,11 @@ from hypothesis import strategies as st
 from waiting import is_alive, until
 
 from penstock.errors import UsageError
+from penstock.repo.commit import Stamp
 from penstock.repo.git import Git, GitError
-from penstock.repo.repository import config_text
+from penstock.repo.repository import Author, config_text
+from penstock.repo.result import save_result
+from penstock.repo.staging import stage
 from penstock.repo.tree import ASIDE, Tree, read_record
 
 
@@ -76,6 +80,32 @@ def test_a_git_directory_that_became_something_else_is_replaced(
     assert not (tree.path / ".git").is_symlink()
     assert agent(tree, "git status --porcelain") == ""
     assert user.state() == before
+
+
+def test_a_git_directory_that_was_being_replaced_is_never_staged(user: UserRepository, home: Path) -> None:
+    """After a crash in the middle of a replacement nothing of it is staged, and the next round has a git directory."""
+    tree = user.tree(home)
+    (tree.path / ".git").rename(tree.path / f"{ASIDE}old")
+    assert stage(tree.git) == []
+    assert tree.git.text("write-tree") == tree.git.tree_of(tree.record.base)
+    tree.renew(tree.record.base)
+    assert agent(tree, "git status --porcelain") == ""
+
+
+def test_l13_trees_of_one_repository_work_at_once(user: UserRepository, tmp_path: Path) -> None:
+    """L13: six trees that are made, committed and published at the same time have six branches, each with its files."""
+
+    def work(name: str) -> None:
+        tree = user.tree(tmp_path / name, name)
+        (tree.path / name).write_text(name)
+        assert save_result(tree, f"Add {name}", {}, Stamp(Author("U", "u@example.org"), 1)).commit
+
+    names = [f"t{number}" for number in range(6)]
+    with ThreadPoolExecutor(len(names)) as threads:
+        list(threads.map(work, names))
+    for name in names:
+        assert user.git("diff", "--name-only", "main", f"penstock/{name}") == name
+    user.git("fsck", "--strict")
 
 
 def test_a_tree_is_put_back_exactly(user: UserRepository, home: Path) -> None:

@@ -70,7 +70,7 @@ def run_hooks(tree: Tree, message: str, seconds: float = LONG_SECONDS) -> HookRe
 
 def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, stamp: Stamp, *, sign: bool = False) -> str:
     """Make a commit and return its id; the same arguments give the same id unless it is signed."""
-    date = f"{stamp.at} +0000"
+    date = f"@{stamp.at} +0000"
     env = {
         "GIT_AUTHOR_NAME": stamp.author.name,
         "GIT_AUTHOR_EMAIL": stamp.author.email,
@@ -82,9 +82,7 @@ def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, stamp
     words = [word for parent in parents for word in ("-p", parent)]
     words += ["-S"] if sign else ["--no-gpg-sign"]
     text = message.encode("utf-8", "replace")
-    return git.run(
-        "-c", "i18n.commitEncoding=utf-8", "commit-tree", tree, *words, data=text, env=env, seconds=LONG_SECONDS
-    ).text
+    return git.run("commit-tree", tree, *words, data=text, env=env, seconds=LONG_SECONDS).text
 
 
 def with_trailers(message: str, trailers: Mapping[str, str]) -> str:

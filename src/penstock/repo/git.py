@@ -52,8 +52,10 @@ SAFE_SETTINGS = (
     "gc.auto=0",
     "maintenance.auto=false",
     "submodule.recurse=false",
+    "i18n.commitEncoding=utf-8",
 )
-"""Settings of every call: no program of a repository starts, nothing is cleaned up, indexes can be copied."""
+"""Settings of every call: no program of a repository starts, nothing is cleaned up, indexes can be copied, and messages
+are UTF-8."""
 
 SAFE_ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",

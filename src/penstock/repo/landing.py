@@ -96,7 +96,7 @@ def _forward(repository: Repository, branch: str, commit: str, way: Way) -> Land
     """Move the checkout forward, unless that would overwrite a file of the user."""
     in_the_way = overlap(repository, commit)
     if in_the_way:
-        help = "commit them, or put them aside with git stash --all"
+        help = "commit them, or move them away: git stash push --include-untracked -- FILE"
         return NotLanded("files of yours in the checkout are in the way", help, in_the_way)
     # Git refuses by itself what the user has changed since then.
     words = "--ff-only", "--no-autostash", "--no-overwrite-ignore", "--no-stat", "--quiet"
