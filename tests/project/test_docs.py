@@ -310,7 +310,7 @@ def test_the_picture_reads_what_a_terminal_reads(picture: ModuleType) -> None:
     "command", ["run", "read", "replay", "demo", "sessions", "trees", "agents", "config", "completion", "serve"]
 )
 def test_flags_are_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every flag that a command's help names is in the page on the command line, configuration, conversations or trees."""
+    """Every flag in the help of a command is in the page on the command line, configuration, conversations or trees."""
     with pytest.raises(SystemExit):
         main([command, "--help"])
     flags = set(re.findall(r"^  (--[a-z]+)", capsys.readouterr().out, re.MULTILINE))

@@ -128,6 +128,17 @@ def test_protected_files_are_put_back(user: UserRepository, home: Path) -> None:
     assert tree.put_back(tree.record.base, ["src/**", "no/such/*"]) == []
 
 
+def test_a_protected_file_that_git_ignores_goes_too(user: UserRepository, home: Path) -> None:
+    """An agent cannot hide a new file among protected ones by a .gitignore, and files that were copied there stay."""
+    user.commit("Ignore", {".gitignore": "*.local\n", ".worktreeinclude": "*.local\n"})
+    user.write({"src/mine.local": "x"})
+    tree = user.tree(home)
+    tree.copy_ignored()
+    agent(tree, "echo conftest.py >> .gitignore; echo skip > src/conftest.py")
+    assert tree.put_back(tree.record.base, ["src/**"]) == []
+    assert sorted(os.listdir(tree.path / "src")) == ["a.py", "b.py", "mine.local"]
+
+
 def test_a_half_made_tree_is_made_again(user: UserRepository, home: Path) -> None:
     """A tree whose making was interrupted is removed and made again, also if only its directory was there."""
     tree = user.tree(home)

@@ -232,6 +232,9 @@ class Tree:
     def put_back(self, commit: str, pathspecs: Sequence[str]) -> list[str]:
         """Put the files that match pathspecs of git back as they are in a commit; return those that were not so.
 
+        New files that match go, also those that git ignores, as an agent can write a .gitignore; the latter are not
+        returned, as most are caches.
+
         Raises:
             GitError: git could not do it.
         """
@@ -239,8 +242,10 @@ class Tree:
             return []
         wanted = [f":(top,glob){spec}" for spec in pathspecs]
         added = self.git.run("ls-files", "--others", "--exclude-standard", "-z", "--", *wanted).items
-        for path in added:
-            remove_entry(self.path / path.rstrip("/"))
+        copied = self.copied
+        for path in self.git.run("ls-files", "--others", "-z", "--", *wanted).items:
+            if path not in copied:
+                remove_entry(self.path / path.rstrip("/"))
         changed = self.git.run("diff", "--name-only", "--no-renames", "-z", commit, "--", *wanted).items
         if changed:
             words = "--staged", "--worktree", "--no-overlay", "--pathspec-from-file=-", "--pathspec-file-nul"
