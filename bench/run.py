@@ -26,6 +26,7 @@ import msgspec
 
 import chat
 import synthetic
+import trees
 from contenders import HAS_SDK, Work, core, loads, measured, penstock, sdk, typed
 from figures import tables
 from penstock.agents import registry
@@ -352,6 +353,7 @@ SECTIONS = {
     "run": first_text,
     "lenient": lenient,
     "chat": chat.report,
+    "trees": trees.report,
 }
 
 

@@ -41,6 +41,7 @@ BEFORE: dict[str, list[str]] = {
     "agents": [],
     "config": [],
     "sessions": [],
+    "trees": [],
     "completion": ["bash"],
 }
 """What a command needs, so that the option alone is wrong."""

@@ -307,14 +307,16 @@ def test_the_picture_reads_what_a_terminal_reads(picture: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "read", "replay", "demo", "sessions", "agents", "config", "completion", "serve"]
+    "command", ["run", "read", "replay", "demo", "sessions", "trees", "agents", "config", "completion", "serve"]
 )
 def test_flags_are_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every flag that a command's help names is in the page on the command line, the configuration or conversations."""
+    """Every flag in the help of a command is in the page on the command line, configuration, conversations or trees."""
     with pytest.raises(SystemExit):
         main([command, "--help"])
     flags = set(re.findall(r"^  (--[a-z]+)", capsys.readouterr().out, re.MULTILINE))
-    pages = [(ROOT / "docs" / name).read_text("utf-8") for name in ("cli.md", "configuration.md", "sessions.md")]
+    pages = [
+        (ROOT / "docs" / name).read_text("utf-8") for name in ("cli.md", "configuration.md", "sessions.md", "trees.md")
+    ]
     assert flags - set(re.findall(r"--[a-z]+", "".join(pages))) == set()
 
 

@@ -142,6 +142,10 @@ SCENARIOS: dict[str, list[Answer]] = {
         [Say("Now I write the file."), Call("write", NOTES, "notes.txt")],
         [Say("All done: `notes.txt` has two lines. FINAL-REPLY.")],
     ],
+    "here": [
+        [Say("I write where I am."), Call("shell", "echo here > here.txt && git add . && git commit -qm mine")],
+        [Say("It is written. FINAL-REPLY.")],
+    ],
     "edit": [
         [Say("I read the story first."), Call("read", "", "story.txt")],
         [Say("Now I edit it."), Call("edit", EDITED[1], "story.txt", EDITED[0])],

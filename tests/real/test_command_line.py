@@ -48,6 +48,29 @@ def test_three_turns(at: Bench, tmp_path: Path) -> None:
     assert [json.loads(line)["agent"] for line in listed] == [agent]
 
 
+def test_two_agents_with_a_tree_each(tmp_path: Path) -> None:
+    """Claude and Codex both commit a file in a tree of their own; each has a branch, and the checkout is as before."""
+    app, claude, codex = (tmp_path / name for name in ("app", "claude", "codex"))
+    for folder in (app, claude, codex):
+        folder.mkdir()
+    script = "git init -q -b main && git -c user.name=U -c user.email=u@x commit -q --allow-empty -m Begin"
+    subprocess.run(script, shell=True, cwd=app, check=True)
+    with bench(Target("claude", "exec"), claude) as first, bench(Target("codex", "server"), codex) as second:
+        path = os.pathsep.join((first.env["PATH"], second.env["PATH"]))
+        user = {f"GIT_{who}_{what}": "u@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        env = {**second.env, **first.env, **user, "PATH": path, "PENSTOCK_DATA": str(tmp_path / "data")}
+        words = "run", "claude,codex", "scenario=here please", "--worktree", "--allow", "all"
+        ran = penstock(*words, folder=app, env=env)
+        listed = penstock("trees", "--json", folder=app, env=env).stdout.splitlines()
+    assert ran.returncode == 0, ran.stderr
+    trees = {row["label"]: row for row in map(json.loads, listed)}
+    assert trees.keys() == {"claude", "codex"}, ran.stderr
+    for tree in trees.values():
+        shown = subprocess.run(["git", "show", f"{tree['branch']}:here.txt"], cwd=app, capture_output=True, text=True)
+        assert shown.stdout == "here\n", ran.stderr
+    assert os.listdir(app) == [".git"]
+
+
 def test_another_agent_at_a_usage_limit(tmp_path: Path) -> None:
     """Claude has no credit left, so Codex does the work; stderr says why."""
     claude, codex = tmp_path / "claude", tmp_path / "codex"

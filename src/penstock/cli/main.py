@@ -22,6 +22,7 @@ COMMANDS = {
     "replay": "penstock.cli.replay",
     "serve": "penstock.cli.serve",
     "sessions": "penstock.cli.sessions",
+    "trees": "penstock.cli.trees",
     "agents": "penstock.cli.agents",
     "config": "penstock.cli.config",
     "completion": "penstock.cli.completion",

@@ -56,6 +56,8 @@ class RunOptions(DisplayOptions, kw_only=True):
     """Exit with another status if an action was denied."""
     fallback: list[str] = []
     """Agents that take over, in this order."""
+    worktree: bool = False
+    """Each agent works in a tree of its own."""
     asked: dict[str, Any] = {}
     """Values of the fields of `RunSpec` that have flags, by name."""
 

@@ -14,7 +14,7 @@ from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_t
 from penstock.cli.console import Output, notify_problem, stdout_encoding
 from penstock.cli.conversation import check_interactive, converse
 from penstock.cli.display import OutputContext, Showing, Sink, decide, make_sink
-from penstock.cli.exit_status import ALL_LIMITED, OK, REFUSED, SIGNAL_BASE
+from penstock.cli.exit_status import ALL_LIMITED, FAILED, OK, REFUSED, SIGNAL_BASE
 from penstock.cli.options import RunOptions, display_flags, flagged_fields, run_flags
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
@@ -45,6 +45,7 @@ examples:
   answer=$(penstock run codex "summarise README.md" --to reply)
   git diff | penstock run claude,codex "review this"        side by side, both with what is piped in
   penstock run ccs/glm "…"                                  a profile of ccs
+  penstock run claude,codex --worktree "fix the test"       each in its own clone; results are branches
   penstock run acp:"PROGRAM --acp" "…"                      any program that speaks ACP
   penstock run claude -- "- a prompt that begins with a dash"
 
@@ -90,6 +91,8 @@ def parser() -> Parser:
     add(
         "--interactive", "-i", action="store_true", help="ask for the next prompt when the run has ended; in a terminal"
     )
+    add("--worktree", action="store_true", help="each agent works in a directory of its own beside the repository, a "
+        "clone of the last commit (not a linked worktree); its result is a branch; see penstock trees")  # fmt: skip
     run_flags(made)
     display_flags(made)
     return made
@@ -105,6 +108,10 @@ def _options(args: list[str]) -> RunOptions:
     if asked["fork"] and asked["session_id"] is None and not words["resumes_newest"]:
         made.error("there is nothing to fork: --fork needs --continue or --session ID, the conversation to branch")
     options = RunOptions(**words, asked=asked)
+    if options.worktree:
+        from penstock.cli.worktree import check_worktree
+
+        check_worktree(options)
     if options.interactive:
         check_interactive(options)
     return options
@@ -152,6 +159,7 @@ class RunCommand:
     ) -> None:
         self._screen = Screen(options)
         self._config = config
+        self._factory = factory
         self._takeover = Takeover(factory, options.fallback, notify_problem)
         runs = self._takeover.first_runs()
         self._label_width = max(len(run.label) for run in runs) if len(runs) > 1 else 0
@@ -237,13 +245,25 @@ class RunCommand:
             self._report_to_github()
         if len(self._shown) > 1 and self._options.to == "text":
             self._errors.write(table([(shown.name, shown.ended) for shown in self._shown]))
+        are_saved = self._save_trees()
         if self._takeover.exhausted:
             return ALL_LIMITED
         if self._stopped_by:
             return SIGNAL_BASE + self._stopped_by
-        status = status_of(self._shown, interrupted=False)
+        status = status_of(self._shown, interrupted=False) or (OK if are_saved else FAILED)
         denied = any(shown.ended is not None and shown.ended.refused for shown in self._shown)
         return REFUSED if status == OK and denied and self._options.fails_if_denied else status
+
+    def _save_trees(self) -> bool:
+        """Save the results of the agents' trees and print them; return whether all are saved."""
+        trees = self._factory.trees
+        if trees is None:
+            return True
+        from penstock.cli.worktree import report as report_trees
+
+        finished = trees.finish(self._factory.prompt)
+        self._errors.write("\n" + report_trees(finished, with_stat=self._options.to == "text"))
+        return all(one.result is not None for one in finished)
 
     def _report_to_github(self) -> None:
         runs = [

@@ -14,6 +14,7 @@ from penstock.errors import UsageError
 from penstock.run.history import History
 
 if TYPE_CHECKING:
+    from penstock.cli.worktree import RunTrees
     from penstock.config.settings import Config
     from penstock.run.run import Run
 
@@ -42,7 +43,9 @@ class RunFactory:
         if options.fallback:
             self._check_fallback()
         self._sessions = [self._session(name) for name in self.names]
-        self._prompt, self._stdin_text = _prompt(options, notify)
+        self.prompt, self._stdin_text = _prompt(options, notify)
+        self.trees = _trees(options, notify)
+        """Trees of the agents, if each works in one of its own."""
         self._asks = can_ask()
 
     def _check_fallback(self) -> None:
@@ -67,6 +70,14 @@ class RunFactory:
             UsageError: a part of the request cannot be done.
             AgentNotFound: one of the agents is not installed.
         """
+        try:
+            return self._runs()
+        except BaseException:
+            if self.trees is not None:
+                self.trees.discard(0)
+            raise
+
+    def _runs(self) -> list[Run]:
         names = self.names
         runs = []
         for number, (name, session_id) in enumerate(zip(names, self._sessions, strict=True), 1):
@@ -82,7 +93,13 @@ class RunFactory:
             UsageError: it cannot do what is asked.
             AgentNotFound: it is not installed.
         """
-        return self._make(name, self._options.label, number, None)
+        count = len(self.trees.trees) if self.trees is not None else 0
+        try:
+            return self._make(name, self._options.label, number, None)
+        except BaseException:
+            if self.trees is not None:
+                self.trees.discard(count)
+            raise
 
     def _make(self, name: str, label: str | None, number: int | None, session_id: str | None) -> Run:
         from penstock.run.agent import Agent
@@ -90,11 +107,21 @@ class RunFactory:
         asked: dict[str, Any] = dict(self._options.asked)
         if session_id is not None:
             asked["session_id"] = session_id
+        if self.trees is not None:
+            asked |= self.trees.add(label or name)
         agent = Agent(name, {}, self._config)
-        run = agent.run(self._prompt, stdin_text=self._stdin_text, label=label, ask=self._asks, number=number, **asked)
+        run = agent.run(self.prompt, stdin_text=self._stdin_text, label=label, ask=self._asks, number=number, **asked)
         if self._options.fails_if_denied:
             _check_counts_refused(name, run.route)
         return run
+
+
+def _trees(options: RunOptions, notify: piped.Notify) -> RunTrees | None:
+    if not options.worktree:
+        return None
+    from penstock.cli.worktree import RunTrees
+
+    return RunTrees(options, notify)
 
 
 def _check_counts_refused(agent: str, route: str) -> None:

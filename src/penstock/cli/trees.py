@@ -1,0 +1,91 @@
+"""`penstock trees`: the trees in which agents have worked, and the removal of those that are not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from penstock.cli.console import columns, one_line, say
+from penstock.cli.parser import Parser
+from penstock.cli.sessions import when
+from penstock.config.data import data_path
+from penstock.errors import PenstockError
+from penstock.repo.trees import TreeStatus, homes, remove, status_of
+from penstock.run.history import now_ms
+from penstock.sinks.sanitize import clean_line
+
+EXAMPLES = """\
+examples:
+  penstock trees                     all trees, the oldest first, and what is in them
+  penstock trees clean --dry-run     which trees would be removed, and why others are kept
+  penstock trees clean               remove the trees whose files are all in a branch or another ref
+
+A tree is the directory of an agent, as `penstock run --worktree` makes it: a clone beside the repository, not a linked
+worktree. It is removed only if Penstock made it, no process works in it, and all its files are in a ref of the
+repository. Ignored files are not counted. Branches are never removed.
+"""
+
+
+def command(args: list[str]) -> int:
+    """Run `penstock trees` and return the exit status."""
+    options = parser().parse(args)
+    found = [status_of(home) for home in homes(data_path())]
+    if options.action == "clean" and not options.dry_run:
+        found = [_removed(status) for status in found]
+    if options.json:
+        return say(msgspec.json.Encoder().encode_lines([_json(status) for status in found]).decode())
+    if not found:
+        return say("There are no trees.\n")
+    if options.action == "clean":
+        return say(_cleaned(found, dry=options.dry_run))
+    return say(as_text(found, now_ms()))
+
+
+def parser() -> Parser:
+    """Return the parser of the command."""
+    text = "List the trees in which agents have worked, or remove those that are not needed."
+    made = Parser("trees", text, examples=EXAMPLES, arguments="[clean] [options]")
+    made.add_argument("action", nargs="?", choices=("clean",), metavar="clean", help="remove those that are not needed")
+    made.add_argument("--dry-run", action="store_true", help="with clean: remove nothing, only show what would be")
+    made.add_argument("--json", action="store_true", help="as one JSON object a line, with all that is known")
+    return made
+
+
+def as_text(found: Sequence[TreeStatus], now: int) -> str:
+    """Return the trees as a table for people."""
+    rows = [("made", "by", "agent", "files", "directory")]
+    for status in found:
+        record = status.record
+        state = clean_line(status.text)
+        rows.append((when(record.made_at, now), record.owner, clean_line(record.label), state, clean_line(record.path)))
+    return columns(rows)
+
+
+def _removed(status: TreeStatus) -> TreeStatus:
+    """Remove a tree if the rule allows it; return its state, as of the removal."""
+    home = next(home for home in homes(data_path()) if home.name == status.record.name)
+    try:
+        return remove(home)
+    except (PenstockError, OSError) as error:
+        return TreeStatus(status.record, "unknown", one_line(f"it cannot be removed: {error}"))
+
+
+def _cleaned(found: Sequence[TreeStatus], *, dry: bool) -> str:
+    verb = "would be removed" if dry else "removed"
+    rows = [
+        (verb if status.is_removable else "kept", clean_line(status.record.path), clean_line(status.text))
+        for status in found
+    ]
+    return columns(rows)
+
+
+def _json(status: TreeStatus) -> dict[str, object]:
+    own = ("name", "owner", "label", "path", "repository", "base", "branch", "made_at")
+    fields = msgspec.structs.asdict(status.record)
+    return {name: fields[name] for name in own} | {
+        "state": status.state,
+        "text": status.text,
+        "paths": status.paths,
+        "removable": status.is_removable,
+    }

@@ -1,0 +1,96 @@
+"""Commits of a tree, and the user's hooks before them.
+
+A commit is made of its content, parents, author, message and date alone, so making it again gives the same id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from penstock.repo.git import LONG_SECONDS, Git
+from penstock.repo.repository import Author
+from penstock.repo.tree import Tree
+
+HOOK_FAILED = range(1, 128)
+"""Exit statuses by which a hook rejects a commit; git itself fails with 128 and above."""
+
+_TRAILER = re.compile(r"[A-Za-z0-9-]+: \S")
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """Author and date of a commit."""
+
+    author: Author
+    at: int
+    """Time in seconds since 1970."""
+
+
+class HookResult(msgspec.Struct, frozen=True):
+    """Result of the user's hooks."""
+
+    name: str
+    """Hook that decided; empty if all passed or there are none."""
+    output: str
+    message: str
+    """Message of the commit, which a hook may have changed."""
+
+    @property
+    def passed(self) -> bool:
+        """Return whether the commit may be made."""
+        return not self.name
+
+
+def run_hooks(tree: Tree, message: str, seconds: float = LONG_SECONDS) -> HookResult:
+    """Run the user's `pre-commit` and `commit-msg` hooks in the tree, over its staged changes.
+
+    They may change the index and the message. They see Penstock's git directory, as the agent's may be anything.
+
+    Raises:
+        GitError: a hook did not end in time, or git failed.
+    """
+    file = tree.home / "COMMIT_EDITMSG"
+    file.write_text(message, encoding="utf-8")
+    output = ""
+    for words in (["pre-commit"], ["commit-msg", "--", str(file)]):
+        name, *more = words
+        done = tree.git.run(
+            *("hook", "run", "--ignore-missing", name, *more),
+            hooks=str(tree.repository.hooks()),
+            seconds=seconds,
+            accepts=(0, *HOOK_FAILED),
+        )
+        output += (done.out + done.err).decode("utf-8", "replace")
+        if done.status != 0:
+            return HookResult(name, output, message)
+    return HookResult("", output, file.read_text(encoding="utf-8", errors="replace"))
+
+
+def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, stamp: Stamp, *, sign: bool = False) -> str:
+    """Make a commit and return its id; the same arguments give the same id unless it is signed."""
+    date = f"@{stamp.at} +0000"
+    env = {
+        "GIT_AUTHOR_NAME": stamp.author.name,
+        "GIT_AUTHOR_EMAIL": stamp.author.email,
+        "GIT_AUTHOR_DATE": date,
+        "GIT_COMMITTER_NAME": stamp.author.name,
+        "GIT_COMMITTER_EMAIL": stamp.author.email,
+        "GIT_COMMITTER_DATE": date,
+    }
+    words = [word for parent in parents for word in ("-p", parent)]
+    words += ["-S"] if sign else ["--no-gpg-sign"]
+    text = message.encode("utf-8", "replace")
+    return git.run("commit-tree", tree, *words, data=text, env=env, seconds=LONG_SECONDS).text
+
+
+def with_trailers(message: str, trailers: Mapping[str, str]) -> str:
+    """Return a message with trailers: after those that it has, else as its last paragraph."""
+    body = message.strip("\n")
+    lines = [f"{name}: {value}" for name, value in trailers.items()]
+    if not lines:
+        return body + "\n"
+    last = body.rpartition("\n\n")[2].split("\n") if "\n\n" in body else []
+    joint = "\n" if last and all(_TRAILER.match(line) for line in last) else "\n\n"
+    return body + joint + "\n".join(lines) + "\n"

@@ -1,0 +1,53 @@
+"""Differences between commits, for people and for prompts: figures, a table of files, a patch of bounded length."""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.repo.git import Git
+
+PLAIN = "--no-ext-diff", "--no-textconv", "--no-color"
+"""Options by which a diff starts no program of the repository, and has no colours."""
+
+
+class Size(msgspec.Struct, frozen=True):
+    """Size of a difference; binary files count no lines."""
+
+    files: int = 0
+    added: int = 0
+    removed: int = 0
+
+    @property
+    def text(self) -> str:
+        """Size as a phrase for people."""
+        if not self.files:
+            return "no changes"
+        return f"{self.files} file{'s' if self.files > 1 else ''}, +{self.added} −{self.removed}"
+
+
+def size_between(git: Git, old: str, new: str) -> Size:
+    """Return the size of the difference between two commits or trees."""
+    rows = [
+        line.split("\t")[:2]
+        for line in git.text("diff", *PLAIN, "--no-renames", "--numstat", old, new).split("\n")
+        if line
+    ]
+    added, removed = ([int(row[column]) for row in rows if row[column] != "-"] for column in (0, 1))
+    return Size(len(rows), sum(added), sum(removed))
+
+
+def stat_between(git: Git, old: str, new: str, width: int = 80) -> str:
+    """Return a table of the files that differ, as `git diff --stat` prints it."""
+    return git.text("diff", *PLAIN, f"--stat={width}", old, new)
+
+
+def paths_between(git: Git, old: str, new: str) -> list[tuple[str, str]]:
+    """Return the paths that differ, each with `A`, `M`, `D` or `T`."""
+    items = git.run("diff", *PLAIN, "--no-renames", "--name-status", "-z", old, new).items
+    return list(zip(items[1::2], items[::2], strict=True))
+
+
+def patch_between(git: Git, old: str, new: str, max_chars: int) -> str:
+    """Return the difference as a patch; a longer one ends with a line that says so."""
+    text = git.run("diff", *PLAIN, old, new).out.decode("utf-8", "replace")
+    return text if len(text) <= max_chars else text[:max_chars] + f"\n[… {len(text) - max_chars:,} characters more]\n"

@@ -1,0 +1,237 @@
+"""Git as a program: the only place that starts it, with a safe environment and a time limit.
+
+No variable is inherited that names another repository, and no call waits for a person. Hooks run only if a call asks
+for them, monitors never.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from penstock.errors import TransportError, UsageError
+
+QUICK_SECONDS = 60.0
+"""Timeout in seconds for calls that read or write a few objects; slow disks and networks are given time."""
+
+LONG_SECONDS = 900.0
+"""Timeout in seconds for calls that touch every file of a work tree, with filters such as those of git-lfs."""
+
+MIN_VERSION = (2, 38)
+"""Oldest version of git that can be used: the first with `merge-tree --write-tree`."""
+
+MAX_ERROR_CHARS = 2_000
+"""Characters of git's messages that an error shows: its last lines, which have the reason."""
+
+KEPT_VARIABLES = frozenset(
+    {
+        "GIT_CONFIG_GLOBAL",
+        "GIT_CONFIG_SYSTEM",
+        "GIT_CONFIG_NOSYSTEM",
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+    }
+)
+"""Inherited variables of git that are kept: they say whose configuration and identity are used. All others can name
+another repository, index or program."""
+
+NO_HOOKS = "/dev/null"
+"""Value of `core.hooksPath` that has no hooks."""
+
+SAFE_SETTINGS = (
+    "core.fsmonitor=false",
+    "core.splitIndex=false",
+    "core.quotePath=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "i18n.commitEncoding=utf-8",
+)
+"""Settings of every call: no program of a repository starts, nothing is cleaned up, indexes can be copied, and messages
+are UTF-8."""
+
+SAFE_ENVIRONMENT = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",  # else reading a status rewrites the user's index
+    "GIT_EDITOR": ":",
+    "GIT_SEQUENCE_EDITOR": ":",
+    "GIT_PAGER": "cat",
+    "LC_ALL": "C",
+}
+
+
+class GitError(TransportError):
+    """Git ended with a status that its caller did not expect, or not in time."""
+
+    def __init__(self, args: Sequence[str], status: int | None, stderr: str, *, seconds: float = 0) -> None:
+        self.command = tuple(args)
+        self.status = status
+        """Exit status; None if the time was up."""
+        self.stderr = stderr.strip()[-MAX_ERROR_CHARS:]
+        name = f"git {args[0] if args else ''}".strip()
+        if status is None:
+            what = f"{name} did not end within {seconds:g} s and was killed"
+            super().__init__(what, help="look for a filter or a hook that waits, and for a slow disk")
+        else:
+            reason = " ".join(self.stderr.split()) or "no message"
+            super().__init__(f"{name} failed with status {status}: {reason}")
+
+
+class Done(msgspec.Struct, frozen=True):
+    """Result of one call."""
+
+    status: int
+    out: bytes
+    err: bytes
+
+    @property
+    def text(self) -> str:
+        """Output as text without the last newline."""
+        return os.fsdecode(self.out).rstrip("\n")
+
+    @property
+    def items(self) -> list[str]:
+        """Output as the parts that `-z` ends with a zero byte."""
+        return [item for item in os.fsdecode(self.out).split("\0") if item]
+
+
+class Git(msgspec.Struct, frozen=True):
+    """Git in one work tree. Without a git directory it looks for one, from the work tree upwards."""
+
+    work_tree: Path
+    git_dir: Path | None = None
+    index: Path | None = None
+    """Index file; that of the git directory by default."""
+    objects: Path | None = None
+    """Object store, if it is not that of the git directory."""
+
+    def run(
+        self,
+        *args: str,
+        data: bytes = b"",
+        seconds: float = QUICK_SECONDS,
+        env: Mapping[str, str] | None = None,
+        accepts: Sequence[int] = (0,),
+        hooks: str | None = NO_HOOKS,
+    ) -> Done:
+        """Run git to its end and return the result.
+
+        Args:
+            args: the words after `git`.
+            data: its input.
+            seconds: its time limit; it and everything that it started are killed after that.
+            env: variables that this call adds.
+            accepts: exit statuses that are not errors.
+            hooks: directory of the hooks that may run, or None for the one that is configured; no hooks by default.
+
+        Raises:
+            GitError: another status, or not in time.
+            UsageError: there is no git, or no such work tree.
+        """
+        safe = SAFE_SETTINGS if hooks is None else (*SAFE_SETTINGS, f"core.hooksPath={hooks}")
+        settings = [word for setting in safe for word in ("-c", setting)]
+        status, out, err = _completed(
+            ["git", "--no-pager", *settings, *args],
+            data,
+            seconds,
+            {**self._environment(), **(env or {})},
+            self.work_tree,
+        )
+        if status not in accepts:
+            raise GitError(args, status, err.decode("utf-8", "replace"), seconds=seconds)
+        return Done(status or 0, out, err)
+
+    def text(self, *args: str) -> str:
+        """Return the output of a quick call as text."""
+        return self.run(*args).text
+
+    def succeeds(self, *args: str) -> bool:
+        """Return whether a call that answers yes or no by its status (0 or 1) answers yes."""
+        return self.run(*args, accepts=(0, 1)).status == 0
+
+    def with_index(self, index: Path) -> Git:
+        """Return the same with another index file."""
+        return msgspec.structs.replace(self, index=index)
+
+    def commit_of(self, name: str) -> str | None:
+        """Return the id of the commit that a name means; None if there is none."""
+        done = self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", accepts=(0, 1, 128))
+        return done.text if done.status == 0 else None
+
+    def tree_of(self, name: str) -> str:
+        """Return the id of the tree of a commit."""
+        return self.text("rev-parse", "--verify", f"{name}^{{tree}}")
+
+    def _environment(self) -> dict[str, str]:
+        env = clean_environment(os.environ) | SAFE_ENVIRONMENT
+        places = {
+            "GIT_DIR": self.git_dir,
+            "GIT_WORK_TREE": self.work_tree if self.git_dir is not None else None,
+            "GIT_INDEX_FILE": self.index,
+            "GIT_OBJECT_DIRECTORY": self.objects,
+        }
+        return env | {name: str(path) for name, path in places.items() if path is not None}
+
+
+def clean_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without the variables by which git would find another repository, index or program.
+
+    An agent in a tree needs it too: a program that was started by a hook of git has such variables.
+    """
+    return {name: value for name, value in env.items() if not name.startswith("GIT_") or name in KEPT_VARIABLES}
+
+
+def check_version() -> None:
+    """Check that git is there and new enough.
+
+    Raises:
+        UsageError: it is not.
+    """
+    text = Git(Path("/")).text("version")
+    words = text.split()
+    numbers = tuple(int(part) for part in words[2].split(".")[:2] if part.isdigit()) if len(words) > 2 else ()
+    if numbers < MIN_VERSION:
+        wanted = ".".join(map(str, MIN_VERSION))
+        raise UsageError(f"{text} is too old", expected=f"git {wanted} or newer", help="install a newer git")
+
+
+def _completed(
+    argv: list[str], data: bytes, seconds: float, env: Mapping[str, str], cwd: Path
+) -> tuple[int | None, bytes, bytes]:
+    """Return status, output and messages of a program; the status is None if it was killed by its time limit.
+
+    It gets a process group of its own, so that filters and hooks are killed with it, and no terminal that it could ask.
+    """
+    pipe = subprocess.PIPE
+    try:
+        process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=cwd, start_new_session=True)
+    except FileNotFoundError as error:
+        if error.filename == "git":
+            raise UsageError("git is not installed: there is no 'git' in PATH", help="install git") from error
+        raise UsageError(f"there is no directory {cwd}", help="look whether it was moved or removed") from error
+    except NotADirectoryError as error:
+        raise UsageError(f"{cwd} is not a directory") from error
+    with process:
+        try:
+            out, err = process.communicate(data, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            _kill(process.pid)
+            return None, b"", b""
+        except BaseException:
+            _kill(process.pid)
+            raise
+    return process.returncode, out, err
+
+
+def _kill(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

@@ -1,0 +1,136 @@
+"""Landing: a result becomes part of the user's branch, as a fast-forward, a merge or one commit, or nothing changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from penstock.repo.commit import Stamp, commit_tree
+from penstock.repo.diffs import paths_between
+from penstock.repo.git import LONG_SECONDS, GitError
+from penstock.repo.repository import Repository
+
+UNDER_WAY = {
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "BISECT_START": "a bisection",
+}
+"""Files of a git directory that show that the user is in the middle of something, with its name."""
+
+CONFLICT = 1
+"""Exit status of `merge-tree` if there are conflicts."""
+
+Way = Literal["nothing", "fast_forward", "merge", "squash"]
+
+
+class Landed(msgspec.Struct, frozen=True):
+    """The result is part of the user's branch."""
+
+    way: Way
+    """`nothing`: it was before."""
+    branch: str
+    commit: str
+
+
+class NotLanded(msgspec.Struct, frozen=True):
+    """Nothing was changed."""
+
+    reason: str
+    help: str = ""
+    conflicts: list[str] = []
+    """Paths that both sides have changed."""
+
+
+def land(
+    repository: Repository, result: str, message: str, stamp: Stamp, *, squash: bool = False
+) -> Landed | NotLanded:
+    """Land a commit on the branch that is checked out.
+
+    Args:
+        repository: the user's repository.
+        result: the commit to land.
+        message: message of the merge, or of the one commit of a squash.
+        stamp: author and date of that commit.
+        squash: whether to make one commit of all.
+
+    Raises:
+        GitError: git failed for another reason than the user's changes.
+    """
+    busy = under_way(repository)
+    if busy is not None:
+        return NotLanded(f"{busy} is under way in {repository.root}", "finish it first, or abort it")
+    branch, head = repository.branch(), repository.head()
+    if branch is None or head is None:
+        return NotLanded("no branch is checked out", "git switch BRANCH, the branch that gets the result")
+    git = repository.git
+    if git.succeeds("merge-base", "--is-ancestor", result, head):
+        return Landed("nothing", branch, head)
+    is_forward = git.succeeds("merge-base", "--is-ancestor", head, result)
+    if is_forward and not squash:
+        return _forward(repository, branch, result, "fast_forward")
+    merged = git.run(
+        "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", head, result, accepts=(0, CONFLICT)
+    )
+    tree, *conflicts = merged.items
+    if merged.status == CONFLICT:
+        return NotLanded(f"{branch} and the result have changed the same lines", conflicts=sorted(set(conflicts)))
+    if squash and tree == git.tree_of(head):
+        return Landed("nothing", branch, head)
+    commit = commit_tree(git, tree, [head] if squash else [head, result], message, stamp)
+    return _forward(repository, branch, commit, "squash" if squash else "merge")
+
+
+def under_way(repository: Repository) -> str | None:
+    """Return what the user has begun in the checkout and not finished: `a rebase`; None if there is nothing."""
+    return next((name for file, name in UNDER_WAY.items() if (repository.git_dir / file).exists()), None)
+
+
+def _forward(repository: Repository, branch: str, commit: str, way: Way) -> Landed | NotLanded:
+    """Move the checkout forward, unless that would overwrite a file of the user."""
+    in_the_way = overlap(repository, commit)
+    if in_the_way:
+        help = "commit them, or move them away: git stash push --include-untracked -- FILE"
+        return NotLanded("files of yours in the checkout are in the way", help, in_the_way)
+    # Git refuses by itself what the user has changed since then.
+    words = "--ff-only", "--no-autostash", "--no-overwrite-ignore", "--no-stat", "--quiet"
+    try:
+        repository.git.run("merge", *words, commit, seconds=LONG_SECONDS)
+    except GitError as error:
+        if error.status is None or repository.head() == commit:
+            raise
+        return NotLanded(error.what)
+    return Landed(way, branch, commit)
+
+
+def overlap(repository: Repository, commit: str) -> list[str]:
+    """Return the changed, untracked and ignored files of the user that a move of the checkout would overwrite."""
+    git = repository.git
+    words = "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=all"
+    changed = {item[3:] for item in git.run("status", *words, seconds=LONG_SECONDS).items}
+    tracked = frozenset(git.run("ls-files", "-z").items)
+    found = set()
+    for path, _ in paths_between(git, "HEAD", commit):
+        if path in changed:
+            found.add(path)
+        elif path not in tracked:
+            found.update(part for part in _untracked_parts(repository.root, path) if part not in tracked)
+    return sorted(found)
+
+
+def _untracked_parts(root: Path, path: str) -> Iterator[str]:
+    """Yield what is at a path, or is in place of a directory above it."""
+    parts = path.split("/")
+    for count in range(1, len(parts)):
+        above = "/".join(parts[:count])
+        if os.path.islink(root / above) or os.path.isfile(root / above):
+            yield above
+            return
+    if os.path.lexists(root / path):
+        yield path

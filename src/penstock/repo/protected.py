@@ -1,0 +1,240 @@
+"""State of the user's repository that no agent may change: refs, stash, configuration, hooks and index.
+
+It is kept before agents run, and compared after each round. An agent with a shell reaches every path that its user can
+reach; the comparison shows it, and the kept state restores it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from penstock.errors import PenstockError
+from penstock.repo.commit import Stamp, commit_tree
+from penstock.repo.git import Git, GitError
+from penstock.repo.refs import set_ref
+from penstock.repo.repository import Repository
+
+OWN_REFS = ("refs/penstock/", "refs/heads/penstock/")
+"""Beginnings of the refs that Penstock itself moves."""
+
+USUAL_SECTIONS = frozenset({"branch"})
+"""Sections of the configuration that git itself changes when a user works with branches."""
+
+CONFIG_FILES = ("config", "config.worktree")
+
+MAX_PARENTS = 200
+"""Parents of one commit that keeps the targets of refs; more are kept by several commits."""
+
+Kind = Literal["ref", "head", "stash", "config", "hook", "index"]
+
+
+class Protected(msgspec.Struct, frozen=True):
+    """State of a repository, to be compared."""
+
+    head: str
+    """Branch that is checked out, or the commit of a detached HEAD."""
+    refs: Mapping[str, str]
+    """Refs with their targets, without those of Penstock."""
+    stash: tuple[str, ...]
+    """Commits of the stash, the newest first."""
+    config: Mapping[str, tuple[str, ...]]
+    """Values of each key of the local configuration."""
+    hooks: Mapping[str, str]
+    """Hooks, with a hash of mode and content."""
+    index: str
+    """Hash of the entries of the index."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One difference of a repository to its earlier state."""
+
+    kind: Kind
+    name: str
+    text: str
+    """Difference as a phrase for people."""
+    is_harm: bool
+    """True for differences that a user's own work rarely makes: a ref removed or moved back, a stash entry gone, other
+    settings, other hooks. False for new commits, branches and stash entries, staged files, and another branch."""
+    restore: str
+    """Command that restores it, to be run in the repository."""
+
+
+def read_protected(repository: Repository) -> Protected:
+    """Return the state of a repository.
+
+    Raises:
+        GitError: git cannot read it, for instance because its configuration is broken.
+    """
+    config = _config(repository)  # first: if it is broken, nothing else can be read
+    listed = repository.git.text("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+    refs = dict(line.split(" ", 1) for line in listed if not line.startswith(OWN_REFS))
+    entries = repository.git.run("ls-files", "--stage", "-z").out
+    return Protected(
+        head=repository.branch() or repository.head() or "",
+        refs={ref: target for ref, target in refs.items() if ref != "refs/stash"},
+        stash=_stash(repository),
+        config=config,
+        hooks=dict(_hooks(repository)),
+        index=hashlib.sha256(entries).hexdigest(),
+    )
+
+
+def keep(repository: Repository, state: Protected, folder: Path, name: str, stamp: Stamp) -> str:
+    """Keep a state: the commits of its refs and stash by a ref, its files in a folder. Return the ref.
+
+    Commits that the user's refs named stay in the repository by it, whatever an agent deletes there.
+
+    Raises:
+        GitError: git could not write the commit.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for file in CONFIG_FILES:
+        if (repository.common / file).exists():
+            shutil.copy2(repository.common / file, folder / file)
+    if (repository.git_dir / "index").exists():
+        shutil.copy2(repository.git_dir / "index", folder / "index")
+    hooks = repository.hooks()
+    if hooks.is_dir():
+        shutil.copytree(hooks, folder / "hooks", symlinks=True, dirs_exist_ok=True)
+    ref = f"refs/penstock/{name}/kept"
+    _keep_commits(repository, state, ref, stamp)
+    return ref
+
+
+def differences(before: Protected, repository: Repository, folder: Path) -> list[Difference]:
+    """Return how a repository differs from an earlier state that was kept in this folder."""
+    try:
+        after = read_protected(repository)
+    except (GitError, PenstockError) as error:
+        restore = f"cp {_quoted(folder / 'config')} {_quoted(repository.common / 'config')}"
+        return [Difference("config", "config", f"git cannot read the repository any more: {error.what}", True, restore)]
+    found = [*_ref_differences(before, after, repository.git), *_stash_differences(before, after)]
+    found += _config_differences(before, after, repository, folder)
+    found += _hook_differences(before, after, repository.hooks(), folder / "hooks")
+    if before.head != after.head:
+        restore = f"git switch {shlex.quote(before.head)}"
+        found.append(Difference("head", "HEAD", f"was {before.head}, is {after.head}", False, restore))
+    if before.index != after.index:
+        restore = f"cp {_quoted(folder / 'index')} {_quoted(repository.git_dir / 'index')}"
+        found.append(Difference("index", "index", "other files are staged", False, restore))
+    return found
+
+
+def _config(repository: Repository) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for name in CONFIG_FILES:
+        file = repository.common / name
+        if file.exists():
+            # Outside of the repository, as git reads its configuration before anything else.
+            for item in Git(Path("/")).run("config", "--file", str(file), "--no-includes", "--list", "-z").items:
+                key, _, value = item.partition("\n")
+                found[key] = (*found.get(key, ()), value)
+    return found
+
+
+def _stash(repository: Repository) -> tuple[str, ...]:
+    if repository.git.commit_of("refs/stash") is None:
+        return ()
+    return tuple(repository.git.text("rev-list", "--walk-reflogs", "refs/stash", "--").splitlines())
+
+
+def _hooks(repository: Repository) -> Iterator[tuple[str, str]]:
+    folder = repository.hooks()
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        path = folder / name
+        status = os.lstat(path)
+        if stat.S_ISREG(status.st_mode):
+            content = path.read_bytes()
+        elif stat.S_ISLNK(status.st_mode):
+            content = os.fsencode(os.readlink(path))
+        else:
+            content = b""
+        yield name, f"{status.st_mode:o} {hashlib.sha256(content).hexdigest()}"
+
+
+def _keep_commits(repository: Repository, state: Protected, ref: str, stamp: Stamp) -> None:
+    git = repository.git
+    targets = sorted({*state.refs.values(), *state.stash, *filter(None, [repository.head()])})
+    asked = "".join(f"{target}^{{commit}}\n" for target in targets).encode()
+    answers = git.run("cat-file", "--batch-check=%(objecttype) %(objectname)", data=asked).text.splitlines()
+    commits = sorted({answer.split()[1] for answer in answers if answer.startswith("commit ")})
+    tree = git.run("mktree").text  # the empty one
+    while len(commits) > MAX_PARENTS:
+        groups = [commits[start : start + MAX_PARENTS] for start in range(0, len(commits), MAX_PARENTS)]
+        commits = [commit_tree(git, tree, group, "Commits of the user's refs", stamp) for group in groups]
+    message = "Commits of the user's refs\n\n" + "".join(f"{at} {name}\n" for name, at in sorted(state.refs.items()))
+    new = commit_tree(git, tree, commits, message + "".join(f"{at} stash\n" for at in state.stash), stamp)
+    old = git.commit_of(ref)
+    if old != new:
+        set_ref(repository, ref, new, old)
+
+
+def _ref_differences(before: Protected, after: Protected, git: Git) -> Iterator[Difference]:
+    for ref in sorted({*before.refs, *after.refs}):
+        old, new = before.refs.get(ref), after.refs.get(ref)
+        if old == new:
+            continue
+        name = shlex.quote(ref)
+        if old is None:
+            yield Difference("ref", ref, f"is new, at {new}", False, f"git update-ref -d {name} {new}")
+        elif new is None:
+            yield Difference("ref", ref, f"was removed; it was at {old}", True, f"git update-ref {name} {old}")
+        else:
+            is_harm = git.run("merge-base", "--is-ancestor", old, new, accepts=(0, 1, 128)).status != 0
+            yield Difference("ref", ref, f"moved from {old} to {new}", is_harm, f"git update-ref {name} {old} {new}")
+
+
+def _stash_differences(before: Protected, after: Protected) -> Iterator[Difference]:
+    for commit in reversed(before.stash):  # the newest is stored last, so that it is the first again
+        if commit not in after.stash:
+            restore = f"git stash store -m restored {commit}"
+            yield Difference("stash", commit, "the entry of the stash was removed", True, restore)
+    for number, commit in enumerate(after.stash):
+        if commit not in before.stash:
+            text = "the entry of the stash is new"
+            yield Difference("stash", commit, text, False, f"git stash drop 'stash@{{{number}}}'")
+
+
+def _config_differences(
+    before: Protected, after: Protected, repository: Repository, folder: Path
+) -> Iterator[Difference]:
+    restore = f"cp {_quoted(folder / 'config')} {_quoted(repository.common / 'config')}"
+    for key in sorted({*before.config, *after.config}):
+        old, new = before.config.get(key), after.config.get(key)
+        if old != new:
+            # Values are not shown: some are passwords.
+            text = (
+                "the setting is new"
+                if old is None
+                else "the setting was removed"
+                if new is None
+                else "has another value"
+            )
+            yield Difference("config", key, text, key.partition(".")[0] not in USUAL_SECTIONS, restore)
+
+
+def _hook_differences(before: Protected, after: Protected, hooks: Path, kept: Path) -> Iterator[Difference]:
+    for name in sorted({*before.hooks, *after.hooks}):
+        old, new = before.hooks.get(name), after.hooks.get(name)
+        if old is None:
+            yield Difference("hook", name, "the hook is new", True, f"rm -r {_quoted(hooks / name)}")
+        elif old != new:
+            text = "the hook was removed" if new is None else "the hook was changed"
+            yield Difference("hook", name, text, True, f"cp -pP {_quoted(kept / name)} {_quoted(hooks / name)}")
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))

@@ -1,0 +1,360 @@
+"""A tree: a directory beside the repository in which agents work, as a shared clone with two git directories.
+
+::
+
+    REPO/                 the user's checkout
+    REPO.NAME/            the tree
+      .git/               for the agent: copies of branches and tags, no remotes; made anew before each round
+    HOME/                 in the data directory
+      tree.json           the record of the tree
+      git/  index         Penstock's own git directory, over the same files; the only one that Penstock reads
+
+An agent may destroy its git directory or plant programs in it. Both git directories read the user's objects; only
+Penstock's own writes there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from penstock.errors import UsageError
+from penstock.repo.git import LONG_SECONDS, Git, GitError
+from penstock.repo.refs import set_ref
+from penstock.repo.repository import COPIED_FILES, Repository, config_text
+
+RECORD = "tree.json"
+
+LOCK = "lock"
+"""File of a home that its owner keeps locked while it works in the tree."""
+
+COPIED = "copied"
+"""File of a home with the names of the ignored files that were copied into the tree, each ended by a zero byte."""
+
+INCLUDE_FILE = ".worktreeinclude"
+"""File of a repository that names, with the patterns of a .gitignore, the ignored files that a tree needs."""
+
+ASIDE = ".git.penstock-"
+"""Beginning of the names of git directories that are being made or removed, in the tree."""
+
+Owner = Literal["run", "loop"]
+
+
+class TreeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Record of a tree, in its home. The directory is recognised by device and inode, which an agent cannot forge."""
+
+    name: str
+    """Name of the tree: its refs are below `refs/penstock/NAME`."""
+    owner: Owner
+    label: str
+    """Name of the agent or candidate, for people."""
+    path: str
+    repository: str
+    """Top directory of the user's checkout."""
+    base: str
+    """Commit with which the tree began."""
+    branch: str
+    """Name of the branch that gets its result."""
+    made_at: int
+    """Time in milliseconds since 1970."""
+    device: int = 0
+    inode: int = 0
+
+
+class Tree:
+    """A tree and its home. Use `Tree.make` or `Tree.open`."""
+
+    def __init__(self, home: Path, record: TreeRecord, repository: Repository) -> None:
+        self.home = home
+        self.record = record
+        self.repository = repository
+        self.path = Path(record.path)
+        self.git = Git(self.path, home / "git", home / "index", repository.objects)
+        """Git of the tree, which reads and writes Penstock's own git directory only."""
+
+    @classmethod
+    def make(cls, home: Path, record: TreeRecord, repository: Repository) -> Tree:
+        """Make the tree with the files of its base. A tree that was begun in this home is removed first.
+
+        Raises:
+            UsageError: the directory exists and is not a tree of this home.
+            GitError: git could not make it.
+        """
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        begun = read_record(home)
+        if begun is not None:
+            _remove_begun(home, begun)
+        path = Path(record.path)
+        write_record(home, record)  # so that a directory without files is known to be ours
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError as error:
+            (home / RECORD).unlink()
+            raise UsageError(f"{path} exists already", help="remove it, or choose another name") from error
+        place = path.stat()
+        record = msgspec.structs.replace(record, device=place.st_dev, inode=place.st_ino)
+        write_record(home, record)
+        tree = cls(home, record, repository)
+        tree._fill()
+        return tree
+
+    @classmethod
+    def open(cls, home: Path) -> Tree:
+        """Return the tree of a home.
+
+        Raises:
+            UsageError: there is none, its repository is gone, or its directory is not the one that was made.
+        """
+        record = read_record(home)
+        if record is None:
+            raise UsageError(f"{home} has no record of a tree")
+        tree = cls(home, record, Repository.at(Path(record.repository)))
+        if not is_ours(record):
+            raise UsageError(
+                f"the tree {record.path} is gone, or was replaced", help="what it had at its last round is in its refs"
+            )
+        return tree
+
+    @property
+    def refs(self) -> str:
+        """Beginning of the names of its refs in the user's repository."""
+        return f"refs/penstock/{self.record.name}"
+
+    @property
+    def copied(self) -> frozenset[str]:
+        """Paths of the ignored files that were copied into the tree; they are never staged."""
+        try:
+            listed = (self.home / COPIED).read_bytes()
+        except FileNotFoundError:
+            return frozenset()
+        return frozenset(os.fsdecode(name) for name in listed.split(b"\0") if name)
+
+    def lock(self) -> int:
+        """Lock the tree until the file descriptor is closed or the process ends; return the descriptor.
+
+        Raises:
+            UsageError: another process works in it.
+        """
+        lock = os.open(self.home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(lock)
+            what = f"another process of Penstock works in {self.path}"
+            raise UsageError(what, help="wait for its end, or stop it") from error
+        return lock
+
+    def copy_ignored(self, patterns: Sequence[str] = ()) -> list[str]:
+        """Copy ignored files of the user's checkout into the tree, and return their paths.
+
+        Args:
+            patterns: patterns as in a .gitignore, which are added to those of `.worktreeinclude`.
+
+        Raises:
+            GitError: git could not list them.
+        """
+        git, root = self.repository.git, self.repository.root
+        chosen = [f"--exclude={pattern}" for pattern in patterns]
+        if (root / INCLUDE_FILE).is_file():
+            chosen.append(f"--exclude-from={root / INCLUDE_FILE}")
+        if not chosen:
+            return []
+        named = git.run("ls-files", "--others", "--ignored", "-z", *chosen, seconds=LONG_SECONDS).out
+        ignored = git.run("check-ignore", "-z", "--stdin", data=named, accepts=(0, 1)).items if named else []
+        for path in ignored:
+            target = self.path / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / path, target, follow_symlinks=False)
+        (self.home / COPIED).write_bytes(b"".join(os.fsencode(path) + b"\0" for path in ignored))
+        return ignored
+
+    def _fill(self) -> None:
+        set_ref(
+            self.repository, f"{self.refs}/base", self.record.base, self.repository.git.commit_of(f"{self.refs}/base")
+        )
+        own = self.home / "git"
+        _make_git_dir(own, self.repository, self.record.branch)
+        exclude = own / "info" / "exclude"
+        exclude.write_text(exclude.read_text() + f"/{ASIDE}*\n")
+        self.set_head(self.record.base)
+        self.git.run("read-tree", "--reset", "-u", self.record.base, seconds=LONG_SECONDS)
+        self.renew(self.record.base)
+
+    def set_head(self, commit: str) -> None:
+        """Set the commit to which hooks and `git diff --cached` compare the tree."""
+        self.git.run("update-ref", "HEAD", commit)
+
+    def renew(self, commit: str) -> None:
+        """Replace the agent's git directory by a new one, at this commit. Files of the tree stay as they are.
+
+        Call it before each step that runs git in the tree: agents and checks.
+
+        Raises:
+            GitError: git could not make it.
+        """
+        self._remove_aside()
+        new = self.path / f"{ASIDE}new"
+        _make_git_dir(new, self.repository, self.record.branch)
+        alternates = new / "objects" / "info" / "alternates"
+        alternates.parent.mkdir(exist_ok=True)
+        alternates.write_text(f"{self.repository.objects}\n")
+        listed = self.repository.git.text(
+            "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags"
+        )
+        (new / "packed-refs").write_text(listed + "\n" if listed else "")
+        shutil.copyfile(self.home / "index", new / "index")
+        git = Git(self.path, new)
+        git.run("update-ref", "HEAD", commit)
+        git.run("read-tree", "--reset", commit)  # the copied index knows which files are unchanged
+        _replace(self.path / ".git", new, self.path / f"{ASIDE}old")
+        self._remove_aside()
+
+    def _remove_aside(self) -> None:
+        for entry in os.scandir(self.path):
+            if entry.name.startswith(ASIDE):
+                remove_entry(Path(entry.path))
+
+    def restore(self, commit: str) -> None:
+        """Put all files back as they are in a commit; files that git ignores stay.
+
+        Raises:
+            GitError: git could not do it.
+        """
+        self.git.run("read-tree", "--reset", "-u", commit, seconds=LONG_SECONDS)
+        self.git.run("clean", "-ffdq", seconds=LONG_SECONDS)
+
+    def put_back(self, commit: str, pathspecs: Sequence[str]) -> list[str]:
+        """Put the files that match pathspecs of git back as they are in a commit; return those that were not so.
+
+        New files that match go, also those that git ignores, as an agent can write a .gitignore; the latter are not
+        returned, as most are caches.
+
+        Raises:
+            GitError: git could not do it.
+        """
+        if not pathspecs:
+            return []
+        wanted = [f":(top,glob){spec}" for spec in pathspecs]
+        added = self.git.run("ls-files", "--others", "--exclude-standard", "-z", "--", *wanted).items
+        copied = self.copied
+        for path in self.git.run("ls-files", "--others", "-z", "--", *wanted).items:
+            if path not in copied:
+                remove_entry(self.path / path.rstrip("/"))
+        changed = self.git.run("diff", "--name-only", "--no-renames", "-z", commit, "--", *wanted).items
+        if changed:
+            words = "--staged", "--worktree", "--no-overlay", "--pathspec-from-file=-", "--pathspec-file-nul"
+            paths = "".join(f":(top,literal){path}\0" for path in changed)
+            self.git.run("restore", f"--source={commit}", *words, data=os.fsencode(paths))
+        return sorted({*added, *changed})
+
+
+def place_of(repository: Repository, name: str, home: Path) -> Path:
+    """Return the directory for a tree: beside the repository, so that neighbours such as `../lib` are found.
+
+    If the directory above cannot be written, or is in a checkout itself, it is in the home.
+    """
+    above, name = repository.root.parent, f"{repository.root.name}.{name}"
+    if os.access(above, os.W_OK) and not _is_in_checkout(above):
+        return above / name
+    return home / name
+
+
+def read_record(home: Path) -> TreeRecord | None:
+    """Return the record of a home; None if there is none that can be read."""
+    try:
+        return msgspec.json.decode((home / RECORD).read_bytes(), type=TreeRecord)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def write_record(home: Path, record: TreeRecord) -> None:
+    """Write the record of a home, whole or not at all."""
+    new = home / f"{RECORD}.new"
+    with open(new, "wb") as file:
+        file.write(msgspec.json.encode(record))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, home / RECORD)
+
+
+def is_ours(record: TreeRecord) -> bool:
+    """Return whether the directory is the one that was made for the tree."""
+    try:
+        place = os.stat(record.path, follow_symlinks=False)
+    except OSError:
+        return False
+    return record.inode != 0 and (place.st_dev, place.st_ino) == (record.device, record.inode)
+
+
+def remove_entry(path: Path) -> None:
+    """Remove a directory with all that is in it, a file, or a link; never what a link points to."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+    else:
+        remove_directory(path)
+
+
+def remove_directory(path: Path) -> None:
+    """Remove a directory with all that is in it, also of directories without the permission to write."""
+
+    def allow(function: object, name: str, problem: object) -> None:
+        os.chmod(os.path.dirname(name), 0o700)
+        if os.path.isdir(name) and not os.path.islink(name):
+            os.chmod(name, 0o700)
+            shutil.rmtree(name)
+        else:
+            os.unlink(name)
+
+    shutil.rmtree(path, onerror=allow)
+
+
+def _remove_begun(home: Path, begun: TreeRecord) -> None:
+    """Remove a tree that was begun and is made again."""
+    path = Path(begun.path)
+    if is_ours(begun):
+        remove_directory(path)
+    elif begun.inode == 0 and path.is_dir() and not path.is_symlink():
+        try:
+            path.rmdir()  # made, but not recorded yet; it is empty then
+        except OSError:
+            pass  # not empty, so it is not ours; `make` reports that it exists
+    for name in ("git", "index"):
+        remove_entry(home / name)
+
+
+def _make_git_dir(path: Path, repository: Repository, branch: str) -> None:
+    """Make a git directory with the settings of the user's repository, whose HEAD is on a branch without commits."""
+    settings = config_text([("core.bare", "false"), *repository.settings()])
+    words = f"--object-format={repository.object_format}", "--template=", f"--initial-branch={branch}"
+    Git(repository.root).run("-c", "init.defaultRefFormat=files", "init", "--quiet", "--bare", *words, str(path))
+    with open(path / "config", "a", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(settings)
+    (path / "info").mkdir(exist_ok=True)
+    (path / "info" / "exclude").touch()
+    for name in COPIED_FILES:
+        try:
+            shutil.copyfile(repository.common / name, path / name)
+        except FileNotFoundError:
+            pass
+
+
+def _replace(path: Path, new: Path, old: Path) -> None:
+    """Rename `new` to `path`, and whatever is at `path` to `old`; links are never followed."""
+    try:
+        os.rename(path, old)
+    except FileNotFoundError:
+        pass
+    os.rename(new, path)
+
+
+def _is_in_checkout(path: Path) -> bool:
+    try:
+        return Git(path).text("rev-parse", "--is-inside-work-tree") == "true"
+    except GitError:
+        return False

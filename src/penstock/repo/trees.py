@@ -1,0 +1,161 @@
+"""All trees of runs and loops: the list, and their removal by one rule.
+
+A tree is removed if Penstock made it, no process is in it, and all its files are in a ref. Ignored files are not
+counted: builds make them, or they are copies.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from penstock.errors import PenstockError, UsageError
+from penstock.repo.git import GitError
+from penstock.repo.staging import changes
+from penstock.repo.tree import Tree, TreeRecord, is_ours, read_record, remove_directory
+
+FOLDER = "trees"
+"""Folder of the data directory that has the home of each tree, by its name."""
+
+DAY_MS = 86_400_000
+
+OLD_DAYS = 14
+"""Days after which a tree is named when another one is made."""
+
+State = Literal["saved", "unsaved", "used", "gone", "replaced", "unknown"]
+
+
+class TreeStatus(msgspec.Struct, frozen=True):
+    """State of one tree.
+
+    `saved`: all its files are in a ref. `unsaved`: some are not. `used`: a process works in it. `gone`: its directory
+    was removed. `replaced`: its directory is another one. `unknown`: its repository cannot be read.
+    """
+
+    record: TreeRecord
+    state: State
+    text: str
+    """State as a phrase for people."""
+    paths: list[str] = []
+    """Files that are in no ref."""
+
+    @property
+    def is_removable(self) -> bool:
+        """Return whether the rule allows its removal."""
+        return self.state in ("saved", "gone")
+
+
+def home_of(data: Path, name: str) -> Path:
+    """Return the home of a tree in the data directory."""
+    return data / FOLDER / name
+
+
+def homes(data: Path) -> list[Path]:
+    """Return the homes of all trees, the oldest first."""
+    found = [(record.made_at, home) for home in (data / FOLDER).glob("*") if (record := read_record(home)) is not None]
+    return [home for _, home in sorted(found)]
+
+
+def old_trees(data: Path, now: int) -> list[TreeRecord]:
+    """Return the trees that were made more than `OLD_DAYS` days before a time, in milliseconds since 1970."""
+    records = [read_record(home) for home in homes(data)]
+    return [record for record in records if record is not None and now - record.made_at > OLD_DAYS * DAY_MS]
+
+
+def status_of(home: Path) -> TreeStatus:
+    """Return the state of a tree.
+
+    Raises:
+        UsageError: there is no record of it.
+    """
+    record = read_record(home)
+    if record is None:
+        raise UsageError(f"{home} has no record of a tree")
+    if not os.path.lexists(record.path):
+        return TreeStatus(record, "gone", "its directory is gone")
+    if not is_ours(record):
+        return TreeStatus(record, "replaced", "its directory was replaced by somebody")
+    try:
+        tree = Tree.open(home)
+    except UsageError as error:
+        return TreeStatus(record, "unknown", error.what)
+    try:
+        os.close(tree.lock())
+    except UsageError as error:
+        return TreeStatus(record, "used", error.what)
+    return _status(tree)
+
+
+def remove(home: Path) -> TreeStatus:
+    """Remove a tree with its home if the rule allows it; return its state before.
+
+    Refs and branches stay, but the ref of a base that a branch has anyway.
+    """
+    found = status_of(home)
+    if not found.is_removable:
+        return found
+    if found.state == "saved":
+        tree = Tree.open(home)
+        lock = tree.lock()
+        try:
+            _delete_base(tree)
+            remove_directory(tree.path)
+        finally:
+            os.close(lock)
+    remove_directory(home)
+    return found
+
+
+def _status(tree: Tree) -> TreeStatus:
+    record = tree.record
+    users = [pid for pid, cwd in _directories() if cwd == record.path or cwd.startswith(record.path + os.sep)]
+    if users:
+        return TreeStatus(record, "used", f"process {users[0]} works in it")
+    try:
+        found = changes(tree.git)
+        paths = [path for path in found.paths if path not in tree.copied]
+        if paths:
+            return TreeStatus(record, "unsaved", f"{_count(paths)} in no ref: {', '.join(paths[:3])}", paths)
+        staged = tree.git.text("write-tree")
+        listed = tree.repository.git.text("for-each-ref", "--format=%(tree) %(refname)", tree.refs, "refs/heads")
+    except PenstockError as error:
+        return TreeStatus(record, "unknown", error.what)
+    refs = [line.split(" ", 1)[1] for line in listed.splitlines() if line.startswith(f"{staged} ")]
+    if not refs:
+        return TreeStatus(record, "unsaved", "its files are in no ref", ["."])
+    if staged == tree.git.tree_of(record.base):
+        return TreeStatus(record, "saved", "no changes")
+    branch = f"refs/heads/{record.branch}"
+    return TreeStatus(record, "saved", f"in {record.branch if branch in refs else refs[0]}")
+
+
+def _count(paths: list[str]) -> str:
+    return "1 file is" if len(paths) == 1 else f"{len(paths):,} files are"
+
+
+def _directories() -> Iterator[tuple[int, str]]:
+    """Yield the processes that can be seen, with their working directories (Linux; elsewhere none)."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return
+    for name in names:
+        if name.isdecimal():
+            try:
+                yield int(name), os.readlink(f"/proc/{name}/cwd")
+            except OSError:
+                continue  # it has ended, or belongs to somebody else
+
+
+def _delete_base(tree: Tree) -> None:
+    """Delete the ref of the base if a branch has the base, so that nothing is lost with it."""
+    git = tree.repository.git
+    try:
+        if git.text("for-each-ref", "--count=1", "--contains", tree.record.base, "refs/heads"):
+            git.run("update-ref", "-d", f"{tree.refs}/base", tree.record.base)
+    except GitError:
+        pass  # it was deleted or moved by somebody; it costs nothing

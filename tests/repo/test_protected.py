@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from git_repository import UserRepository, files_of
+
+from penstock.repo.commit import Stamp, commit_tree
+from penstock.repo.protected import Difference, Protected, differences, keep, read_protected
+from penstock.repo.refs import publish
+from penstock.repo.repository import Author
+from penstock.repo.staging import stage
+from penstock.repo.tree import Tree
+
+STAMP = Stamp(Author("Uma User", "uma@example.org"), 1_700_000_000)
+
+
+class Watched:
+    """A user's repository with a stash, a second branch, a tag and a hook, whose state is kept, and a tree of it."""
+
+    def __init__(self, user: UserRepository, home: Path) -> None:
+        self.user = user
+        self.repository = user.repository
+        user.git("branch", "other")
+        user.commit("More", {"src/c.py": "c = 1\n"})
+        user.git("tag", "-a", "v1", "-m", "one")
+        for name in ("one", "two"):
+            user.write({"README": f"stashed {name}\n"})
+            user.git("stash", "push", "-qm", name)
+        (user.root / ".git/hooks").mkdir(exist_ok=True)
+        (user.root / ".git/hooks/pre-commit").write_text("#!/bin/sh\nexit 0\n")
+        (user.root / ".git/hooks/pre-commit").chmod(0o755)
+        user.write({"src/a.py": "staged\n"})
+        user.git("add", "src/a.py")
+        self.tree: Tree = user.tree(home)
+        self.kept = home / "kept"
+        self.before: Protected = read_protected(user.repository)
+        self.ref = keep(user.repository, self.before, self.kept, "t1", STAMP)
+
+    def agent(self, script: str) -> None:
+        """Run a hostile script in the tree, which knows where the user's repository is."""
+        env = {**os.environ, "USER_REPO": str(self.user.root)}
+        subprocess.run(["sh", "-c", script], cwd=self.tree.path, env=env, capture_output=True, stdin=subprocess.DEVNULL)
+
+    def found(self) -> list[Difference]:
+        """Return the differences of the user's repository."""
+        return differences(self.before, self.repository, self.kept)
+
+
+@pytest.fixture
+def watched(user: UserRepository, home: Path) -> Watched:
+    """Make a repository with everything in it, and keep its state."""
+    return Watched(user, home)
+
+
+HOSTILE = {
+    "resets": "echo 2 > src/a.py; git commit -qam mine; git reset -q --hard HEAD~1",
+    "drops the stash": "git stash drop; git stash clear",
+    "deletes branches": "git switch -q --detach; git branch -D main other penstock/t1; git tag -d v1",
+    "collects garbage": "git reflog expire --expire=now --all; git gc -q --prune=now; git prune --expire=now",
+    "plants a monitor": 'git config core.fsmonitor "touch $PLANTED;"; git config core.hooksPath .',
+    "plants a filter": 'git config filter.x.clean "touch $PLANTED; cat"; echo "* filter=x" > .gitattributes',
+    "plants a hook": 'mkdir -p .git/hooks; printf "#!/bin/sh\\ntouch $PLANTED\\n" > .git/hooks/post-index-change; '
+    "cp .git/hooks/post-index-change .git/hooks/pre-commit; chmod +x .git/hooks/*",
+    "plants settings for all worktrees": "git config extensions.worktreeConfig true; "
+    'git config --worktree core.fsmonitor "touch $PLANTED;"',
+    "pushes": "git push origin HEAD; git push --all; git push --mirror",
+    "makes a nested repository": 'git init -q sub; git -C sub config core.fsmonitor "touch $PLANTED;"; echo 1 > sub/x',
+    "makes a repository of a directory": 'git init -q src; git -C src config core.fsmonitor "touch $PLANTED;"',
+    "links out of the tree": 'ln -s "$USER_REPO" out; rm -rf src; ln -s "$USER_REPO/src" src',
+    "deletes its git directory": "rm -rf .git",
+    "links its git directory to the user's": 'rm -rf .git; echo "gitdir: $USER_REPO/.git" > .git',
+    "locks its index": "touch .git/index.lock; git branch -m penstock/t1 evil",
+    "damages its objects": "rm -rf .git/objects/* .git/refs; echo x > .git/HEAD",
+    "adds a worktree": "git worktree add -q ../app.other; git submodule add -q ./ sub",
+}
+"""Scripts of an agent that stays in its tree, by what they do."""
+
+
+@pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE.keys())
+def test_l3_a_hostile_agent_changes_nothing_of_the_users(
+    watched: Watched, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """L3: whatever an agent does in its tree, the user's repository is as before when the round is published; nothing
+    planted was run, and the result is the files of the tree."""
+    planted = tmp_path / "planted"
+    monkeypatch.setenv("PLANTED", str(planted))
+    user, tree = watched.user, watched.tree
+    before = user.state()
+    watched.agent(f"{script}\necho 'the result' > result")
+    planted.unlink(missing_ok=True)  # by the agent's own git, which may run what it likes
+    tree.renew(tree.record.base)
+    held = stage(tree.git)
+    made = commit_tree(tree.git, tree.git.text("write-tree"), [tree.record.base], "Result\n", STAMP)
+    publish(user.repository, "penstock/t1", made, None)
+    tree.renew(made)
+    assert watched.found() == []
+    tree.restore(made)
+    assert not planted.exists()
+    assert user.state() == before
+    assert user.git("show", "penstock/t1:result") == "the result"
+    assert {one.reason for one in held} <= {"nested"}
+    subprocess.run(["git", "fsck", "--strict"], cwd=user.root, check=True, capture_output=True)
+
+
+def test_a_repository_as_before_has_no_differences(watched: Watched) -> None:
+    """Nothing is reported if nothing has changed, also if the user's git has refreshed its index."""
+    os.utime(watched.user.root / "README")
+    watched.user.git("status")
+    assert watched.found() == []
+
+
+REACHED = {
+    "a push through the path of the objects": (
+        'repo=$(dirname $(cat .git/objects/info/alternates)); git push -q "$repo" HEAD:refs/heads/evil',
+        {("ref", "refs/heads/evil", False)},
+    ),
+    "a branch removed": ('git -C "$USER_REPO" branch -D other', {("ref", "refs/heads/other", True)}),
+    "a branch moved back": (
+        'git -C "$USER_REPO" update-ref refs/heads/main HEAD~1',
+        {("ref", "refs/heads/main", True)},
+    ),
+    "a tag removed": ('git -C "$USER_REPO" tag -d v1', {("ref", "refs/tags/v1", True)}),
+    "a setting": ('git -C "$USER_REPO" config core.fsmonitor evil', {("config", "core.fsmonitor", True)}),
+    "a new hook": ('echo x > "$USER_REPO/.git/hooks/post-commit"', {("hook", "post-commit", True)}),
+    "a changed hook": ('echo x >> "$USER_REPO/.git/hooks/pre-commit"', {("hook", "pre-commit", True)}),
+    "a removed hook": ('rm "$USER_REPO/.git/hooks/pre-commit"', {("hook", "pre-commit", True)}),
+    "staged files": ('git -C "$USER_REPO" reset -q', {("index", "index", False)}),
+    "another branch": ('git -C "$USER_REPO" switch -q --detach v1', {("head", "HEAD", False)}),
+    "a broken configuration": ('echo "[x" >> "$USER_REPO/.git/config"', {("config", "config", True)}),
+}  # fmt: skip
+"""Scripts of an agent that uses the path of the user's repository, and the differences: kind, name, harm."""
+
+
+@pytest.mark.parametrize(("script", "expected"), REACHED.values(), ids=REACHED.keys())
+def test_l3_what_an_agent_reaches_by_path_is_seen_and_restored(
+    watched: Watched, script: str, expected: set[tuple[str, str, bool]]
+) -> None:
+    """L3: a change by the path of the user's repository is reported, and the command of the report restores it."""
+    before = watched.user.state()
+    watched.agent(script)
+    found = watched.found()
+    assert {(one.kind, one.name, one.is_harm) for one in found} == expected
+    for one in found:
+        subprocess.run(one.restore, shell=True, cwd=watched.user.root, check=True, capture_output=True)
+    assert watched.found() == []
+    after = watched.user.state()
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    # What is left is the history of refs, and the times of files in the index.
+    assert {name for name in changed if not name.startswith("/.git/logs/")} <= {"/.git/index"}
+
+
+def test_l3_lost_commits_come_back_after_garbage_collection(watched: Watched) -> None:
+    """L3: branches and stash entries that were deleted and collected come back by the commands of the report."""
+    watched.agent(
+        'cd "$USER_REPO" && git branch -D other && git stash clear && git tag -d v1 '
+        "&& git update-ref -d refs/heads/main && git reflog expire --expire=now --all && git gc -q --prune=now"
+    )
+    found = watched.found()
+    assert [one.kind for one in found if one.is_harm] == ["ref", "ref", "ref", "stash", "stash"]
+    for one in found:
+        if one.kind in ("ref", "stash") and one.name != "refs/tags/v1":
+            subprocess.run(one.restore, shell=True, cwd=watched.user.root, check=True, capture_output=True)
+    user = watched.user
+    assert user.git("log", "--format=%s", "main", "--") == "More\nBegin"
+    assert user.git("stash", "list", "--format=%gd").splitlines() == ["stash@{0}", "stash@{1}"]
+    assert user.git("show", "stash@{0}:README") == "stashed two"
+    assert user.git("cat-file", "-t", f"{watched.ref}^{{commit}}") == "commit"
+
+
+def test_l12_work_of_the_user_is_no_harm(watched: Watched) -> None:
+    """L12: commits, branches, a fetch and a stash of the user are differences, and none of them counts as harm."""
+    user = watched.user
+    user.git("commit", "-qm", "Mine")
+    user.git("switch", "-qc", "feature")
+    user.git("config", "branch.feature.description", "new")
+    user.write({"README": "stashed three\n"})
+    user.git("stash")
+    found = watched.found()
+    assert {one.kind for one in found} == {"ref", "head", "stash", "config"}
+    assert [one for one in found if one.is_harm] == []
+
+
+def test_values_of_settings_are_not_shown(watched: Watched) -> None:
+    """A report names a setting and never its value, which may be a password."""
+    watched.user.git("config", "http.extraHeader", "Bearer 12345")
+    assert "12345" not in repr(watched.found())
+
+
+def test_many_refs_are_kept(user: UserRepository, home: Path) -> None:
+    """Hundreds of branches are kept by one ref, however many parents a commit may have."""
+    first = user.git("rev-parse", "HEAD")
+    tree = user.git("rev-parse", "HEAD^{tree}")
+    made = [user.git("commit-tree", tree, "-p", first, "-m", str(number)) for number in range(5)]
+    lines = "".join(f"create refs/heads/b{number} {made[number % 5]}\n" for number in range(300))
+    subprocess.run(["git", "update-ref", "--stdin"], cwd=user.root, input=lines.encode(), check=True)
+    before = read_protected(user.repository)
+    ref = keep(user.repository, before, home / "kept", "t1", STAMP)
+    reachable = user.git("rev-list", ref).splitlines()
+    assert set(made) <= set(reachable)
+    assert keep(user.repository, before, home / "kept", "t1", STAMP) == ref
+
+
+def test_the_kept_files_are_those_of_the_user(watched: Watched) -> None:
+    """Configuration, index and hooks are kept byte by byte."""
+    git = files_of(watched.user.root / ".git")
+    kept = files_of(watched.kept)
+    assert kept == {name: git[name] for name in kept}
+    assert {"config", "index", "hooks/pre-commit"} <= kept.keys()
