@@ -114,7 +114,7 @@ def make_sink(
             from penstock.sinks.sanitize import clean_line
 
             return ReplySink(clean_line(context.label))
-        case "health":
+        case "health" | "json":
             return SilentSink()
     from penstock.cli.screen import local_time
     from penstock.sinks.text.run_summary import Guidance

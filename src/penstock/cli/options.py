@@ -122,6 +122,13 @@ def run_flags(parser: Parser) -> None:
             parser.add_argument(flag, dest=name, type=convert, metavar=metavar, help=text)
 
 
+def flag_values(words: dict[str, Any]) -> dict[str, Any]:
+    """Remove the values of the flags of `run_flags` from parsed words; return them by the names of the fields."""
+    asked = {name: words.pop(name) for name in flagged_fields()}
+    asked["env"] = {name: value for name, _, value in (text.partition("=") for text in asked["env"])}
+    return asked
+
+
 def string(rule: Rule) -> Callable[[str], str]:
     """Return the argparse type of a string."""
     return _typed(str, rule)

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 class RunFactory:
     """Factory of the runs that the options ask for. `notify` gets messages to the user while the prompt is read.
 
+    `is_whole`: the prompt has all that is needed, so an agent of `--fallback` can answer it without the conversation.
+
     Raises:
         UsageError: the options do not fit together, or there is no prompt.
     """
 
-    def __init__(self, options: RunOptions, config: Config, notify: piped.Notify) -> None:
+    def __init__(self, options: RunOptions, config: Config, notify: piped.Notify, *, is_whole: bool = False) -> None:
         self.names = [name.strip() for name in split_names(options.agents)]
         self._options = options
         self._config = config
@@ -41,14 +43,14 @@ class RunFactory:
                 "a session belongs to one agent", expected=f"one agent with --session, not {len(self.names)}"
             )
         if options.fallback:
-            self._check_fallback()
+            self._check_fallback(is_whole)
         self._sessions = [self._session(name) for name in self.names]
         self.prompt, self._stdin_text = _prompt(options, notify)
         self.trees = _trees(options, notify)
         """Trees of the agents, if each works in one of its own."""
         self._asks = can_ask()
 
-    def _check_fallback(self) -> None:
+    def _check_fallback(self, is_whole: bool) -> None:
         options = self._options
         if len(self.names) > 1:
             raise UsageError(
@@ -56,7 +58,7 @@ class RunFactory:
             )
         if options.to == "chunks":
             raise UsageError("--to chunks shows one run, and --fallback may start another", help="--to ndjson")
-        if options.asked["session_id"] or options.resumes_newest:
+        if (options.asked["session_id"] or options.resumes_newest) and not is_whole:
             what = "a conversation belongs to one agent, and --fallback may start another"
             raise UsageError(what, help="leave out --fallback, or the conversation")
 
@@ -95,17 +97,19 @@ class RunFactory:
         """
         count = len(self.trees.trees) if self.trees is not None else 0
         try:
-            return self._make(name, self._options.label, number, None)
+            return self._make(name, self._options.label, number, None, takes_over=True)
         except BaseException:
             if self.trees is not None:
                 self.trees.discard(count)
             raise
 
-    def _make(self, name: str, label: str | None, number: int | None, session_id: str | None) -> Run:
+    def _make(
+        self, name: str, label: str | None, number: int | None, session_id: str | None, *, takes_over: bool = False
+    ) -> Run:
         from penstock.run.agent import Agent
 
         asked: dict[str, Any] = dict(self._options.asked)
-        if session_id is not None:
+        if session_id is not None or takes_over:
             asked["session_id"] = session_id
         if self.trees is not None:
             asked |= self.trees.add(label or name)

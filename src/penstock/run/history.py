@@ -202,8 +202,8 @@ class HistoryWriter:
                 self.error = error
 
 
-def record_of(run: Run, kind: Kind = "run") -> RunRecord:
-    """Return what is known about a run when it starts."""
+def record_of(run: Run, kind: Kind = "run", title: str | None = None) -> RunRecord:
+    """Return what is known about a run when it starts. `title` replaces the beginning of the prompt."""
     spec = run.spec
     return RunRecord(
         run=run.mark,
@@ -212,7 +212,7 @@ def record_of(run: Run, kind: Kind = "run") -> RunRecord:
         agent=spec.agent,
         route=run.route,
         cwd=os.path.realpath(spec.cwd or os.getcwd()),
-        title=title_of(spec.prompt),
+        title=title_of(title or spec.prompt),
         model=spec.model,
         session_id=None if spec.fork else spec.session_id,  # a fork gets an id of its own
         recording=str(run.record) if run.record is not None else None,

@@ -1,0 +1,356 @@
+"""Runs that are shown while they work: output, signals, questions, reports, until all have ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from penstock.cli import github
+from penstock.cli.advice import allow_advice, resume_command
+from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
+from penstock.cli.console import Output, notify_problem
+from penstock.cli.display import OutputContext, Showing, Sink, decide, make_sink
+from penstock.cli.exit_status import ALL_LIMITED, FAILED, OK, REFUSED, SIGNAL_BASE
+from penstock.cli.report import report, status_of, table
+from penstock.cli.screen import Screen
+from penstock.cli.silence import Silence, is_ci
+from penstock.cli.takeover import Takeover
+from penstock.config.data import data_path
+from penstock.core.questions import REJECT, resolve
+from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
+from penstock.run.history import History, HistoryWriter, Kind, record_of
+from penstock.sinks.text.styles import duration
+
+if TYPE_CHECKING:
+    from penstock.cli.options import RunOptions
+    from penstock.cli.run_factory import RunFactory
+    from penstock.config.settings import Config
+    from penstock.core.health import Health
+    from penstock.run.run import Run
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class ShownRun:
+    """A run, and its display."""
+
+    def __init__(self, run: Run, showing: Showing, silence: Silence) -> None:
+        self.run = run
+        self.showing = showing
+        self.questions: dict[str, QuestionAsked] = {}
+        """Questions that wait for an answer."""
+        self.history: HistoryWriter | None = None
+        """Writer of its lines of the history, once it has started."""
+        self.called_tools = False
+        self.silence = silence
+
+    @property
+    def name(self) -> str:
+        """Name for people."""
+        return self.run.label
+
+    @property
+    def plain(self) -> bool:
+        """Return whether the output is plain text: never, as the agent is known."""
+        return False
+
+    @property
+    def health(self) -> Health:
+        """Health of its stream."""
+        return self.run.health
+
+    @property
+    def ended(self) -> RunEnded | None:
+        """Last event of the run; None before it."""
+        return self.showing.ended
+
+
+class LiveRuns:
+    """Runs of agents that are shown until all have ended. Use `show`.
+
+    `kind` and `title` are those of their lines of the history; without a title they have the beginning of the prompt.
+    """
+
+    def __init__(
+        self,
+        factory: RunFactory,
+        options: RunOptions,
+        config: Config,
+        output: Output,
+        errors: Output,
+        kind: Kind = "run",
+        title: str | None = None,
+    ) -> None:
+        self._screen = Screen(options)
+        self._config = config
+        self._factory = factory
+        self._takeover = Takeover(factory, options.fallback, notify_problem)
+        runs = self._takeover.first_runs()
+        self._label_width = max(len(run.label) for run in runs) if len(runs) > 1 else 0
+        self._keeps_history = config.keeps_history
+        self._kind = kind
+        self._title = title
+        self._options = options
+        self._directory = os.path.abspath(options.asked["cwd"] or ".")
+        self._is_quiet = options.to != "text" or options.detail == "quiet"
+        self._grows = options.to == "text" and decide(options, config, several=len(runs) > 1).mode == "full"
+        self._shown = [self._display(run, number) for number, run in enumerate(runs)]
+        self._output = output
+        self._errors = errors
+        self._stopped_by = 0  # the signal
+        self._stops = 0
+        self._wake_out, self._wake_in = -1, -1
+        self._terminal: Terminal | None = None
+
+    def _display(self, run: Run, number: int) -> ShownRun:
+        agent = record_of(run).agent
+        context = OutputContext(
+            several=self._label_width > 0,
+            number=number,
+            label=run.label if self._label_width else "",
+            label_width=self._label_width,
+            cwd=self._directory,
+            is_live=True,
+            resume=resume_command(agent, self._options) if self._shows_resume() else "",
+            allow=allow_advice(agent, run.route, self._options),
+        )
+
+        def sink(name: str | None) -> Sink:
+            return make_sink(self._options, self._config, name, self._screen, context)
+
+        return ShownRun(run, Showing(sink), Silence(time.monotonic(), is_early=not self._is_quiet))
+
+    def _shows_resume(self) -> bool:
+        return self._kind == "run" and os.isatty(1) and not self._options.interactive
+
+    @property
+    def last(self) -> Run:
+        """Last of the runs: with `--fallback` the one of the agent that took over."""
+        return self._shown[-1].run
+
+    @property
+    def session_id(self) -> str | None:
+        """Conversation of the last run, once it has ended; None if it is not known."""
+        ended = self._shown[-1].ended
+        return ended.session_id if ended is not None else None
+
+    def show(self) -> int:
+        """Run all of them to their ends and return the exit status.
+
+        Signals and wake-ups of the runs arrive through one pipe, so that a signal does not interrupt anything halfway.
+
+        Raises:
+            AgentNotFound: one of them cannot be executed; the others are ended.
+            BrokenPipeError: the reader of the output has closed the pipe; all are ended.
+            KeyboardInterrupt: the third signal, for a user whose terminal is blocked; all are ended.
+        """
+        self._wake_out, self._wake_in = os.pipe()
+        os.set_blocking(self._wake_in, False)
+        os.set_blocking(self._wake_out, False)
+        wakeup = signal.set_wakeup_fd(self._wake_in, warn_on_full_buffer=False)
+        # Signals that the caller ignores stay ignored: `nohup` ignores some, and so does a shell for background jobs.
+        heeded = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
+        previous = {number: signal.signal(number, self._count) for number in heeded}
+        self._terminal = Terminal.find()
+        try:
+            with self._screen:
+                return self._show()
+        finally:
+            if self._terminal is not None:
+                self._terminal.close()
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup)
+            os.close(self._wake_in)
+            os.close(self._wake_out)
+
+    def _show(self) -> int:
+        try:
+            for shown in self._shown:
+                self._start(shown)
+            while not all(shown.ended for shown in self._shown):
+                self._turn()
+        finally:
+            for shown in self._shown:
+                shown.run.stop()
+        report([*self._shown], self._options, self._output, self._errors)
+        self._print_files()
+        if github.is_github(os.environ):
+            self._report_to_github()
+        if len(self._shown) > 1 and self._options.to == "text":
+            self._errors.write(table([(shown.name, shown.ended) for shown in self._shown]))
+        are_saved = self._save_trees()
+        if self._takeover.exhausted:
+            return ALL_LIMITED
+        if self._stopped_by:
+            return SIGNAL_BASE + self._stopped_by
+        status = status_of(self._shown, interrupted=False) or (OK if are_saved else FAILED)
+        denied = any(shown.ended is not None and shown.ended.refused for shown in self._shown)
+        return REFUSED if status == OK and denied and self._options.fails_if_denied else status
+
+    def _save_trees(self) -> bool:
+        """Save the results of the agents' trees and print them; return whether all are saved."""
+        trees = self._factory.trees
+        if trees is None:
+            return True
+        from penstock.cli.worktree import report as report_trees
+
+        finished = trees.finish(self._factory.prompt)
+        self._errors.write("\n" + report_trees(finished, with_stat=self._options.to == "text"))
+        return all(one.result is not None for one in finished)
+
+    def _report_to_github(self) -> None:
+        runs = [
+            github.Finished(shown.name, shown.run.result, shown.ended.at, self._directory)
+            for shown in self._shown
+            if shown.ended is not None
+        ]
+        (self._output if self._options.to == "text" else self._errors).write(github.annotation_lines(runs))
+        for problem in github.write_files(runs, os.environ):
+            notify_problem(problem)
+
+    def _start(self, shown: ShownRun) -> None:
+        shown.run.start()
+        shown.run.on_news(self._wake)
+        if self._keeps_history:
+            shown.history = HistoryWriter(History(data_path()), record_of(shown.run, self._kind, self._title))
+
+    def _turn(self) -> None:
+        for index, shown in enumerate(self._shown):
+            while batch := shown.run.poll():
+                if shown.history is not None:
+                    shown.history.apply_batch(batch)
+                shown.called_tools = shown.called_tools or any(type(event) is ToolCalled for event in batch)
+                output = shown.showing.render(batch, shown.run.agent)
+                follower = self._follower(shown)
+                if follower is None or self._options.to != "reply":  # only the last run has the reply
+                    self._output.write(output)
+                self._ask(shown, batch)
+                if self._grows or (output and not self._is_quiet):
+                    shown.silence.end(time.monotonic())
+                if follower is not None:
+                    self._output.write(shown.showing.pause())
+                    shown.run.stop()
+                    self._shown[index] = follower
+                    self._start(follower)
+                    self._wake()
+            if shown.ended:
+                self._output.write(shown.showing.pause())
+        if not all(shown.ended for shown in self._shown):
+            self._wait()
+            self._report_silence()
+
+    def _report_silence(self) -> None:
+        """Write a line for each run from which nothing has come for some time; in CI also if the output is silent."""
+        for shown in self._working():
+            seconds = shown.silence.due(time.monotonic())
+            if seconds is None:
+                continue
+            if self._is_quiet:
+                self._errors.write(f"penstock: {shown.name}: still working, {duration(seconds * 1000, whole=True)}\n")
+            else:
+                self._output.write(shown.showing.silent(seconds, shown.run.agent, shown.name))
+
+    def _working(self) -> list[ShownRun]:
+        return [] if self._is_quiet and not is_ci(os.environ) else [shown for shown in self._shown if not shown.ended]
+
+    def _follower(self, shown: ShownRun) -> ShownRun | None:
+        """Return the run of the agent that takes over, if this one has just ended without being able to work."""
+        if shown.ended is None or self._stopped_by:
+            return None
+        run = self._takeover.run_after(shown.ended, shown.name, called_tools=shown.called_tools)
+        return None if run is None else self._display(run, 0)
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_in, b"\0")
+        except BlockingIOError:
+            pass  # the pipe is full, so the reader will wake anyway
+
+    def _count(self, number: int, frame: object) -> None:
+        self._stops += 1
+        if self._stops > 2:
+            raise KeyboardInterrupt
+
+    def _wait(self, *more: int) -> bool:
+        """Wait for a run, a signal, or input on `more`; return whether there is input."""
+        # While a question waits for its answer, nothing is written between it and what the user types.
+        silences = [] if more else [shown.silence.left(time.monotonic()) for shown in self._working()]
+        ready, _, _ = select.select([self._wake_out, *more], [], [], min(silences, default=None))
+        if self._wake_out in ready:
+            for number in os.read(self._wake_out, 4096):
+                if number in STOPPING:
+                    self._stop(number)
+        return any(fd in ready for fd in more)
+
+    def _stop(self, number: int) -> None:
+        """Cancel all runs at the first signal; kill them at the second."""
+        for shown in self._shown:
+            if self._stopped_by:
+                shown.run.kill()
+            else:
+                shown.run.cancel()
+        self._stopped_by = self._stopped_by or number
+
+    # --- questions ---------------------------------------------------------------------------------
+
+    def _ask(self, shown: ShownRun, batch: list[Event]) -> None:
+        if self._terminal is None:
+            return
+        for event in batch:
+            if isinstance(event, QuestionAsked) and event.blocking:
+                shown.questions[event.id] = event
+            elif isinstance(event, QuestionAnswered):
+                shown.questions.pop(event.id, None)
+        if shown.ended:
+            shown.questions.clear()
+        for question in list(shown.questions.values()):
+            del shown.questions[question.id]
+            if self._awaits(shown, question):
+                self._output.write(shown.showing.pause())
+                self._ask_person(self._terminal, shown, question)
+
+    def _ask_person(self, terminal: Terminal, shown: ShownRun, question: QuestionAsked) -> None:
+        """Ask until there is an answer. The question is written once: to stderr, unless the output shows it there."""
+        if self._options.to != "text" or not os.isatty(1):
+            self._errors.write(question_text(shown.name, question))
+        while self._awaits(shown, question):
+            terminal.forget_input()
+            self._errors.write(prompt_text(shown.name, question))
+            line = self._line(terminal, shown, question)
+            if not line.endswith("\n"):
+                self._errors.write("\n")  # end of the input or of the question: further output begins on its own line
+            if not line:
+                if self._awaits(shown, question):
+                    shown.run.answer(question.id, REJECT)
+                return
+            answer = resolve(question, line, numbered=True)
+            if answer is not None:
+                shown.run.answer(question.id, answer.option or answer.text or REJECT)
+                return
+            self._errors.write(correction_text(line, question))
+
+    def _awaits(self, shown: ShownRun, question: QuestionAsked) -> bool:
+        """Return whether the question is still open: no signal came, and the agent has not ended or withdrawn it."""
+        return not self._stopped_by and shown.run.awaits(question.id)
+
+    def _line(self, terminal: Terminal, shown: ShownRun, question: QuestionAsked) -> str:
+        """Return the line that the user types; "" at the end of the input, or if the answer is no longer useful."""
+        data = b""
+        while not data.endswith(b"\n") and len(data) < MAX_LINE_BYTES and self._awaits(shown, question):
+            if self._wait(terminal.fd):
+                piece = terminal.read()
+                if not piece:
+                    break
+                data += piece
+        return data.decode(errors="replace") if self._awaits(shown, question) else ""
+
+    def _print_files(self) -> None:
+        for shown in self._shown:
+            if shown.history is not None and shown.history.error is not None and os.isatty(2):
+                self._errors.write(f"penstock: the history cannot be written: {shown.history.error}\n")
+            if shown.run.record is not None and self._kind == "run":  # those of documents are always recorded
+                self._errors.write(f"penstock: {shown.name}: recorded in {shown.run.record}\n")
