@@ -13,12 +13,14 @@ GROUPS := $(PIP) install 'pip>=25.1' && $(PIP)
 
 # The tests of the packages that `make coverage` measures, with a few recordings, as the others reach nothing more. The code of
 # processes that are killed is not measured.
-COVERED := tests/core tests/run/test_lifecycle.py tests/run/test_lifecycle_table.py tests/chat/store tests/chat/history
+COVERED := tests/core tests/run/test_lifecycle.py tests/run/test_lifecycle_table.py tests/chat/store tests/chat/history \
+	$(addprefix tests/doc/test_,agent_doc.py append.py components.py front_matter.py lines.py merge.py merge_random.py merge_saves.py \
+	proposals.py queue_items.py reply.py submission.py)
 
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-agents soak coverage record check format bench picture lifecycle options man clean
+.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-agents test-editors soak coverage record check format bench picture lifecycle options man clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -41,7 +43,7 @@ page-types: $(VENV)/.run ## write the page's types of the API anew, from the ser
 test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
-coverage: $(VENV)/.dev ## measure the branch coverage of core, run/lifecycle, chat/store and chat/history: all of it
+coverage: $(VENV)/.dev ## measure the branch coverage of core, run/lifecycle, chat/store, chat/history and the texts of doc: all of it
 	PENSTOCK_SOAK=1 $(BIN)/python -m pytest $(COVERED) -k "(not / or claude/think) and not test_a_kill_takes" --cov --hypothesis-seed=0 -n auto -q $(ARGS)
 
 test-wheel: $(VENV)/.dev page ## build wheel and sdist, and run the wheel where nothing else is installed
@@ -56,6 +58,9 @@ test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cu
 test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local model server; AGENTS=codex,claude-acp for some
 	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2
 	PENSTOCK_REAL=$(or $(AGENTS),1) tests/real/offline.sh $(BIN)/python -m pytest tests/real -n auto --dist loadgroup -rs $(ARGS)
+
+test-editors: $(VENV)/.dev ## run Vim and Emacs in a terminal on a document that is answered; needs tmux
+	PENSTOCK_EDITORS=1 $(BIN)/python -m pytest tests/doc/test_editors.py -rs $(ARGS)
 
 soak: ## run all tests at their full counts: all recordings and examples, all cases in the browser, all agents on all routes, 500 cuts, 50 kills
 	PENSTOCK_SOAK=1 $(MAKE) test
