@@ -1,0 +1,158 @@
+"""System calls that replace a file without losing what another program saves at the same time.
+
+`exchange` is one atomic step: the document gets the new text, and the old file gets the other name. What came out can
+therefore be compared with what was read, and put back. Linux has it as `renameat2(RENAME_EXCHANGE)`, macOS as
+`renamex_np(RENAME_SWAP)`. Some file systems and systems have neither; `docs/doc.md` says what is not promised there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from pathlib import Path
+
+AT_FDCWD = -100
+"""Number that stands for the working directory, from Linux' `fcntl.h`."""
+
+RENAME_EXCHANGE = 2
+"""Flag of `renameat2`, from Linux' `fs.h`."""
+
+RENAME_SWAP = 2
+"""Flag of `renamex_np`, from macOS' `stdio.h`."""
+
+NOT_SUPPORTED = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
+"""Error numbers of a system or a file system that cannot exchange two files."""
+
+READ_BYTES = 1024 * 1024
+"""Bytes that are asked for at once when a file is read."""
+
+
+class ExchangeUnsupported(OSError):
+    """This system or this file system cannot exchange two files. Nothing was changed."""
+
+
+def exchange(first: Path, second: Path) -> None:
+    """Exchange two files of one file system in one step; both exist before and afterwards.
+
+    Raises:
+        ExchangeUnsupported: neither the system nor the file system can do it.
+        OSError: any other reason, such as EBUSY for a file that is a mount point.
+    """
+    import ctypes  # only a publish needs it
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    one, other = os.fsencode(first), os.fsencode(second)
+    ctypes.set_errno(0)
+    try:
+        if sys.platform == "darwin":
+            failed = libc.renamex_np(one, other, ctypes.c_uint(RENAME_SWAP))
+        else:
+            failed = libc.renameat2(AT_FDCWD, one, AT_FDCWD, other, ctypes.c_uint(RENAME_EXCHANGE))
+    except AttributeError:  # the C library does not have the function
+        raise ExchangeUnsupported(errno.ENOSYS, os.strerror(errno.ENOSYS), str(first)) from None
+    if failed:
+        number = ctypes.get_errno()
+        kind = ExchangeUnsupported if number in NOT_SUPPORTED else OSError
+        raise kind(number, os.strerror(number), str(first), None, str(second))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a regular file."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(fd, READ_BYTES):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def write_all(fd: int, data: bytes, offset: int = 0) -> None:
+    """Write all bytes at an offset of an open file."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view, offset = view[written:], offset + written
+
+
+def fsync_directory(directory: Path) -> None:
+    """Make the names in a directory durable, if the file system can."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in NOT_SUPPORTED:
+            raise
+    finally:
+        os.close(fd)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file of the data directory, readable by its owner only. Readers see the old content or the new one."""
+    temporary = path.with_name(f"{path.name}.new")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    temporary.replace(path)
+    fsync_directory(path.parent)
+
+
+def write_like(path: Path, data: bytes, model: Path) -> None:
+    """Create a file with the mode, the owner and the extended attributes of another, and make it durable.
+
+    Raises:
+        OSError: it cannot be created like this. It does not exist then.
+    """
+    facts = model.stat()
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        write_all(fd, data)
+        created = os.fstat(fd)
+        if (created.st_uid, created.st_gid) != (facts.st_uid, facts.st_gid):
+            os.fchown(fd, facts.st_uid, facts.st_gid)
+        _copy_attributes(model, fd)
+        os.fchmod(fd, stat.S_IMODE(facts.st_mode))  # after the owner, whose change clears bits of the mode
+        os.fsync(fd)
+    except BaseException:
+        os.close(fd)
+        path.unlink()
+        raise
+    os.close(fd)
+
+
+def _copy_attributes(model: Path, fd: int) -> None:
+    if sys.platform != "linux":
+        return
+    try:
+        names = os.listxattr(model)
+    except OSError as error:
+        if error.errno in NOT_SUPPORTED:
+            return
+        raise
+    own = set(os.listxattr(fd))
+    for name in names:
+        value = os.getxattr(model, name)
+        if name not in own or os.getxattr(fd, name) != value:
+            os.setxattr(fd, name, value)
+
+
+def write_in_place(path: Path, data: bytes, before: bytes) -> None:
+    """Write a file anew through its own inode, and make it durable. If that fails, write the old content again."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        try:
+            write_all(fd, data)
+        except OSError:
+            write_all(fd, before)
+            os.ftruncate(fd, len(before))
+            raise
+        os.ftruncate(fd, len(data))
+        os.fsync(fd)
+    finally:
+        os.close(fd)

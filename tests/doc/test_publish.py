@@ -1,0 +1,223 @@
+"""Publish of a reply into a document: what is there at each step, and saves that come between."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.doc import publish as module
+from penstock.doc.exchange import exchange
+from penstock.doc.publish import Published, PublishError, publish
+from penstock.doc.state import DocumentState, Pending
+
+REPLY = "## Assistant\n\nThe answer.\n"
+LATE_SECONDS = 0.01
+
+
+def prepare(now: str) -> str:
+    """Put the reply at the end, unless it is there."""
+    return now if REPLY in now else now + REPLY
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DocumentState]:
+    """The state of a document, whose lock is held."""
+    monkeypatch.setattr(module, "LATE_SECONDS", LATE_SECONDS)
+    state = DocumentState(tmp_path / "data", "an-id")
+    with state.lock():
+        yield state
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A document."""
+    path = tmp_path / "notes.md"
+    path.write_text("Hello\n")
+    return path
+
+
+def published(path: Path, state: DocumentState) -> Published:
+    """Publish the reply into a file."""
+    base = path.read_bytes().decode()
+    state.write_pending(Pending(id="r1", path=str(path), base=base, reply=REPLY, snapshot=base + REPLY))
+    return publish(path, prepare, state)
+
+
+def before_exchanges(monkeypatch: pytest.MonkeyPatch, *actions: Callable[[], object]) -> None:
+    """Do something right before the first exchanges, one action before each."""
+    left = list(actions)
+
+    def act_and_exchange(first: Path, second: Path) -> None:
+        if left:
+            left.pop(0)()
+        exchange(first, second)
+
+    monkeypatch.setattr(module, "exchange", act_and_exchange)
+
+
+def in_first_pause(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Do something in the pause after the first exchange."""
+    left = [action]
+    sleep = time.sleep
+
+    def act_and_sleep(seconds: float) -> None:
+        if seconds == LATE_SECONDS and left:
+            left.pop()()
+        sleep(seconds)
+
+    monkeypatch.setattr(module.time, "sleep", act_and_sleep)
+
+
+def save(path: Path, text: str) -> None:
+    """Save as most editors do: by a rename."""
+    temporary = path.with_name("editor")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def test_a_reply_is_published(path: Path, state: DocumentState) -> None:
+    """The document has the reply, nothing is pending, and no temporary file is left."""
+    inode = path.stat().st_ino
+    result = published(path, state)
+    assert path.read_text() == result.text == f"Hello\n{REPLY}"
+    assert (result.method, result.notes) == ("exchange", ())
+    assert path.stat().st_ino != inode
+    assert state.pending() is None
+    assert state.snapshot == f"Hello\n{REPLY}"
+    assert state.backup.read_text() == "Hello\n"
+    assert sorted(os.listdir(path.parent)) == ["data", "notes.md"]
+
+
+def test_the_temporary_file_is_announced_first(
+    path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the exchange `pending.json` has the temporary file, complete, and the hash of what was read."""
+    found: list[bool] = []
+
+    def look() -> None:
+        pending = state.pending()
+        assert pending is not None
+        [attempt] = pending.attempts
+        found.append(Path(attempt.new).read_text() == f"Hello\n{REPLY}")
+        found.append(attempt.read == hashlib.sha256(b"Hello\n").hexdigest())
+        found.append(attempt.published == hashlib.sha256(Path(attempt.new).read_bytes()).hexdigest())
+
+    before_exchanges(monkeypatch, look)
+    published(path, state)
+    assert found == [True, True, True]
+
+
+def test_the_reply_stays_pending_until_its_snapshot_is_kept(
+    path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pending.json` is removed last: the snapshot is there, and all temporary files are gone."""
+    found: list[object] = []
+    finish = state.finish_pending
+    monkeypatch.setattr(
+        state, "finish_pending", lambda: (found.extend([state.snapshot, sorted(os.listdir(path.parent))]), finish())
+    )
+    published(path, state)
+    assert found == [f"Hello\n{REPLY}", ["data", "notes.md"]]
+
+
+def test_a_save_before_the_exchange(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A save between the last read and the exchange is put back, and gets the reply."""
+    before_exchanges(monkeypatch, lambda: save(path, "Hello, you\n"))
+    assert published(path, state).text == path.read_text() == f"Hello, you\n{REPLY}"
+
+
+def test_a_save_before_the_exchange_back(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A save that is made from our text while an older one is put back becomes the document, with the older one."""
+    before_exchanges(
+        monkeypatch,
+        lambda: save(path, "Hello\nfirst\n"),
+        lambda: save(path, path.read_text() + "second\n"),
+    )
+    assert published(path, state).text == path.read_text() == f"Hello\nfirst\n{REPLY}second\n"
+
+
+def test_a_save_of_a_text_that_was_taken_back(
+    path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor that read our text just before a save was put back lacks that save, which is merged again."""
+    ours: list[str] = []
+    before_exchanges(
+        monkeypatch,
+        lambda: save(path, "Hello\nfirst\n"),
+        lambda: ours.append(path.read_text()),
+        lambda: save(path, ours[0] + "second\n"),
+    )
+    published(path, state)
+    assert sorted(path.read_text().splitlines()) == sorted(f"Hello\nfirst\n{REPLY}second\n".splitlines())
+    assert REPLY in path.read_text()
+
+
+def test_a_late_save(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A save through a handle from before the exchange replaces the old text below the reply."""
+    with path.open("r+") as handle:
+        in_first_pause(monkeypatch, lambda: (handle.write("Hello, late\n"), handle.flush()))
+        published(path, state)
+    assert path.read_text() == f"Hello, late\n{REPLY}"
+
+
+def test_a_late_save_and_another(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A late save is merged into a document that another save has changed already."""
+    with path.open("r+") as handle:
+        in_first_pause(
+            monkeypatch,
+            lambda: (handle.write("Hello\nlate\n"), handle.flush(), save(path, f"{path.read_text()}new\n")),
+        )
+        published(path, state)
+    assert path.read_text() == f"Hello\nlate\n{REPLY}new\n"
+
+
+def test_an_old_text_saved_over_the_reply(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An editor that saves its old text during the pause gets the reply again."""
+    in_first_pause(monkeypatch, lambda: save(path, "Hello, old\n"))
+    published(path, state)
+    assert path.read_text() == f"Hello, old\n{REPLY}"
+
+
+def test_saves_without_an_end(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that saves before each exchange ends the publish with an error; the next publish completes it."""
+    number = iter(range(1_000_000))
+    with monkeypatch.context() as context:
+        context.setattr(module, "MAX_ATTEMPTS", 5)
+        before_exchanges(context, *[lambda: save(path, f"Hello\n{next(number)}\n")] * 1000)
+        with pytest.raises(PublishError, match=r"do not stop saving.*penstock doc recover"):
+            published(path, state)
+    assert state.pending() is not None
+    text = path.read_text()
+    assert publish(path, prepare, state).text == path.read_text()
+    assert path.read_text().count(REPLY) == 1
+    assert set(text.splitlines()) <= set(path.read_text().splitlines())
+    assert sorted(os.listdir(path.parent)) == ["data", "notes.md"]
+
+
+def test_a_document_that_was_deleted(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reply stays pending, and is published once the document is back."""
+    monkeypatch.setattr(module, "MAX_UNSETTLED_SECONDS", 0.01)
+    before_exchanges(monkeypatch, path.unlink)
+    with pytest.raises(PublishError, match="does not exist any more"):
+        published(path, state)
+    path.write_text("Back\n")
+    assert publish(path, prepare, state).text == f"Back\n{REPLY}"
+
+
+def test_a_document_that_was_renamed(path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pending reply is published to the new path, and the temporary file at the old one is removed."""
+    with monkeypatch.context() as context:
+        context.setattr(state, "finish_pending", lambda: 1 / 0)
+        before_exchanges(context, lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            published(path, state)
+    assert len(os.listdir(path.parent)) == 3
+    renamed = path.rename(path.with_name("renamed.md"))
+    publish(renamed, prepare, state)
+    assert renamed.read_text() == f"Hello\n{REPLY}"
+    assert sorted(os.listdir(path.parent)) == ["data", "renamed.md"]
