@@ -18,7 +18,7 @@ STATUSES = Path(__file__).parent / "exit-status.md"
 FILES = {
     "~/.config/penstock/config.toml": "settings of the user",
     "penstock.toml": "settings of a project, in its directory or above",
-    "~/.local/share/penstock": "chats, and the history of runs; PENSTOCK_DATA names another directory",
+    "~/.local/share/penstock": "chats, documents, and the history of runs; PENSTOCK_DATA names another directory",
 }
 
 

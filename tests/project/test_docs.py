@@ -307,15 +307,16 @@ def test_the_picture_reads_what_a_terminal_reads(picture: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "read", "replay", "demo", "sessions", "trees", "agents", "config", "completion", "serve"]
+    "command", ["run", "read", "replay", "demo", "sessions", "trees", "agents", "config", "completion", "serve", "doc"]
 )
 def test_flags_are_told(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every flag in the help of a command is in the page on the command line, configuration, conversations or trees."""
+    """Every flag that a command's help names is in one of the pages about the command line."""
     with pytest.raises(SystemExit):
         main([command, "--help"])
     flags = set(re.findall(r"^  (--[a-z]+)", capsys.readouterr().out, re.MULTILINE))
     pages = [
-        (ROOT / "docs" / name).read_text("utf-8") for name in ("cli.md", "configuration.md", "sessions.md", "trees.md")
+        (ROOT / "docs" / name).read_text("utf-8")
+        for name in ("cli.md", "configuration.md", "sessions.md", "trees.md", "doc.md")
     ]
     assert flags - set(re.findall(r"--[a-z]+", "".join(pages))) == set()
 

@@ -18,8 +18,8 @@ examples:
   penstock completion fish > ~/.config/fish/completions/penstock.fish
 """
 
-_PATHS = {"files": "FILE", "cwd": "DIRECTORY", "record": "DIRECTORY", "data": "DIRECTORY", "root": "DIRECTORY",
-          "token_file": "FILE", "uds": "FILE"}  # fmt: skip
+_PATHS = {"files": "FILE", "file": "FILE", "documents": "FILE", "token_file": "FILE", "uds": "FILE",
+          "cwd": "DIRECTORY", "record": "DIRECTORY", "data": "DIRECTORY", "root": "DIRECTORY"}  # fmt: skip
 """Kinds of paths that complete the arguments of these names."""
 
 _AGENTS = ("agents", "agent", "fallback")

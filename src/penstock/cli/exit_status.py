@@ -11,6 +11,8 @@ FAILED = 1
 """Status if the agent reported an error, or nothing."""
 USAGE = 2
 CUT_OFF = 3
+PROPOSED = 4
+"""Status of `penstock doc` if it published a proposal that the user should look at."""
 LIMIT_REACHED = 5
 """Status of a run that was stopped at `--max-cost`, `--max-turns` or `--max-tokens`."""
 ALL_LIMITED = 6

@@ -16,6 +16,7 @@ commands:
   read [FILE…]     read streams from files or stdin (what `penstock` alone does with a pipe)
   demo             replay a real recording, at its real pace
   replay FILE      replay a recording of your own
+  doc FILE.md      ask what you wrote in a document; the reply is written into it
   serve            chat with agents in a browser
   sessions         list earlier conversations, to go on with one
   trees            list the trees of `run --worktree`, and remove those that are not needed

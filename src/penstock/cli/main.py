@@ -20,6 +20,7 @@ COMMANDS = {
     "read": "penstock.cli.read",
     "demo": "penstock.cli.demo",
     "replay": "penstock.cli.replay",
+    "doc": "penstock.cli.doc",
     "serve": "penstock.cli.serve",
     "sessions": "penstock.cli.sessions",
     "trees": "penstock.cli.trees",

@@ -1,0 +1,71 @@
+"""`penstock doc watch`: answer documents whenever their user ends the text with a line `/send`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from penstock.cli.console import notify_problem, one_line
+from penstock.cli.doc.answer import DocCommand, DocOptions, answer_flags
+from penstock.cli.exit_status import FAILED, OK, SIGNAL_BASE
+from penstock.cli.options import flag_values
+from penstock.cli.parser import Parser
+from penstock.cli.read import configured
+from penstock.config.settings import Config
+from penstock.doc.opened import watched
+from penstock.doc.watch import MAX_UNCHANGED_RUNS, QUIET_SECONDS, WatchedDocument, watch
+from penstock.errors import PenstockError
+
+
+def command(args: list[str]) -> int:
+    """Run `penstock doc watch` and return the exit status."""
+    words = vars(parser().parse(args))
+    files = words.pop("documents")
+    options = DocOptions(asked=flag_values(words), stdin="never", file="", **words)
+    documents = [WatchedDocument(Path(os.path.realpath(file))) for file in dict.fromkeys(files)]
+    watching = _Watching(options, configured())
+    with watched(document.path for document in documents):
+        names = ", ".join(os.path.relpath(document.path) for document in documents)
+        notify_problem(f"watching {names}: end your text with a line /send and save it; Ctrl-C stops")
+        watch(documents, watching.submit)
+    return watching.status
+
+
+def parser() -> Parser:
+    """Return the parser of the command."""
+    text = f"Answer documents when their text ends with a line /send and was not changed for {QUIET_SECONDS:g} seconds."
+    made = Parser("doc watch", text, arguments="FILE.md … [options]")
+    made.add_argument("documents", nargs="+", metavar="FILE.md", help="documents")
+    answer_flags(made)
+    return made
+
+
+class _Watching:
+    """The answers to watched documents."""
+
+    def __init__(self, options: DocOptions, config: Config) -> None:
+        self.status = OK
+        self._options = options
+        self._config = config
+
+    def submit(self, document: WatchedDocument) -> bool:
+        """Answer a document; return whether to go on."""
+        name = os.path.relpath(document.path)
+        answering = DocCommand(msgspec.structs.replace(self._options, file=str(document.path)), self._config)
+        try:
+            status = answering.answer()
+        except PenstockError as error:
+            notify_problem(one_line(f"{name}: {error}"))
+            return True
+        if status > SIGNAL_BASE:
+            self.status = status
+            return False
+        answer = answering.answered
+        if answer is not None and answer.published:
+            document.published(answer.asked, answer.text_hash)
+        if document.stopped:
+            notify_problem(f"{name}: the same was asked {MAX_UNCHANGED_RUNS} times; it is not watched any more")
+            self.status = FAILED
+        return True

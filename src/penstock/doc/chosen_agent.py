@@ -1,0 +1,57 @@
+"""Choice of the agent that answers a document."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from shutil import which
+from typing import TYPE_CHECKING
+
+from penstock.agents import registry
+from penstock.errors import UsageError, shown
+
+if TYPE_CHECKING:
+    from penstock.config.settings import Config
+
+
+def chosen_agent(asked: str | None, named: str | None, config: Config, env: Mapping[str, str] | None = None) -> str:
+    """Return the agent that the caller asked for, else the one that the document names, else an installed one.
+
+    A document is data, which others may have written: the name in it selects an agent that is known already. It cannot
+    be a command.
+
+    Raises:
+        UsageError: the document's name is not usable, or no agent is installed.
+    """
+    if asked is not None:
+        return asked
+    if named is None:
+        return _installed(config, os.environ if env is None else env)
+    base = named.partition("/")[0]
+    if base not in registry.names() and base not in config.agents() and named not in config.agents():
+        raise UsageError(
+            f"the document names the agent {shown(named)}",
+            expected="one of " + ", ".join(dict.fromkeys([*registry.names(), *config.agents()])),
+            help="change the line agent: of its front matter, or use --agent NAME",
+        )
+    return named
+
+
+def _installed(config: Config, env: Mapping[str, str]) -> str:
+    for name, facts in registry.AGENTS.items():
+        command = config.agent(name).command
+        program = command[0] if command else facts.default.program
+        if program and which(program, path=env.get("PATH")) is not None:
+            return name
+    raise UsageError(
+        "no agent is installed", expected="one in PATH", help="penstock agents lists them, with how to install each"
+    )
+
+
+def can_resume(agent: str, route: str | None, config: Config) -> bool:
+    """Return whether a run of the agent can resume a conversation, by this route or, if it is None, by its default."""
+    facts, own = registry.AGENTS.get(agent.partition("/")[0]), config.agent(agent)
+    if facts is None:
+        return own.command is None or own.protocol == "acp" or any("{session_id}" in word for word in own.command)
+    defaults = {facts.default_name(can_answer=answers) for answers in (True, False)}
+    return all(facts.routes[name].resume for name in ({route} if route else defaults) if name in facts.routes)

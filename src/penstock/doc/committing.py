@@ -1,0 +1,23 @@
+"""Commit of a document, and of nothing else, in the git repository that it is in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.repo.git import LONG_SECONDS, Git
+
+
+def commit_document(path: Path, agent: str) -> str:
+    """Commit the document as the user would with `git commit`: with hooks and never forced; return the commit's id.
+
+    Files that the user has staged stay staged.
+
+    Raises:
+        UsageError: there is no git.
+        GitError: the document is in no repository, is ignored, has nothing to commit, or a hook rejects the commit.
+    """
+    git = Git(path.parent)
+    git.run("add", "--", path.name)  # a new document is not known to git yet
+    message = f"{path.name}: answered by {agent}"
+    git.run("commit", "--quiet", "--only", "-m", message, "--", path.name, hooks=None, seconds=LONG_SECONDS)
+    return git.text("rev-parse", "HEAD")

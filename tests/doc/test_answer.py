@@ -1,0 +1,64 @@
+"""`penstock.doc.answer`, for programs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.doc import DocumentAnswer, answer, answer_async
+from penstock.errors import AgentFailed, UsageError
+from penstock.events import Event, RunEnded
+
+if TYPE_CHECKING:
+    from conftest import Desk
+
+FIRST = "# Notes\n\n## User\n\nHello?\n"
+
+
+@pytest.fixture(autouse=True)
+def _environment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PENSTOCK_CONFIG", "PENSTOCK_DATA"):
+        monkeypatch.setenv(name, desk.env[name])
+
+
+def test_the_result_describes_what_was_done(desk: Desk) -> None:
+    """It has what was asked, what was published and where; events are passed on; the second time nothing is new."""
+    file = desk.write("notes.md", FIRST)
+    events: list[Event] = []
+    done = answer(file, agent="scripted", cwd=desk.folder, on_event=events.append)
+    assert (done.path, done.published, done.line, done.reply) == (str(file), True, 13, "Reply 1.")
+    assert "Hello?" in done.asked
+    assert done.result is not None
+    assert done.result.session_id == "session-1"
+    assert isinstance(events[-1], RunEnded)
+    assert events[-1].reply == "Reply 1."
+    assert answer(file, cwd=desk.folder) == DocumentAnswer(path=str(file))
+    assert len(desk.asked) == 1
+
+
+def test_in_an_event_loop(desk: Desk) -> None:
+    """Two documents are answered in one event loop at once."""
+    files = [desk.write(name, FIRST) for name in ("a.md", "b.md")]
+
+    async def both() -> list[DocumentAnswer]:
+        return list(await asyncio.gather(*(answer_async(file, agent="scripted") for file in files)))
+
+    assert [done.published for done in asyncio.run(both())] == [True, True]
+
+
+def test_errors(desk: Desk) -> None:
+    """An agent that fails raises, and publishes nothing; so does a document that cannot be answered."""
+    file = desk.write("notes.md", FIRST)
+    desk.fail(1)
+    with pytest.raises(AgentFailed) as failed:
+        answer(file, agent="scripted")
+    assert (failed.value.outcome, failed.value.reply) == ("error", "Reply 1.")
+    assert file.read_text("utf-8") == FIRST
+    desk.fail(2)
+    assert answer(file, agent="scripted", partial=True).published
+    with pytest.raises(UsageError, match="does not exist"):
+        answer(desk.folder / "none.md", agent="scripted")
+    with pytest.raises(UsageError, match="timeout"):
+        answer(file, agent="scripted", timeout=-1)
