@@ -42,6 +42,7 @@ BEFORE: dict[str, list[str]] = {
     "config": [],
     "sessions": [],
     "trees": [],
+    "doc": ["--agent=none", FILE],
     "completion": ["bash"],
 }
 """What a command needs, so that the option alone is wrong."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -120,9 +121,13 @@ def check_publishable(path: Path) -> None:
     Raises:
         UsageError: it is not a regular file, or it cannot be read or written.
     """
-    if not path.exists():
-        raise UsageError(f"{path} does not exist", help=f"penstock doc init {path}")
-    if not path.is_file():
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError as error:
+        raise UsageError(f"{path} does not exist", help=f"penstock doc init {path}") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from error
+    if not stat.S_ISREG(mode):
         raise UsageError(f"{path} is not a regular file")
     if not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise UsageError(f"{path} cannot be written", help="change its mode or its owner")
