@@ -1,0 +1,316 @@
+"""Fold of a journal: its rows to the state of the loop. There is no other state.
+
+A crash at any time leaves a prefix of the journal, so any prefix that has its first row can be folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from penstock.loop.rows import (
+    AnyRow,
+    LoopBegan,
+    LoopBudget,
+    LoopEnded,
+    LoopLanded,
+    LoopResumed,
+    LoopStopRequested,
+    MessageAdded,
+    PromptChanged,
+    StepBegan,
+    StepEnded,
+    Waiting,
+)
+from penstock.loop.state import LoopState, Review, Round, Used, UserMessage
+from penstock.loop.steps import (
+    AgentEnded,
+    BranchPublished,
+    CommandEnded,
+    CommitRejected,
+    Committed,
+    MakeCommit,
+    MakeTree,
+    Publish,
+    PublishRejected,
+    RunAgent,
+    RunCheck,
+    RunSetup,
+    TreeMade,
+)
+from penstock.run.fallback import PASSING, Chain, next_agent
+
+MAX_RETRIES = 20
+"""Retries of one agent in a row after passing failures, some 80 minutes in all; then the failure counts as its own."""
+
+
+def chain_key(step: RunAgent) -> str:
+    """Return the name of the chain of agents to which a step belongs."""
+    return f"{step.role}-{step.number}"
+
+
+def is_charged(state: LoopState, step: RunAgent, ended: AgentEnded) -> bool:
+    """Return whether an agent's step counts, so that nothing is tried again without a charge for ever.
+
+    A limit of the provider, an agent that is not there and a passing failure do not count.
+    """
+    if ended.outcome in ("ok", "lost"):
+        return True
+    chain = state.chains[chain_key(step)]
+    if ended.cause in PASSING and chain.retries >= MAX_RETRIES:
+        return True
+    return next_agent(chain, ended.cause, ended.resets_at, 0)[1].action == "failed"
+
+
+def begin(row: LoopBegan) -> LoopState:
+    """Return the state after the first row."""
+    settings = row.settings
+    chains = {"work-0": Chain.of(*settings.work.agents)}
+    chains |= {f"review-{number}": Chain.of(*it.agents) for number, it in enumerate(settings.reviews)}
+    if settings.plan is not None:
+        chains["plan-0"] = Chain.of(*settings.plan.agents)
+    return LoopState(
+        began=row,
+        budget=settings.budget,
+        prompt=row.prompt,
+        head=row.base,
+        head_tree=row.base_tree,
+        rows=row.n,
+        at=row.at,
+        is_set_up=not settings.setup,
+        chains=chains,
+        used=Used(),
+    )
+
+
+def fold(rows: Iterable[AnyRow]) -> LoopState:
+    """Return the state after these rows.
+
+    Raises:
+        ValueError: they are not the beginning of a journal.
+    """
+    state: LoopState | None = None
+    for row in rows:
+        if state is None:
+            if not isinstance(row, LoopBegan):
+                raise ValueError("a journal begins with the row loop_began")
+            state = begin(row)
+        else:
+            state = apply(state, row)
+    if state is None:
+        raise ValueError("the journal is empty")
+    return state
+
+
+def apply(state: LoopState, row: AnyRow) -> LoopState:
+    """Return the state after the next row.
+
+    Raises:
+        ValueError: the row cannot be the next one.
+    """
+    if row.n != state.rows + 1:
+        raise ValueError(f"row {row.n} follows row {state.rows}")
+    state = msgspec.structs.replace(state, rows=row.n, at=row.at, waiting=None)
+    match row:
+        case StepBegan():
+            return _step_began(state, row)
+        case StepEnded():
+            return _step_ended(state, row)
+        case Waiting():
+            return _with(state, waiting=row)
+        case MessageAdded():
+            return _message(state, row)
+        case PromptChanged():
+            return _with(state, prompt=row.prompt, unread=len(state.rounds))
+        case LoopStopRequested():
+            return _with(state, stop=row)
+        case LoopResumed():
+            return _resumed(state, row)
+        case LoopEnded():
+            return _with(state, ended=row)
+        case LoopLanded():
+            return _with(state, landed=row)
+        case LoopBegan():
+            raise ValueError("a loop begins once")
+
+
+def _with(state: LoopState, **fields: object) -> LoopState:
+    return msgspec.structs.replace(state, **fields)
+
+
+def _message(state: LoopState, row: MessageAdded) -> LoopState:
+    state = _with(state, letters=state.letters | {row.letter})
+    message = UserMessage(row.text, len(state.rounds), state.question)
+    waits = state.settings.plan_is_asked and state.plan is not None and not state.plan_is_approved
+    if waits and row.text.strip().casefold() in ("yes", "y"):
+        return _with(state, plan_is_approved=True)
+    state = _with(state, messages=(*state.messages, message), question="", unread=len(state.rounds))
+    return _with(state, plan=None) if waits else state
+
+
+def _resumed(state: LoopState, row: LoopResumed) -> LoopState:
+    budget = state.budget
+    more = LoopBudget(
+        rounds=budget.rounds + row.rounds,
+        ms=None if budget.ms is None else budget.ms + row.ms,
+        cost_usd=None if budget.cost_usd is None else budget.cost_usd + row.cost_usd,
+        tokens=None if budget.tokens is None else budget.tokens + row.tokens,
+    )
+    rounds = tuple(msgspec.structs.replace(it, problem="") if it.problem else it for it in state.rounds)
+    was_over = state.ended is not None
+    chains = {name: _reopened(chain) for name, chain in state.chains.items()} if was_over else state.chains
+    since = len(rounds) if was_over else state.since
+    return _with(
+        state,
+        budget=more,
+        rounds=rounds,
+        chains=chains,
+        since=since,
+        plans=0 if was_over else state.plans,
+        setup_failed=None,
+        stop=None,
+        ended=None,
+    )
+
+
+def _reopened(chain: Chain) -> Chain:
+    """Return a chain whose agents may be tried again that were not there or not logged in: the user may have acted."""
+    closed = {agent: until for agent, until in chain.closed.items() if until is not None}
+    return msgspec.structs.replace(chain, closed=closed, retries=0)
+
+
+# --- steps -------------------------------------------------------------------------------------------
+
+
+def _step_began(state: LoopState, row: StepBegan) -> LoopState:
+    if state.open is not None:
+        raise ValueError(f"step {row.step} begins before step {state.steps} has ended")
+    step = row.does
+    state = _with(state, steps=row.step, open=step)
+    if not isinstance(step, RunAgent):
+        return state
+    key = chain_key(step)
+    chain = state.chains[key]
+    retries = chain.retries if chain.current == step.agent else 0
+    chain = msgspec.structs.replace(chain, current=step.agent, retries=retries)
+    retry_at = {name: at for name, at in state.retry_at.items() if name != key}
+    state = _with(state, chains={**state.chains, key: chain}, retry_at=retry_at)
+    if step.role != "work":
+        return state
+    if step.round > len(state.rounds):
+        new = Round(number=step.round, task=step.task, head_tree=state.head_tree, agent=step.agent)
+        return _with(state, rounds=(*state.rounds, new))
+    return _in_round(state, step.round, agent=step.agent)
+
+
+def _step_ended(state: LoopState, row: StepEnded) -> LoopState:
+    step, result = state.open, row.result
+    if step is None or row.step != state.steps:
+        raise ValueError(f"step {row.step} ends and was not open")
+    state = _with(state, open=None)
+    match step, result:
+        case MakeTree(), TreeMade():
+            return _with(state, path=result.path)
+        case RunSetup(), CommandEnded():
+            state = _spend(state, 0, result)
+            return _with(state, is_set_up=result.is_green, setup_failed=None if result.is_green else result)
+        case RunCheck(), CommandEnded():
+            return _checked(_spend(state, step.round, result), step, result)
+        case RunAgent(), AgentEnded():
+            return _agent_ended(state, step, result, row.at)
+        case MakeCommit(), Committed():
+            state = _in_round(state, step.round, commit=result)
+            return _with(state, head=result.commit, head_tree=result.tree)
+        case MakeCommit(), CommitRejected():
+            red = CommandEnded(status=1, output=result.output)
+            return _in_round(state, step.round, red=red, red_command=result.hook)
+        case Publish(), BranchPublished():
+            return _in_round(state, step.round, published=result)
+        case Publish(), PublishRejected():
+            return _in_round(state, step.round, problem=result.reason)
+    raise ValueError(f"{type(result).__name__} is not a result of {type(step).__name__}")
+
+
+def _in_round(state: LoopState, number: int, **fields: object) -> LoopState:
+    changed = msgspec.structs.replace(state.rounds[number - 1], **fields)
+    return _with(state, rounds=(*state.rounds[: number - 1], changed, *state.rounds[number:]))
+
+
+def _spend(state: LoopState, number: int, result: CommandEnded | AgentEnded) -> LoopState:
+    """Count what a step has used, for the loop and for its round."""
+    used = msgspec.structs.replace(state.used, ms=state.used.ms + result.ms)
+    cost = result.cost_usd if isinstance(result, AgentEnded) else None
+    tokens = result.tokens if isinstance(result, AgentEnded) else None
+    used = msgspec.structs.replace(used, cost_usd=used.cost_usd + (cost or 0.0), tokens=used.tokens + (tokens or 0))
+    state = _with(state, used=used)
+    if number == 0:
+        return state
+    it = state.rounds[number - 1]
+    known = it.cost_usd if cost is None else (it.cost_usd or 0.0) + cost
+    return _in_round(state, number, ms=it.ms + result.ms, cost_usd=known)
+
+
+def _checked(state: LoopState, step: RunCheck, result: CommandEnded) -> LoopState:
+    if step.round == 0:
+        return _with(state, base_checks=(*state.base_checks, result))
+    it = state.rounds[step.round - 1]
+    if result.is_green:
+        flaky = (*it.flaky, step.command) if it.reds else it.flaky
+        return _in_round(state, step.round, passed=it.passed + 1, reds=0, flaky=flaky)
+    if it.reds == 0:
+        return _in_round(state, step.round, reds=1)
+    return _in_round(state, step.round, reds=2, red=result, red_command=step.command)
+
+
+def _agent_ended(state: LoopState, step: RunAgent, ended: AgentEnded, at: int) -> LoopState:
+    state = _with(_spend(state, step.round, ended), question=ended.question or state.question)
+    state = _note_unknown(state, step, ended)
+    charged = is_charged(state, step, ended)
+    state = _move_chain(state, step, ended, at, charged=charged)
+    if not charged:
+        return state
+    match step.role:
+        case "plan":
+            if ended.outcome == "lost":
+                return state
+            return _with(state, plans=state.plans + 1, plan=ended.tasks or None)
+        case "work":
+            used = msgspec.structs.replace(state.used, rounds=state.used.rounds + 1)
+            return _in_round(_with(state, used=used), step.round, work=ended)
+        case "review":
+            if ended.outcome == "lost":  # the review is not there, and is made again
+                return state
+            return _reviewed(state, step, ended)
+
+
+def _reviewed(state: LoopState, step: RunAgent, ended: AgentEnded) -> LoopState:
+    verdict = ended.verdict
+    if ended.outcome != "ok" or verdict is None:
+        review = Review(step.agent, False, (f"The review by {step.agent} failed: {ended.reason or ended.outcome}",))
+    else:
+        review = Review(step.agent, verdict.approved, verdict.remarks)
+    return _in_round(state, step.round, reviews=(*state.rounds[step.round - 1].reviews, review))
+
+
+def _note_unknown(state: LoopState, step: RunAgent, ended: AgentEnded) -> LoopState:
+    """Note an agent that worked without figures. One that could not begin has none to report."""
+    used = state.used
+    if ended.outcome in ("ok", "lost", "cut_off", "timed_out"):
+        if ended.cost_usd is None and step.agent not in used.without_cost:
+            used = msgspec.structs.replace(used, without_cost=(*used.without_cost, step.agent))
+        if ended.tokens is None and step.agent not in used.without_tokens:
+            used = msgspec.structs.replace(used, without_tokens=(*used.without_tokens, step.agent))
+    return _with(state, used=used)
+
+
+def _move_chain(state: LoopState, step: RunAgent, ended: AgentEnded, at: int, *, charged: bool) -> LoopState:
+    key = chain_key(step)
+    chain = state.chains[key]
+    if charged:
+        chain = msgspec.structs.replace(chain, retries=0)
+    else:
+        chain, choice = next_agent(chain, ended.cause, ended.resets_at, at)
+        if choice.action == "retry" and choice.at is not None:
+            state = _with(state, retry_at={**state.retry_at, key: choice.at})
+    return _with(state, chains={**state.chains, key: chain})

@@ -1,0 +1,381 @@
+"""Next effect of a loop: all rules, as pure functions of the state.
+
+`RULES` is the whole decision: each rule returns an effect or None, and the first effect counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from penstock.loop.rows import RoleAgents
+from penstock.loop.state import LoopState, Round
+from penstock.loop.steps import AgentEnded, MakeCommit, MakeTree, Publish, Role, RunAgent, RunCheck, RunSetup, Step
+from penstock.run.fallback import first_open
+
+STUCK_ROUNDS = 3
+"""Rounds in a row with the same tree, failing check or remarks after which a loop ends: what three agents that had the
+whole report could not change, a fourth will not."""
+MAX_PLANS = 3
+"""Attempts of a planner to write tasks."""
+
+DONE, NOT_DONE, CANNOT_START, NEEDS_PERSON, OVER_BUDGET, ALL_LIMITED, TIMED_OUT = 0, 1, 2, 4, 5, 6, 124
+"""Exit statuses, as in `docs/exit-status.md`."""
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """Begin a step."""
+
+    step: Step
+
+
+class Repeat(msgspec.Struct, frozen=True):
+    """Do the open step again: it was interrupted, and doing it twice has the effect of doing it once."""
+
+    step: Step
+
+
+class EndLost(msgspec.Struct, frozen=True):
+    """End the open step of an agent as lost: it was interrupted, and an agent is never run twice for one step."""
+
+    step: RunAgent
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Wait until a time, in milliseconds since 1970."""
+
+    until: int
+    reason: str
+
+
+class EndLoop(msgspec.Struct, frozen=True):
+    """End the loop."""
+
+    status: int
+    reason: str
+
+
+class LoopOver(msgspec.Struct, frozen=True):
+    """The loop has ended; there is nothing to do."""
+
+    status: int
+
+
+Effect = Begin | Repeat | EndLost | Wait | EndLoop | LoopOver
+
+
+def next_effect(state: LoopState, now: int) -> Effect:
+    """Return the next effect. `now` is the time in milliseconds since 1970."""
+    for rule in RULES:
+        effect = rule(state, now)
+        if effect is not None:
+            return effect
+    raise AssertionError("the last rule always returns an effect")
+
+
+# --- before the rounds -------------------------------------------------------------------------------
+
+
+def _ended(state: LoopState, now: int) -> Effect | None:
+    return LoopOver(state.ended.status) if state.ended is not None else None
+
+
+def _interrupted(state: LoopState, now: int) -> Effect | None:
+    if state.open is None:
+        return None
+    return EndLost(state.open) if isinstance(state.open, RunAgent) else Repeat(state.open)
+
+
+def _stopped(state: LoopState, now: int) -> Effect | None:
+    return EndLoop(state.stop.status, "stopped") if state.stop is not None else None
+
+
+def _touched(state: LoopState, now: int) -> Effect | None:
+    work = state.rounds[-1].work if len(state.rounds) > state.since else None
+    if work is None or not work.touched:
+        return None
+    return EndLoop(NEEDS_PERSON, "your repository was changed while an agent worked: " + "; ".join(work.touched))
+
+
+def _tree(state: LoopState, now: int) -> Effect | None:
+    return None if state.path else Begin(MakeTree())
+
+
+def _setup(state: LoopState, now: int) -> Effect | None:
+    if state.setup_failed is not None:
+        return EndLoop(CANNOT_START, f"the setup failed: {state.settings.setup}")
+    return None if state.is_set_up else Begin(RunSetup(command=state.settings.setup))
+
+
+def _base_checks(state: LoopState, now: int) -> Effect | None:
+    """Run each check on the base, so that it is known what was red before."""
+    number = len(state.base_checks)
+    if number == len(state.settings.checks):
+        return None
+    return _time_is_over(state) or Begin(RunCheck(round=0, number=number, command=state.settings.checks[number]))
+
+
+def _question(state: LoopState, now: int) -> Effect | None:
+    return EndLoop(NEEDS_PERSON, f"an agent asks: {state.question}") if state.question else None
+
+
+def _plan(state: LoopState, now: int) -> Effect | None:
+    settings = state.settings
+    if settings.plan is None:
+        return None
+    if state.plan is None:
+        if state.plans >= MAX_PLANS:
+            return EndLoop(NOT_DONE, f"{state.plans} attempts to plan have given no tasks")
+        return _agent(state, now, "plan", settings.plan)
+    if settings.plan_is_asked and not state.plan_is_approved:
+        return EndLoop(NEEDS_PERSON, "the plan waits for your approval")
+    return None
+
+
+# --- in a round --------------------------------------------------------------------------------------
+
+
+def _unfinished_round(state: LoopState, now: int) -> Effect | None:
+    if not state.rounds:
+        return None
+    it = state.rounds[-1]
+    match state.stage(it):
+        case "check":
+            return _time_is_over(state) or Begin(_check(state, it))
+        case "review":
+            number = len(it.reviews)
+            return _agent(state, now, "review", state.settings.reviews[number], number)
+        case "commit":
+            assert it.work is not None
+            tree, parent = it.work.tree, state.head
+            return Begin(MakeCommit(round=it.number, tree=tree, parent=parent, at=now, agent=it.agent, task=it.task))
+        case "publish":
+            if it.problem:
+                return EndLoop(NEEDS_PERSON, f"the branch could not be moved: {it.problem}")
+            assert it.commit is not None
+            return Begin(Publish(round=it.number, commit=it.commit.commit, old=_published(state)))
+    return None
+
+
+def _check(state: LoopState, it: Round) -> RunCheck:
+    command = state.settings.checks[it.passed]
+    return RunCheck(round=it.number, number=it.passed, command=command, attempt=it.reds + 1)
+
+
+def _published(state: LoopState) -> str:
+    """Return the last commit that was published; the base before the first one."""
+    done = [it.commit.commit for it in state.rounds if it.commit is not None and it.published is not None]
+    return done[-1] if done else state.began.base
+
+
+# --- after a round -----------------------------------------------------------------------------------
+
+
+def _round_ended(state: LoopState, now: int) -> Effect | None:
+    """Decide by the round that has just ended whether the loop ends."""
+    if len(state.rounds) <= state.since or state.has_unread:
+        return None
+    it = state.rounds[-1]
+    match state.stage(it):
+        case "refused":
+            return EndLoop(NEEDS_PERSON, _denied(it))
+        case "held" if _was_held_before(state):
+            return EndLoop(NEEDS_PERSON, "these files are held back: " + _held(it))
+        case "approved" if it.task is None:
+            return _done(state)
+        case "green" if it.task is None and state.settings.reviews:
+            return _done(state)
+        case "unchanged" if it.task is None:
+            return _fixed_point(state, it)
+    return None
+
+
+def _fixed_point(state: LoopState, it: Round) -> Effect:
+    """End the loop after an agent with the whole prompt has changed nothing."""
+    if not state.head_is_approved(it):
+        return EndLoop(NEEDS_PERSON, f"nothing was changed; the agent says: {_said(it)}")
+    left = state.unchanged_tasks
+    if left:
+        names = "; ".join(task.partition("\n")[0] for task in state.tasks if task in left)
+        return EndLoop(NEEDS_PERSON, f"nothing was changed for: {names}")
+    return _done(state)
+
+
+def _done(state: LoopState) -> EndLoop:
+    return EndLoop(DONE, "done" if state.settings.checks else "done, unchecked")
+
+
+def _said(it: Round) -> str:
+    return " ".join(it.work.reply.split()) if it.work is not None else ""
+
+
+def _denied(it: Round) -> str:
+    edits = "; ".join(it.work.refused) if it.work is not None else ""
+    return f"nothing was changed, and edits were denied: {edits}; --allow edits or --allow all permits them"
+
+
+def _held(it: Round) -> str:
+    return "; ".join(f"{held.path} ({held.reason})" for held in it.work.held) if it.work is not None else ""
+
+
+def _was_held_before(state: LoopState) -> bool:
+    """Return whether the same files were held back in the round before, so that the agent was asked about them."""
+    if len(state.rounds) < 2:
+        return False
+    before, it = state.rounds[-2].work, state.rounds[-1].work
+    return before is not None and it is not None and before.held == it.held
+
+
+def _stuck(state: LoopState, now: int) -> Effect | None:
+    """End a loop whose last rounds failed in the same way. Rounds that Penstock did not survive do not count."""
+    rounds = [it for it in state.rounds[state.since :] if it.work is not None and it.work.outcome != "lost"]
+    last = rounds[-STUCK_ROUNDS:]
+    failed = ("failed", "red", "not_approved", "held")
+    if len(last) < STUCK_ROUNDS or any(state.stage(it) not in failed for it in last):
+        return None
+    why = _failure(state, last[-1])
+    if len({it.work.tree for it in last if it.work is not None}) == 1:
+        return EndLoop(NOT_DONE, f"stuck: {STUCK_ROUNDS} rounds have left the same tree; {why}")
+    if last[0].signature and len({it.signature for it in last}) == 1:
+        return EndLoop(NOT_DONE, f"stuck: the same check failed in {STUCK_ROUNDS} rounds; {why}")
+    remarks = {_folded(it.remarks) for it in last}
+    if last[0].remarks and len(remarks) == 1:
+        return EndLoop(NOT_DONE, f"stuck: reviewers made the same remarks in {STUCK_ROUNDS} rounds; {why}")
+    return None
+
+
+def _folded(remarks: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(" ".join(remark.casefold().split()) for remark in remarks))
+
+
+def _failure(state: LoopState, it: Round) -> str:
+    """Return in one line why a round failed."""
+    work = it.work or AgentEnded(outcome="lost")
+    match state.stage(it):
+        case "failed":
+            return f"{it.agent}: {work.reason or work.outcome.replace('_', ' ')}"
+        case "red":
+            return f"red: {it.red_command}"
+        case "not_approved":
+            return f"not approved: {it.remarks[0] if it.remarks else 'without a remark'}"
+    return f"held back: {_held(it)}"
+
+
+# --- the next round ----------------------------------------------------------------------------------
+
+
+def _work(state: LoopState, now: int) -> Effect:
+    left = state.unfinished_budget()
+    again = bool(state.rounds) and state.stage(state.rounds[-1]) == "work"
+    if left.rounds == 0:
+        why = _failure(state, state.rounds[-1]) if _has_failed(state) else "no round has confirmed that all is done"
+        return EndLoop(NOT_DONE, f"all {state.budget.rounds} rounds are used; {why}")
+    number = len(state.rounds) if again else len(state.rounds) + 1
+    task = state.rounds[-1].task if again else state.task
+    return _agent(state, now, "work", state.settings.work, round_number=number, task=task)
+
+
+def _has_failed(state: LoopState) -> bool:
+    return bool(state.rounds) and state.stage(state.rounds[-1]) in ("failed", "red", "not_approved", "held")
+
+
+def _agent(
+    state: LoopState,
+    now: int,
+    role: Role,
+    agents: RoleAgents,
+    number: int = 0,
+    *,
+    round_number: int | None = None,
+    task: str | None = None,
+) -> Effect:
+    """Return the effect that runs an agent of a role: a budget or a limit of the agents may prevent it."""
+    over = _budget_is_over(state)
+    if over is not None:
+        return over
+    key = f"{role}-{number}"
+    retry_at = state.retry_at.get(key, 0)
+    if retry_at > now:
+        return Wait(retry_at, f"{state.chains[key].current} has a passing failure")
+    _, choice = first_open(state.chains[key], now)
+    if choice.action == "wait" and choice.at is not None:
+        if choice.at - now > state.settings.wait_ms:
+            return EndLoop(ALL_LIMITED, f"all agents are at their limits; {choice.agent} resets first")
+        return Wait(choice.at, f"all agents are at their limits; {choice.agent} resets first")
+    if choice.action != "use":
+        return EndLoop(CANNOT_START, f"no agent can be used: {', '.join(agents.agents)}")
+    left = state.unfinished_budget()
+    if role == "review":
+        round_number, task = state.rounds[-1].number, state.rounds[-1].task
+    return Begin(
+        RunAgent(
+            role=role,
+            round=round_number or 0,
+            agent=choice.agent,
+            number=number,
+            task=task,
+            session_id=_session(state, choice.agent) if role == "work" else None,
+            cost_left=left.cost_usd,
+            tokens_left=left.tokens,
+            ms_left=left.ms,
+        )
+    )
+
+
+def _session(state: LoopState, agent: str) -> str | None:
+    """Return the conversation that the next round continues.
+
+    It continues one that was lost, and with `keep_session` any but one that was too long.
+    """
+    works = [it for it in state.rounds if it.work is not None]
+    if not works or works[-1].agent != agent or works[-1].work is None:
+        return None
+    work = works[-1].work
+    continues = work.outcome == "lost" or bool(work.question) or state.settings.keep_session
+    return work.session_id if continues and work.cause != "context" else None
+
+
+def _budget_is_over(state: LoopState) -> EndLoop | None:
+    budget, left = state.budget, state.unfinished_budget()
+    if left.cost_usd == 0:
+        return EndLoop(OVER_BUDGET, f"the cost budget of ${budget.cost_usd:.2f} is used")
+    if left.tokens == 0:
+        return EndLoop(OVER_BUDGET, f"the budget of {budget.tokens:,} tokens is used")
+    return _time_is_over(state) or _cost_is_unknown(state)
+
+
+def _time_is_over(state: LoopState) -> EndLoop | None:
+    if state.unfinished_budget().ms == 0:
+        return EndLoop(TIMED_OUT, "the time budget is used")
+    return None
+
+
+def _cost_is_unknown(state: LoopState) -> EndLoop | None:
+    """End a loop whose budget cannot be kept: an agent does not report what it is measured in."""
+    budget, used = state.budget, state.used
+    if budget.cost_usd is not None and used.without_cost and budget.tokens is None and budget.ms is None:
+        names = ", ".join(used.without_cost)
+        return EndLoop(OVER_BUDGET, f"the cost is unknown: {names} does not report it; set a budget of tokens or time")
+    if budget.tokens is not None and used.without_tokens and budget.ms is None:
+        names = ", ".join(used.without_tokens)
+        return EndLoop(OVER_BUDGET, f"the tokens are unknown: {names} does not report them; set a time budget")
+    return None
+
+
+RULES: tuple[Callable[[LoopState, int], Effect | None], ...] = (
+    _ended,
+    _stopped,
+    _interrupted,
+    _touched,
+    _tree,
+    _setup,
+    _base_checks,
+    _question,
+    _plan,
+    _unfinished_round,
+    _round_ended,
+    _stuck,
+    _work,
+)
+"""Rules in their order; the first effect counts."""

@@ -1,0 +1,254 @@
+"""State of a loop, and of its rounds: what the rules of `next` decide by. `fold` makes it from the rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from penstock.loop.rows import (
+    LoopBegan,
+    LoopBudget,
+    LoopEnded,
+    LoopLanded,
+    LoopStopRequested,
+    Settings,
+    Waiting,
+)
+from penstock.loop.steps import (
+    AgentEnded,
+    BranchPublished,
+    CommandEnded,
+    Committed,
+    Step,
+)
+from penstock.loop.tasks import open_tasks
+from penstock.run.fallback import Chain
+
+Stage = Literal[
+    "work",  # the agent has not ended, or could not work at all
+    "failed",  # the agent did not end well
+    "check",  # checks are left
+    "red",  # a check, or a hook of the commit, failed twice
+    "held",  # files are held back
+    "review",  # reviewers are left
+    "not_approved",  # a reviewer wants changes
+    "commit",  # it is green
+    "publish",  # the commit is not published yet
+    "green",  # it is green and published
+    "approved",  # nothing was changed, and all reviewers approve
+    "unchanged",  # nothing was changed, and nobody reviews it
+    "refused",  # nothing was changed, and edits were denied
+]
+"""Stage of a round. All but work, check, review, commit and publish are its end."""
+
+
+class LoopState(msgspec.Struct, frozen=True, kw_only=True):
+    """State of a loop."""
+
+    began: LoopBegan
+    budget: LoopBudget
+    """Limits, with what was added since."""
+    prompt: str
+    head: str
+    """Last green commit; the base before the first one."""
+    head_tree: str
+    rows: int = 0
+    """Number of the last row."""
+    at: int = 0
+    """Time of the last row."""
+    steps: int = 0
+    open: Step | None = None
+    """Step that has begun and not ended."""
+    path: str = ""
+    """Directory of the tree."""
+    is_set_up: bool = False
+    setup_failed: CommandEnded | None = None
+    base_checks: tuple[CommandEnded, ...] = ()
+    """Results of the checks on the base."""
+    plan: tuple[str, ...] | None = None
+    """Tasks of the plan; None before there is one."""
+    plans: int = 0
+    """Attempts of the planner that charged."""
+    plan_is_approved: bool = False
+    rounds: tuple[Round, ...] = ()
+    since: int = 0
+    """Number of rounds when the loop was last resumed. What ended the loop before does not end it again."""
+    chains: Mapping[str, Chain] = {}
+    retry_at: Mapping[str, int] = {}
+    """Time of the next retry, of chains whose agent had a passing failure."""
+    used: Used
+    messages: tuple[UserMessage, ...] = ()
+    letters: frozenset[str] = frozenset()
+    """Ids of the letters that were read."""
+    unread: int | None = None
+    """Number of rounds when the user last wrote, or edited the prompt; None if the user did neither."""
+    question: str = ""
+    """Question that waits for an answer of the user."""
+    waiting: Waiting | None = None
+    stop: LoopStopRequested | None = None
+    ended: LoopEnded | None = None
+    landed: LoopLanded | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """Settings of the loop."""
+        return self.began.settings
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks of the loop: those of the plan, else the open boxes of the prompt."""
+        return self.plan if self.plan is not None else open_tasks(self.prompt)
+
+    @property
+    def finished_tasks(self) -> set[str]:
+        """Tasks that a green round has done, or all reviewers found done."""
+        return {it.task for it in self.rounds if it.task is not None and self.stage(it) in ("green", "approved")}
+
+    @property
+    def unchanged_tasks(self) -> set[str]:
+        """Tasks for which an agent found nothing to change, with nobody to approve that."""
+        found = {it.task for it in self.rounds if it.task is not None and self.stage(it) == "unchanged"}
+        return found - self.finished_tasks
+
+    @property
+    def task(self) -> str | None:
+        """Task of the next round; None: the whole."""
+        passed = self.finished_tasks | self.unchanged_tasks
+        return next((task for task in self.tasks if task not in passed), None)
+
+    def stage(self, it: Round) -> Stage:
+        """Return the stage of a round."""
+        settings, work = self.settings, it.work
+        if work is None:
+            return "work"
+        if work.outcome != "ok" or work.question:
+            return "failed"
+        if it.red is not None:
+            return "red"
+        if it.passed < len(settings.checks):
+            return "check"
+        if work.held:
+            return "held"
+        if not it.has_changed and work.refused:
+            return "refused"
+        return self._stage_of_green(it)
+
+    def _stage_of_green(self, it: Round) -> Stage:
+        reviewers = len(self.settings.reviews)
+        if not it.has_changed and (reviewers == 0 or (it.task is None and self.head_is_approved(it))):
+            return "unchanged"
+        if any(not review.approved for review in it.reviews):
+            return "not_approved"
+        if len(it.reviews) < reviewers:
+            return "review"
+        if not it.has_changed:
+            return "approved"
+        if it.commit is None:
+            return "commit"
+        return "green" if it.published is not None else "publish"
+
+    def head_is_approved(self, it: Round) -> bool:
+        """Return whether the tree with which a round began is that of a green round, not that of the base."""
+        return it.head_tree != self.began.base_tree
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether the user has written or edited the prompt since the last round began."""
+        return self.unread == len(self.rounds) > 0
+
+    def unfinished_budget(self) -> LoopBudget:
+        """Return what is left of the budget, never less than zero."""
+        budget, used = self.budget, self.used
+        return LoopBudget(
+            rounds=max(0, budget.rounds - used.rounds),
+            ms=None if budget.ms is None else max(0, budget.ms - used.ms),
+            cost_usd=None if budget.cost_usd is None else max(0.0, budget.cost_usd - used.cost_usd),
+            tokens=None if budget.tokens is None else max(0, budget.tokens - used.tokens),
+        )
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """One round: an agent works, the checks run, reviewers judge, and a green result is committed."""
+
+    number: int
+    task: str | None
+    head_tree: str
+    """Tree of the last green commit when the round began."""
+    agent: str
+    work: AgentEnded | None = None
+    passed: int = 0
+    """Number of checks that are green."""
+    reds: int = 0
+    """Number of times that the next check was red."""
+    red: CommandEnded | None = None
+    red_command: str = ""
+    flaky: tuple[str, ...] = ()
+    """Checks that were red, and green when they were repeated."""
+    reviews: tuple[Review, ...] = ()
+    commit: Committed | None = None
+    published: BranchPublished | None = None
+    problem: str = ""
+    """Why the commit could not be published."""
+    ms: int = 0
+    cost_usd: float | None = None
+    """Known cost of all of its steps in US dollars."""
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the tree differs from the last green commit."""
+        return self.work is not None and self.work.tree != self.head_tree
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Remarks of all reviewers."""
+        return tuple(remark for review in self.reviews for remark in review.remarks)
+
+    @property
+    def signature(self) -> str:
+        """Text that is equal for two rounds with the same failing check; "" if none failed."""
+        return "" if self.red is None else f"{self.red_command}\n{normalised(self.red.output)}"
+
+
+class Review(msgspec.Struct, frozen=True):
+    """Verdict of one reviewer."""
+
+    agent: str
+    approved: bool
+    remarks: tuple[str, ...] = ()
+
+
+class Used(msgspec.Struct, frozen=True, kw_only=True):
+    """Consumption of the whole loop."""
+
+    rounds: int = 0
+    """Rounds that were charged."""
+    ms: int = 0
+    cost_usd: float = 0.0
+    """Known cost in US dollars."""
+    tokens: int = 0
+    """Known number of tokens."""
+    without_cost: tuple[str, ...] = ()
+    """Agents that worked and did not report what it cost."""
+    without_tokens: tuple[str, ...] = ()
+    """Agents that worked and did not report their tokens."""
+
+
+class UserMessage(msgspec.Struct, frozen=True):
+    """Message of the user, after so many rounds, to a question if there was one."""
+
+    text: str
+    round: int
+    question: str = ""
+
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+|(?<=/)[\w.-]*tmp[\w.-]*")
+
+
+def normalised(output: str) -> str:
+    """Return the output of a check without what differs between two runs: numbers, addresses, temporary names."""
+    lines = (" ".join(_VARIES.sub("#", line).split()) for line in _ESCAPE.sub("", output).splitlines())
+    return "\n".join(line for line in lines if line)

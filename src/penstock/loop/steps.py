@@ -1,0 +1,203 @@
+"""Steps of a loop, and their results. A step is written to the journal before it begins, its result when it has ended.
+
+A step says all that is needed to do it again after a crash: the time stamp and the parent of a commit, the old and the
+new value of a ref.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from penstock.events import Cause
+
+Role = Literal["plan", "work", "review"]
+"""Task of an agent in a loop."""
+
+AgentOutcome = Literal["ok", "error", "cancelled", "timed_out", "cut_off", "empty", "lost"]
+"""Outcome of an agent's step: that of its run, or `lost` if Penstock was killed meanwhile."""
+
+MAX_REPLY_CHARS = 2_000
+"""Characters at the end of a reply that the journal keeps: the next round reads them."""
+
+MAX_OUTPUT_CHARS = 6_000
+"""Characters at the end of a check's output that the journal keeps: a failure is reported there."""
+
+
+class JournalStruct(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, kw_only=True):
+    """Options of all structs of the journal."""
+
+
+# --- steps -------------------------------------------------------------------------------------------
+
+
+class MakeTree(JournalStruct, frozen=True, tag="make_tree"):
+    """Make the tree of the loop."""
+
+
+class RunSetup(JournalStruct, frozen=True, tag="setup"):
+    """Run the user's command that makes the tree ready to work in."""
+
+    command: str
+
+
+class RunCheck(JournalStruct, frozen=True, tag="check"):
+    """Run a check."""
+
+    round: int
+    """Number of the round; 0 is the base."""
+    number: int
+    """Number of the check in the settings, from 0."""
+    command: str
+    attempt: int = 1
+    """2: the check was red, and is run again at once."""
+
+
+class RunAgent(JournalStruct, frozen=True, tag="agent"):
+    """Run an agent."""
+
+    role: Role
+    round: int
+    agent: str
+    number: int = 0
+    """Number of the reviewer in the settings, from 0."""
+    task: str | None = None
+    """Text of the open box that the round works on; None: the whole."""
+    session_id: str | None = None
+    """Conversation that is resumed."""
+    cost_left: float | None = None
+    """US dollars that the step may cost."""
+    tokens_left: int | None = None
+    """Tokens that the step may use."""
+    ms_left: int | None = None
+    """Milliseconds that the step may take."""
+
+
+class MakeCommit(JournalStruct, frozen=True, tag="commit"):
+    """Make a commit of a green round. The same step always makes the same commit."""
+
+    round: int
+    tree: str
+    parent: str
+    at: int
+    """Time of the commit, in milliseconds since 1970."""
+    agent: str
+    task: str | None = None
+
+
+class Publish(JournalStruct, frozen=True, tag="publish"):
+    """Move the branch of the loop from `old` to `commit`."""
+
+    round: int
+    commit: str
+    old: str
+
+
+Step = MakeTree | RunSetup | RunCheck | RunAgent | MakeCommit | Publish
+
+# --- results -----------------------------------------------------------------------------------------
+
+
+class TreeMade(JournalStruct, frozen=True, tag="tree_made"):
+    """The tree is there."""
+
+    path: str
+
+
+class CommandEnded(JournalStruct, frozen=True, tag="command_ended"):
+    """A check or the setup has ended."""
+
+    status: int | None = None
+    """Exit status; None if it was ended because of its time limit, or could not be started."""
+    ms: int = 0
+    """Duration in milliseconds."""
+    output: str = ""
+    """End of its output, stdout and stderr."""
+    reason: str = ""
+    """Why there is no exit status."""
+
+    @property
+    def is_green(self) -> bool:
+        """Whether it succeeded. The exit status alone decides."""
+        return self.status == 0
+
+
+class ReviewVerdict(JournalStruct, frozen=True):
+    """Judgement of a reviewer."""
+
+    approved: bool
+    remarks: tuple[str, ...] = ()
+
+
+class HeldPath(JournalStruct, frozen=True):
+    """A path that is not committed, and why."""
+
+    path: str
+    reason: str
+
+
+class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
+    """An agent has ended."""
+
+    outcome: AgentOutcome
+    tree: str = ""
+    """Tree that the agent left, without what is held back, and with the protected files as they were."""
+    ms: int = 0
+    """Duration in milliseconds."""
+    reply: str = ""
+    """End of its reply."""
+    reason: str = ""
+    """Why it did not end well."""
+    cause: Cause | None = None
+    resets_at: int | None = None
+    session_id: str | None = None
+    cost_usd: float | None = None
+    """Cost in US dollars; None if it is not known, which is not 0."""
+    tokens: int | None = None
+    """Tokens of input and output; None if they are not known."""
+    question: str = ""
+    """Question for a person, which ended the step."""
+    refused: tuple[str, ...] = ()
+    """Edits that were denied."""
+    held: tuple[HeldPath, ...] = ()
+    """Paths that are held back from commits."""
+    touched: tuple[str, ...] = ()
+    """Changes of the user's repository during the step, each with how to restore it."""
+    verdict: ReviewVerdict | None = None
+    """Judgement, of a reviewer."""
+    tasks: tuple[str, ...] = ()
+    """Tasks, of a planner."""
+
+
+class Committed(JournalStruct, frozen=True, tag="committed"):
+    """The commit exists."""
+
+    commit: str
+    tree: str
+    """Its tree, which hooks may have changed."""
+    subject: str = ""
+
+
+class CommitRejected(JournalStruct, frozen=True, tag="commit_rejected"):
+    """A hook of the user's rejected the commit."""
+
+    hook: str
+    output: str = ""
+
+
+class BranchPublished(JournalStruct, frozen=True, tag="published"):
+    """The branch has the commit; `branch` is empty if only the ref of the loop could be moved."""
+
+    branch: str = ""
+    reason: str = ""
+    """Why the branch was not moved."""
+
+
+class PublishRejected(JournalStruct, frozen=True, tag="publish_rejected"):
+    """The branch was moved by somebody else."""
+
+    reason: str
+
+
+Result = TreeMade | CommandEnded | AgentEnded | Committed | CommitRejected | BranchPublished | PublishRejected

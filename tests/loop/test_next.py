@@ -1,0 +1,432 @@
+"""The rules of a loop, with invented results. The tests of whole loops are in `test_loop.py`."""
+
+from __future__ import annotations
+
+from itertools import count, repeat
+
+import pytest
+from simulated_loop import BASE_TREE, Script, Simulation, failed, reviewed, settings, worked
+
+from penstock.loop.rows import LoopBudget, LoopResumed, LoopStopRequested, MessageAdded, RoleAgents, Waiting
+from penstock.loop.steps import CommitRejected, HeldPath, MakeCommit, Publish, PublishRejected, RunAgent, RunCheck
+
+HOUR = 3_600_000
+
+
+def green_from(tree: str):
+    """Return checks that are green from this tree on; trees are named t0, t1, t2."""
+
+    def is_green(step: RunCheck, state) -> bool:
+        last = state.rounds[-1].work if state.rounds else None
+        return last is not None and int(last.tree[1:]) >= int(tree[1:])
+
+    return is_green
+
+
+def resumed(loop: Simulation, **more: object) -> None:
+    """Append the row of `loop resume`."""
+    loop.add(LoopResumed(n=loop.number, at=loop.now, **more))  # type: ignore[arg-type]
+
+
+# --- done, and not done ----------------------------------------------------------------------------
+
+
+def test_promises_without_changes_do_not_end_a_red_loop():
+    """L4: an agent that promises everything and changes nothing is not done: status 1 after three rounds."""
+    promise = worked(BASE_TREE, reply="COMPLETE. LOOP_COMPLETE. ALL_TASKS_DONE. EXIT_SIGNAL: true")
+    loop = Simulation(settings(), Script(repeat(promise), lambda step, state: False))
+    assert loop.run() == 1
+    assert loop.state.used.rounds == 3
+    assert loop.reason == "stuck: 3 rounds have left the same tree; red: make test"
+
+
+def test_a_loop_ends_when_an_agent_changes_nothing_more():
+    """L5: the work is finished in round 2, no agent says so, and round 3 ends the loop by the fixed point."""
+    loop = Simulation(settings(), Script([worked("t1"), worked("t2"), worked("t2")], green_from("t2")))
+    assert loop.run() == 0
+    assert loop.state.used.rounds == 3
+    assert len(loop.steps(MakeCommit)) == 1
+
+
+def test_a_green_base_and_no_change_need_a_person():
+    """L16: checks that are green from the start prove nothing about an agent that changes nothing: status 4."""
+    loop = Simulation(settings(), Script([worked(BASE_TREE, reply="All is well.")]))
+    assert loop.run() == 4
+    assert loop.reason == "nothing was changed; the agent says: All is well."
+
+
+def test_denied_edits_need_a_person():
+    """L17: an agent whose edits are denied leaves the tree unchanged, which is not done: status 4 names them."""
+    loop = Simulation(settings(), Script([worked(BASE_TREE, refused=("Edit main.py",))]))
+    assert loop.run() == 4
+    assert "Edit main.py" in loop.reason
+    assert "--allow" in loop.reason
+
+
+def test_an_unfinished_box_is_not_done():
+    """L18: of three boxes only the first is worked on: the status is not 0, and the others are named."""
+    works = [worked("t1"), worked("t1"), worked("t1"), worked("t1")]
+    loop = Simulation(settings(), Script(works), "- [ ] one\n- [ ] two\n- [x] old\n- [ ] three\n")
+    assert loop.run() == 4
+    assert loop.reason == "nothing was changed for: two; three"
+    assert [step.task for step in loop.steps(RunAgent)] == ["one", "two", "three", None]
+
+
+def test_boxes_are_worked_on_in_order_and_then_the_whole():
+    """Each box has a round of its own, and the fixed point is that of the whole prompt."""
+    trees = ["t1", "t2", "t3", "t3"]
+    loop = Simulation(settings(), Script(map(worked, trees)), "- [ ] one\n- [ ] two\n")
+    assert loop.run() == 0
+    assert [step.task for step in loop.steps(RunAgent)] == ["one", "two", None, None]
+
+
+def test_a_failed_agent_is_not_a_fixed_point():
+    """A run that ends with an error leaves the tree as it is, and says nothing about the work."""
+    works = [worked("t1"), worked("t1", outcome="error", reason="crashed"), worked("t1")]
+    loop = Simulation(settings(), Script(works))
+    assert loop.run() == 0
+    assert loop.state.used.rounds == 3
+
+
+def test_without_checks_the_end_is_called_unchecked():
+    """A loop without checks ends with 0, and its reason says that nothing was checked."""
+    loop = Simulation(settings(checks=(), unchecked=True), Script([worked("t1"), worked("t1")]))
+    assert loop.run() == 0
+    assert loop.reason == "done, unchecked"
+
+
+# --- checks ------------------------------------------------------------------------------------------
+
+
+def test_a_check_that_is_green_when_repeated_is_flaky():
+    """A red check is repeated at once; if it is green then, it counts as green and is reported."""
+    reds = iter([False, False, True, True, True])
+    loop = Simulation(settings(), Script([worked("t1"), worked("t1")], lambda step, state: next(reds)))
+    assert loop.run() == 0
+    assert loop.state.rounds[0].flaky == ("make test",)
+    assert [(step.round, step.attempt) for step in loop.steps(RunCheck)] == [(0, 1), (1, 1), (1, 2), (2, 1)]
+
+
+def test_the_first_red_check_ends_the_round():
+    """Checks run in order, and those behind a red one do not run; on the base all of them run."""
+    loop = Simulation(
+        settings(checks=("lint", "test"), budget=LoopBudget(rounds=1)),
+        Script([worked("t1")], lambda step, state: False),
+    )
+    assert loop.run() == 1
+    assert [(step.round, step.command) for step in loop.steps(RunCheck)] == [
+        (0, "lint"),
+        (0, "test"),
+        (1, "lint"),
+        (1, "lint"),
+    ]
+
+
+def test_the_same_failure_three_times_is_stuck():
+    """Trees that differ do not help if the same check fails in the same way; times in its output do not count."""
+    loop = Simulation(settings(), Script((worked(f"t{n}") for n in count(1)), lambda step, state: False))
+    assert loop.run() == 1
+    assert loop.reason == "stuck: the same check failed in 3 rounds; red: make test"
+
+
+def test_a_hook_that_rejects_the_commit_is_a_red_check():
+    """What the user's own hook rejects is not committed, and its output goes to the next round."""
+    script = Script([worked("t1"), worked("t2"), worked("t2")])
+    rejections = iter([CommitRejected(hook="pre-commit", output="trailing space")])
+
+    def answer(step, state):
+        return next(rejections, script(step, state)) if isinstance(step, MakeCommit) else script(step, state)
+
+    loop = Simulation(settings(), answer)
+    assert loop.run() == 0
+    assert loop.state.rounds[0].red_command == "pre-commit"
+    assert len(loop.steps(Publish)) == 1
+
+
+def test_files_that_are_held_back_twice_need_a_person():
+    """L9: the agent is asked about them once; if they are there again, the loop ends and names them."""
+    held = (HeldPath(".env", "looks like a secret"),)
+    loop = Simulation(settings(), Script([worked("t1", held=held), worked("t2", held=held)]))
+    assert loop.run() == 4
+    assert loop.reason == "these files are held back: .env (looks like a secret)"
+    assert not loop.steps(MakeCommit)
+
+
+# --- review ------------------------------------------------------------------------------------------
+
+
+def test_an_approved_round_is_done():
+    """With a reviewer, no further round is needed when it approves."""
+    loop = Simulation(
+        settings(reviews=(RoleAgents(agents=("codex",)),)), Script([worked("t1")], reviews=[reviewed(True)])
+    )
+    assert loop.run() == 0
+    assert loop.state.used.rounds == 1
+
+
+def test_all_reviewers_have_to_approve():
+    """One reviewer that does not approve prevents the commit, and those behind it are not asked."""
+    reviewers = (RoleAgents(agents=("codex",)), RoleAgents(agents=("gemini",)))
+    reviews = [reviewed(False, "no test"), reviewed(True), reviewed(True)]
+    loop = Simulation(settings(reviews=reviewers), Script([worked("t1"), worked("t2")], reviews=reviews))
+    assert loop.run() == 0
+    assert [step.tree for step in loop.steps(MakeCommit)] == ["t2"]
+
+
+def test_an_agent_cannot_overrule_its_reviewer():
+    """A tree that was not approved is reviewed again if the agent leaves it: it is no fixed point."""
+    reviews = repeat(reviewed(False, "no test"))
+    loop = Simulation(settings(reviews=(RoleAgents(agents=("codex",)),)), Script(repeat(worked("t1")), reviews=reviews))
+    assert loop.run() == 1
+    assert not loop.steps(MakeCommit)
+
+
+def test_the_same_remarks_three_times_are_stuck():
+    """A worker and a reviewer that do not agree end the loop after three rounds."""
+    loop = Simulation(
+        settings(reviews=(RoleAgents(agents=("codex",)),)),
+        Script((worked(f"t{n}") for n in count(1)), reviews=repeat(reviewed(False, "No  test."))),
+    )
+    assert loop.run() == 1
+    assert "same remarks" in loop.reason
+
+
+def test_an_unchanged_tree_can_be_approved():
+    """Nothing done is done if every reviewer finds that nothing has to be done."""
+    loop = Simulation(
+        settings(reviews=(RoleAgents(agents=("codex",)),)), Script([worked(BASE_TREE)], reviews=[reviewed(True)])
+    )
+    assert loop.run() == 0
+
+
+# --- agents and their limits -----------------------------------------------------------------------
+
+
+def chain(**fields: object):
+    """Return settings with two agents."""
+    return settings(work=RoleAgents(agents=("claude", "codex")), **fields)
+
+
+def test_the_next_agent_takes_over_at_a_usage_limit():
+    """L7: the second agent goes on, and the failure is not charged as a round."""
+    works = [failed("usage_limit", resets_at=10 * HOUR), worked("t1"), worked("t1")]
+    loop = Simulation(chain(), Script(works))
+    assert loop.run() == 0
+    assert [step.agent for step in loop.steps(RunAgent)] == ["claude", "codex", "codex"]
+    assert loop.state.used.rounds == 2
+
+
+def test_the_first_agent_comes_back_when_its_limit_has_reset():
+    """L7: when the reset has passed, the first agent of the chain works again."""
+    works = [failed("usage_limit", resets_at=1_010_000), worked("t1"), worked("t1")]
+    loop = Simulation(chain(), Script(works))
+    assert loop.run() == 0
+    assert [step.agent for step in loop.steps(RunAgent)] == ["claude", "codex", "claude"]
+
+
+def test_a_loop_waits_for_the_first_reset():
+    """L7: all agents are at their limits: the loop waits until the first of them resets, and goes on with it."""
+    works = [
+        failed("usage_limit", resets_at=3 * HOUR),
+        failed("usage_limit", resets_at=2 * HOUR),
+        worked("t1"),
+        worked("t1"),
+    ]
+    loop = Simulation(chain(wait_ms=5 * HOUR), Script(works))
+    assert loop.run() == 0
+    assert [row.until for row in loop.rows if isinstance(row, Waiting)] == [2 * HOUR]
+    assert [step.agent for step in loop.steps(RunAgent)] == ["claude", "codex", "codex", "codex"]
+
+
+def test_a_loop_that_may_not_wait_ends_at_the_limits():
+    """L7: without permission to wait so long, the status is 6 and the reason names the agent."""
+    works = [failed("usage_limit", resets_at=3 * HOUR), failed("usage_limit", resets_at=2 * HOUR)]
+    loop = Simulation(chain(), Script(works))
+    assert loop.run() == 6
+    assert "codex resets first" in loop.reason
+
+
+def test_passing_failures_are_retried_without_a_charge():
+    """L7: two 429 in a row: the same agent, later and later, and no round is charged."""
+    works = [failed("rate_limit"), failed("rate_limit"), worked("t1"), worked("t1")]
+    loop = Simulation(chain(), Script(works))
+    assert loop.run() == 0
+    assert [step.agent for step in loop.steps(RunAgent)] == ["claude"] * 4
+    waits = [row.until - row.at for row in loop.rows if isinstance(row, Waiting)]
+    assert waits[0] < waits[1]
+    assert loop.state.used.rounds == 2
+
+
+def test_passing_failures_do_not_go_on_for_ever():
+    """A provider that never comes back is charged after many retries, so that the budget ends the loop."""
+    loop = Simulation(settings(budget=LoopBudget(rounds=2)), Script(repeat(failed("overloaded"))))
+    assert loop.run() == 1
+
+
+def test_no_agent_at_all_cannot_start():
+    """If no agent of the chain is installed or logged in, the status is 2."""
+    loop = Simulation(chain(), Script([failed("missing"), failed("auth")]))
+    assert loop.run() == 2
+
+
+def test_an_agent_that_was_not_there_is_tried_again_after_a_resume():
+    """The user may have installed it or logged in, so a resume tries all agents again."""
+    loop = Simulation(chain(), Script([failed("missing"), failed("auth"), worked("t1"), worked("t1")]))
+    assert loop.run() == 2
+    resumed(loop)
+    assert loop.run() == 0
+
+
+def test_a_conversation_that_is_too_long_is_not_continued():
+    """The cause `context` is charged, and the next round begins a fresh conversation even with --keep-session."""
+    works = [
+        worked("t1", session_id="s1"),
+        worked("t1", session_id="s1", outcome="error", cause="context"),
+        worked("t2", session_id="s2"),
+        worked("t2", session_id="s2"),
+    ]
+    loop = Simulation(settings(keep_session=True), Script(works))
+    assert loop.run() == 0
+    assert [step.session_id for step in loop.steps(RunAgent)] == [None, "s1", None, "s2"]
+
+
+# --- budgets -------------------------------------------------------------------------------------------
+
+
+def test_rounds_are_counted_on_after_a_resume():
+    """L8: a loop that has used its rounds goes on only with more of them."""
+    loop = Simulation(
+        settings(budget=LoopBudget(rounds=2)), Script([worked("t1"), worked("t2"), worked("t3"), worked("t3")])
+    )
+    assert loop.run() == 1
+    resumed(loop)
+    assert loop.run() == 1
+    assert loop.state.used.rounds == 2
+    resumed(loop, rounds=2)
+    assert loop.run() == 0
+    assert loop.state.used.rounds == 4
+
+
+def test_a_cost_budget_ends_the_loop():
+    """L8: no agent starts when the cost is used; the status is 5. The step before it got what was left."""
+    loop = Simulation(
+        settings(budget=LoopBudget(cost_usd=1.0)), Script(worked(f"t{n}", cost_usd=0.6) for n in count(1))
+    )
+    assert loop.run() == 5
+    assert [step.cost_left for step in loop.steps(RunAgent)] == [1.0, pytest.approx(0.4)]
+
+
+def test_work_that_was_paid_for_is_checked_and_committed():
+    """A budget that is used up by a round that ended well does not prevent its checks and its commit."""
+    loop = Simulation(settings(budget=LoopBudget(cost_usd=0.1)), Script([worked("t1")]))
+    assert loop.run() == 5
+    assert loop.state.head_tree == "t1"
+
+
+def test_an_unknown_cost_is_not_zero():
+    """L8: with a cost budget alone, an agent that reports no cost works once, and the loop ends with the reason."""
+    loop = Simulation(settings(budget=LoopBudget(cost_usd=1.0)), Script([worked("t1", cost_usd=None)]))
+    assert loop.run() == 5
+    assert "the cost is unknown: claude" in loop.reason
+
+
+def test_an_unknown_cost_is_accepted_with_another_budget():
+    """L8: tokens or time bound an agent without costs."""
+    works = [worked("t1", cost_usd=None), worked("t1", cost_usd=None)]
+    loop = Simulation(settings(budget=LoopBudget(cost_usd=1.0, tokens=10_000)), Script(works))
+    assert loop.run() == 0
+
+
+def test_time_is_that_of_the_work():
+    """The time budget counts work, not waiting; when it is used the status is 124."""
+    works = [worked("t1", ms=HOUR), failed("usage_limit", resets_at=4 * HOUR), worked("t2", ms=HOUR)]
+    loop = Simulation(settings(budget=LoopBudget(ms=2 * HOUR), wait_ms=5 * HOUR), Script(works))
+    assert loop.run() == 124
+    assert loop.state.used.rounds == 2
+
+
+# --- people --------------------------------------------------------------------------------------------
+
+
+def test_a_question_ends_the_loop_until_it_is_answered():
+    """A question for a person ends the loop with 4, also if it is resumed without an answer."""
+    works = [worked("t1", question="Which API?", session_id="s1"), worked("t2"), worked("t2")]
+    loop = Simulation(settings(), Script(works))
+    assert loop.run() == 4
+    resumed(loop)
+    assert loop.run() == 4
+    loop.add(MessageAdded(n=loop.number, at=loop.now, text="the new one"))
+    resumed(loop)
+    assert loop.run() == 0
+    assert loop.state.messages[0].question == "Which API?"
+    assert loop.steps(RunAgent)[1].session_id == "s1"
+
+
+def test_a_plan_waits_for_approval():
+    """With --plan=ask the tasks of the planner wait for the user's yes, and then are worked on."""
+    plans = [worked(BASE_TREE, tasks=("one", "two"))]
+    loop = Simulation(
+        settings(plan=RoleAgents(agents=("claude",)), plan_is_asked=True),
+        Script(map(worked, ["t1", "t2", "t2"]), plans=plans),
+    )
+    assert loop.run() == 4
+    loop.add(MessageAdded(n=loop.number, at=loop.now, text="yes"))
+    resumed(loop)
+    assert loop.run() == 0
+    assert [step.task for step in loop.steps(RunAgent)] == [None, "one", "two", None]
+
+
+def test_words_other_than_yes_make_another_plan():
+    """A remark about the plan goes to the planner, which writes the tasks anew."""
+    plans = [worked(BASE_TREE, tasks=("one",)), worked(BASE_TREE, tasks=("two",))]
+    loop = Simulation(settings(plan=RoleAgents(agents=("claude",)), plan_is_asked=True), Script([], plans=plans))
+    assert loop.run() == 4
+    loop.add(MessageAdded(n=loop.number, at=loop.now, text="smaller steps"))
+    resumed(loop)
+    assert loop.run() == 4
+    assert loop.state.tasks == ("two",)
+
+
+def test_a_message_during_the_last_round_prevents_the_end():
+    """What the user writes while the last agent works is read by another round before the loop is done."""
+    works = iter([worked("t1"), worked("t1"), worked("t1")])
+    script = Script(works)
+    loop = Simulation(settings(), script)
+    while len(loop.state.rounds) < 2:
+        loop.step()
+    loop.add(MessageAdded(n=loop.number, at=loop.now, text="and the docs"))
+    assert loop.run() == 0
+    assert loop.state.used.rounds == 3
+
+
+def test_a_stop_ends_the_loop_with_its_status():
+    """A stop ends the loop after the step, and a resume goes on."""
+    loop = Simulation(settings(), Script([worked("t1"), worked("t1")]))
+    loop.step()
+    loop.add(LoopStopRequested(n=loop.number, at=loop.now, status=130))
+    assert loop.run() == 130
+    resumed(loop)
+    assert loop.run() == 0
+
+
+def test_a_moved_branch_needs_a_person_and_is_published_after_a_resume():
+    """A branch that somebody moved ends the loop with 4; after a resume the same commit is published."""
+    script = Script([worked("t1"), worked("t1")])
+    rejections = iter([PublishRejected(reason="penstock/loop-1 was moved")])
+
+    def answer(step, state):
+        return next(rejections, script(step, state)) if isinstance(step, Publish) else script(step, state)
+
+    loop = Simulation(settings(), answer)
+    assert loop.run() == 4
+    resumed(loop)
+    assert loop.run() == 0
+    assert len({(step.commit, step.old) for step in loop.steps(Publish)}) == 1
+
+
+def test_a_touched_repository_needs_a_person():
+    """A change of the user's own repository during a round ends the loop, and the reason says how to restore it."""
+    touched = ("refs/heads/main moved; git update-ref refs/heads/main 1234",)
+    loop = Simulation(settings(), Script([worked("t1", touched=touched)]))
+    assert loop.run() == 4
+    assert "git update-ref refs/heads/main 1234" in loop.reason
