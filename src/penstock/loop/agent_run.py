@@ -1,0 +1,154 @@
+"""One run of an agent for a step: started, watched against the budgets, and summed up for the journal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from penstock.agents import registry
+from penstock.errors import PenstockError
+from penstock.events import Event, QuestionAsked, RunEnded, RunStarted, ToolCalled, ToolReturned, UsageReported
+from penstock.loop.steps import MAX_REPLY_CHARS, AgentEnded, RunAgent
+from penstock.loop.tasks import open_tasks
+from penstock.loop.verdict import verdict_of
+from penstock.run.replay import find, replay
+from penstock.run.run import Run
+from penstock.stream import Stream
+
+POLL_SECONDS = 0.25
+"""Seconds between two looks at the inbox while an agent works."""
+
+ASKED_OF_PEOPLE = ("choice", "text")
+"""Subjects of questions that a loop cannot answer; permissions are answered by what is allowed."""
+EDITS = ("edit", "delete", "move")
+MAX_REFUSED = 20
+"""Denied edits that are named; a person does not read more."""
+
+
+class AgentSummary:
+    """Sum of an agent's events, as far as the journal needs it."""
+
+    def __init__(self) -> None:
+        self.ended: RunEnded | None = None
+        self.session_id: str | None = None
+        self.question = ""
+        self.cost_usd: float | None = None
+        """Sum of the costs of the model calls so far, in US dollars."""
+        self.tokens: int | None = None
+        self._refused: list[str] = []
+        self._failed: list[str] = []
+        """Edits that failed, for agents that report only at the end how many actions were denied."""
+        self._titles: dict[str, tuple[str, str]] = {}
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Add the next events."""
+        for event in events:
+            match event:
+                case RunStarted(parent=None, session_id=str(session)):
+                    self.session_id = session
+                case UsageReported():
+                    self._add_usage(event)
+                case ToolCalled():
+                    self._titles[event.call_id] = (event.tool_kind, f"{event.name} {event.title}".strip())
+                case ToolReturned() if event.refused or event.is_error:
+                    kind, title = self._titles.get(event.call_id, ("", ""))
+                    found = self._refused if event.refused else self._failed
+                    if kind in EDITS and len(found) < MAX_REFUSED:
+                        found.append(title)
+                case QuestionAsked() if event.ask in ASKED_OF_PEOPLE and not self.question:
+                    self.question = event.text
+                case RunEnded():
+                    self.ended = event
+                    self.session_id = event.session_id or self.session_id
+
+    def _add_usage(self, event: UsageReported) -> None:
+        if event.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + event.cost_usd
+        counts = [count for count in (event.input_tokens, event.output_tokens) if count is not None]
+        if counts:
+            self.tokens = (self.tokens or 0) + sum(counts)
+
+    def result(self, step: RunAgent, ms: int) -> AgentEnded:
+        """Return the result of the step; without the end of the run it is lost."""
+        ended = self.ended
+        cost, tokens = self.cost_usd, self.tokens
+        if ended is not None and ended.cost_usd is not None:
+            cost = ended.cost_usd
+        if ended is not None and ended.usage is not None:
+            counts = [it for it in (ended.usage.input_tokens, ended.usage.output_tokens) if it is not None]
+            tokens = sum(counts) if counts else tokens
+        result = AgentEnded(
+            outcome="lost",
+            ms=ms,
+            session_id=self.session_id,
+            cost_usd=cost,
+            tokens=tokens,
+            refused=tuple(self._refused),
+            question=self.question,
+        )
+        if ended is None:
+            return result
+        is_ok = ended.outcome == "ok"
+        refused = self._refused or (self._failed if ended.refused else [])
+        return msgspec.structs.replace(
+            result,
+            outcome=ended.outcome,
+            refused=tuple(refused),
+            reply=ended.reply[-MAX_REPLY_CHARS:],
+            reason=ended.reason or "",
+            cause=ended.cause,
+            resets_at=ended.resets_at,
+            verdict=verdict_of(ended.reply) if is_ok and step.role == "review" else None,
+            tasks=open_tasks(ended.reply) if is_ok and step.role == "plan" else (),
+        )
+
+
+def follow(
+    run: Run, step: RunAgent, *, show: Callable[[Run, list[Event]], None], is_stopped: Callable[[], bool]
+) -> AgentSummary:
+    """Follow a run that has started to its end, and cancel it if it passes a budget, asks a person, or is stopped."""
+    summary = AgentSummary()
+    news = threading.Event()
+    run.on_news(news.set)
+    is_over_budget = is_cancelled = False
+    while not run.ended:
+        news.clear()
+        batch = run.poll()
+        if batch:
+            summary.add(batch)
+            show(run, batch)
+        is_over_budget = is_over_budget or _passes(summary, step)
+        if not is_cancelled and (is_over_budget or summary.question or is_stopped()):
+            is_cancelled = True
+            run.cancel()
+        if not batch:
+            news.wait(POLL_SECONDS)
+    if is_over_budget and summary.ended is not None and summary.ended.outcome != "ok":
+        summary.ended = msgspec.structs.replace(summary.ended, cause="budget", reason="a budget was used up")
+    return summary
+
+
+def _passes(summary: AgentSummary, step: RunAgent) -> bool:
+    cost, tokens = step.cost_left, step.tokens_left
+    return (cost is not None and (summary.cost_usd or 0.0) > cost) or (
+        tokens is not None and (summary.tokens or 0) > tokens
+    )
+
+
+def read_again(step: RunAgent, folder: Path) -> AgentEnded:
+    """Return the result of a step during which Penstock was killed, as far as its recording has it."""
+    summary, ms = AgentSummary(), 0
+    try:
+        found = find(folder)
+        stream = Stream(registry.make(found.agent or "generic"))
+        for line, at in replay(found.input, 1e9, whole=True):
+            summary.add(stream.feed(line, at))
+            ms = at or ms
+        if found.exit is not None:
+            summary.add(stream.close(found.exit, ms))
+    except PenstockError:
+        pass  # it was killed before there was a recording
+    return summary.result(step, ms)

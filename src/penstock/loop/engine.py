@@ -1,0 +1,343 @@
+"""Engine of a loop: carries out the effects that the rules choose, and writes a row before and after each.
+
+It decides nothing. After a crash it is begun again over the same journal.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from penstock.errors import AgentNotFound
+from penstock.events import Event
+from penstock.loop import next as rules
+from penstock.loop import prompts
+from penstock.loop.agent_run import follow, read_again
+from penstock.loop.checks import DEFAULT_SECONDS, CommandRun
+from penstock.loop.fold import apply, fold
+from penstock.loop.inbox import Letter, LoopInbox
+from penstock.loop.journal import Journal
+from penstock.loop.rows import (
+    AnyRow,
+    LoopBegan,
+    LoopEnded,
+    LoopResumed,
+    LoopStopRequested,
+    MessageAdded,
+    PromptChanged,
+    RoleAgents,
+    StepBegan,
+    StepEnded,
+    Waiting,
+)
+from penstock.loop.state import LoopState, Round
+from penstock.loop.steps import (
+    AgentEnded,
+    CommandEnded,
+    MakeCommit,
+    MakeTree,
+    Publish,
+    Result,
+    RunAgent,
+    RunCheck,
+    RunSetup,
+    Step,
+    TreeMade,
+)
+from penstock.loop.workspace import LoopWorkspace
+from penstock.repo.git import clean_environment
+from penstock.run.agent import Agent
+from penstock.run.history import now_ms
+
+if TYPE_CHECKING:
+    from penstock.config.settings import Config
+    from penstock.run.run import Run
+
+POLL_SECONDS = 0.25
+"""Seconds between two looks at the inbox while the loop waits."""
+
+LOOP_VARIABLE = "PENSTOCK_LOOP"
+"""Environment variable of agents and checks with the id of the loop."""
+
+STOPPED = 130
+"""Exit status of a loop that was stopped by a command."""
+
+
+class Listener(Protocol):
+    """Receiver of what a loop does, in the thread of the engine."""
+
+    def row(self, row: AnyRow, state: LoopState) -> None:
+        """Receive a row that is on disk, and the state after it."""
+        ...
+
+    def events(self, step: RunAgent, run: Run, events: list[Event]) -> None:
+        """Receive events of an agent."""
+        ...
+
+
+class Engine:
+    """Engine of one loop, over its journal. Use `run`. `stop` may be called from any thread or signal handler.
+
+    Args:
+        journal: the journal, with its first row.
+        config: configuration of the agents.
+        trust: whether the project's own configuration may start programs.
+        listener: receiver of rows and events.
+    """
+
+    def __init__(self, journal: Journal, config: Config, listener: Listener, *, trust: bool = False) -> None:
+        self.journal = journal
+        self.state = fold(journal.rows)
+        self._config = config
+        self._trust = trust
+        self._listener = listener
+        self._inbox = LoopInbox(journal.folder)
+        self._workspace = LoopWorkspace(journal.folder.parent.parent, journal.folder, self.state.began)
+        self._stop_status: int | None = None
+        self._woken = threading.Event()
+        self._is_stopped_now = False
+
+    def stop(self, status: int = STOPPED) -> None:
+        """End the step that runs, and the loop with this exit status."""
+        self._stop_status = status
+        self._is_stopped_now = True
+        self._woken.set()
+
+    def run(self) -> int:
+        """Run the loop to its end and return its exit status."""
+        try:
+            return self._run()
+        finally:
+            self._workspace.close()
+
+    def _run(self) -> int:
+        while True:
+            self._read_inbox()
+            self._read_prompt()
+            effect = rules.next_effect(self.state, now_ms())
+            match effect:
+                case rules.Begin(step):
+                    self._begin_step(step)
+                    self._do(step)
+                case rules.Repeat(step):
+                    self._do(step)
+                case rules.EndLost(step):
+                    self._end_step(self._lost(step))
+                case rules.Wait(until, reason):
+                    self._wait(until, reason)
+                case rules.EndLoop(status, reason):
+                    self._end(status, reason)
+                case rules.LoopOver(status):
+                    return status
+
+    def _do(self, step: Step) -> None:
+        """Carry out a step. A command that is stopped stays open, and is run again when the loop is resumed."""
+        result = self._carry_out(step)
+        if isinstance(result, CommandEnded) and self._is_stopped():
+            return
+        self._end_step(result)
+
+    def _begin_step(self, step: Step) -> None:
+        self._append(lambda n, at: StepBegan(n, at, self.state.steps + 1, step))
+
+    def _end(self, status: int, reason: str) -> None:
+        self._append(lambda n, at: LoopEnded(n, at, status, reason))
+
+    def _append(self, make: Callable[[int, int], AnyRow]) -> None:
+        self.journal.append(make(self.state.rows + 1, now_ms()))
+        row = self.journal.rows[-1]
+        self.state = apply(self.state, row)
+        self._listener.row(row, self.state)
+
+    def _end_step(self, result: Result) -> None:
+        self._append(lambda n, at: StepEnded(n, at, self.state.steps, result))
+
+    # --- the user ------------------------------------------------------------------------------------
+
+    def _read_inbox(self) -> None:
+        """Write what the inbox has into the journal, then remove it from there."""
+        for letter in self._inbox.letters():
+            self._read_letter(letter)
+            self._inbox.remove(letter)
+        if self._stop_status is not None:
+            status, self._stop_status = self._stop_status, None
+            self._append(lambda n, at: LoopStopRequested(n, at, status))
+
+    def _read_letter(self, letter: Letter) -> None:
+        if letter.kind != "message":
+            self._append(lambda n, at: LoopStopRequested(n, at, STOPPED, "command"))
+        elif letter.id not in self.state.letters:
+            self._append(lambda n, at: MessageAdded(n, at, letter.text, letter.id))
+
+    def _read_prompt(self) -> None:
+        """Note an edit of the prompt, which counts from the next round on."""
+        try:
+            text = Path(self.state.began.prompt_path).read_text("utf-8", "replace")
+        except OSError:
+            return  # it was removed: the last text counts
+        if text.strip() and text != self.state.prompt and self.state.ended is None:
+            self._append(lambda n, at: PromptChanged(n, at, text))
+
+    def _is_stopped(self) -> bool:
+        return self._is_stopped_now or any(letter.kind == "stop_now" for letter in self._inbox.letters())
+
+    def _wait(self, until: int, reason: str) -> None:
+        self._append(lambda n, at: Waiting(n, at, until, reason))
+        while (left := until - now_ms()) > 0 and not self._inbox.letters() and not self._is_stopped_now:
+            self._woken.wait(min(left / 1000, POLL_SECONDS))
+
+    # --- steps ---------------------------------------------------------------------------------------
+
+    def _carry_out(self, step: Step) -> Result:
+        match step:
+            case MakeTree():
+                return TreeMade(path=self._workspace.make())
+            case RunSetup():
+                return self._command(step.command, "setup.txt", 0)
+            case RunCheck():
+                return self._check(step)
+            case RunAgent():
+                return self._agent(step)
+            case MakeCommit():
+                work = self.state.rounds[step.round - 1].work
+                return self._workspace.commit(step, work.reply if work is not None else "", self.state.prompt)
+            case Publish():
+                ours = [it.commit.commit for it in self.state.rounds if it.commit is not None]
+                return self._workspace.publish(step, ours)
+
+    def _folder(self, number: int) -> Path:
+        return self.journal.folder / "rounds" / f"{number:03}"
+
+    def _environment(self) -> Mapping[str, str]:
+        return {**clean_environment(os.environ), LOOP_VARIABLE: self.state.began.loop}
+
+    def _command(self, command: str, name: str, number: int) -> CommandEnded:
+        workspace, seconds = self._workspace, self.state.settings.check_seconds or DEFAULT_SECONDS
+        left = self.state.unfinished_budget().ms
+        if left is not None:
+            seconds = min(seconds, max(left / 1000, 0.001))
+        workspace.renew(self.state.head)
+        run = CommandRun(command, workspace.tree.path, self._environment(), seconds, self._is_stopped)
+        return run.to_end(self._folder(number) / name)
+
+    def _check(self, step: RunCheck) -> CommandEnded:
+        """Run a check, then put back what it has changed: a commit has the files that the agent left."""
+        ended = self._command(step.command, f"check-{step.number + 1}-{step.attempt}.txt", step.round)
+        work = self.state.rounds[step.round - 1].work if step.round else None
+        if work is None:
+            self._workspace.restore(self.state.head_tree)
+        elif not work.held:  # a file that is held back is nowhere else, so nothing is put back
+            self._workspace.restore(work.tree)
+        return ended
+
+    # --- agents --------------------------------------------------------------------------------------
+
+    def _agents(self, step: RunAgent) -> RoleAgents:
+        settings = self.state.settings
+        if step.role == "review":
+            return settings.reviews[step.number]
+        if step.role == "plan":
+            assert settings.plan is not None
+            return settings.plan
+        return settings.work
+
+    def _record_folder(self, step: RunAgent) -> Path:
+        return self._folder(step.round) / f"{step.role}-{self.state.steps}"
+
+    def _agent(self, step: RunAgent) -> AgentEnded:
+        workspace = self._workspace
+        workspace.protect(now_ms())
+        workspace.renew(self.state.head)
+        began = time.monotonic()
+        try:
+            run = self._make_run(step)
+            with run:
+                summary = follow(run, step, show=lambda run, batch: self._show(step, run, batch),
+                    is_stopped=self._is_stopped)  # fmt: skip
+        except AgentNotFound as error:
+            return AgentEnded(outcome="error", cause="missing", reason=str(error), tree=self.state.head_tree)
+        ended = summary.result(step, int((time.monotonic() - began) * 1000))
+        return self._with_tree(step, ended)
+
+    def _show(self, step: RunAgent, run: Run, batch: list[Event]) -> None:
+        self._listener.events(step, run, batch)
+
+    def _make_run(self, step: RunAgent) -> Run:
+        role, settings = self._agents(step), self.state.settings
+        seconds = [it for it in (settings.step_seconds, step.ms_left / 1000 if step.ms_left else None) if it]
+        return Agent(step.agent, {}, self._config).run(
+            self._prompt(step),
+            session_id=step.session_id,
+            model=role.model,
+            cwd=self._workspace.tree.path,
+            allow=role.allow,
+            route=role.route,
+            timeout=min(seconds, default=None),
+            record=self._record_folder(step),
+            environ=self._environment(),
+            label=f"{step.role}/{step.agent}",
+            number=self.state.steps,
+            trust=self._trust,
+        )
+
+    def _prompt(self, step: RunAgent) -> str:
+        state, workspace = self.state, self._workspace
+        if step.role == "plan":
+            return prompts.plan_prompt(state)
+        it = state.rounds[step.round - 1]
+        if step.role == "review":
+            assert it.work is not None
+            old, new = it.head_tree, it.work.tree
+            diff = workspace.patch(old, new, prompts.MAX_DIFF_CHARS) if old != new else ""
+            return prompts.review_prompt(state, it, diff=diff, tests=workspace.changed_tests(old, new))
+        before = _before(state, it)
+        stat = workspace.stat(before.head_tree, before.work.tree) if before is not None and before.work else ""
+        return prompts.work_prompt(
+            before_round(state), step.task, commits=workspace.commits(state.head), diff_stat=stat
+        )
+
+    def _with_tree(self, step: RunAgent, ended: AgentEnded) -> AgentEnded:
+        """Add what the agent left in the tree and did to the user's repository; only a worker's changes are kept."""
+        workspace = self._workspace
+        touched = workspace.touched()
+        if step.role != "work":
+            workspace.restore(self._tree_before(step))
+            return msgspec.structs.replace(ended, touched=touched)
+        ref = f"{step.round}-lost" if ended.outcome == "lost" else str(step.round)
+        tree, held = workspace.take(self.state.head, ref, now_ms())
+        return msgspec.structs.replace(ended, tree=tree, held=held, touched=touched)
+
+    def _tree_before(self, step: RunAgent) -> str:
+        work = self.state.rounds[step.round - 1].work if step.round else None
+        return work.tree if work is not None else self.state.head_tree
+
+    def _lost(self, step: RunAgent) -> AgentEnded:
+        """Return the result of a step in which Penstock was killed; the guard has killed the agent."""
+        return self._with_tree(step, read_again(step, self._record_folder(step)))
+
+
+def _before(state: LoopState, it: Round) -> Round | None:
+    return state.rounds[it.number - 2] if it.number > 1 else None
+
+
+def before_round(state: LoopState) -> LoopState:
+    """Return the state without the round that has just begun: its prompt is about those before it."""
+    return msgspec.structs.replace(state, rounds=state.rounds[:-1])
+
+
+def begin(journal: Journal, row: LoopBegan) -> None:
+    """Write the first row of a new loop."""
+    journal.append(row)
+
+
+def resume(journal: Journal, *, rounds: int = 0, ms: int = 0, cost_usd: float = 0.0, tokens: int = 0) -> None:
+    """Write the row with which a loop goes on; requests to stop from before do not count any more."""
+    LoopInbox(journal.folder).remove_stops()
+    row = LoopResumed(len(journal.rows) + 1, now_ms(), rounds=rounds, ms=ms, cost_usd=cost_usd, tokens=tokens)
+    journal.append(row)

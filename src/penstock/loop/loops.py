@@ -1,0 +1,151 @@
+"""Loops of the data directory: begin one, find one, list them."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from pathlib import Path
+
+import msgspec
+
+from penstock._version import __version__
+from penstock.errors import UsageError
+from penstock.loop.fold import fold
+from penstock.loop.journal import Journal, read_rows
+from penstock.loop.rows import VERSION, LoopBegan, Settings
+from penstock.loop.state import LoopState
+from penstock.repo.refs import free_branch
+from penstock.repo.repository import Repository
+from penstock.run.history import now_ms
+
+FOLDER = "loops"
+
+DEFAULT_PROTECT = ("penstock.toml", ".husky/**", ".pre-commit-config.yaml")
+"""Files that are put back before each check, besides the prompt and the files that the checks name: agents would
+otherwise judge themselves."""
+
+MAX_PROMPT_BYTES = 1 << 20
+"""Bytes of a prompt: it is written by hand, and each round sends it."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+
+
+class LoopFolder(msgspec.Struct, frozen=True):
+    """One loop on disk."""
+
+    path: Path
+    state: LoopState
+
+    @property
+    def id(self) -> str:
+        """Id of the loop, which is the name of its folder."""
+        return self.path.name
+
+
+def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = None) -> Journal:
+    """Begin a loop in the repository of its prompt, and return its journal with the first row. Nothing has run yet.
+
+    Raises:
+        UsageError: the prompt, the repository or the name cannot be used.
+    """
+    text = read_prompt(prompt)
+    repository = Repository.at(prompt.absolute().parent)
+    repository.check_complete(with_setup=bool(settings.setup))
+    repository.author()
+    loop = name or f"{_slug(prompt.stem)}-{uuid.uuid4().hex[:6]}"
+    if _NAME.fullmatch(loop) is None:
+        raise UsageError(f"{loop!r} cannot be the name of a loop", expected="small letters, digits and dashes")
+    folder = data / FOLDER / loop
+    if folder.exists():
+        raise UsageError(f"there is a loop {loop} already", help=f"penstock loop resume {loop}, or another --name")
+    base = repository.head()
+    assert base is not None
+    row = LoopBegan(
+        n=1,
+        at=now_ms(),
+        version=VERSION,
+        loop=loop,
+        repository=str(repository.root),
+        base=base,
+        base_tree=repository.git.tree_of(base),
+        branch=free_branch(repository, loop),
+        prompt_path=str(prompt.absolute()),
+        prompt=text,
+        settings=_with_protected(settings, repository, prompt),
+        penstock=__version__,
+    )
+    journal = Journal.open(folder)
+    journal.append(row)
+    return journal
+
+
+def read_prompt(path: Path) -> str:
+    """Return the text of a prompt.
+
+    Raises:
+        UsageError: it cannot be read, is empty, or is too large.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_PROMPT_BYTES + 1)
+    except OSError as error:
+        what = f"the prompt {path} cannot be read: {error.strerror}"
+        raise UsageError(what, help="penstock loop init writes one to begin with") from error
+    text = data.decode("utf-8", "replace")
+    if not text.strip():
+        raise UsageError(f"the prompt {path} is empty", expected="what is to be done")
+    if len(data) > MAX_PROMPT_BYTES:
+        raise UsageError(f"the prompt {path} is larger than {MAX_PROMPT_BYTES:,} bytes")
+    return text
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:24] or "loop"
+
+
+def _with_protected(settings: Settings, repository: Repository, prompt: Path) -> Settings:
+    """Add to the protected files the prompt and the files that a check names."""
+    protect = [*settings.protect, *DEFAULT_PROTECT]
+    named = {word.strip("'\"") for check in settings.checks for word in check.split()}
+    wanted = [*(Path(repository.root, word) for word in named if word and not word.startswith("-")), prompt.absolute()]
+    for path in wanted:
+        try:
+            inside = path.resolve().relative_to(repository.root.resolve())
+        except (OSError, ValueError):
+            continue
+        if path.is_file():
+            protect.append(str(inside))
+    return msgspec.structs.replace(settings, protect=tuple(dict.fromkeys(protect)))
+
+
+def loops(data: Path) -> list[LoopFolder]:
+    """Return all loops that can be read, the oldest first."""
+    found = []
+    try:
+        folders = [path for path in (data / FOLDER).iterdir() if path.is_dir()]
+    except FileNotFoundError:
+        return []
+    for path in folders:
+        try:
+            found.append(LoopFolder(path, fold(read_rows(path))))
+        except (UsageError, ValueError):
+            continue  # begun and not written, or of another version
+    return sorted(found, key=lambda loop: loop.state.began.at)
+
+
+def find_loop(data: Path, name: str | None, cwd: Path) -> LoopFolder:
+    """Return the loop of a name, or the newest of the repository in which `cwd` is.
+
+    Raises:
+        UsageError: there is none, or its journal cannot be read.
+    """
+    if name is not None:
+        folder = data / FOLDER / name
+        if _NAME.fullmatch(name) is None or not folder.is_dir():
+            raise UsageError(f"there is no loop {name!r}", help="penstock loop status lists all")
+        return LoopFolder(folder, fold(read_rows(folder)))
+    root = str(Repository.at(cwd).root)
+    here = [loop for loop in loops(data) if loop.state.began.repository == root]
+    if not here:
+        raise UsageError("there is no loop of this repository yet", help="penstock loop PROMPT.md begins one")
+    return here[-1]

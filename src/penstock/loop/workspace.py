@@ -1,0 +1,219 @@
+"""Tree of a loop, and what the loop writes into the user's repository: its own refs and its branch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from penstock.loop.prompts import subject_of
+from penstock.loop.rows import LoopBegan
+from penstock.loop.steps import (
+    BranchPublished,
+    CommitRejected,
+    Committed,
+    HeldPath,
+    MakeCommit,
+    Publish,
+    PublishRejected,
+)
+from penstock.repo.commit import Stamp, commit_tree, run_hooks, with_trailers
+from penstock.repo.diffs import patch_between, paths_between, stat_between
+from penstock.repo.protected import Protected, differences, keep, read_protected
+from penstock.repo.refs import RefMoved, publish, set_ref
+from penstock.repo.repository import Repository
+from penstock.repo.snapshot import keep_snapshot, snapshot
+from penstock.repo.staging import stage
+from penstock.repo.tree import Tree, TreeRecord, place_of
+from penstock.repo.trees import home_of
+
+MAX_SHOWN_COMMITS = 50
+"""Commits that a prompt lists."""
+
+PROTECTED_STATE = "protected.json"
+KEPT = "kept"
+
+TEST_PARTS = ("test", "tests", "spec", "specs", "__tests__", "conftest.py")
+"""Names of directories and files that mark a path as that of a test."""
+
+
+class LoopWorkspace:
+    """Tree of a loop. Its home is among those of all trees, so that one rule lists and removes them.
+
+    Args:
+        data: the data directory.
+        folder: folder of the loop.
+        began: first row of the loop.
+    """
+
+    def __init__(self, data: Path, folder: Path, began: LoopBegan) -> None:
+        self.folder = folder
+        self.began = began
+        self.repository = Repository.at(Path(began.repository))
+        self._home = home_of(data, began.loop)
+        self._tree: Tree | None = None
+        self._lock = -1
+
+    @property
+    def tree(self) -> Tree:
+        """The tree.
+
+        Raises:
+            UsageError: it is gone.
+        """
+        if self._tree is None:
+            self._tree = Tree.open(self._home)
+        if self._lock < 0:
+            self._lock = self._tree.lock()
+        return self._tree
+
+    def close(self) -> None:
+        """Release the tree, so that it can be removed."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _stamp(self, at: int) -> Stamp:
+        return Stamp(self.repository.author(), at // 1000)
+
+    def _ref(self, name: str) -> str:
+        return f"refs/penstock/{self.began.loop}/{name}"
+
+    # --- the tree ----------------------------------------------------------------------------------
+
+    def make(self) -> str:
+        """Make the tree, keep the state of the user's checkout, and return the path of the tree."""
+        self.began_refs()
+        repository, began = self.repository, self.began
+        record = TreeRecord(
+            name=began.loop,
+            owner="loop",
+            label="",
+            path=str(place_of(repository, began.loop, self._home)),
+            repository=str(repository.root),
+            base=began.base,
+            branch=began.branch,
+            made_at=began.at,
+        )
+        self._tree = Tree.make(self._home, record, repository)
+        self.tree.copy_ignored(began.settings.copy_globs)
+        return record.path
+
+    def began_refs(self) -> None:
+        """Set the refs of the base and of the user's checkout, so that nothing of either is lost."""
+        git = self.repository.git
+        set_ref(self.repository, self._ref("base"), self.began.base)
+        if git.commit_of(self._ref("yours")) is None:
+            found = snapshot(self.repository, self.folder, self.repository.author(), self.began.at // 1000)
+            keep_snapshot(self.repository, found, self._ref("yours"))
+
+    def renew(self, commit: str) -> None:
+        """Make the agent's git directory anew, so that nothing that was planted in it is run."""
+        self.tree.renew(commit)
+
+    def take(self, parent: str, ref: str, at: int) -> tuple[str, tuple[HeldPath, ...]]:
+        """Put protected files back, and return the tree that is there now, and what is held back of it.
+
+        The tree is kept as the commit of a ref, so that nothing lives in the directory alone.
+        """
+        tree = self.tree
+        tree.put_back(self.began.base, self.began.settings.protect)
+        held = stage(tree.git, never=tree.copied)
+        found = tree.git.text("write-tree")
+        commit = commit_tree(tree.git, found, [parent], f"{ref} of {self.began.loop}", self._stamp(at))
+        old = self.repository.git.commit_of(self._ref(ref))
+        set_ref(self.repository, self._ref(ref), commit, old)
+        return found, tuple(HeldPath(path=one.path, reason=one.text) for one in held)
+
+    def restore(self, tree: str) -> None:
+        """Put all files back as they are in a tree, but for ignored ones."""
+        self.tree.restore(tree)
+
+    # --- the user's repository -----------------------------------------------------------------------
+
+    def protect(self, at: int) -> None:
+        """Keep the state of the user's repository, to be compared after an agent has worked."""
+        state = read_protected(self.repository)
+        keep(self.repository, state, self.folder / KEPT, self.began.loop, self._stamp(at))
+        new = self.folder / f"{PROTECTED_STATE}.new"
+        new.write_bytes(msgspec.json.encode(state))
+        os.replace(new, self.folder / PROTECTED_STATE)
+
+    def touched(self) -> tuple[str, ...]:
+        """Return what was harmed in the user's repository since then, each with the command that restores it."""
+        try:
+            before = msgspec.json.decode((self.folder / PROTECTED_STATE).read_bytes(), type=Protected)
+        except FileNotFoundError:
+            return ()
+        found = differences(before, self.repository, self.folder / KEPT)
+        return tuple(f"{one.name} {one.text} (to restore it: {one.restore})" for one in found if one.is_harm)
+
+    # --- commits ---------------------------------------------------------------------------------------
+
+    def commit(self, step: MakeCommit, reply: str, prompt: str) -> Committed | CommitRejected:
+        """Make the commit of a green round; the same step makes the same commit."""
+        tree = self.tree
+        tree.git.run("read-tree", "--reset", step.tree)
+        tree.set_head(step.parent)
+        message = subject_of(reply, step.task, prompt) + "\n"
+        if self.began.settings.hooks:
+            result = run_hooks(tree, message)
+            if not result.passed:
+                tree.restore(step.tree)
+                return CommitRejected(hook=result.name, output=result.output[-4_000:])
+            message = result.message
+        written = tree.git.text("write-tree")
+        trailers = {"Penstock-Run": self.began.loop, "Penstock-Agent": step.agent}
+        stamp = self._stamp(step.at)
+        commit = commit_tree(tree.git, written, [step.parent], with_trailers(message, trailers), stamp)
+        tree.restore(written)
+        return Committed(commit=commit, tree=written, subject=message.partition("\n")[0])
+
+    def publish(self, step: Publish, ours: Sequence[str]) -> BranchPublished | PublishRejected:
+        """Move the branch of the loop to a commit. `ours`: commits of the loop, at one of which the branch may be."""
+        first = step.old == self.began.base
+        git = self.repository.git
+        try:
+            set_ref(self.repository, self._ref("green"), step.commit, None if first else step.old)
+            found = git.commit_of(f"refs/heads/{self.began.branch}")
+            old = found if found in ours else None if first else step.old
+            place = publish(self.repository, self.began.branch, step.commit, old)
+        except RefMoved as error:
+            return PublishRejected(reason=error.what)
+        if place is not None:
+            return BranchPublished(reason=f"{place} uses the branch; the work is at {self._ref('green')}")
+        return BranchPublished(branch=self.began.branch)
+
+    # --- for prompts -------------------------------------------------------------------------------------
+
+    def commits(self, head: str) -> str:
+        """Return the commits of the loop with their figures."""
+        if head == self.began.base:
+            return ""
+        words = f"--max-count={MAX_SHOWN_COMMITS}", "--stat", "--no-color", "--format=%h %s"
+        return self.tree.git.text("log", *words, f"{self.began.base}..{head}")
+
+    def stat(self, old: str, new: str) -> str:
+        """Return the files that differ, with their figures."""
+        return "" if old == new else stat_between(self.tree.git, old, new)
+
+    def patch(self, old: str, new: str, max_chars: int) -> str:
+        """Return the difference as a patch."""
+        return patch_between(self.tree.git, old, new, max_chars)
+
+    def changed_tests(self, old: str, new: str) -> tuple[str, ...]:
+        """Return the test files that were changed or removed."""
+        found = paths_between(self.tree.git, old, new)
+        return tuple(path for path, kind in found if kind in "MDT" and _is_test(path))
+
+
+def _is_test(path: str) -> bool:
+    parts = path.lower().split("/")
+    name = parts[-1]
+    return (
+        any(part in TEST_PARTS for part in parts)
+        or name.startswith("test_")
+        or any(mark in name for mark in ("_test.", ".test.", ".spec.", "_spec."))
+    )

@@ -1,0 +1,237 @@
+"""Whole loops with scripted agents, git and processes. The letter and number of a test is that of its promise."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from loop_desk import Desk, began
+
+from penstock.errors import UsageError
+from penstock.loop.inbox import LoopInbox
+from penstock.loop.journal import Journal
+from penstock.loop.rows import LoopBudget, RoleAgents
+
+
+def test_l4_promises_do_not_end_a_loop(desk: Desk):
+    """An agent says every promise word at once and changes nothing, and the checks are red: status 1 after 3 rounds."""
+    desk.agent("talker", 'reply "COMPLETE LOOP_COMPLETE ALL_TASKS_DONE EXIT_SIGNAL true"')
+    status, state = desk.run(desk.settings("talker"))
+    assert status == 1
+    assert state.used.rounds == 3
+    assert state.ended is not None
+    assert "stuck" in state.ended.reason
+
+
+def test_l5_a_loop_ends_by_the_fixed_point(desk: Desk):
+    """An agent that never says done finishes in round 2; round 3 changes nothing, and the status is 0."""
+    desk.agent("worker", 'n=$(count worker); if [ $n = 1 ]; then echo a > half; else echo b > done; fi; reply "Add $n"')
+    before = desk.user.state()
+    status, state = desk.run(desk.settings("worker"))
+    assert status == 0
+    assert state.used.rounds == 3
+    assert desk.subjects() == ["Add 2"]
+    assert {"half", "done"} <= set(desk.files())
+    assert desk.user.state() == before
+
+
+def test_l6_protected_files_are_back_before_the_check(desk: Desk):
+    """An agent that edits the prompt, the configuration and the script of the check changes none of them."""
+    desk.user.commit("Check", {"check.sh": "exit 1\n", "penstock.toml": "[output]\n"})
+    desk.agent("cheat", 'echo "exit 0" > check.sh; echo x > PROMPT.md; rm penstock.toml; echo y >> new; reply "Done"')
+    status, state = desk.run(desk.settings("cheat", checks=("sh check.sh",)))
+    assert status == 1
+    assert state.rounds[0].red is not None
+    tree = f"{state.rounds[0].work.tree}" if state.rounds[0].work else ""
+    assert desk.user.git("show", f"{tree}:check.sh") == "exit 1"
+    assert desk.user.git("show", f"{tree}:PROMPT.md") == "Make it work."
+    assert desk.user.git("show", f"{tree}:penstock.toml") == "[output]"
+
+
+def test_l7_another_agent_takes_over_at_a_limit(desk: Desk):
+    """The first agent is at its usage limit: the second works, and no round is charged for the first."""
+    desk.agent("first", "limited 4102444800")
+    desk.agent("second", 'touch done; reply "Add done"')
+    journal = desk.begin(desk.settings("first", "second"))
+    engine, watcher = desk.engine(journal)
+    assert engine.run() == 0
+    assert [step.agent for step in began(watcher.rows)] == ["first", "second", "second"]
+    assert engine.state.used.rounds == 2
+
+
+def test_l7_all_agents_at_their_limits(desk: Desk):
+    """All agents are at their limits: status 6 without --wait."""
+    desk.agent("first", "limited 4102444800")
+    status, state = desk.run(desk.settings("first"))
+    assert status == 6
+    assert state.used.rounds == 0
+
+
+def test_l7_a_reset_that_is_near_is_waited_for(desk: Desk):
+    """The limit resets in a second: the loop waits for it and goes on with the same agent."""
+    desk.agent(
+        "first", 'if [ $(count first) = 1 ]; then limited $(($(date +%s) + 1)); else touch done; reply "Add"; fi'
+    )
+    status, state = desk.run(desk.settings("first", wait_ms=60_000))
+    assert status == 0
+    assert state.used.rounds == 2
+
+
+def test_l7_words_about_limits_are_no_limit(desk: Desk):
+    """A reply that only talks about rate limits changes no agent."""
+    desk.agent("first", 'touch done; reply "I handled the usage limit: 429 rate_limit_error, resets at 5pm"')
+    desk.agent("second", 'reply "never"')
+    status, state = desk.run(desk.settings("first", "second"))
+    assert status == 0
+    assert {it.agent for it in state.rounds} == {"first"}
+
+
+def test_l8_a_running_agent_is_stopped_at_its_budget(desk: Desk):
+    """Tokens that pass the budget in mid-run cancel the agent, and the loop ends with 5."""
+    message = '{"id":"m1","content":[{"type":"text","text":"a"}],"usage":{"input_tokens":900,"output_tokens":200}}'
+    usage = f'{{"type":"assistant","message":{message}}}'
+    desk.agent("big", f"printf '%s\\n' '{usage}'; printf '%s\\n' '{usage.replace('m1', 'm2')}'; sleep 1000")
+    status, state = desk.run(desk.settings("big", budget=LoopBudget(tokens=800)))
+    assert status == 5
+    assert state.used.tokens >= 800
+    work = state.rounds[0].work
+    assert work is not None
+    assert work.cause == "budget"
+
+
+def test_l8_a_resumed_loop_goes_on_only_with_more(desk: Desk):
+    """A loop that has used its rounds ends again when it is resumed without more of them, and counts on with more."""
+    desk.agent("slow", 'n=$(count slow); echo $n > half; if [ $n -ge 3 ]; then touch done; fi; reply "Add $n"')
+    status, state = desk.run(desk.settings("slow", budget=LoopBudget(rounds=2)))
+    assert (status, state.used.rounds) == (1, 2)
+    status, state = desk.resume()
+    assert (status, state.used.rounds) == (1, 2)
+    status, state = desk.resume(rounds=3)
+    assert state.used.rounds == 5
+    assert desk.subjects() == ["Add 3", "Add 4", "Add 5"]
+
+
+def test_l9_secrets_are_not_committed(desk: Desk):
+    """A key that the agent leaves in new files is in no commit; the status is 4 and the reason names the file."""
+    desk.agent("leaky", 'touch done; echo "KEY=1" > .env; reply "Add"')
+    status, state = desk.run(desk.settings("leaky"))
+    assert status == 4
+    assert state.ended is not None
+    assert ".env" in state.ended.reason
+    refs = desk.user.git("for-each-ref", "--format=%(refname)", "refs/penstock/l1").splitlines()
+    assert refs
+    for ref in refs:
+        assert ".env" not in desk.user.git("ls-tree", "-r", "--name-only", ref).splitlines()
+
+
+def test_l11_a_reviewer_changes_nothing(desk: Desk):
+    """What a reviewer writes into the tree is thrown away, and its approval counts."""
+    desk.agent("worker", 'touch done; reply "Add done"')
+    verdict = '{"type":"result","subtype":"success","is_error":false,"result":"{\\"approved\\": true}"}'
+    desk.agent("judge", f"echo bad > README; touch more; cat <<'END'\n{verdict}\nEND")
+    status, _ = desk.run(desk.settings("worker", reviews=(RoleAgents(agents=("judge",)),)))
+    assert status == 0
+    assert "more" not in desk.files()
+    assert desk.user.git("show", "penstock/l1:README") == "hello"
+
+
+def test_l11_prose_does_not_approve(desk: Desk):
+    """A reviewer that answers in prose, with an approval in a quotation, does not approve: nothing is committed."""
+    desk.agent("worker", 'touch done; reply "Add done"')
+    desk.agent("judge", "reply 'It says {approved: true}. Approved!'")
+    status, _ = desk.run(desk.settings("worker", reviews=(RoleAgents(agents=("judge",)),)))
+    assert status == 1
+    assert desk.user.git("for-each-ref", "refs/heads/penstock") == ""
+
+
+def test_l13_the_same_loop_twice(desk: Desk):
+    """A second process for the same loop is rejected by the lock."""
+    desk.agent("worker", 'touch done; reply "Add done"')
+    journal = desk.begin(desk.settings("worker"))
+    with pytest.raises(UsageError, match="another process"):
+        Journal.open(journal.folder)
+    journal.close()
+    Journal.open(journal.folder).close()
+
+
+def test_l16_a_green_base_without_changes(desk: Desk):
+    """The checks are green on the base and the agent changes nothing: status 4, never 0."""
+    desk.agent("idle", 'reply "Nothing to do."')
+    status, state = desk.run(desk.settings("idle", checks=("true",)))
+    assert status == 4
+    assert state.ended is not None
+    assert state.ended.reason == "nothing was changed; the agent says: Nothing to do."
+
+
+def test_l18_three_boxes_and_one_of_them_done(desk: Desk):
+    """Of three boxes only the first is worked on: the status is not 0."""
+    desk.user.commit("Boxes", {"PROMPT.md": "- [ ] one\n- [ ] two\n- [ ] three\n"})
+    desk.agent("lazy", 'touch done; reply "Add done"')
+    status, state = desk.run(desk.settings("lazy"))
+    assert status == 4
+    assert state.ended is not None
+    assert state.ended.reason == "nothing was changed for: two; three"
+
+
+def test_a_message_reaches_the_next_prompt(desk: Desk):
+    """What the user writes while the loop runs is in the prompt of the next round."""
+    desk.agent("worker", 'cp "$DESK/prompt.$$" "$DESK/prompt.$(count worker)"; touch done; reply "Add done"')
+    journal = desk.begin(desk.settings("worker"))
+    LoopInbox(journal.folder).put("message", "use the new API")
+    engine, _ = desk.engine(journal)
+    assert engine.run() == 0
+    assert "use the new API" in (desk.scripts / "prompt.1").read_text()
+    assert engine.state.messages[0].text == "use the new API"
+
+
+def test_a_stop_ends_the_running_agent(desk: Desk):
+    """A stop from another process cancels the agent that works; the tree is kept, and a resume goes on."""
+    desk.agent("worker", 'if [ $(count worker) = 1 ]; then touch half; sleep 1000; fi; touch done; reply "Add"')
+    journal = desk.begin(desk.settings("worker"))
+    engine, _ = desk.engine(journal)
+
+    def stop() -> None:
+        while not (desk.folder / "work" / "app.l1" / "half").exists():
+            time.sleep(0.02)
+        LoopInbox(journal.folder).put("stop_now")
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    assert engine.run() == 130
+    thread.join()
+    journal.close()
+    status, _ = desk.resume()
+    assert status == 0
+    assert {"half", "done"} <= set(desk.files())
+
+
+def test_a_red_hook_of_the_user_is_a_red_check(desk: Desk):
+    """The user's pre-commit hook runs over the tree; what it rejects is not committed."""
+    hook = desk.user.root / ".git" / "hooks" / "pre-commit"
+    hook.write_text("#!/bin/sh\ntest ! -e bad || { echo bad file; exit 1; }\n")
+    hook.chmod(0o755)
+    desk.agent("worker", 'if [ $(count worker) = 1 ]; then touch bad; else rm -f bad; fi; touch done; reply "Add done"')
+    status, state = desk.run(desk.settings("worker"))
+    assert status == 0
+    assert state.rounds[0].red_command == "pre-commit"
+    assert state.rounds[0].red is not None
+    assert "bad file" in state.rounds[0].red.output
+    assert "bad" not in desk.files()
+
+
+def test_l17_denied_edits_are_not_done(desk: Desk):
+    """The agent's edit is denied, the base is green, and nothing was changed: status 4 names the edit."""
+    call = '{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Edit","input":{"file_path":"a.py"}}]}'
+    answer = '{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"denied"}]}'
+    end = '"permission_denials":[{"tool_name":"Edit","tool_use_id":"t1","tool_input":{"file_path":"a.py"}}]'
+    lines = [
+        f'{{"type":"assistant","message":{call}}}',
+        f'{{"type":"user","message":{answer}}}',
+        f'{{"type":"result","subtype":"success","is_error":false,"result":"I could not.",{end}}}',
+    ]
+    desk.agent("denied", "cat <<'END'\n" + "\n".join(lines) + "\nEND")
+    status, state = desk.run(desk.settings("denied", checks=("true",)))
+    assert status == 4
+    assert state.ended is not None
+    assert "edits were denied: Edit a.py" in state.ended.reason
