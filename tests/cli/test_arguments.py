@@ -38,6 +38,7 @@ BEFORE: dict[str, list[str]] = {
     "replay": [FILE],
     "demo": ["--speed=1000"],
     "serve": ["--port=0", "--data=data"],
+    "loop": ["status", "--json"],
     "agents": [],
     "config": [],
     "sessions": [],

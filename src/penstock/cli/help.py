@@ -17,6 +17,7 @@ commands:
   demo             replay a real recording, at its real pace
   replay FILE      replay a recording of your own
   doc FILE.md      ask what you wrote in a document; the reply is written into it
+  loop PROMPT.md   work on a repository until the work is done
   serve            chat with agents in a browser
   sessions         list earlier conversations, to go on with one
   trees            list the trees of `run --worktree`, and remove those that are not needed

@@ -21,6 +21,7 @@ COMMANDS = {
     "demo": "penstock.cli.demo",
     "replay": "penstock.cli.replay",
     "doc": "penstock.cli.doc",
+    "loop": "penstock.cli.loop.main",
     "serve": "penstock.cli.serve",
     "sessions": "penstock.cli.sessions",
     "trees": "penstock.cli.trees",

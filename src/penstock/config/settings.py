@@ -8,12 +8,13 @@ the command line override all of them. A mistake affects only its own key: it is
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, cast
 
 import msgspec
 
-from penstock.config.rules import Rule, one_of
+from penstock.config.rules import ABOVE_0, MAX_EXACT_INTEGER, Rule, one_of, whole
 from penstock.errors import ConfigError, nearest
 
 FILE_NAME = "penstock.toml"
@@ -42,6 +43,10 @@ def _texts(value: Any) -> bool:
 _switch = Rule(lambda value: isinstance(value, bool), "true or false")
 _text = Rule(lambda value: _text_without_nul(value) and value != "", "a text that is not empty")
 _words = Rule(_texts, 'a list of texts, e.g. ["claude", "-p"]')
+_duration = Rule(
+    lambda value: isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?[smhd]?", value, re.ASCII) is not None,
+    'a duration, e.g. "4h"',
+)
 _word = Rule(_text_without_nul, "a text without NUL characters")
 
 STREAMING: dict[str, Rule] = {
@@ -57,6 +62,20 @@ OUTPUT: dict[str, Rule] = {
     "detail": _one_of("quiet", "minimal", "normal", "verbose"),
 }
 HISTORY: dict[str, Rule] = {"keep": _switch}
+LOOP: dict[str, Rule] = {
+    "check": _words,
+    "setup": _text,
+    "copy": _words,
+    "protect": _words,
+    "rounds": whole(1, MAX_EXACT_INTEGER),
+    "time": _duration,
+    "wait": _duration,
+    "cost": ABOVE_0,
+    "tokens": whole(1, MAX_EXACT_INTEGER),
+    "hooks": _switch,
+    "notify": _text,
+}
+LOOP_ROLE: dict[str, Rule] = {"agents": _words, "model": _text, "allow": _one_of("default", "edits", "all")}
 AGENT: dict[str, Rule] = {
     "adapter": _text,
     "label": _text,
@@ -273,7 +292,9 @@ def _leaves(data: dict[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath
 
 def _is_table(path: KeyPath) -> bool:
     match path:
-        case ("json_streaming" | "output" | "history" | "agents",) | ("agents", _):
+        case ("json_streaming" | "output" | "history" | "agents" | "loop",) | ("agents", _):
+            return True
+        case ("loop", "work" | "review"):
             return True
         case ("agents", _, "json_streaming" | "env" | "events"):
             return True
@@ -302,9 +323,17 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:
             if key not in HISTORY:
                 return _unknown(path, HISTORY), False
             rule = HISTORY[key]
+        case ("loop", "work" | "review", key):
+            if key not in LOOP_ROLE:
+                return _unknown(path, LOOP_ROLE), False
+            rule = LOOP_ROLE[key]
+        case ("loop", key) if key not in ("work", "review"):
+            if key not in LOOP:
+                return _unknown(path, [*LOOP, "work", "review"]), False
+            rule = LOOP[key]
         case (
-            ("json_streaming" | "output" | "history" | "agents",)
-            | ("agents", _)
+            ("json_streaming" | "output" | "history" | "agents" | "loop",)
+            | ("agents" | "loop", _)
             | ("agents", _, "json_streaming" | "env" | "events")
         ):
             return f"{dotted(path)} is {shown(value)}; expected a table: [{dotted(path)}]", False
@@ -313,7 +342,7 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:
                 return _unknown(path, [*AGENT, "env", "events", "json_streaming"]), False
             rule = AGENT[key]
         case _:
-            return _unknown(path, ["json_streaming", "output", "history", "agents"]), False
+            return _unknown(path, ["json_streaming", "output", "history", "loop", "agents"]), False
     if not rule.fits(value):
         return f"{dotted(path)} is {shown(value)}; expected {rule.expected}", False
     return "", True

@@ -1,0 +1,320 @@
+"""`penstock loop`: the word after it is a command of a loop, or the prompt of a new one."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from pathlib import Path
+
+import msgspec
+
+from penstock.cli.console import notify, one_line, say
+from penstock.cli.loop import words
+from penstock.cli.loop.options import LoopConfig, budget_flags, settings_flags, settings_of
+from penstock.cli.loop.run import run_loop, run_notify
+from penstock.cli.options import DisplayOptions, display_flags
+from penstock.cli.parser import Parser
+from penstock.cli.read import configured
+from penstock.config.data import data_directory, data_path
+from penstock.config.settings import Config
+from penstock.errors import UsageError
+from penstock.loop import prompts
+from penstock.loop.engine import resume
+from penstock.loop.fold import begin, fold
+from penstock.loop.inbox import LoopInbox
+from penstock.loop.journal import Journal, process_of, read_rows
+from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt
+from penstock.loop.rows import VERSION, LoopBegan, LoopLanded
+from penstock.loop.state import LoopState
+from penstock.repo.commit import Stamp, with_trailers
+from penstock.repo.landing import NotLanded, land
+from penstock.repo.repository import Repository
+from penstock.run.history import now_ms
+from penstock.run.launch import plan
+from penstock.run.spec import RunSpec
+
+EXAMPLES = """\
+examples:
+  penstock loop init                                    write a PROMPT.md to begin with
+  penstock loop PROMPT.md --work AGENT --check "make test"
+  penstock loop PROMPT.md --work AGENT,OTHER --review THIRD --cost 5 --wait 5h
+  penstock loop PROMPT.md --work AGENT --check "make test" --dry-run
+  penstock loop status                                  what the newest loop of this repository does
+  penstock loop tell "use the new API"                  the next round reads it
+  penstock loop stop                                    after the step; --now ends the step as well
+  penstock loop resume --rounds 5                       go on, with more rounds
+  penstock loop land                                    take the result over into the branch that is checked out
+
+exit status:
+  0 done, and the checks have proved it · 1 not done · 2 wrong usage · 4 needs you · 5 a budget was used up
+  6 all agents are at their limits · 124 the time budget · 130 and 143 stopped
+"""
+
+WORDS = ("status", "resume", "stop", "tell", "log", "land", "init")
+
+STARTER = """\
+# What is to be done
+
+Describe the result that you want, and what must not change.
+
+<!-- Open boxes are worked on one after the other; without any, the whole text is the task.
+- [ ] first task
+- [ ] second task
+-->
+"""
+
+POLL_SECONDS = 0.25
+"""Seconds between two looks whether a loop has ended that was stopped."""
+
+STOP_SECONDS = 30.0
+"""Seconds to wait for the end of a loop that was stopped with --now: its agent has time to end by itself."""
+
+
+def command(args: list[str]) -> int:
+    """Run `penstock loop` and return the exit status."""
+    options = parser().parse(args)
+    given = DisplayOptions(**{name: getattr(options, name) for name in DisplayOptions.__struct_fields__})
+    match options.words:
+        case ["init"]:
+            return _init()
+        case ["status", *rest]:
+            return _status(_one(rest), options)
+        case ["stop", *rest]:
+            return _stop(_one(rest), options)
+        case ["tell", *rest]:
+            return _send_message(rest, options)
+        case ["log", *rest]:
+            return _log(_one(rest))
+        case ["land", *rest]:
+            return _land(_one(rest), options)
+        case ["resume", *rest]:
+            return _resume(_one(rest), options, given)
+        case [prompt]:
+            return _begin(Path(prompt), options, given)
+    raise UsageError("penstock loop needs one prompt, or a command: " + ", ".join(WORDS), help="penstock loop --help")
+
+
+def parser() -> Parser:
+    """Return the parser of the command."""
+    text = "Work on a repository with agents, in a tree of its own, until checks and reviewers find the work done."
+    made = Parser("loop", text, examples=EXAMPLES, arguments="PROMPT.md|COMMAND [LOOP] [options]")
+    add = made.add_argument
+    help = "prompt of a new loop, or one of " + ", ".join(WORDS) + "; ./status is a file. "
+    help += "They are about the newest loop of this repository, or the one named after them"
+    add("words", nargs="+", metavar="PROMPT.md|COMMAND", help=help)
+    settings_flags(made)
+    budget_flags(made)
+    add("--name", metavar="NAME", help="name of the loop and its branch")
+    add("--trust", action="store_true", help="allow the penstock.toml of this project to start commands")
+    add("--dry-run", action="store_true", help="show the commands and the first prompt; start nothing")
+    add("--json", action="store_true", help="status: one JSON object a line, of all loops")
+    add("--now", action="store_true", help="stop: end the step that runs")
+    add("--squash", action="store_true", help="land: make one commit of all")
+    display_flags(made)
+    return made
+
+
+def _one(rest: list[str]) -> str | None:
+    if len(rest) > 1:
+        raise UsageError(f"one loop is expected, not {len(rest)}")
+    return rest[0] if rest else None
+
+
+def _find(name: str | None) -> LoopFolder:
+    return find_loop(data_path(), name, Path.cwd())
+
+
+# --- begin and resume --------------------------------------------------------------------------------
+
+
+def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
+    config = configured()
+    settings = settings_of(options, LoopConfig(config, trust=options.trust))
+    if read_prompt(prompt) == STARTER:
+        raise UsageError(f"{prompt} does not say what is to be done yet", expected="your own words in it")
+    for role in (settings.work, *settings.reviews, *([settings.plan] if settings.plan else [])):
+        spec = RunSpec(
+            agent=role.agents[0],
+            prompt="x",
+            model=role.model,
+            allow=role.allow,
+            route=role.route,
+            trust=options.trust,
+        )
+        plan(spec, config)  # raises before anything is made, if the agent cannot be run so
+    if options.dry_run:
+        return _dry_run(prompt, settings_state(prompt, options, config))
+    journal = begin_loop(data_directory(), prompt, settings, options.name)
+    state = fold(journal.rows)
+    notify(f"loop {state.began.loop}, branch {state.began.branch}\n")
+    return _run(journal, config, options, display)
+
+
+def _run(journal: Journal, config: Config, options: Namespace, display: DisplayOptions) -> int:
+    try:
+        status = run_loop(journal, config, display, data_path(), trust=options.trust)
+        state = fold(journal.rows)
+    finally:
+        journal.close()
+    command = LoopConfig(config, trust=options.trust).value("notify")
+    if command:
+        run_notify(command, state)
+    return status
+
+
+def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> int:
+    found = _find(name)
+    _check_landed(found.state)
+    journal = Journal.open(found.path)
+    try:
+        budget = found.state.budget
+        for flag, limit in (("time", budget.ms), ("cost", budget.cost_usd), ("tokens", budget.tokens)):
+            if getattr(options, flag) and limit is None:
+                raise UsageError(f"the loop {found.id} has no budget of {flag}, so none can be added")
+        resume(
+            journal,
+            rounds=options.rounds or 0,
+            ms=int((options.time or 0) * 1000),
+            cost_usd=options.cost or 0.0,
+            tokens=options.tokens or 0,
+        )
+    except BaseException:
+        journal.close()
+        raise
+    return _run(journal, configured(), options, display)
+
+
+def _check_landed(state: LoopState) -> None:
+    if state.landed is not None:
+        raise UsageError(f"the loop {state.began.loop} has landed", help="penstock loop PROMPT.md begins another")
+
+
+def settings_state(prompt: Path, options: Namespace, config: Config) -> LoopState:
+    """Return the state of a loop that has just begun, without making anything."""
+    settings = settings_of(options, LoopConfig(config, trust=options.trust))
+    repository = Repository.at(prompt.absolute().parent)
+    base = repository.head() or ""
+    return begin(
+        LoopBegan(
+            n=1,
+            at=now_ms(),
+            version=VERSION,
+            loop=options.name or "NAME",
+            repository=str(repository.root),
+            base=base,
+            base_tree=base,
+            branch=f"penstock/{options.name or 'NAME'}",
+            prompt_path=str(prompt.absolute()),
+            prompt=read_prompt(prompt),
+            settings=settings,
+        )
+    )
+
+
+def _dry_run(prompt: Path, state: LoopState) -> int:
+    settings, began = state.settings, state.began
+    lines = [f"repository  {began.repository} at {began.base[:10]}", f"branch      {began.branch}"]
+    lines += [f"setup       {settings.setup}"] if settings.setup else []
+    lines += [f"check       {command}" for command in settings.checks] or ["check       none"]
+    lines.append(f"work        {', '.join(settings.work.agents)} (allow {settings.work.allow})")
+    lines += [f"review      {', '.join(role.agents)}" for role in settings.reviews]
+    lines += [f"task        {task.partition(chr(10))[0]}" for task in state.tasks]
+    lines.append(f"rounds      {state.budget.rounds}")
+    text = "".join(one_line(line) + "\n" for line in lines)
+    return say(f"{text}\nPrompt of the first round:\n\n{prompts.work_prompt(state, state.task)}")
+
+
+def _init() -> int:
+    path = Path("PROMPT.md")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(STARTER)
+    except FileExistsError as error:
+        raise UsageError(
+            "PROMPT.md exists already", help="penstock loop PROMPT.md --check COMMAND works on it"
+        ) from error
+    return say('PROMPT.md is written. Say in it what is to be done, then:\n'
+        '  penstock loop PROMPT.md --work AGENT --check "make test"\n')  # fmt: skip
+
+
+# --- look and steer ----------------------------------------------------------------------------------
+
+
+def _status(name: str | None, options: Namespace) -> int:
+    if options.json:
+        found = [_find(name)] if name else loops(data_path())
+        lines = [words.json_line(loop.state, process_of(loop.path)) for loop in found]
+        return say(msgspec.json.Encoder().encode_lines(lines).decode())
+    found_one = _find(name)
+    return say(words.status_text(found_one.state, process_of(found_one.path)))
+
+
+def _log(name: str | None) -> int:
+    found = _find(name)
+    rows = read_rows(found.path)
+    before: LoopState | None = None
+    for number in range(1, len(rows) + 1):
+        state = fold(rows[:1]) if before is None else _applied(before, rows[number - 1])
+        line = words.step_line(rows[number - 1], state, before)
+        if line:
+            say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(rows[number - 1].at / 1000))}  {line}")
+        before = state
+    return 0
+
+
+def _applied(state: LoopState, row: object) -> LoopState:
+    from penstock.loop.fold import apply
+
+    return apply(state, row)  # type: ignore[arg-type]
+
+
+def _stop(name: str | None, options: Namespace) -> int:
+    found = _find(name)
+    if process_of(found.path) is None:
+        return say(f"The loop {found.id} does not run.\n")
+    LoopInbox(found.path).put("stop_now" if options.now else "stop")
+    if not options.now:
+        return say(f"The loop {found.id} ends after this step.\n")
+    end = time.monotonic() + STOP_SECONDS
+    while process_of(found.path) is not None and time.monotonic() < end:
+        time.sleep(POLL_SECONDS)
+    return say(f"The loop {found.id} has ended.\n" if process_of(found.path) is None else "It is still ending.\n")
+
+
+def _send_message(rest: list[str], options: Namespace) -> int:
+    match rest:
+        case [text]:
+            found = _find(None)
+        case [name, text]:
+            found = _find(name)
+        case _:
+            raise UsageError("one message is expected", help='penstock loop tell "use the new API"')
+    if not text.strip():
+        raise UsageError("the message is empty")
+    LoopInbox(found.path).put("message", text)
+    runs = process_of(found.path) is not None
+    how = "The next round reads it." if runs else f"penstock loop resume {found.id} goes on with it."
+    return say(f"{how}\n")
+
+
+def _land(name: str | None, options: Namespace) -> int:
+    found = _find(name)
+    state = found.state
+    if state.head == state.began.base:
+        raise UsageError(f"the loop {found.id} has no commit to land")
+    journal = Journal.open(found.path)  # so that no process works on it meanwhile
+    try:
+        repository = Repository.at(Path(state.began.repository))
+        title = prompts.subject_of("", None, state.prompt)
+        message = with_trailers(f"{title}\n", {"Penstock-Run": found.id})
+        stamp = Stamp(repository.author(), now_ms() // 1000)
+        result = land(repository, state.head, message, stamp, squash=options.squash)
+        if isinstance(result, NotLanded):
+            for path in result.conflicts:
+                notify(f"  {one_line(path)}\n")
+            notify(f"penstock: not landed: {result.reason}" + (f"; {result.help}" if result.help else "") + "\n")
+            return 4
+        journal.append(LoopLanded(len(journal.rows) + 1, now_ms(), result.commit, result.branch, result.way))
+    finally:
+        journal.close()
+    return say(f"{result.branch} is at {result.commit[:10]} ({result.way.replace('_', '-')}).\n")

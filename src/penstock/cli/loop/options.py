@@ -1,0 +1,159 @@
+"""Options of `penstock loop`, and the settings of a loop that follow from them and from the configuration."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING, Any
+
+from penstock.adapter import Allow
+from penstock.cli.options import number, whole_number
+from penstock.cli.run_factory import split_names
+from penstock.config.rules import ABOVE_0
+from penstock.errors import UsageError, shown
+from penstock.loop.rows import DEFAULT_ROUNDS, LoopBudget, RoleAgents, Settings
+from penstock.run.spec import RouteName
+
+if TYPE_CHECKING:
+    from penstock.cli.parser import Parser
+    from penstock.config.settings import Config
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)", re.ASCII)
+
+STARTS_PROGRAMS = ("check", "setup", "copy", "notify")
+"""Keys of `[loop]` that start programs or copy files. Those of a project's own file count only with --trust."""
+
+
+def seconds_of(word: str) -> float:
+    """Return the seconds of a duration: `90`, `90s`, `30m`, `4h`, `2d`."""
+    found = _DURATION.fullmatch(word)
+    if found is None or float(found[1]) == 0:
+        raise ArgumentTypeError(f"{shown(word)} is not a duration; expected e.g. 90s, 30m or 4h")
+    return float(found[1]) * _UNITS[found[2] or "s"]
+
+
+def budget_flags(made: Parser) -> None:
+    """Add the options of the budget."""
+    add = made.add_argument
+    add("--rounds", type=whole_number(ABOVE_0), metavar="N", help=f"rounds of work at most (default {DEFAULT_ROUNDS})")
+    add("--time", type=seconds_of, metavar="T", help="time of work at most, e.g. 4h; waiting does not count")
+    add("--cost", type=number(ABOVE_0), metavar="USD", help="cost of all agents at most, in US dollars")
+    add("--tokens", type=whole_number(ABOVE_0), metavar="N", help="tokens of all agents at most")
+
+
+def settings_flags(made: Parser) -> None:
+    """Add the options that become the settings of a loop."""
+    add = made.add_argument
+    add("--work", metavar="AGENT[,AGENT…]", help="agent that works; those behind it follow at a usage limit")
+    add("--review", action="append", default=[], metavar="AGENT[,AGENT…]", help="agent that has to approve each round; "
+        "may be repeated")  # fmt: skip
+    add("--check", action="append", default=[], metavar="COMMAND", help="command that has to succeed; may be repeated")
+    add("--unchecked", action="store_true", help="accept the work without any check")
+    add("--plan", nargs="?", const="auto", choices=("auto", "ask"), help="let an agent write the tasks first · ask: "
+        "they wait for your yes")  # fmt: skip
+    add("--setup", metavar="COMMAND", help="command that makes the new tree ready to work in")
+    add("--copy", action="append", default=[], metavar="GLOB", help="ignored files to copy into the tree")
+    add("--protect", action="append", default=[], metavar="GLOB", help="files that are put back before each check")
+    add("--wait", type=seconds_of, metavar="T", help="how long to wait at most until a usage limit resets")
+    add("--allow", choices=("default", "edits", "all"), help="what the worker may do without asking (default: edits)")
+    add("--model", metavar="M", help="model of the worker")
+    add("--route", choices=("exec", "server", "acp"), help="way in which Penstock talks to the worker")
+    add("--timeout", type=seconds_of, metavar="T", help="time limit of one agent's step")
+    add("--check-timeout", type=seconds_of, metavar="T", help="time limit of one check (default 30m)")
+    add("--keep-session", action="store_true", help="all rounds are one conversation")
+    add("--no-hooks", dest="hooks", action="store_false", help="do not run your commit hooks")
+
+
+class LoopConfig:
+    """Values of `[loop]`, of which the project's own need trust if they start programs.
+
+    Raises:
+        UsageError: such a value is there and not trusted.
+    """
+
+    def __init__(self, config: Config, *, trust: bool) -> None:
+        self._settings = config.settings
+        self._trust = trust
+
+    def value(self, *path: str, default: Any = None) -> Any:
+        """Return the value of a key."""
+        setting = self._settings.get(("loop", *path))
+        if setting is None:
+            return default
+        if setting.of_project and path[0] in STARTS_PROGRAMS and not self._trust:
+            raise UsageError(
+                f"{setting.origin} sets {path[0]} of the loop, and it came with the files of this project",
+                expected="your word that they are to be trusted",
+                help="read it, then --trust, or name it on the command line",
+            )
+        return setting.value
+
+
+def settings_of(words: Namespace, config: LoopConfig) -> Settings:
+    """Return the settings of a loop.
+
+    Raises:
+        UsageError: there is no agent, or no check and no --unchecked.
+    """
+    checks = tuple(words.check or config.value("check", default=()))
+    if not checks and not words.unchecked:
+        raise UsageError(
+            "there is no check, so nobody could know when the work is done",
+            expected='--check COMMAND, e.g. --check "make test"',
+            help="--unchecked works without one",
+        )
+    work = _agents(words.work, config, "work", words.allow or "edits", words.model, words.route)
+    if work is None:
+        raise UsageError("no agent is named", expected="--work AGENT", help="penstock agents lists them")
+    reviews = tuple(RoleAgents(agents=_names(text), allow="default") for text in words.review)
+    if not reviews:
+        configured = _agents(None, config, "review", "default", None, None)
+        reviews = (configured,) if configured is not None else ()
+    return Settings(
+        work=work,
+        checks=checks,
+        unchecked=words.unchecked,
+        reviews=reviews,
+        plan=RoleAgents(agents=work.agents, model=work.model, allow="default") if words.plan else None,
+        plan_is_asked=words.plan == "ask",
+        setup=words.setup or config.value("setup", default=""),
+        copy_globs=tuple(words.copy or config.value("copy", default=())),
+        protect=tuple(words.protect or config.value("protect", default=())),
+        keep_session=words.keep_session,
+        hooks=words.hooks and config.value("hooks", default=True),
+        wait_ms=_ms(words.wait, config, "wait") or 0,
+        step_seconds=words.timeout,
+        check_seconds=words.check_timeout,
+        budget=LoopBudget(
+            rounds=words.rounds or config.value("rounds", default=DEFAULT_ROUNDS),
+            ms=_ms(words.time, config, "time"),
+            cost_usd=words.cost or config.value("cost"),
+            tokens=words.tokens or config.value("tokens"),
+        ),
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in split_names(text) if name.strip())
+
+
+def _agents(
+    text: str | None, config: LoopConfig, role: str, allow: Allow, model: str | None, route: RouteName | None
+) -> RoleAgents | None:
+    names = _names(text) if text else tuple(config.value(role, "agents", default=()))
+    if not names:
+        return None
+    return RoleAgents(
+        agents=names,
+        model=model or config.value(role, "model"),
+        allow=config.value(role, "allow", default=allow),
+        route=route,
+    )
+
+
+def _ms(seconds: float | None, config: LoopConfig, key: str) -> int | None:
+    text = config.value(key)
+    if seconds is None and text is not None:
+        seconds = seconds_of(text)
+    return None if seconds is None else int(seconds * 1000)

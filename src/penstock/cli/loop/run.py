@@ -1,0 +1,116 @@
+"""A loop in the foreground: its agents are shown as `penstock run` shows them, and each step has a line on stderr."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from penstock.cli.console import Output, notify, stdout_encoding
+from penstock.cli.display import OutputContext, Showing, Sink, make_sink
+from penstock.cli.exit_status import SIGNAL_BASE
+from penstock.cli.loop.words import end_text, step_line
+from penstock.cli.options import DisplayOptions
+from penstock.cli.screen import Screen
+from penstock.events import Event
+from penstock.loop.checks import CommandRun
+from penstock.loop.engine import Engine
+from penstock.loop.journal import Journal
+from penstock.loop.rows import AnyRow, StepBegan, StepEnded
+from penstock.loop.state import LoopState
+from penstock.loop.steps import RunAgent
+from penstock.run.history import History, HistoryWriter, record_of
+
+if TYPE_CHECKING:
+    from penstock.config.settings import Config
+    from penstock.run.run import Run
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+NOTIFY_SECONDS = 10.0
+"""Time limit in seconds of the user's command that is run at the end."""
+
+
+class Display:
+    """Listener of a loop: writes events to stdout, and a line for each step to stderr."""
+
+    def __init__(self, options: DisplayOptions, config: Config, data: Path, path: str) -> None:
+        self._options = options
+        self._config = config
+        self._data = data
+        self._path = path
+        self._screen = Screen(options)
+        self._output = Output(1, stdout_encoding() if options.to == "text" else "utf-8")
+        self._showing: Showing | None = None
+        self._history: HistoryWriter | None = None
+        self._before: LoopState | None = None
+
+    def row(self, row: AnyRow, state: LoopState) -> None:
+        """Write the line of a row."""
+        if isinstance(row, StepBegan | StepEnded) and self._showing is not None:
+            self._output.write(self._showing.pause())
+            self._showing = None
+        notify(step_line(row, state, self._before))
+        self._before = state
+
+    def events(self, step: RunAgent, run: Run, events: list[Event]) -> None:
+        """Write events of an agent."""
+        if self._showing is None:
+            self._showing = self._begin(run)
+            if self._config.keeps_history:
+                self._history = HistoryWriter(History(self._data), record_of(run, "loop"))
+        if self._history is not None:
+            self._history.apply_batch(events)
+        self._output.write(self._showing.render(events, run.agent))
+
+    def _begin(self, run: Run) -> Showing:
+        context = OutputContext(several=True, number=0, label_width=len(run.label), cwd=self._path, is_live=True)
+
+        def sink(name: str | None) -> Sink:
+            return make_sink(self._options, self._config, name, self._screen, context)
+
+        return Showing(sink)
+
+
+def run_loop(journal: Journal, config: Config, options: DisplayOptions, data: Path, *, trust: bool) -> int:
+    """Run a loop to its end, write what came of it, and return the exit status."""
+    display = Display(options, config, data, str(journal.folder))
+    engine = Engine(journal, config, display, trust=trust)
+    stops = 0
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stops
+        stops += 1
+        if stops > 2:
+            raise KeyboardInterrupt
+        engine.stop(SIGNAL_BASE + number)
+
+    # Signals that the caller ignores stay ignored, as under `nohup`.
+    numbers = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        status = engine.run()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    notify("\n" + end_text(engine.state))
+    return status
+
+
+def run_notify(command: str, state: LoopState) -> None:
+    """Run the user's command about the end of a loop, with one line as its last argument."""
+    ended = state.ended
+    status, reason = (ended.status, ended.reason) if ended is not None else (1, "not finished")
+    env = {
+        **os.environ,
+        "PENSTOCK_LOOP": state.began.loop,
+        "PENSTOCK_LOOP_STATUS": str(status),
+        "PENSTOCK_LOOP_REASON": reason,
+        "PENSTOCK_LOOP_LINE": f"{state.began.loop}: {reason}",
+    }
+    line = f'{command} "$PENSTOCK_LOOP_LINE"'
+    ended_command = CommandRun(line, Path(state.began.repository), env, NOTIFY_SECONDS).to_end()
+    if not ended_command.is_green:
+        notify(f"penstock: notify failed: {ended_command.reason or f'status {ended_command.status}'}\n")

@@ -1,0 +1,247 @@
+"""Texts of a loop for people: one line a step, the table of rounds, and what to type next."""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.cli.console import columns, one_line
+from penstock.cli.screen import local_time
+from penstock.loop.rows import AnyRow, LoopEnded, MessageAdded, PromptChanged, StepBegan, StepEnded, Waiting
+from penstock.loop.state import LoopState, Round
+from penstock.loop.steps import (
+    AgentEnded,
+    BranchPublished,
+    CommandEnded,
+    CommitRejected,
+    Committed,
+    PublishRejected,
+    RunAgent,
+    RunCheck,
+    TreeMade,
+)
+
+MAX_TASK_CHARS = 40
+"""Characters of a task in a table, so that a row fits into a usual terminal."""
+
+RESULTS = {
+    "work": "not finished",
+    "check": "not finished",
+    "review": "not finished",
+    "commit": "not finished",
+    "publish": "not published",
+    "failed": "agent failed",
+    "red": "red",
+    "held": "files held back",
+    "not_approved": "not approved",
+    "green": "green",
+    "approved": "approved",
+    "unchanged": "no change",
+    "refused": "edits denied",
+}
+"""Words for the stages of a round."""
+
+
+def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
+    """Return the line about a row; "" if it has none."""
+    match row:
+        case StepBegan(does=RunAgent() as step):
+            task = f" · {_first_line(step.task)}" if step.task else ""
+            return _line(_place(step.round), f"{step.role} {step.agent}{task}")
+        case StepEnded():
+            return _result_line(row, state, before.open if before is not None else None)
+        case Waiting():
+            return _line("waiting", f"until {local_time(row.until)}", row.reason)
+        case MessageAdded():
+            return _line("message", _first_line(row.text))
+        case PromptChanged():
+            return _line("prompt", "was edited; the next round reads it")
+        case LoopEnded():
+            return _line("ended", row.reason)
+    return ""
+
+
+def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
+    match row.result:
+        case TreeMade(path):
+            return _line("tree", path)
+        case CommandEnded() as ended:
+            name = f"check {step.command}" if isinstance(step, RunCheck) else "setup"
+            place = _place(step.round) if isinstance(step, RunCheck) else "base"
+            return _line(place, name, _command_result(ended), *_budget(state))
+        case AgentEnded() as ended if isinstance(step, RunAgent):
+            if step.role == "review" and ended.verdict is not None:
+                word = "approved" if ended.verdict.approved else "not approved"
+            else:
+                word = ended.outcome.replace("_", " ") + (f": {ended.reason}" if ended.reason else "")
+            return _line(_place(step.round), f"{step.role} {step.agent}", word, _seconds(ended.ms), *_budget(state))
+        case Committed() as made:
+            return _line(_place(len(state.rounds)), f"commit {made.commit[:10]}", made.subject)
+        case CommitRejected() as rejected:
+            return _line(_place(len(state.rounds)), f"{rejected.hook} rejected the commit")
+        case BranchPublished() as published:
+            return _line("branch", published.branch or published.reason)
+        case PublishRejected() as problem:
+            return _line("branch", problem.reason)
+    return ""
+
+
+def _place(number: int) -> str:
+    return f"round {number}" if number else "base"
+
+
+def _line(*parts: str) -> str:
+    return one_line(" · ".join(part for part in parts if part)) + "\n"
+
+
+def _command_result(ended: CommandEnded) -> str:
+    word = "green" if ended.is_green else "red"
+    return f"{word} {_seconds(ended.ms)}" + (f", {ended.reason}" if ended.reason else "")
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1000:.0f} s" if ms < 600_000 else f"{ms / 60_000:.0f} min"
+
+
+def _budget(state: LoopState) -> list[str]:
+    used, limit = state.used, state.budget
+    parts = []
+    if used.cost_usd or limit.cost_usd is not None:
+        parts.append(cost_text(state) + (f" of ${limit.cost_usd:.2f}" if limit.cost_usd is not None else ""))
+    if limit.ms is not None:
+        parts.append(f"{_seconds(used.ms)} of {_seconds(limit.ms)}")
+    return parts
+
+
+def cost_text(state: LoopState) -> str:
+    """Return the cost of the loop; `≥` if some of it is unknown."""
+    sign = "≥ " if state.used.without_cost else ""
+    return f"{sign}${state.used.cost_usd:.2f}"
+
+
+def _first_line(text: str) -> str:
+    first = text.strip().partition("\n")[0]
+    return first if len(first) <= MAX_TASK_CHARS else first[: MAX_TASK_CHARS - 1] + "…"
+
+
+def rounds_table(state: LoopState) -> str:
+    """Return the rounds of a loop as a table; "" before the first one."""
+    if not state.rounds:
+        return ""
+    cells = [("round", "agent", "task", "result", "commit", "time", "cost")]
+    for it in state.rounds:
+        cells.append(
+            (
+                str(it.number),
+                it.agent,
+                one_line(_first_line(it.task)) if it.task else "–",
+                result_of(state, it),
+                it.commit.commit[:10] if it.commit is not None else "–",
+                _seconds(it.ms),
+                f"${it.cost_usd:.2f}" if it.cost_usd is not None else "–",
+            )
+        )
+    return columns(cells, right_from=5)
+
+
+def result_of(state: LoopState, it: Round) -> str:
+    """Return the result of a round in words."""
+    stage = state.stage(it)
+    if stage == "red":
+        return one_line(f"red: {_first_line(it.red_command)}")
+    return RESULTS[stage] + (", flaky check" if it.flaky else "")
+
+
+def end_text(state: LoopState) -> str:
+    """Return what is written at the end: the rounds, the sum, and what to type next."""
+    ended = state.ended
+    reason = ended.reason if ended is not None else "not finished"
+    used = state.used
+    total = f"{used.rounds} round{'s' * (used.rounds != 1)} · {_seconds(used.ms)} · {cost_text(state)}"
+    lines = [rounds_table(state), f"{total}\n", one_line(f"{state.began.loop}: {reason}") + "\n"]
+    if state.head != state.began.base:
+        base, branch = state.began.base[:10], state.began.branch
+        lines.append(f"  to see the work:   git log --stat {base}..{branch}\n")
+    lines += [f"  {line}\n" for line in next_commands(state)]
+    return "".join(lines)
+
+
+def next_commands(state: LoopState) -> list[str]:
+    """Return the commands that a user may want next, each with what it is for."""
+    loop, status = state.began.loop, state.ended.status if state.ended is not None else None
+    if status == 0:
+        return [f"to take it over:   penstock loop land {loop}"]
+    lines = []
+    if status == 4 and state.question:
+        lines.append(f'to answer:         penstock loop tell {loop} "…"')
+    elif status == 4 and state.settings.plan_is_asked and not state.plan_is_approved and state.plan:
+        lines += [f"  {number}. {one_line(_first_line(task))}" for number, task in enumerate(state.plan, 1)]
+        lines.append(f"to approve:        penstock loop tell {loop} yes")
+    more = {1: " --rounds 5", 5: _more_money(state), 124: " --time 1h"}.get(status or 0, "")
+    lines.append(f"to go on:          penstock loop resume {loop}{more}")
+    return lines
+
+
+def _more_money(state: LoopState) -> str:
+    if state.budget.cost_usd is None:
+        return " --tokens 100000"
+    return f" --cost {state.budget.cost_usd:g}"
+
+
+def status_text(state: LoopState, process: int | None) -> str:
+    """Return the state of a loop in full."""
+    began = state.began
+    how = (
+        f"runs (process {process})" if process else f"ended with {state.ended.status}" if state.ended else "interrupted"
+    )
+    lines = [
+        f"{began.loop}: {how}, begun {local_time(began.at)}\n",
+        f"  prompt  {one_line(began.prompt_path)}\n",
+        f"  branch  {began.branch}\n",
+        f"  tree    {one_line(state.path or '–')}\n",
+    ]
+    if process:
+        return "".join(lines) + rounds_table(state)
+    return "".join(lines) + end_text(state)
+
+
+class LoopLine(msgspec.Struct, omit_defaults=True):
+    """One loop as JSON, for `penstock loop status --json`."""
+
+    loop: str
+    repository: str
+    branch: str
+    begun_at: int
+    running: bool
+    rounds: int
+    ms: int
+    cost_usd: float
+    tokens: int
+    head: str
+    cost_is_known: bool = True
+    path: str | None = None
+    process: int | None = None
+    status: int | None = None
+    reason: str | None = None
+    question: str | None = None
+
+
+def json_line(state: LoopState, process: int | None) -> LoopLine:
+    """Return a loop as one JSON object."""
+    return LoopLine(
+        loop=state.began.loop,
+        repository=state.began.repository,
+        branch=state.began.branch,
+        begun_at=state.began.at,
+        running=process is not None,
+        rounds=state.used.rounds,
+        ms=state.used.ms,
+        cost_usd=round(state.used.cost_usd, 6),
+        tokens=state.used.tokens,
+        head=state.head,
+        cost_is_known=not state.used.without_cost,
+        path=state.path or None,
+        process=process,
+        status=state.ended.status if state.ended is not None else None,
+        reason=state.ended.reason if state.ended is not None else None,
+        question=state.question or None,
+    )

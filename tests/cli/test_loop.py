@@ -1,0 +1,120 @@
+"""`penstock loop` as a process: what it prints, its statuses, and what the other words say of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from git_repository import identity
+from loop_desk import Desk
+
+__all__ = ["identity"]
+
+TIMEOUT = 120
+"""Seconds after which a process hangs."""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """Make a user's repository with a worker that is done in one round."""
+    desk = Desk(tmp_path)
+    desk.agent("worker", 'touch done; reply "Add done"')
+    return desk
+
+
+def penstock(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in the user's repository."""
+    argv = [sys.executable, "-m", "penstock", *words]
+    return subprocess.run(
+        argv, cwd=desk.user.root, env=desk.environment, capture_output=True, text=True, timeout=TIMEOUT
+    )
+
+
+def test_a_loop_from_begin_to_landing(desk: Desk):
+    """A loop is run, looked at and landed; each step has a line, and the end says what to type next."""
+    done = penstock(desk, "loop", "PROMPT.md", "--work", "worker", "--check", "test -e done", "--name", "l1")
+    assert done.returncode == 0, done.stderr
+    assert "work/worker" in done.stdout
+    assert "Add done" in done.stdout
+    assert "round 1 · check test -e done · green" in done.stderr
+    assert done.stderr.endswith("to take it over:   penstock loop land l1\n")
+    assert "l1: ended with 0" in penstock(desk, "loop", "status").stdout
+    [line] = penstock(desk, "loop", "status", "--json").stdout.splitlines()
+    assert json.loads(line)["reason"] == "done"
+    assert "round 2 · work worker · ok" in penstock(desk, "loop", "log").stdout
+    assert not (desk.user.root / "done").exists()
+    landed = penstock(desk, "loop", "land")
+    assert landed.returncode == 0, landed.stderr
+    assert (desk.user.root / "done").exists()
+    assert penstock(desk, "loop", "resume").returncode == 2
+    history = (desk.data / "history.ndjson").read_text()
+    assert '"kind":"loop"' in history
+
+
+def test_a_loop_goes_on_with_more_rounds(desk: Desk):
+    """A loop that used its rounds names the command that goes on, and that command goes on."""
+    done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
+    assert done.returncode == 1
+    assert "penstock loop resume l1 --rounds 5" in done.stderr
+    assert penstock(desk, "loop", "resume", "l1", "--rounds", "5").returncode == 0
+
+
+def test_a_message_of_the_user(desk: Desk):
+    """`loop tell` leaves a message that the next round reads."""
+    penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
+    assert "penstock loop resume l1" in penstock(desk, "loop", "tell", "use the new API").stdout
+    assert "message · use the new API" in penstock(desk, "loop", "resume", "--rounds=2").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["PROMPT.md", "--work", "worker"], "there is no check"),
+        (["PROMPT.md", "--check", "true"], "no agent is named"),
+        (["PROMPT.md", "--check", "true", "--work", "nobody"], "there is no agent 'nobody'"),
+        (["none.md", "--check", "true", "--work", "worker"], "none.md cannot be read"),
+        (["status"], "there is no loop of this repository yet"),
+        (["land", "x y"], "there is no loop 'x y'"),
+        (["tell"], "one message is expected"),
+        (["one", "two"], "needs one prompt"),
+    ],
+)
+def test_what_cannot_start(desk: Desk, words: list[str], part: str):
+    """A loop that cannot start has status 2 and one line, and makes nothing."""
+    done = penstock(desk, "loop", *words)
+    assert done.returncode == 2
+    assert part in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (desk.data / "loops").exists()
+
+
+def test_the_project_cannot_start_programs(desk: Desk):
+    """A check of the project's own configuration needs --trust; one of the command line does not."""
+    desk.user.write({"penstock.toml": '[loop]\ncheck = ["touch /tmp/never"]\n'})
+    del_config = {name: value for name, value in desk.environment.items() if name != "PENSTOCK_CONFIG"}
+    argv = [sys.executable, "-m", "penstock", "loop", "PROMPT.md", "--work", "worker"]
+    done = subprocess.run(argv, cwd=desk.user.root, env=del_config, capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 2
+    assert "--trust" in done.stderr
+
+
+def test_a_dry_run_starts_nothing(desk: Desk):
+    """--dry-run shows commands and prompt, and makes neither a loop nor a tree."""
+    done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=make test", "--dry-run")
+    assert done.returncode == 0
+    assert "check       make test" in done.stdout
+    assert "Make it work." in done.stdout
+    assert not (desk.data / "loops").exists()
+
+
+def test_a_prompt_to_begin_with(desk: Desk):
+    """`loop init` writes a prompt, never over one that is there, and a loop does not start with it unedited."""
+    assert penstock(desk, "loop", "init").returncode == 2
+    desk.prompt.unlink()
+    assert "PROMPT.md is written" in penstock(desk, "loop", "init").stdout
+    done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=true")
+    assert done.returncode == 2
+    assert "does not say what is to be done yet" in done.stderr
