@@ -15,6 +15,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -128,6 +129,8 @@ def start_saver(path: Path, log: Path, seed: int) -> int:
             sys.excepthook(*sys.exc_info())
             os._exit(1)
         os._exit(0)
+    while not log.exists():  # the editor makes it once it can be ended
+        time.sleep(0.001)
     return pid
 
 
