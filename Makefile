@@ -20,7 +20,7 @@ COVERED := tests/core tests/run/test_lifecycle.py tests/run/test_lifecycle_table
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-agents test-editors soak coverage record check format bench picture lifecycle options man clean
+.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-doc test-loop test-agents test-editors soak coverage record check format bench picture lifecycle options man clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -55,6 +55,12 @@ test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cu
 	$(BIN)/python tests/real/install.py pi claude || echo "Their tests are skipped." >&2
 	PENSTOCK_CHAT=1 PENSTOCK_REAL=pi,claude tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rs $(ARGS)
 
+test-doc: $(VENV)/.dev ## run documents: the command line, watching, kills at system calls
+	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/doc -m slow -n auto -rs $(ARGS)
+
+test-loop: $(VENV)/.dev ## run loops with scripted agents and a real git: kills, limits, agents that do harm
+	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/loop tests/repo -m slow -n auto -rs $(ARGS)
+
 test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local model server; AGENTS=codex,claude-acp for some
 	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2
 	PENSTOCK_REAL=$(or $(AGENTS),1) tests/real/offline.sh $(BIN)/python -m pytest tests/real -n auto --dist loadgroup -rs $(ARGS)
@@ -65,6 +71,8 @@ test-editors: $(VENV)/.dev ## run Vim and Emacs in a terminal on a document that
 soak: ## run all tests at their full counts: all recordings and examples, all cases in the browser, all agents on all routes, 500 cuts, 50 kills
 	PENSTOCK_SOAK=1 $(MAKE) test
 	PENSTOCK_SOAK=1 $(MAKE) test-chat
+	PENSTOCK_SOAK=1 $(MAKE) test-doc
+	PENSTOCK_SOAK=1 $(MAKE) test-loop
 	PENSTOCK_SOAK=1 $(MAKE) test-agents
 
 record: $(VENV)/.dev ## record the real agents anew, for a diff to review; AGENTS="codex claude" for some

@@ -31,6 +31,18 @@ FOLDER = Path(__file__).parent / "recordings"
 os.environ["PENSTOCK_DATA"] = os.path.join(tempfile.gettempdir(), f"penstock-tests-{os.getuid()}")
 
 
+SLOW = SOAK or bool(os.environ.get("PENSTOCK_SLOW"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that are marked as slow. They have targets of their own, and can be named by hand."""
+    if SLOW or any("::" in word for word in config.args):
+        return
+    left = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
 class Recording:
     """One folder of `tests/recordings`: what an agent printed, and what a reader must get from it."""
 

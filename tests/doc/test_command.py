@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from penstock.run.history import History
+
+pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from conftest import Desk

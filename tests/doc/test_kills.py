@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from effort import SOAK
 
+pytestmark = pytest.mark.slow
+
 KILLED = Path(__file__).parent / "programs" / "killed.py"
 UNAVAILABLE = 77
 TIMEOUT = 600

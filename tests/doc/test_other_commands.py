@@ -6,6 +6,10 @@ import json
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pathlib import Path
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from waiting import is_alive, until
+
+pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from conftest import Desk

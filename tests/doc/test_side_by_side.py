@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from conftest import Desk
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+import pytest
 from waiting import until
 
 from penstock.doc.opened import hash_of
 from penstock.doc.watch import MAX_UNCHANGED_RUNS, QUIET_SECONDS, WatchedDocument, watch
+
+pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from pathlib import Path

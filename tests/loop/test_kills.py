@@ -18,6 +18,8 @@ from penstock.loop.fold import fold
 from penstock.loop.journal import process_of, read_rows
 from penstock.loop.rows import RoleAgents
 
+pytestmark = pytest.mark.slow
+
 SUPPORT = Path(__file__).parents[1] / "support"
 TIMEOUT = 120
 """Seconds after which a process hangs."""

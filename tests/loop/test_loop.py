@@ -13,6 +13,8 @@ from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal
 from penstock.loop.rows import LoopBudget, RoleAgents
 
+pytestmark = pytest.mark.slow
+
 
 def test_l4_promises_do_not_end_a_loop(desk: Desk):
     """An agent says every promise word at once and changes nothing, and the checks are red: status 1 after 3 rounds."""

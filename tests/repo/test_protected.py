@@ -14,6 +14,8 @@ from penstock.repo.repository import Author
 from penstock.repo.staging import stage
 from penstock.repo.tree import Tree
 
+pytestmark = pytest.mark.slow
+
 STAMP = Stamp(Author("Uma User", "uma@example.org"), 1_700_000_000)
 
 

@@ -102,6 +102,7 @@ def named(name: str, value: object, said: str) -> bool:
     if f"{name} is " in said or name in said:
         return True
     words = {"prompt": "prompt", "env": "environment", "cwd": "directory", "command": "demo", "stdin_text": "prompt"}
+    words |= {"allow_tools": "--allow-tool", "deny_tools": "--deny-tool", "files": "'x' cannot be read"}
     return words.get(name, "\0") in said or (isinstance(value, str) and value != "" and repr(value)[:20] in said)
 
 
@@ -151,7 +152,7 @@ def test_every_option_has_its_rule() -> None:
 def test_python_takes_the_fields_of_the_spec() -> None:
     """Each field of a run's spec is an option of Python, of the same type but for the paths and lists it accepts."""
     fields = {name: hint for name, hint in get_type_hints(RunSpec).items() if name not in ("agent", *PROMPT_RULES)}
-    wider = {"cwd", "record", "args", "command"}
+    wider = {"cwd", "record", "args", "command", "files", "schema", "mcp_config", "allow_tools", "deny_tools"}
     options = get_type_hints(Options)
     assert set(options) == set(fields)
     assert {name for name, hint in fields.items() if options[name] != hint} == wider
@@ -162,11 +163,21 @@ def test_python_takes_the_fields_of_the_spec() -> None:
 
 
 def test_an_adapter_sees_a_part_of_the_spec() -> None:
-    """Each field of a request but the profile is that of the spec."""
-    asked = {"prompt": "p", "model": "m", "session_id": "s", "fork": True, "cwd": "/", "allow": "all", "args": ("a",)}
-    asked |= {"max_cost": 0.5, "max_turns": 3, "max_tokens": 9}
+    """Each field of a request is that of the spec, but for the profile and the contents of files."""
+    asked: dict[str, Any] = {
+        "prompt": "p",
+        "model": "m",
+        "session_id": "s",
+        "fork": True,
+        "cwd": "/",
+        "allow": "all",
+        "args": ("a",),
+    }
+    asked |= {"max_cost": 0.5, "max_turns": 3, "max_tokens": 9, "effort": "high", "system_prompt": "s"}
+    asked |= {"allow_tools": ("a",), "deny_tools": ("b",)}
     request = spec_of({"agent": "x", "stdin_text": "t", **asked}).request()
-    assert msgspec.structs.asdict(request) == {**asked, "stdin_text": "t", "profile": None}
+    read = {"profile": None, "files": (), "images": (), "schema": None, "mcp_config": None}
+    assert msgspec.structs.asdict(request) == {**asked, "stdin_text": "t", **read}
 
 
 @pytest.mark.parametrize("speed", [0, -1, math.nan, math.inf, -math.inf, HUGE, "2", None, True])
