@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from penstock.doc.components import DocumentError, find_component, parse_markers, scan, without_comments
@@ -40,6 +42,7 @@ from penstock.doc.document import Document, check_settings
         ),
         ("<!-- agent:a_b -->", 1, "agent:a_b is not the name of a component; use letters, digits and hyphens"),
     ],
+    ids=count(),
 )
 def test_a_broken_component_is_an_error_with_its_line(text: str, line: int, message: str) -> None:
     """The error has the problem, its line, and what to do."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from penstock.doc.document import Document
@@ -95,6 +97,7 @@ def test_the_publish_strikes_the_item_through() -> None:
         QUEUE.replace("- ~~~~\n", "").replace("write tests", "write more tests"),
         QUEUE[: QUEUE.index("<!-- agent:queue")],
     ],
+    ids=count(),
 )
 def test_an_item_that_was_edited_meanwhile_stays_as_it_is(now: str) -> None:
     """The user's line wins, and there is a note."""

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,29 @@ def test_what_ends_after_its_event_loop(place: Any) -> None:
             assert [directory.path for directory in await again.list_directories()] == ["/shop"]
 
     asyncio.run(look())
+
+
+def test_a_caller_that_is_cancelled(place: Any) -> None:
+    """A change that the writer has begun is made, although its caller is cancelled meanwhile."""
+    begun, cancelled = threading.Event(), threading.Event()
+
+    def make(changes: Any) -> None:
+        begun.set()
+        cancelled.wait()
+        changes.put_directory(Directory("/shop", 1))
+
+    async def check() -> None:
+        async with await place.open("a") as store:
+            call = asyncio.ensure_future(store._change(make))
+            await asyncio.to_thread(begun.wait)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            cancelled.set()
+            assert await store.append("a", [b"x"], after=0, at=1) == 1
+            assert [directory.path for directory in await store.list_directories()] == ["/shop"]
+
+    asyncio.run(check())
 
 
 def test_a_change_that_raises(place: Any) -> None:
