@@ -19,7 +19,7 @@ REPLY = "## Assistant\n\nThe answer.\n"
 LATE_SECONDS = 0.01
 
 
-def prepare(now: str) -> str:
+def prepare(now: str, _pending: Pending) -> str:
     """Put the reply at the end, unless it is there."""
     return now if REPLY in now else now + REPLY
 

@@ -16,7 +16,7 @@ from penstock.doc.document import Document
 from penstock.doc.exchange import read_bytes
 from penstock.doc.front_matter import FrontMatter
 from penstock.doc.merge import Merged
-from penstock.doc.pending_reply import has_reply, item_snapshot, merged, patched_snapshot, pending_reply, reply_line
+from penstock.doc.pending_reply import item_snapshot, merged, patched_snapshot, pending_reply, reply_line, with_reply
 from penstock.doc.publish import check_publishable, publish
 from penstock.doc.recovery import is_overwritten, recover
 from penstock.doc.state import DocumentState, Pending, document_states
@@ -104,11 +104,11 @@ class OpenDocument:
         self.state.write_pending(pending)
         last: list[Merged] = []
 
-        def prepare(now: str) -> str:
-            if has_reply(pending, now):
-                return now
-            last[:] = [merged(pending, now)]
-            return last[0].text
+        def prepare(now: str, pending: Pending) -> str:
+            text = with_reply(now, pending)
+            if text != now:
+                last[:] = [merged(pending, now)]
+            return text
 
         done = publish(self.path, prepare, self.state)
         found = last[0] if last else merged(pending, pending.base)

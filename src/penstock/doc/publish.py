@@ -38,7 +38,7 @@ from penstock.doc.exchange import (
     write_private,
 )
 from penstock.doc.saves import merge_saves
-from penstock.doc.state import Attempt, DocumentState
+from penstock.doc.state import Attempt, DocumentState, Pending
 from penstock.errors import TransportError, UsageError
 
 SETTLE_SECONDS = 0.002
@@ -65,8 +65,8 @@ MAX_ROUNDS = 10
 DIRECTORY_ERRORS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV})
 """Error numbers of a directory or a mount in which a file can be written but not replaced."""
 
-Prepare = Callable[[str], str]
-"""Function that puts the reply into a text of the document; pure.
+Prepare = Callable[[str, Pending], str]
+"""Function that puts the pending reply into a text of the document; pure.
 
 It returns the text unchanged if the whole reply is already in it."""
 
@@ -197,7 +197,7 @@ class _Publication:
 
     def repair(self, attempt: Attempt, before: bytes) -> None:
         """Complete a document that was being written in place: a part of the new text, then the rest of the old one."""
-        new = _encode(self.prepare(_decode(before)))
+        new = _encode(self.prepare(_decode(before), self.pending))
         now = read_bytes(self.target)
         if attempt is not self.pending.attempts[-1] or _digest(new) != attempt.published or now in (before, new):
             return
@@ -218,7 +218,7 @@ class _Publication:
     def new_text(self, now: bytes) -> str:
         """Return the text that the document gets: the reply in the newest text of the user."""
         text = _decode(now)
-        return self.prepare(self.with_saves(text) if self.saves else text)
+        return self.prepare(self.with_saves(text) if self.saves else text, self.pending)
 
     def with_saves(self, newest: str) -> str:
         """Return a text of the document with the saves that it lacks."""
@@ -235,7 +235,7 @@ class _Publication:
 
     def has_reply(self, text: str) -> bool:
         """Return whether a text has the whole reply: it is ours, or was made from ours."""
-        return self.prepare(text) == text
+        return self.prepare(text, self.pending) == text
 
     def read_document(self) -> bytes:
         """Return the document once it is the same twice."""
