@@ -166,6 +166,21 @@ def git(folder: Path, *words: str) -> str:
     return subprocess.run(["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
+def test_commit_of_a_name_with_brackets(desk: Desk) -> None:
+    """A name is not a pattern: other files of the user that it matches stay uncommitted."""
+    git(desk.folder, "init", "-q")
+    git(desk.folder, "config", "user.name", "A")
+    git(desk.folder, "config", "user.email", "a@example.org")
+    desk.write("n1.md", "One\n")
+    git(desk.folder, "add", "n1.md")
+    git(desk.folder, "commit", "-qm", "One")
+    desk.write("n1.md", "Two\n")
+    desk.write("n[1].md", "# Notes\n\n## User\n\nHello?\n")
+    assert desk.doc("n[1].md", "--agent", "scripted", "--commit").returncode == 0
+    assert git(desk.folder, "show", "--format=", "--name-only") == "n[1].md\n"
+    assert git(desk.folder, "status", "--short") == " M n1.md\n"
+
+
 def test_commit(desk: Desk) -> None:
     """--commit commits the document with hooks and nothing else; one that is ignored or rejected keeps its reply."""
     git(desk.folder, "init", "-q")
