@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,6 +96,15 @@ def test_patch(desk: Desk) -> None:
     assert desk.asked[1]["resume"] == "session-1"
     unknown = desk.doc("patch", "plan.md", "nothing", stdin="x\n")
     assert (unknown.returncode, "expected one of status, exchange" in unknown.stderr) == (2, True)
+
+
+def test_patch_with_bytes_that_are_not_text(desk: Desk) -> None:
+    """Text on stdin that is not UTF-8 is an error, and the document stays as it is."""
+    file = desk.write("plan.md", PLAN)
+    words = [sys.executable, "-m", "penstock", "doc", "patch", "plan.md", "status"]
+    done = subprocess.run(words, input=b"\xff\n", capture_output=True, env=desk.env, cwd=desk.folder, check=False)
+    assert (done.returncode, b"the text on stdin is not UTF-8" in done.stderr) == (2, True)
+    assert file.read_text("utf-8") == PLAN
 
 
 def test_recover(desk: Desk) -> None:

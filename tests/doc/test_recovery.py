@@ -10,7 +10,9 @@ import pytest
 
 from penstock.doc import publish as module
 from penstock.doc.merge import PROPOSED
+from penstock.doc.opened import OpenDocument
 from penstock.doc.pending_reply import pending_reply
+from penstock.doc.publish import PublishError
 from penstock.doc.recovery import OVERWRITTEN, PUBLISHED_NOW, is_overwritten, publish_again, recover
 from penstock.doc.state import DocumentState, Pending
 
@@ -102,6 +104,14 @@ def test_an_overwritten_reply(path: Path, state: DocumentState) -> None:
     assert path.read_text() == ANSWERED.replace("question.", "question. And more.")
     assert publish_again(path, state) is None
     assert recover(path, state) == ()
+
+
+def test_a_reply_that_cannot_be_kept(path: Path, state: DocumentState) -> None:
+    """If the data directory cannot be written, as on a full disk, the error says where the reply is."""
+    (state.directory / "pending.json.new").mkdir()
+    with pytest.raises(PublishError, match=r"the reply cannot be kept: .* recording of the run"):
+        OpenDocument(path, state, ()).publish("The answer.", {})
+    assert path.read_text() == QUESTION
 
 
 @pytest.mark.parametrize(

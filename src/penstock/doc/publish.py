@@ -32,6 +32,7 @@ from penstock.doc.exchange import (
     ExchangeUnsupported,
     exchange,
     fsync_directory,
+    is_utf8,
     read_bytes,
     write_in_place,
     write_like,
@@ -39,7 +40,7 @@ from penstock.doc.exchange import (
 )
 from penstock.doc.saves import merge_saves
 from penstock.doc.state import Attempt, DocumentState, Pending
-from penstock.errors import TransportError, UsageError
+from penstock.errors import TransportError, UsageError, shown
 
 SETTLE_SECONDS = 0.002
 """Seconds between two reads of the document: an editor that truncates a file first writes it at once."""
@@ -129,6 +130,8 @@ def check_publishable(path: Path) -> None:
         raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from error
     if not stat.S_ISREG(mode):
         raise UsageError(f"{path} is not a regular file")
+    if not is_utf8(os.path.realpath(path)):
+        raise UsageError(f"the path {shown(os.path.realpath(path))} is not UTF-8", help="rename the file or directory")
     if not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise UsageError(f"{path} cannot be written", help="change its mode or its owner")
 
