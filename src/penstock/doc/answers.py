@@ -110,6 +110,7 @@ def ask_document(document: OpenDocument, wanted: Wanted, found: Submission) -> S
 
     Agents delete old conversations. The prompt has the whole document, so a new one can answer as well.
     """
+    document.check_settings()
     ask = make_ask(document, wanted, found.prompt, found.changes, found.resume)
     run = yield ask
     if ask.session_id is not None and wanted.session_id is None and _has_not_begun(run.result):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock.config.data import data_directory, data_path
-from penstock.doc.document import Document
+from penstock.doc.document import Document, check_settings
 from penstock.doc.exchange import read_bytes
 from penstock.doc.front_matter import FrontMatter
 from penstock.doc.merge import Merged
@@ -26,6 +26,9 @@ from penstock.run.history import now_ms
 
 SESSION = "agent_doc_session"
 """Field of the front matter with the id of the document."""
+
+COMPONENT_SETTINGS = Path(".agent-doc", "components.toml")
+"""File in which agent-doc sets modes of components, below the directory of a project."""
 
 
 class PublishedReply(NamedTuple):
@@ -68,6 +71,20 @@ class OpenDocument:
         """Document after the last reply; None if there was none yet."""
         return self.state.snapshot or None
 
+    def check_settings(self) -> None:
+        """Check that no file of agent-doc sets a mode that the document does not: a replaced component would lose text.
+
+        Raises:
+            DocumentError: the nearest `.agent-doc/components.toml` above the document sets one.
+        """
+        for folder in self.path.parents:
+            try:
+                settings = read_bytes(folder / COMPONENT_SETTINGS).decode("utf-8", "replace")
+            except OSError:
+                continue
+            check_settings(self.document, settings)
+            return
+
     def lacks_only_the_reply(self) -> bool:
         """Return whether the last reply was overwritten by the text that it answers, and nothing else is new."""
         last = self.state.published()
@@ -90,8 +107,10 @@ class OpenDocument:
         """Put a text into a component as an agent would. What is new in the document stays new.
 
         Raises:
+            DocumentError: settings of agent-doc are not those of the document.
             PublishError: the document cannot be written. The text is kept.
         """
+        self.check_settings()
         last = self.state.published()
         options = {"conversation": last.options["conversation"]} if last and "conversation" in last.options else {}
         options["fields"] = {SESSION: self.state.session}
