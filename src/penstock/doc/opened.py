@@ -170,7 +170,7 @@ def locked(path: str | os.PathLike[str]) -> Iterator[tuple[Path, DocumentState]]
 
 
 @contextmanager
-def watched(paths: Iterable[Path]) -> Iterator[None]:
+def hold_for_watching(paths: Iterable[Path]) -> Iterator[None]:
     """Hold documents for one watching process; a command can still work on them meanwhile.
 
     Raises:

@@ -111,7 +111,7 @@ def reply_line(pending: Pending, text: str) -> int | None:
 
 
 def body_lines(text: str) -> list[str]:
-    """Return the lines behind the front matter, without their line ends."""
+    """Return the lines after the front matter, without their line ends."""
     return [without_end(line) for line in split_lines(text[FrontMatter.parse(text).end :])]
 
 

@@ -102,7 +102,7 @@ class Save(NamedTuple):
     """Whether a text that is not made from ours has this save, if the program wants it to."""
 
 
-class Watched(msgspec.Struct):
+class OldFile(msgspec.Struct):
     """File that came out of the document, and to which a program may still write."""
 
     content: bytes
@@ -163,7 +163,7 @@ class _Publication:
         self.target = Path(os.path.realpath(path))
         self.method: Method = "exchange"
         self.notes: list[str] = []
-        self.watched: dict[Path, Watched] = {}
+        self.watched: dict[Path, OldFile] = {}
         self.saves: list[Save] = []
         self.replaced: bytes | None = None
         self.attempts_left = MAX_ATTEMPTS
@@ -192,11 +192,11 @@ class _Publication:
             elif os.path.exists(self.target) and os.path.samefile(old, self.target):
                 old.unlink()  # a link that was made before a rename that did not happen
             elif _digest(content) == attempt.read:
-                self.watched[old] = Watched(content, attempt.published)
+                self.watched[old] = OldFile(content, attempt.published)
             else:
                 if _digest(content) != attempt.published:
                     self.saves.append(Save(self.pending.base, _decode(content), attempt.published, certain=False))
-                self.watched[old] = Watched(content, "")
+                self.watched[old] = OldFile(content, "")
 
     def repair(self, attempt: Attempt, before: bytes) -> None:
         """Complete a document that was being written in place: a part of the new text, then the rest of the old one."""
@@ -308,7 +308,7 @@ class _Publication:
         for _ in range(MAX_SWAPS):
             out = read_bytes(temporary)
             if out == expected:
-                self.watched[temporary] = Watched(out, _digest(new) if inserted == new else "")
+                self.watched[temporary] = OldFile(out, _digest(new) if inserted == new else "")
                 self.replaced = now
                 return inserted == new
             self.saves.append(Save(_decode(now), _decode(out)))
@@ -323,7 +323,7 @@ class _Publication:
             exchange(self.target, temporary)
         except FileNotFoundError:  # an editor is about to write it anew; what came out is merged into that
             self.saves[-1] = self.saves[-1]._replace(certain=False)
-            self.watched[temporary] = Watched(out, "")
+            self.watched[temporary] = OldFile(out, "")
             return False
         except OSError as error:
             raise PublishError(f"{self.target} cannot be exchanged: {error.strerror}", help=HELP) from error
@@ -342,7 +342,7 @@ class _Publication:
             temporary.unlink()
             return False
         temporary.replace(self.target)
-        self.watched[old] = Watched(now, _digest(new))
+        self.watched[old] = OldFile(now, _digest(new))
         self.replaced = now
         return True
 

@@ -180,7 +180,7 @@ class DocCommand:
 
 
 def lines_of(answer: DocumentAnswer) -> list[str]:
-    """Return what the user is told about an answer, besides the agent's work."""
+    """Return the messages about an answer, besides the agent's work."""
     path = os.path.relpath(answer.path)
     lines = list(answer.notes)
     if answer.result is None:
