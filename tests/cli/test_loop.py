@@ -11,6 +11,12 @@ import pytest
 from git_repository import identity
 from loop_desk import Desk
 
+from penstock.cli.loop.main import parser
+from penstock.cli.loop.options import LoopConfig, settings_of
+from penstock.config.settings import load
+from penstock.errors import UsageError
+from penstock.loop.rows import LoopBudget, Settings
+
 __all__ = ["identity"]
 
 TIMEOUT = 120
@@ -99,6 +105,53 @@ def test_the_project_cannot_start_programs(desk: Desk):
     done = subprocess.run(argv, cwd=desk.user.root, env=del_config, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 2
     assert "--trust" in done.stderr
+
+
+ALLOW = '[loop.work]\nallow = "all"\n[loop.review]\nagents = ["codex"]\nallow = "all"\n'
+
+
+def loop_settings(folder: Path, project: str, user: str, *words: str) -> Settings:
+    """Return the settings of a loop with these words, a project's configuration and the user's own."""
+    (folder / "project").mkdir()
+    (folder / "user" / "penstock").mkdir(parents=True)
+    (folder / "project" / "penstock.toml").write_text(project)
+    (folder / "user" / "penstock" / "config.toml").write_text(user)
+    config = load({"XDG_CONFIG_HOME": str(folder / "user")}, str(folder / "project"))
+    options = parser().parse(["PROMPT.md", "--check", "true", "--work", "claude", *words])
+    return settings_of(options, LoopConfig(config, trust=options.trust))
+
+
+def test_a_flag_takes_precedence_over_the_rights_of_the_project(tmp_path: Path):
+    """--allow is what the worker may do, whatever a configuration says."""
+    project = '[loop.work]\nallow = "all"\n'
+    assert loop_settings(tmp_path, project, "", "--allow", "edits", "--trust").work.allow == "edits"
+
+
+@pytest.mark.parametrize("role", ["work", "review"])
+def test_the_project_cannot_permit_agents_everything(tmp_path: Path, role: str):
+    """Rights that a project's own configuration gives its agents need --trust."""
+    with pytest.raises(UsageError, match="sets allow of the loop") as raised:
+        loop_settings(tmp_path, f'[loop.{role}]\nagents = ["codex"]\nallow = "all"\n', "")
+    assert "--trust" in str(raised.value)
+
+
+def test_a_trusted_project_permits_its_agents(tmp_path: Path):
+    """With --trust the rights of a project's configuration count."""
+    found = loop_settings(tmp_path, ALLOW, "", "--trust")
+    assert (found.work.allow, found.reviews[0].allow) == ("all", "all")
+
+
+def test_the_project_only_lowers_limits_of_the_user(tmp_path: Path):
+    """Of the limits of a project and of the user the lower ones count, also that of rounds by default."""
+    project = '[loop]\nrounds = 50\ntime = "9h"\ncost = 1\ntokens = 7\n'
+    budget = loop_settings(tmp_path, project, '[loop]\ntime = "90m"\ncost = 3\n').budget
+    assert budget == LoopBudget(rounds=10, ms=5_400_000, cost_usd=1, tokens=7)
+
+
+def test_a_trusted_project_sets_limits(tmp_path: Path):
+    """With --trust the limits of a project's configuration override those of the user's own."""
+    budget = loop_settings(tmp_path, "[loop]\nrounds = 50\ncost = 9\n", "[loop]\ncost = 3\n", "--trust").budget
+    assert budget == LoopBudget(rounds=50, cost_usd=9)
 
 
 def test_a_dry_run_starts_nothing(desk: Desk):

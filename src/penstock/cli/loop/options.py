@@ -12,7 +12,6 @@ from penstock.cli.run_factory import split_names
 from penstock.config.rules import ABOVE_0
 from penstock.errors import UsageError, shown
 from penstock.loop.rows import DEFAULT_ROUNDS, LoopBudget, RoleAgents, Settings
-from penstock.run.spec import RouteName
 
 if TYPE_CHECKING:
     from penstock.cli.parser import Parser
@@ -21,8 +20,12 @@ if TYPE_CHECKING:
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)", re.ASCII)
 
-STARTS_PROGRAMS = ("check", "setup", "copy", "notify")
-"""Keys of `[loop]` that start programs or copy files. Those of a project's own file count only with --trust."""
+NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow")
+"""Keys of `[loop]` and its roles that start programs, copy files, or permit agents to. Those of a project's own file
+count only with --trust."""
+
+LIMITS = ("rounds", "time", "wait", "cost", "tokens")
+"""Keys of `[loop]` that limit what a loop may use."""
 
 
 def seconds_of(word: str) -> float:
@@ -66,28 +69,37 @@ def settings_flags(made: Parser) -> None:
 
 
 class LoopConfig:
-    """Values of `[loop]`, of which the project's own need trust if they start programs.
-
-    Raises:
-        UsageError: such a value is there and not trusted.
-    """
+    """Values of `[loop]`. Without trust those of the project start no programs, and only lower the user's limits."""
 
     def __init__(self, config: Config, *, trust: bool) -> None:
         self._settings = config.settings
         self._trust = trust
 
     def value(self, *path: str, default: Any = None) -> Any:
-        """Return the value of a key."""
+        """Return the value of a key.
+
+        Raises:
+            UsageError: the project sets it, and is not trusted to.
+        """
         setting = self._settings.get(("loop", *path))
         if setting is None:
             return default
-        if setting.of_project and path[0] in STARTS_PROGRAMS and not self._trust:
+        if not setting.of_project or self._trust:
+            return setting.value
+        if path[-1] in NEEDS_TRUST:
             raise UsageError(
-                f"{setting.origin} sets {path[0]} of the loop, and it came with the files of this project",
+                f"{setting.origin} sets {path[-1]} of the loop, and it came with the files of this project",
                 expected="your word that they are to be trusted",
                 help="read it, then --trust, or name it on the command line",
             )
+        users = default if setting.users is None else setting.users
+        if path[-1] in LIMITS and users is not None:
+            return min(setting.value, users, key=_amount)
         return setting.value
+
+
+def _amount(value: Any) -> float:
+    return seconds_of(value) if isinstance(value, str) else float(value)
 
 
 def settings_of(words: Namespace, config: LoopConfig) -> Settings:
@@ -103,12 +115,12 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
             expected='--check COMMAND, e.g. --check "make test"',
             help="--unchecked works without one",
         )
-    work = _agents(words.work, config, "work", words.allow or "edits", words.model, words.route)
+    work = _agents(words.work, config, "work", words)
     if work is None:
         raise UsageError("no agent is named", expected="--work AGENT", help="penstock agents lists them")
     reviews = tuple(RoleAgents(agents=_names(text), allow="default") for text in words.review)
     if not reviews:
-        configured = _agents(None, config, "review", "default", None, None)
+        configured = _agents(None, config, "review", None)
         reviews = (configured,) if configured is not None else ()
     return Settings(
         work=work,
@@ -138,17 +150,17 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in split_names(text) if name.strip())
 
 
-def _agents(
-    text: str | None, config: LoopConfig, role: str, allow: Allow, model: str | None, route: RouteName | None
-) -> RoleAgents | None:
+def _agents(text: str | None, config: LoopConfig, role: str, words: Namespace | None) -> RoleAgents | None:
+    """Return the agents of a role. Flags, which are about the worker alone, take precedence over the configuration."""
     names = _names(text) if text else tuple(config.value(role, "agents", default=()))
     if not names:
         return None
+    default: Allow = "default" if words is None else "edits"
     return RoleAgents(
         agents=names,
-        model=model or config.value(role, "model"),
-        allow=config.value(role, "allow", default=allow),
-        route=route,
+        model=(words and words.model) or config.value(role, "model"),
+        allow=(words and words.allow) or config.value(role, "allow", default=default),
+        route=words and words.route,
     )
 
 
