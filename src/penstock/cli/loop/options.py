@@ -6,7 +6,6 @@ import re
 from argparse import ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any
 
-from penstock.adapter import Allow
 from penstock.cli.options import number, whole_number
 from penstock.cli.run_factory import split_names
 from penstock.config.rules import ABOVE_0
@@ -155,12 +154,15 @@ def _agents(text: str | None, config: LoopConfig, role: str, words: Namespace | 
     names = _names(text) if text else tuple(config.value(role, "agents", default=()))
     if not names:
         return None
-    default: Allow = "default" if words is None else "edits"
+    if words is None:
+        return RoleAgents(
+            agents=names, model=config.value(role, "model"), allow=config.value(role, "allow", default="default")
+        )
     return RoleAgents(
         agents=names,
-        model=(words and words.model) or config.value(role, "model"),
-        allow=(words and words.allow) or config.value(role, "allow", default=default),
-        route=words and words.route,
+        model=words.model or config.value(role, "model"),
+        allow=words.allow or config.value(role, "allow", default="edits"),
+        route=words.route,
     )
 
 
