@@ -75,8 +75,8 @@ def read_protected(repository: Repository) -> Protected:
         GitError: git cannot read it, for instance because its configuration is broken.
     """
     config = _config(repository)  # first: if it is broken, nothing else can be read
-    listed = repository.git.text("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
-    refs = dict(line.split(" ", 1) for line in listed if not line.startswith(OWN_REFS))
+    listed = repository.git.text("for-each-ref", "--format=%(refname) %(objectname)").split("\n")
+    refs = dict(line.split(" ", 1) for line in listed if line and not line.startswith(OWN_REFS))
     entries = repository.git.run("ls-files", "--stage", "-z").out
     return Protected(
         head=repository.branch() or repository.head() or "",
@@ -102,12 +102,22 @@ def keep(repository: Repository, state: Protected, folder: Path, name: str, stam
             shutil.copy2(repository.common / file, folder / file)
     if (repository.git_dir / "index").exists():
         shutil.copy2(repository.git_dir / "index", folder / "index")
-    hooks = repository.hooks()
-    if hooks.is_dir():
-        shutil.copytree(hooks, folder / "hooks", symlinks=True, dirs_exist_ok=True)
+    _keep_hooks(repository.hooks(), folder / "hooks")
     ref = f"refs/penstock/{name}/kept"
     _keep_commits(repository, state, ref, stamp)
     return ref
+
+
+def _keep_hooks(hooks: Path, kept: Path) -> None:
+    """Copy all hooks; those that were kept before go only when the copy is complete."""
+    new = kept.with_name("hooks.new")
+    shutil.rmtree(new, ignore_errors=True)
+    if hooks.is_dir():
+        shutil.copytree(hooks, new, symlinks=True)
+    else:
+        new.mkdir()
+    shutil.rmtree(kept, ignore_errors=True)
+    os.replace(new, kept)
 
 
 def differences(before: Protected, repository: Repository, folder: Path) -> list[Difference]:
