@@ -290,6 +290,49 @@ def test_a_conversation_that_is_too_long_is_not_continued():
     assert [step.session_id for step in loop.steps(RunAgent)] == [None, "s1", None, "s2"]
 
 
+# --- the user's repository ---------------------------------------------------------------------------
+
+HARM = ("refs/heads/main was removed",)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        Script([worked("t1", touched=HARM)]),
+        Script([failed("usage_limit", touched=HARM)]),
+        Script([failed("overloaded", touched=HARM)]),
+        Script([worked("t1")], reviews=[worked("t1", touched=HARM)]),
+        Script([], plans=[worked(BASE_TREE, tasks=("one",), touched=HARM)]),
+    ],
+    ids=["worker", "worker at its limit", "worker that is retried", "reviewer", "planner"],
+)
+def test_harm_by_any_agent_ends_the_loop(script: Script):
+    """Harm to the user's repository ends the loop with 4, whichever agent did it and however its step ended."""
+    plan = RoleAgents(agents=("claude",)) if script.plans else None
+    loop = Simulation(settings(reviews=(RoleAgents(agents=("codex",)),), plan=plan), script)
+    assert loop.run() == 4
+    assert HARM[0] in loop.reason
+
+
+def test_harm_in_a_step_that_is_stopped_is_reported():
+    """A stop during the step does not hide the harm, and neither does a crash before the loop has ended."""
+
+    def answer(step, state):
+        if isinstance(step, RunAgent):
+            loop.add(LoopStopRequested(n=loop.number, at=loop.now, status=130))
+            return worked("t1", touched=HARM)
+        return Script([])(step, state)
+
+    loop = Simulation(settings(), answer)
+    while not loop.state.touched:
+        loop.step()
+    resumed(loop)
+    assert loop.run() == 4
+    assert HARM[0] in loop.reason
+    resumed(loop)
+    assert not loop.state.touched
+
+
 # --- budgets -------------------------------------------------------------------------------------------
 
 

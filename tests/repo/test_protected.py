@@ -229,3 +229,13 @@ def test_a_branch_with_a_line_separator_in_its_name(watched: Watched) -> None:
     """Only a newline ends the line of a ref, so a branch may have U+2028 in its name."""
     watched.user.git("branch", "a\u2028b")
     assert "refs/heads/a\u2028b" in read_protected(watched.repository).refs
+
+
+def test_what_was_kept_before_stays_kept(watched: Watched) -> None:
+    """A branch that was deleted between two agents stays in the repository by the ref of both."""
+    lost = watched.user.git("rev-parse", "v1^{commit}")
+    watched.user.git("reset", "-q", "--hard", "HEAD~1")
+    watched.user.git("stash", "clear")
+    watched.user.git("tag", "-d", "v1")
+    keep(watched.repository, read_protected(watched.repository), watched.kept, "t1", STAMP)
+    assert lost in watched.user.git("rev-list", watched.ref).splitlines()

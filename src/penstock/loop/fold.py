@@ -169,6 +169,7 @@ def _resumed(state: LoopState, row: LoopResumed) -> LoopState:
         since=since,
         plans=0 if was_over else state.plans,
         setup_failed=None,
+        touched=() if was_over else state.touched,
         stop=None,
         ended=None,
     )
@@ -264,7 +265,8 @@ def _checked(state: LoopState, step: RunCheck, result: CommandEnded) -> LoopStat
 
 
 def _agent_ended(state: LoopState, step: RunAgent, ended: AgentEnded, at: int) -> LoopState:
-    state = _with(_spend(state, step.round, ended), question=ended.question or state.question)
+    touched = (*state.touched, *(text for text in ended.touched if text not in state.touched))
+    state = _with(_spend(state, step.round, ended), question=ended.question or state.question, touched=touched)
     state = _note_unknown(state, step, ended)
     charged = is_charged(state, step, ended)
     state = _move_chain(state, step, ended, at, charged=charged)

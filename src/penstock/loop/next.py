@@ -92,10 +92,9 @@ def _stopped(state: LoopState, now: int) -> Effect | None:
 
 
 def _touched(state: LoopState, now: int) -> Effect | None:
-    work = state.rounds[-1].work if len(state.rounds) > state.since else None
-    if work is None or not work.touched:
+    if not state.touched:
         return None
-    return EndLoop(NEEDS_PERSON, "your repository was changed while an agent worked: " + "; ".join(work.touched))
+    return EndLoop(NEEDS_PERSON, "your repository was changed while an agent worked: " + "; ".join(state.touched))
 
 
 def _tree(state: LoopState, now: int) -> Effect | None:
@@ -365,9 +364,9 @@ def _cost_is_unknown(state: LoopState) -> EndLoop | None:
 
 RULES: tuple[Callable[[LoopState, int], Effect | None], ...] = (
     _ended,
+    _touched,
     _stopped,
     _interrupted,
-    _touched,
     _tree,
     _setup,
     _base_checks,

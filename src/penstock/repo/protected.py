@@ -176,7 +176,14 @@ def _hooks(repository: Repository) -> Iterator[tuple[str, str]]:
 
 
 def _keep_commits(repository: Repository, state: Protected, ref: str, stamp: Stamp) -> None:
+    """Keep the commits by a ref. Each commit of the ref is a descendant of the one before, so it loses none."""
     git = repository.git
+    lines = [f"{at} {name}\n" for name, at in sorted(state.refs.items())]
+    lines += [f"{at} stash\n" for at in state.stash] + [f"{state.head} HEAD\n"]
+    message = "Commits of the user's refs\n\n" + "".join(lines)
+    old = git.commit_of(ref)
+    if old is not None and git.text("log", "-1", "--format=%B", old).rstrip("\n") == message.rstrip("\n"):
+        return
     targets = sorted({*state.refs.values(), *state.stash, *filter(None, [repository.head()])})
     asked = "".join(f"{target}^{{commit}}\n" for target in targets).encode()
     answers = git.run("cat-file", "--batch-check=%(objecttype) %(objectname)", data=asked).text.splitlines()
@@ -185,11 +192,8 @@ def _keep_commits(repository: Repository, state: Protected, ref: str, stamp: Sta
     while len(commits) > MAX_PARENTS:
         groups = [commits[start : start + MAX_PARENTS] for start in range(0, len(commits), MAX_PARENTS)]
         commits = [commit_tree(git, tree, group, "Commits of the user's refs", stamp) for group in groups]
-    message = "Commits of the user's refs\n\n" + "".join(f"{at} {name}\n" for name, at in sorted(state.refs.items()))
-    new = commit_tree(git, tree, commits, message + "".join(f"{at} stash\n" for at in state.stash), stamp)
-    old = git.commit_of(ref)
-    if old != new:
-        set_ref(repository, ref, new, old)
+    parents = commits if old is None else [*commits, old]
+    set_ref(repository, ref, commit_tree(git, tree, parents, message, stamp), old)
 
 
 def _ref_differences(before: Protected, after: Protected, git: Git) -> Iterator[Difference]:
