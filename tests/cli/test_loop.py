@@ -81,6 +81,11 @@ def test_a_message_of_the_user(desk: Desk):
         (["PROMPT.md", "--work", "worker"], "there is no check"),
         (["PROMPT.md", "--check", "true"], "no agent is named"),
         (["PROMPT.md", "--check", "true", "--work", "nobody"], "there is no agent 'nobody'"),
+        (["PROMPT.md", "--check", "true", "--work", "worker,nobody"], "there is no agent 'nobody'"),
+        (
+            ["PROMPT.md", "--check", "true", "--work", "worker", "--review=worker,nobody"],
+            "there is no agent 'nobody'",
+        ),
         (["none.md", "--check", "true", "--work", "worker"], "none.md cannot be read"),
         (["status"], "there is no loop of this repository yet"),
         (["land", "x y"], "there is no loop 'x y'"),
@@ -171,3 +176,14 @@ def test_a_prompt_to_begin_with(desk: Desk):
     done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=true")
     assert done.returncode == 2
     assert "does not say what is to be done yet" in done.stderr
+
+
+def test_a_loop_is_resumed_only_with_agents_that_can_run(desk: Desk):
+    """A resume whose agent is not known any more has status 2, and writes no row."""
+    penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
+    journal = (desk.data / "loops" / "l1" / "journal.ndjson").read_bytes()
+    desk.configure("")
+    done = penstock(desk, "loop", "resume", "l1", "--rounds=2")
+    assert done.returncode == 2
+    assert "there is no agent 'worker'" in done.stderr
+    assert (desk.data / "loops" / "l1" / "journal.ndjson").read_bytes() == journal

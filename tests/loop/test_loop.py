@@ -237,3 +237,33 @@ def test_l17_denied_edits_are_not_done(desk: Desk):
     assert status == 4
     assert state.ended is not None
     assert "edits were denied: Edit a.py" in state.ended.reason
+
+
+def test_a_prompt_that_an_agent_cannot_get_fails_its_rounds(desk: Desk):
+    """An agent that cannot be started with its prompt fails and is charged, and the loop ends by its rules."""
+    desk.agent("argument", 'reply "never"')
+    desk.configure(f'[agents.argument]\nadapter = "claude"\ncommand = ["sh", "{desk.scripts}/argument.sh"]\n'
+        'prompt = "argument"\n')  # fmt: skip
+    desk.prompt.write_text("Make it work.\n" + "x" * 200_000)
+    status, state = desk.run(desk.settings("argument"))
+    assert status == 1
+    assert state.used.rounds == 3
+    assert state.rounds[0].work is not None
+    assert "too long for argument" in state.rounds[0].work.reason
+
+
+def test_an_output_with_a_nul_reaches_an_agent_by_argument(desk: Desk):
+    """The output of a check may have any bytes; an agent that gets its prompt as an argument gets it without NUL."""
+    desk.agent("argument", 'touch done; reply "Add done"')
+    desk.configure(f'[agents.argument]\nadapter = "claude"\ncommand = ["sh", "{desk.scripts}/argument.sh"]\n'
+        'prompt = "argument"\n')  # fmt: skip
+    status, _ = desk.run(desk.settings("argument", checks=("printf 'a\\0b'; test -e done",)))
+    assert status == 0
+
+
+def test_a_conversation_is_not_resumed_by_an_agent_that_cannot(desk: Desk):
+    """--keep-session begins a new conversation in each round with an agent that resumes none."""
+    desk.agent("worker", 'touch done; reply "Add done"')
+    status, state = desk.run(desk.settings("worker", keep_session=True))
+    assert status == 0
+    assert state.used.rounds == 2

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from penstock.errors import AgentNotFound
+from penstock.errors import AgentNotFound, PenstockError
 from penstock.events import Event
 from penstock.loop import next as rules
 from penstock.loop import prompts
@@ -54,6 +54,7 @@ from penstock.loop.workspace import LoopWorkspace
 from penstock.repo.git import clean_environment
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
+from penstock.run.resuming import can_resume
 
 if TYPE_CHECKING:
     from penstock.config.settings import Config
@@ -262,6 +263,8 @@ class Engine:
                     is_stopped=self._is_stopped)  # fmt: skip
         except AgentNotFound as error:
             return AgentEnded(outcome="error", cause="missing", reason=str(error), tree=self.state.head_tree)
+        except PenstockError as error:  # it is charged as a round, so that it cannot go on for ever
+            return self._with_tree(step, AgentEnded(outcome="error", cause="agent", reason=str(error)))
         ended = summary.result(step, int((time.monotonic() - began) * 1000))
         return self._with_tree(step, ended)
 
@@ -273,7 +276,7 @@ class Engine:
         seconds = [it for it in (settings.step_seconds, step.ms_left / 1000 if step.ms_left else None) if it]
         return Agent(step.agent, {}, self._config).run(
             self._prompt(step),
-            session_id=step.session_id,
+            session_id=step.session_id if can_resume(step.agent, role.route, self._config) else None,
             model=role.model,
             cwd=self._workspace.tree.path,
             allow=role.allow,

@@ -92,7 +92,8 @@ def plan_prompt(state: LoopState) -> str:
 
 
 def _joined(parts: list[str]) -> str:
-    return "\n\n".join(part for part in parts if part) + "\n"
+    # Without NUL characters, which an argument of a program cannot have: some agents get their prompt as one.
+    return ("\n\n".join(part for part in parts if part) + "\n").replace("\0", "")
 
 
 def _newest(text: str, limit: int) -> str:

@@ -17,14 +17,14 @@ from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.config.data import data_directory, data_path
 from penstock.config.settings import Config
-from penstock.errors import UsageError
+from penstock.errors import AgentNotFound, UsageError
 from penstock.loop import prompts
 from penstock.loop.engine import resume
 from penstock.loop.fold import begin, fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal, process_of, read_rows
 from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt
-from penstock.loop.rows import VERSION, LoopBegan, LoopLanded
+from penstock.loop.rows import VERSION, LoopBegan, LoopLanded, Settings
 from penstock.loop.state import LoopState
 from penstock.repo.commit import Stamp, with_trailers
 from penstock.repo.landing import NotLanded, land
@@ -132,22 +132,29 @@ def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
     settings = settings_of(options, LoopConfig(config, trust=options.trust))
     if read_prompt(prompt) == STARTER:
         raise UsageError(f"{prompt} does not say what is to be done yet", expected="your own words in it")
-    for role in (settings.work, *settings.reviews, *([settings.plan] if settings.plan else [])):
-        spec = RunSpec(
-            agent=role.agents[0],
-            prompt="x",
-            model=role.model,
-            allow=role.allow,
-            route=role.route,
-            trust=options.trust,
-        )
-        plan(spec, config)  # raises before anything is made, if the agent cannot be run so
+    _check_agents(settings, config, trust=options.trust)
     if options.dry_run:
         return _dry_run(prompt, settings_state(prompt, options, config))
     journal = begin_loop(data_directory(), prompt, settings, options.name)
     state = fold(journal.rows)
     notify(f"loop {state.began.loop}, branch {state.began.branch}\n")
     return _run(journal, config, options, display)
+
+
+def _check_agents(settings: Settings, config: Config, *, trust: bool) -> None:
+    """Check that all agents can be run as asked. Of a chain only the first one has to be installed.
+
+    Raises:
+        UsageError: one cannot.
+    """
+    for role in (settings.work, *settings.reviews, *([settings.plan] if settings.plan else [])):
+        for number, agent in enumerate(role.agents):
+            spec = RunSpec(agent=agent, prompt="x", model=role.model, allow=role.allow, route=role.route, trust=trust)
+            try:
+                plan(spec, config)
+            except AgentNotFound:
+                if number == 0:
+                    raise
 
 
 def _run(journal: Journal, config: Config, options: Namespace, display: DisplayOptions) -> int:
@@ -165,6 +172,8 @@ def _run(journal: Journal, config: Config, options: Namespace, display: DisplayO
 def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> int:
     found = _find(name)
     _check_landed(found.state)
+    config = configured()
+    _check_agents(found.state.settings, config, trust=options.trust)
     journal = Journal.open(found.path)
     try:
         budget = found.state.budget
@@ -181,7 +190,7 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
     except BaseException:
         journal.close()
         raise
-    return _run(journal, configured(), options, display)
+    return _run(journal, config, options, display)
 
 
 def _check_landed(state: LoopState) -> None:
