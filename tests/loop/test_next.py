@@ -373,6 +373,25 @@ def test_an_unknown_cost_is_not_zero():
     assert "the cost is unknown: claude" in loop.reason
 
 
+@pytest.mark.parametrize("outcome", ["lost", "timed_out", "cut_off"])
+def test_a_step_that_did_not_end_leaves_its_cost_open(outcome: str):
+    """An agent that reports its cost at the end is not one without costs because it was killed once."""
+    works = [worked("t1", cost_usd=None, outcome=outcome), worked("t2"), worked("t2")]
+    loop = Simulation(settings(budget=LoopBudget(cost_usd=1.0)), Script(works))
+    assert loop.run() == 0
+    assert loop.state.used.is_cost_partial
+
+
+def test_a_resume_adds_a_limit_of_another_kind():
+    """A loop that ended because its cost is unknown goes on with a limit of tokens, which counts from then on."""
+    works = [worked("t1", cost_usd=None), worked("t1", cost_usd=None, tokens=60), worked("t2", cost_usd=None)]
+    loop = Simulation(settings(budget=LoopBudget(cost_usd=1.0)), Script(works))
+    assert loop.run() == 5
+    resumed(loop, tokens=50)
+    assert loop.state.budget.tokens == 150
+    assert loop.run() == 0
+
+
 def test_an_unknown_cost_is_accepted_with_another_budget():
     """L8: tokens or time bound an agent without costs."""
     works = [worked("t1", cost_usd=None), worked("t1", cost_usd=None)]

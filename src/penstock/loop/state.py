@@ -233,9 +233,11 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
     """Known number of tokens."""
     without_cost: tuple[str, ...] = ()
-    """Agents that worked and did not report what it cost."""
+    """Agents that ended well and did not report what it cost."""
     without_tokens: tuple[str, ...] = ()
-    """Agents that worked and did not report their tokens."""
+    """Agents that ended well and did not report their tokens."""
+    is_cost_partial: bool = False
+    """True if a step worked and its cost is not known."""
 
 
 class UserMessage(msgspec.Struct, frozen=True):

@@ -176,10 +176,6 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
     _check_agents(found.state.settings, config, trust=options.trust)
     journal = Journal.open(found.path)
     try:
-        budget = found.state.budget
-        for flag, limit in (("time", budget.ms), ("cost", budget.cost_usd), ("tokens", budget.tokens)):
-            if getattr(options, flag) and limit is None:
-                raise UsageError(f"the loop {found.id} has no budget of {flag}, so none can be added")
         resume(
             journal,
             rounds=options.rounds or 0,
