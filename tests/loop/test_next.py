@@ -290,6 +290,24 @@ def test_a_conversation_that_is_too_long_is_not_continued():
     assert [step.session_id for step in loop.steps(RunAgent)] == [None, "s1", None, "s2"]
 
 
+def test_an_approval_after_a_stop_counts():
+    """A loop that is stopped during the check of its only round is done when the rest of that round succeeds."""
+
+    def answer(step, state):
+        if isinstance(step, RunCheck) and step.round == 1 and state.stop is None and not stopped:
+            stopped.append(step)
+            loop.add(LoopStopRequested(n=loop.number, at=loop.now, status=130))
+        return script(step, state)
+
+    stopped: list[RunCheck] = []
+    script = Script([worked("t1")], reviews=[reviewed(True)])
+    budget = LoopBudget(rounds=1)
+    loop = Simulation(settings(reviews=(RoleAgents(agents=("codex",)),), budget=budget), answer)
+    assert loop.run() == 130
+    resumed(loop)
+    assert loop.run() == 0
+
+
 # --- the user's repository ---------------------------------------------------------------------------
 
 HARM = ("refs/heads/main was removed",)

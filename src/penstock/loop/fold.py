@@ -24,7 +24,7 @@ from penstock.loop.rows import (
     StepEnded,
     Waiting,
 )
-from penstock.loop.state import LoopState, Review, Round, Used, UserMessage
+from penstock.loop.state import UNFINISHED_STAGES, LoopState, Review, Round, Used, UserMessage
 from penstock.loop.steps import (
     AgentEnded,
     BranchPublished,
@@ -163,7 +163,7 @@ def _resumed(state: LoopState, row: LoopResumed) -> LoopState:
     rounds = tuple(msgspec.structs.replace(it, problem="") if it.problem else it for it in state.rounds)
     was_over = state.ended is not None
     chains = {name: _reopened(chain) for name, chain in state.chains.items()} if was_over else state.chains
-    since = len(rounds) if was_over else state.since
+    since = _ended_rounds(state) if was_over else state.since
     return _with(
         state,
         budget=more,
@@ -176,6 +176,12 @@ def _resumed(state: LoopState, row: LoopResumed) -> LoopState:
         stop=None,
         ended=None,
     )
+
+
+def _ended_rounds(state: LoopState) -> int:
+    """Return the number of rounds that have ended. One that was stopped before its end still decides."""
+    is_open = bool(state.rounds) and state.stage(state.rounds[-1]) in UNFINISHED_STAGES
+    return len(state.rounds) - is_open
 
 
 def _raised(limit: _Number | None, more: _Number, used: _Number) -> _Number | None:

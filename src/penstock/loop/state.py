@@ -42,7 +42,10 @@ Stage = Literal[
     "unchanged",  # nothing was changed, and nobody reviews it
     "refused",  # nothing was changed, and edits were denied
 ]
-"""Stage of a round. All but work, check, review, commit and publish are its end."""
+"""Stage of a round."""
+
+UNFINISHED_STAGES = ("work", "check", "review", "commit", "publish")
+"""Stages of a round that has not ended."""
 
 
 class LoopState(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +78,7 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     plan_is_approved: bool = False
     rounds: tuple[Round, ...] = ()
     since: int = 0
-    """Number of rounds when the loop was last resumed. What ended the loop before does not end it again."""
+    """Number of rounds that had ended when the loop was last resumed. They do not end it again."""
     chains: Mapping[str, Chain] = {}
     retry_at: Mapping[str, int] = {}
     """Time of the next retry, of chains whose agent had a passing failure."""
