@@ -7,15 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from git_repository import identity
 from loop_desk import Desk
+from simulated_loop import Script, Simulation
+from simulated_loop import settings as loop_defaults
 
 from penstock.cli.loop.main import parser
 from penstock.cli.loop.options import LoopConfig, settings_of
+from penstock.cli.loop.run import run_notify
 from penstock.config.settings import load
 from penstock.errors import UsageError
-from penstock.loop.rows import LoopBudget, Settings
+from penstock.loop.rows import LoopBudget, LoopEnded, Settings
 
 __all__ = ["identity"]
 
@@ -187,3 +191,42 @@ def test_a_loop_is_resumed_only_with_agents_that_can_run(desk: Desk):
     assert done.returncode == 2
     assert "there is no agent 'worker'" in done.stderr
     assert (desk.data / "loops" / "l1" / "journal.ndjson").read_bytes() == journal
+
+
+def test_notify_of_the_project_is_rejected_before_the_work(desk: Desk):
+    """A `notify` that needs --trust is an error at the start, not after the work."""
+    desk.user.write({"penstock.toml": '[loop]\nnotify = "touch /tmp/never"\n'})
+    environment = {name: value for name, value in desk.environment.items() if name != "PENSTOCK_CONFIG"}
+    environment["XDG_CONFIG_HOME"] = str(desk.folder / "user")
+    (desk.folder / "user" / "penstock").mkdir(parents=True)
+    desk.config_file.rename(desk.folder / "user" / "penstock" / "config.toml")
+    argv = [sys.executable, "-m", "penstock", "loop", "PROMPT.md", "--work=worker", "--check=true"]
+    done = subprocess.run(argv, cwd=desk.user.root, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 2
+    assert "sets notify of the loop" in done.stderr
+    assert not (desk.data / "loops").exists()
+
+
+@pytest.mark.parametrize(
+    ("repository", "reason"), [(".", "x" * 1_000_000), (".", "a\0b"), ("is-gone", "done")], ids=["long", "nul", "moved"]
+)
+def test_notify_never_raises(tmp_path: Path, capfd: pytest.CaptureFixture[str], repository: str, reason: str):
+    """Whatever the reason of the end and the repository are, the status of the loop is kept."""
+    loop = Simulation(loop_defaults(), Script([]))
+    began = msgspec.structs.replace(loop.state.began, repository=str(tmp_path / repository))
+    ended = LoopEnded(n=2, at=0, status=4, reason=reason)
+    state = msgspec.structs.replace(loop.state, began=began, ended=ended)
+    run_notify(f"printf %.2s > {tmp_path}/line", state)
+    assert ("notify failed" in capfd.readouterr().err) == (repository == "is-gone")
+    assert (tmp_path / "line").exists() == (repository != "is-gone")
+
+
+def test_a_loop_that_was_killed_before_its_first_row(desk: Desk):
+    """A folder with an empty journal is no loop: it has no status, and its name is free."""
+    folder = desk.data / "loops" / "l1"
+    folder.mkdir(parents=True)
+    (folder / "journal.ndjson").touch()
+    done = penstock(desk, "loop", "status", "l1")
+    assert (done.returncode, "there is no loop 'l1'" in done.stderr) == (2, True)
+    done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
+    assert done.returncode == 0, done.stderr

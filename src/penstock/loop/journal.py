@@ -95,6 +95,14 @@ def read_rows(folder: Path) -> list[AnyRow]:
     return _rows_of(data[: data.rfind(b"\n") + 1], path)
 
 
+def has_begun(folder: Path) -> bool:
+    """Return whether the journal of a folder has its first row: a crash may have left a folder without one."""
+    try:
+        return b"\n" in (folder / FILE_NAME).read_bytes()
+    except FileNotFoundError:
+        return False
+
+
 def process_of(folder: Path) -> int | None:
     """Return the id of the process that writes the journal; None if there is none."""
     try:

@@ -133,6 +133,7 @@ def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
     if read_prompt(prompt) == STARTER:
         raise UsageError(f"{prompt} does not say what is to be done yet", expected="your own words in it")
     _check_agents(settings, config, trust=options.trust)
+    LoopConfig(config, trust=options.trust).value("notify")  # may need --trust, which is said before the work
     if options.dry_run:
         return _dry_run(prompt, settings_state(prompt, options, config))
     journal = begin_loop(data_directory(), prompt, settings, options.name)
@@ -159,11 +160,11 @@ def _check_agents(settings: Settings, config: Config, *, trust: bool) -> None:
 
 def _run(journal: Journal, config: Config, options: Namespace, display: DisplayOptions) -> int:
     try:
+        command = LoopConfig(config, trust=options.trust).value("notify")
         status = run_loop(journal, config, display, data_path(), trust=options.trust)
         state = fold(journal.rows)
     finally:
         journal.close()
-    command = LoopConfig(config, trust=options.trust).value("notify")
     if command:
         run_notify(command, state)
     return status
@@ -174,6 +175,7 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
     _check_landed(found.state)
     config = configured()
     _check_agents(found.state.settings, config, trust=options.trust)
+    LoopConfig(config, trust=options.trust).value("notify")
     journal = Journal.open(found.path)
     try:
         resume(
