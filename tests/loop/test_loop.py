@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from loop_desk import Desk, began
 
 from penstock.errors import UsageError
+from penstock.loop.fold import fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal
+from penstock.loop.loops import begin_loop
 from penstock.loop.rows import LoopBudget, RoleAgents
 
 pytestmark = pytest.mark.slow
@@ -267,3 +271,18 @@ def test_a_conversation_is_not_resumed_by_an_agent_that_cannot(desk: Desk):
     status, state = desk.run(desk.settings("worker", keep_session=True))
     assert status == 0
     assert state.used.rounds == 2
+
+
+def test_a_check_with_a_very_long_word(desk: Desk):
+    """A word of a check that is too long for a path is no file that is protected."""
+    journal = desk.begin(desk.settings("worker", checks=("echo " + "x" * 5_000,)))
+    assert "penstock.toml" in fold(journal.rows).settings.protect
+    journal.close()
+
+
+def test_a_repository_whose_path_is_not_utf_8(desk: Desk, tmp_path: Path):
+    """A path that the journal cannot have is an error at the start."""
+    folder = os.fsencode(tmp_path) + b"/a\xff"
+    desk.user.root.parent.rename(os.fsdecode(folder))
+    with pytest.raises(UsageError, match="is not UTF-8"):
+        begin_loop(desk.data, Path(os.fsdecode(folder)) / "app" / "PROMPT.md", desk.settings("worker"), "l1")

@@ -111,9 +111,10 @@ def _with_protected(settings: Settings, repository: Repository, prompt: Path) ->
     for path in wanted:
         try:
             inside = path.resolve().relative_to(repository.root.resolve())
+            is_file = path.is_file()
         except (OSError, ValueError):
-            continue
-        if path.is_file():
+            continue  # a word that is no path, or too long for one
+        if is_file:
             protect.append(str(inside))
     return msgspec.structs.replace(settings, protect=tuple(dict.fromkeys(protect)))
 
