@@ -230,3 +230,13 @@ def test_a_loop_that_was_killed_before_its_first_row(desk: Desk):
     assert (done.returncode, "there is no loop 'l1'" in done.stderr) == (2, True)
     done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
     assert done.returncode == 0, done.stderr
+
+
+def test_the_tree_of_a_loop_is_kept_until_it_has_landed(desk: Desk):
+    """`trees clean` does not end a loop that used its rounds: it goes on, and its tree goes when it has landed."""
+    penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
+    assert "the loop l1 has not landed" in penstock(desk, "trees", "clean").stdout
+    assert penstock(desk, "loop", "resume", "l1", "--rounds=5").returncode == 0
+    assert penstock(desk, "loop", "land", "l1").returncode == 0
+    penstock(desk, "trees", "clean")
+    assert not (desk.user.root.parent / "app.l1").exists()
