@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from penstock.errors import AgentNotFound, PenstockError
+from penstock.errors import AgentNotFound, PenstockError, UsageError
 from penstock.events import Event
 from penstock.loop import next as rules
 from penstock.loop import prompts
@@ -23,6 +23,7 @@ from penstock.loop.checks import DEFAULT_SECONDS, CommandRun
 from penstock.loop.fold import apply, fold
 from penstock.loop.inbox import Letter, LoopInbox
 from penstock.loop.journal import Journal
+from penstock.loop.loops import read_prompt
 from penstock.loop.rows import (
     AnyRow,
     LoopBegan,
@@ -179,10 +180,10 @@ class Engine:
     def _read_prompt(self) -> None:
         """Note an edit of the prompt, which counts from the next round on."""
         try:
-            text = Path(self.state.began.prompt_path).read_text("utf-8", "replace")
-        except OSError:
-            return  # it was removed: the last text counts
-        if text.strip() and text != self.state.prompt and self.state.ended is None:
+            text = read_prompt(Path(self.state.began.prompt_path))
+        except UsageError:
+            return  # it was removed, or cannot be a prompt: the last text counts
+        if text != self.state.prompt and self.state.ended is None:
             self._append(lambda n, at: PromptChanged(n, at, text))
 
     def _is_stopped(self) -> bool:

@@ -159,7 +159,9 @@ def _about_messages(state: LoopState) -> str:
     if not state.messages:
         return ""
     texts = [
-        f"You asked: {message.question}\nThe answer: {message.text}" if message.question else message.text
+        f"An agent asked. {_DATA}\n\n{quoted(message.question)}\n\nThe answer: {message.text}"
+        if message.question
+        else message.text
         for message in state.messages
     ]
     return "Messages of the user, the newest last:\n\n" + _newest("\n\n".join(texts), MAX_MESSAGES_CHARS)
