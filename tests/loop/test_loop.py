@@ -286,3 +286,11 @@ def test_a_repository_whose_path_is_not_utf_8(desk: Desk, tmp_path: Path):
     desk.user.root.parent.rename(os.fsdecode(folder))
     with pytest.raises(UsageError, match="is not UTF-8"):
         begin_loop(desk.data, Path(os.fsdecode(folder)) / "app" / "PROMPT.md", desk.settings("worker"), "l1")
+
+
+def test_the_subject_of_a_commit_is_the_first_line_of_the_reply(desk: Desk):
+    """A long reply is kept in part, and its first line is nevertheless the subject."""
+    desk.agent("worker", f'touch done; reply "Add the parser\\n\\n{"many words " * 400}"')
+    status, _ = desk.run(desk.settings("worker"))
+    assert status == 0
+    assert desk.subjects() == ["Add the parser"]

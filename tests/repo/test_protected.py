@@ -239,3 +239,14 @@ def test_what_was_kept_before_stays_kept(watched: Watched) -> None:
     watched.user.git("tag", "-d", "v1")
     keep(watched.repository, read_protected(watched.repository), watched.kept, "t1", STAMP)
     assert lost in watched.user.git("rev-list", watched.ref).splitlines()
+
+
+def test_a_fetch_is_no_harm(watched: Watched) -> None:
+    """A fetch moves and removes the branches of remote repositories as they are there; none of that is compared."""
+    for ref in ("refs/remotes/origin/one", "refs/remotes/origin/two"):
+        watched.user.git("update-ref", ref, "HEAD")
+    before = read_protected(watched.repository)
+    keep(watched.repository, before, watched.kept, "t1", STAMP)
+    watched.user.git("update-ref", "-d", "refs/remotes/origin/one")
+    watched.user.git("update-ref", "refs/remotes/origin/two", "HEAD~1")
+    assert differences(before, watched.repository, watched.kept) == []

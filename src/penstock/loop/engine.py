@@ -208,7 +208,8 @@ class Engine:
                 return self._agent(step)
             case MakeCommit():
                 work = self.state.rounds[step.round - 1].work
-                return self._workspace.commit(step, work.reply if work is not None else "", self.state.prompt)
+                reply = "" if work is None else f"{work.summary}\n{work.reply}"
+                return self._workspace.commit(step, reply, self.state.prompt)
             case Publish():
                 ours = [it.commit.commit for it in self.state.rounds if it.commit is not None]
                 return self._workspace.publish(step, ours)

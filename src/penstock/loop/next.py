@@ -211,7 +211,7 @@ def _said(it: Round) -> str:
 
 def _denied(it: Round) -> str:
     edits = "; ".join(it.work.refused) if it.work is not None else ""
-    return f"nothing was changed, and edits were denied: {edits}; --allow edits or --allow all permits them"
+    return f"nothing was changed, and edits were denied: {edits}; a new loop with --allow edits or all permits them"
 
 
 def _held(it: Round) -> str:

@@ -23,8 +23,9 @@ from penstock.repo.git import Git, GitError
 from penstock.repo.refs import set_ref
 from penstock.repo.repository import Repository
 
-OWN_REFS = ("refs/penstock/", "refs/heads/penstock/")
-"""Beginnings of the refs that Penstock itself moves."""
+LEFT_OUT_REFS = ("refs/penstock/", "refs/heads/penstock/", "refs/remotes/")
+"""Beginnings of the refs that are not compared: Penstock itself moves the first two, and a fetch moves or removes the
+last, as the remote repository does."""
 
 USUAL_SECTIONS = frozenset({"branch"})
 """Sections of the configuration that git itself changes when a user works with branches."""
@@ -43,7 +44,7 @@ class Protected(msgspec.Struct, frozen=True):
     head: str
     """Branch that is checked out, or the commit of a detached HEAD."""
     refs: Mapping[str, str]
-    """Refs with their targets, without those of Penstock."""
+    """Refs with their targets, without those of Penstock and of remote repositories."""
     stash: tuple[str, ...]
     """Commits of the stash, the newest first."""
     config: Mapping[str, tuple[str, ...]]
@@ -76,7 +77,7 @@ def read_protected(repository: Repository) -> Protected:
     """
     config = _config(repository)  # first: if it is broken, nothing else can be read
     listed = repository.git.text("for-each-ref", "--format=%(refname) %(objectname)").split("\n")
-    refs = dict(line.split(" ", 1) for line in listed if line and not line.startswith(OWN_REFS))
+    refs = dict(line.split(" ", 1) for line in listed if line and not line.startswith(LEFT_OUT_REFS))
     entries = repository.git.run("ls-files", "--stage", "-z").out
     return Protected(
         head=repository.branch() or repository.head() or "",

@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.cli.console import notify, one_line, say
 from penstock.cli.loop import words
-from penstock.cli.loop.options import LoopConfig, budget_flags, settings_flags, settings_of
+from penstock.cli.loop.options import LoopConfig, budget_flags, check_no_settings, settings_flags, settings_of
 from penstock.cli.loop.run import run_loop, run_notify
 from penstock.cli.options import DisplayOptions, display_flags
 from penstock.cli.parser import Parser
@@ -72,7 +72,10 @@ STOP_SECONDS = 30.0
 
 def command(args: list[str]) -> int:
     """Run `penstock loop` and return the exit status."""
-    options = parser().parse(args)
+    known = parser()
+    options = known.parse(args)
+    if options.words[0] in WORDS:
+        check_no_settings(options, known)
     given = DisplayOptions(**{name: getattr(options, name) for name in DisplayOptions.__struct_fields__})
     match options.words:
         case ["init"]:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)", re.ASCII)
 
+OF_NEW_LOOPS = (
+    *("work", "review", "check", "unchecked", "plan", "setup", "copy", "protect", "wait", "allow", "model", "route"),
+    *("timeout", "check_timeout", "keep_session", "hooks", "name"),
+)
+"""Options of a loop that begins: its settings never change afterwards."""
+
 NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow")
 """Keys of `[loop]` and its roles that start programs, copy files, or permit agents to. Those of a project's own file
 count only with --trust."""
@@ -65,6 +71,21 @@ def settings_flags(made: Parser) -> None:
     add("--check-timeout", type=seconds_of, metavar="T", help="time limit of one check (default 30m)")
     add("--keep-session", action="store_true", help="all rounds are one conversation")
     add("--no-hooks", dest="hooks", action="store_false", help="do not run your commit hooks")
+
+
+def check_no_settings(words: Namespace, parser: Parser) -> None:
+    """Check that a command about a loop that has begun has no option of a new one.
+
+    Raises:
+        UsageError: it has one.
+    """
+    for name in OF_NEW_LOOPS:
+        if getattr(words, name) != parser.get_default(name):
+            flag = "--no-hooks" if name == "hooks" else "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{flag} is an option of a new loop, and penstock loop {words.words[0]} is about one that has begun",
+                help="penstock loop PROMPT.md begins another",
+            )
 
 
 class LoopConfig:
