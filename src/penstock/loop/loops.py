@@ -54,7 +54,7 @@ def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = 
     repository.author()
     loop = name or f"{_slug(prompt.stem)}-{uuid.uuid4().hex[:6]}"
     if _NAME.fullmatch(loop) is None:
-        raise UsageError(f"{loop!r} cannot be the name of a loop", expected="small letters, digits and dashes")
+        raise UsageError(f"{loop!r} cannot be the name of a loop", expected="lower-case letters, digits and dashes")
     folder = data / FOLDER / loop
     if has_begun(folder):
         raise UsageError(f"there is a loop {loop} already", help=f"penstock loop resume {loop}, or another --name")

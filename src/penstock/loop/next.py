@@ -296,7 +296,7 @@ def _agent(
     key = f"{role}-{number}"
     retry_at = state.retry_at.get(key, 0)
     if retry_at > now:
-        return Wait(retry_at, f"{state.chains[key].current} has a passing failure")
+        return Wait(retry_at, f"{state.chains[key].current} failed temporarily; it is retried")
     _, choice = first_open(state.chains[key], now)
     if choice.action == "wait" and choice.at is not None:
         if choice.at - now > state.settings.wait_ms:

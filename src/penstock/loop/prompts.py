@@ -67,7 +67,7 @@ def review_prompt(state: LoopState, it: Round, *, diff: str, tests: tuple[str, .
     else:
         parts.append("Nothing was changed: decide whether the repository is already as requested.")
     if tests:
-        parts.append("These test files were changed or removed; look whether they still test as much:\n\n"
+        parts.append("These test files were changed or removed; check whether they still test as much:\n\n"
             + quoted("\n".join(tests)))  # fmt: skip
     parts.append(_about_messages(state))
     parts.append(

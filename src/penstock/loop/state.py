@@ -74,7 +74,7 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     plan: tuple[str, ...] | None = None
     """Tasks of the plan; None before there is one."""
     plans: int = 0
-    """Attempts of the planner that charged."""
+    """Attempts of the planner that were charged."""
     plan_is_approved: bool = False
     rounds: tuple[Round, ...] = ()
     since: int = 0

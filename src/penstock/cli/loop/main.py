@@ -43,10 +43,10 @@ examples:
   penstock loop tell "use the new API"                  the next round reads it
   penstock loop stop                                    after the step; --now ends the step as well
   penstock loop resume --rounds 5                       go on, with more rounds
-  penstock loop land                                    take the result over into the branch that is checked out
+  penstock loop land                                    merge the result into the branch that is checked out
 
 exit status:
-  0 done, and the checks have proved it · 1 not done · 2 wrong usage · 4 needs you · 5 a budget was used up
+  0 done, proved by the checks if there are any · 1 not done · 2 wrong usage · 4 needs you · 5 a budget was used up
   6 all agents are at their limits · 124 the time budget · 130 and 143 stopped
 """
 
@@ -281,7 +281,7 @@ def _applied(state: LoopState, row: object) -> LoopState:
 def _stop(name: str | None, options: Namespace) -> int:
     found = _find(name)
     if process_of(found.path) is None:
-        return say(f"The loop {found.id} does not run.\n")
+        return say(f"The loop {found.id} is not running.\n")
     LoopInbox(found.path).put("stop_now" if options.now else "stop")
     if not options.now:
         return say(f"The loop {found.id} ends after this step.\n")

@@ -53,13 +53,13 @@ def budget_flags(made: Parser) -> None:
 def settings_flags(made: Parser) -> None:
     """Add the options that become the settings of a loop."""
     add = made.add_argument
-    add("--work", metavar="AGENT[,AGENT…]", help="agent that works; those behind it follow at a usage limit")
+    add("--work", metavar="AGENT[,AGENT…]", help="agent that works; the next ones take over at a usage limit")
     add("--review", action="append", default=[], metavar="AGENT[,AGENT…]", help="agent that has to approve each round; "
         "may be repeated")  # fmt: skip
     add("--check", action="append", default=[], metavar="COMMAND", help="command that has to succeed; may be repeated")
     add("--unchecked", action="store_true", help="accept the work without any check")
     add("--plan", nargs="?", const="auto", choices=("auto", "ask"), help="let an agent write the tasks first · ask: "
-        "they wait for your yes")  # fmt: skip
+        "they wait for your approval")  # fmt: skip
     add("--setup", metavar="COMMAND", help="command that makes the new tree ready to work in")
     add("--copy", action="append", default=[], metavar="GLOB", help="ignored files to copy into the tree")
     add("--protect", action="append", default=[], metavar="GLOB", help="files that are put back before each check")
