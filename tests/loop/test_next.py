@@ -290,6 +290,67 @@ def test_a_conversation_that_is_too_long_is_not_continued():
     assert [step.session_id for step in loop.steps(RunAgent)] == [None, "s1", None, "s2"]
 
 
+def test_an_approval_after_a_stop_counts():
+    """A loop that is stopped during the check of its only round is done when the rest of that round succeeds."""
+
+    def answer(step, state):
+        if isinstance(step, RunCheck) and step.round == 1 and state.stop is None and not stopped:
+            stopped.append(step)
+            loop.add(LoopStopRequested(n=loop.number, at=loop.now, status=130))
+        return script(step, state)
+
+    stopped: list[RunCheck] = []
+    script = Script([worked("t1")], reviews=[reviewed(True)])
+    budget = LoopBudget(rounds=1)
+    loop = Simulation(settings(reviews=(RoleAgents(agents=("codex",)),), budget=budget), answer)
+    assert loop.run() == 130
+    resumed(loop)
+    assert loop.run() == 0
+
+
+# --- the user's repository ---------------------------------------------------------------------------
+
+HARM = ("refs/heads/main was removed",)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        Script([worked("t1", touched=HARM)]),
+        Script([failed("usage_limit", touched=HARM)]),
+        Script([failed("overloaded", touched=HARM)]),
+        Script([worked("t1")], reviews=[worked("t1", touched=HARM)]),
+        Script([], plans=[worked(BASE_TREE, tasks=("one",), touched=HARM)]),
+    ],
+    ids=["worker", "worker at its limit", "worker that is retried", "reviewer", "planner"],
+)
+def test_harm_by_any_agent_ends_the_loop(script: Script):
+    """Harm to the user's repository ends the loop with 4, whichever agent did it and however its step ended."""
+    plan = RoleAgents(agents=("claude",)) if script.plans else None
+    loop = Simulation(settings(reviews=(RoleAgents(agents=("codex",)),), plan=plan), script)
+    assert loop.run() == 4
+    assert HARM[0] in loop.reason
+
+
+def test_harm_in_a_step_that_is_stopped_is_reported():
+    """A stop during the step does not hide the harm, and neither does a crash before the loop has ended."""
+
+    def answer(step, state):
+        if isinstance(step, RunAgent):
+            loop.add(LoopStopRequested(n=loop.number, at=loop.now, status=130))
+            return worked("t1", touched=HARM)
+        return Script([])(step, state)
+
+    loop = Simulation(settings(), answer)
+    while not loop.state.touched:
+        loop.step()
+    resumed(loop)
+    assert loop.run() == 4
+    assert HARM[0] in loop.reason
+    resumed(loop)
+    assert not loop.state.touched
+
+
 # --- budgets -------------------------------------------------------------------------------------------
 
 
@@ -328,6 +389,25 @@ def test_an_unknown_cost_is_not_zero():
     loop = Simulation(settings(budget=LoopBudget(cost_usd=1.0)), Script([worked("t1", cost_usd=None)]))
     assert loop.run() == 5
     assert "the cost is unknown: claude" in loop.reason
+
+
+@pytest.mark.parametrize("outcome", ["lost", "timed_out", "cut_off"])
+def test_a_step_that_did_not_end_leaves_its_cost_open(outcome: str):
+    """An agent that reports its cost at the end is not one without costs because it was killed once."""
+    works = [worked("t1", cost_usd=None, outcome=outcome), worked("t2"), worked("t2")]
+    loop = Simulation(settings(budget=LoopBudget(cost_usd=1.0)), Script(works))
+    assert loop.run() == 0
+    assert loop.state.used.is_cost_partial
+
+
+def test_a_resume_adds_a_limit_of_another_kind():
+    """A loop that ended because its cost is unknown goes on with a limit of tokens, which counts from then on."""
+    works = [worked("t1", cost_usd=None), worked("t1", cost_usd=None, tokens=60), worked("t2", cost_usd=None)]
+    loop = Simulation(settings(budget=LoopBudget(cost_usd=1.0)), Script(works))
+    assert loop.run() == 5
+    resumed(loop, tokens=50)
+    assert loop.state.budget.tokens == 150
+    assert loop.run() == 0
 
 
 def test_an_unknown_cost_is_accepted_with_another_budget():

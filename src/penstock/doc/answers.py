@@ -15,13 +15,14 @@ import msgspec
 from penstock.adapter import PROMPT_RULES
 from penstock.config import settings
 from penstock.config.rules import NAME, SWITCH, check, optional
-from penstock.doc.chosen_agent import can_resume, chosen_agent
+from penstock.doc.chosen_agent import chosen_agent
 from penstock.doc.opened import SESSION, OpenDocument, opened
 from penstock.doc.submission import Submission, submission
 from penstock.errors import AgentFailed
 from penstock.events import Event
 from penstock.run.agent import agent
 from penstock.run.result import Result
+from penstock.run.resuming import can_resume
 from penstock.run.run import OnQuestion, Run
 from penstock.run.spec import OPTION_RULES, Options
 

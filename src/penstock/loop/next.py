@@ -92,10 +92,9 @@ def _stopped(state: LoopState, now: int) -> Effect | None:
 
 
 def _touched(state: LoopState, now: int) -> Effect | None:
-    work = state.rounds[-1].work if len(state.rounds) > state.since else None
-    if work is None or not work.touched:
+    if not state.touched:
         return None
-    return EndLoop(NEEDS_PERSON, "your repository was changed while an agent worked: " + "; ".join(work.touched))
+    return EndLoop(NEEDS_PERSON, "your repository was changed while an agent worked: " + "; ".join(state.touched))
 
 
 def _tree(state: LoopState, now: int) -> Effect | None:
@@ -212,7 +211,7 @@ def _said(it: Round) -> str:
 
 def _denied(it: Round) -> str:
     edits = "; ".join(it.work.refused) if it.work is not None else ""
-    return f"nothing was changed, and edits were denied: {edits}; --allow edits or --allow all permits them"
+    return f"nothing was changed, and edits were denied: {edits}; a new loop with --allow edits or all permits them"
 
 
 def _held(it: Round) -> str:
@@ -297,7 +296,7 @@ def _agent(
     key = f"{role}-{number}"
     retry_at = state.retry_at.get(key, 0)
     if retry_at > now:
-        return Wait(retry_at, f"{state.chains[key].current} has a passing failure")
+        return Wait(retry_at, f"{state.chains[key].current} failed temporarily; it is retried")
     _, choice = first_open(state.chains[key], now)
     if choice.action == "wait" and choice.at is not None:
         if choice.at - now > state.settings.wait_ms:
@@ -365,9 +364,9 @@ def _cost_is_unknown(state: LoopState) -> EndLoop | None:
 
 RULES: tuple[Callable[[LoopState, int], Effect | None], ...] = (
     _ended,
+    _touched,
     _stopped,
     _interrupted,
-    _touched,
     _tree,
     _setup,
     _base_checks,
