@@ -25,71 +25,37 @@ class FeatureUse(NamedTuple):
     """Advice if no other route of the agent has the feature; "": the agents that have it."""
 
 
+def _field(name: str, what: str, help: str = "") -> FeatureUse:
+    """Return the use of a feature that is one field of a request."""
+    return FeatureUse(lambda request: bool(getattr(request, name)), lambda request: what, help)
+
+
 FEATURES: Mapping[Feature, FeatureUse] = {
-    "resume": FeatureUse(
-        lambda request: request.session_id is not None,
-        lambda request: "resume a session",
-        "each run is a conversation of its own",
-    ),
-    "fork": FeatureUse(
-        lambda request: request.fork,
-        lambda request: "fork a session",
-        "leave it out: the session itself can be resumed",
-    ),
-    "edits": FeatureUse(
-        lambda request: request.allow == "edits",
-        lambda request: "be allowed edits alone",
-    ),
+    "resume": _field("session_id", "resume a session", "each run is a conversation of its own"),
+    "fork": _field("fork", "fork a session", "leave it out: the session itself can be resumed"),
+    "edits": FeatureUse(lambda request: request.allow == "edits", lambda request: "be allowed edits alone"),
     "args": FeatureUse(
         lambda request: bool(request.args),
         lambda request: f"take the argument {(*request.args, '')[0]!r}",
         "leave it out: the agent is started without arguments",
     ),
-    "effort": FeatureUse(
-        lambda request: request.effort is not None,
-        lambda request: "be given a level of effort (--effort)",
-    ),
-    "system_prompt": FeatureUse(
-        lambda request: request.system_prompt is not None,
-        lambda request: "be given more instructions than its own (--system-prompt)",
-    ),
+    "effort": _field("effort", "be given a level of effort (--effort)"),
+    "system_prompt": _field("system_prompt", "be given more instructions than its own (--system-prompt)"),
     "system_prompt_on_resume": FeatureUse(
         lambda request: request.system_prompt is not None and request.session_id is not None,
         lambda request: "be given more instructions in a resumed conversation (--system-prompt)",
         "put them into the prompt, or begin a new conversation",
     ),
-    "images": FeatureUse(
-        lambda request: bool(request.images),
-        lambda request: "be sent an image (--file)",
+    "images": _field("images", "be sent an image (--file)"),
+    "schema": _field("schema", "reply by a JSON Schema (--schema)"),
+    "mcp_config": _field("mcp_config", "be given MCP servers for one run (--mcp-config)"),
+    "allow_tools": _field("allow_tools", "be allowed single tools (--allow-tool)"),
+    "deny_tools": _field("deny_tools", "be denied single tools (--deny-tool)"),
+    "max_cost": _field("max_cost", "be stopped at a cost, because it does not report its cost during a run"),
+    "max_tokens": _field(
+        "max_tokens", "be stopped at a number of tokens, because it does not report them during a run"
     ),
-    "schema": FeatureUse(
-        lambda request: request.schema is not None,
-        lambda request: "reply by a JSON Schema (--schema)",
-    ),
-    "mcp_config": FeatureUse(
-        lambda request: request.mcp_config is not None,
-        lambda request: "be given MCP servers for one run (--mcp-config)",
-    ),
-    "allow_tools": FeatureUse(
-        lambda request: bool(request.allow_tools),
-        lambda request: "be allowed single tools (--allow-tool)",
-    ),
-    "deny_tools": FeatureUse(
-        lambda request: bool(request.deny_tools),
-        lambda request: "be denied single tools (--deny-tool)",
-    ),
-    "max_cost": FeatureUse(
-        lambda request: request.max_cost is not None,
-        lambda request: "be stopped at a cost, because it does not report its cost during a run",
-    ),
-    "max_tokens": FeatureUse(
-        lambda request: request.max_tokens is not None,
-        lambda request: "be stopped at a number of tokens, because it does not report them during a run",
-    ),
-    "max_turns": FeatureUse(
-        lambda request: request.max_turns is not None,
-        lambda request: "be stopped at a number of turns, because it does not report them during a run",
-    ),
+    "max_turns": _field("max_turns", "be stopped at a number of turns, because it does not report them during a run"),
 }
 """All features; the first one that an agent lacks is reported."""
 
