@@ -237,3 +237,20 @@ def test_l17_denied_edits_are_not_done(desk: Desk):
     assert status == 4
     assert state.ended is not None
     assert "edits were denied: Edit a.py" in state.ended.reason
+
+
+def test_l17_denied_commands_are_counted(desk: Desk):
+    """The agent's command is denied and nothing was changed: the reason counts it and names the flag."""
+    call = '{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make test"}}]}'
+    answer = '{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"denied"}]}'
+    end = '"permission_denials":[{"tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"make test"}}]'
+    lines = [
+        f'{{"type":"assistant","message":{call}}}',
+        f'{{"type":"user","message":{answer}}}',
+        f'{{"type":"result","subtype":"success","is_error":false,"result":"I could not.",{end}}}',
+    ]
+    desk.agent("denied", "cat <<'END'\n" + "\n".join(lines) + "\nEND")
+    status, state = desk.run(desk.settings("denied", checks=("true",)))
+    assert status == 4
+    assert state.ended is not None
+    assert "and 1 action was denied; --allow all permits that" in state.ended.reason

@@ -7,6 +7,7 @@ from itertools import count, repeat
 import pytest
 from simulated_loop import BASE_TREE, Script, Simulation, failed, reviewed, settings, worked
 
+from penstock.adapter import Allow
 from penstock.loop.rows import LoopBudget, LoopResumed, LoopStopRequested, MessageAdded, RoleAgents, Waiting
 from penstock.loop.steps import CommitRejected, HeldPath, MakeCommit, Publish, PublishRejected, RunAgent, RunCheck
 
@@ -61,6 +62,39 @@ def test_denied_edits_need_a_person():
     assert loop.run() == 4
     assert "Edit main.py" in loop.reason
     assert "--allow" in loop.reason
+
+
+@pytest.mark.parametrize(
+    ("allow", "end"), [("default", "edits or --allow all permits them"), ("edits", "all permits them"), ("all", "py")]
+)
+def test_the_end_names_what_would_permit_the_edits(allow: Allow, end: str):
+    """L17: the flags of the reason permit more than the loop has; with --allow all there is none."""
+    work = RoleAgents(agents=("claude",), allow=allow)
+    loop = Simulation(settings(work=work), Script([worked(BASE_TREE, refused=("Edit main.py",))]))
+    assert loop.run() == 4
+    assert loop.reason.endswith(end)
+
+
+def test_denied_commands_are_counted_at_the_end():
+    """L17: commands that were denied while nothing was changed are counted, with the flag that permits them."""
+    loop = Simulation(settings(), Script([worked(BASE_TREE, reply="I could not.", denied=2)]))
+    assert loop.run() == 4
+    assert loop.reason == (
+        "nothing was changed, and 2 actions were denied; --allow all permits that; the agent says: I could not."
+    )
+
+
+def test_denied_commands_are_counted_when_a_loop_is_stuck():
+    """L17: a loop in which nothing was changed and the checks stay red names the denied command too."""
+    loop = Simulation(settings(), Script(repeat(worked(BASE_TREE, denied=1)), lambda step, state: False))
+    assert loop.run() == 1
+    assert loop.reason.endswith("red: make test, and 1 action was denied; --allow all permits that")
+
+
+def test_denied_commands_do_not_matter_if_the_work_is_done():
+    """A command that was denied in a round without changes does not undo the green round before it."""
+    loop = Simulation(settings(), Script([worked("t1"), worked("t1", denied=1)]))
+    assert loop.run() == 0
 
 
 def test_an_unfinished_box_is_not_done():
@@ -314,6 +348,16 @@ def test_a_cost_budget_ends_the_loop():
     )
     assert loop.run() == 5
     assert [step.cost_left for step in loop.steps(RunAgent)] == [1.0, pytest.approx(0.4)]
+
+
+def test_an_agent_that_was_stopped_at_its_limit_ends_the_loop():
+    """L8: an agent counts its cost by itself: if it stops at what was left, the loop ends, and resumes with more."""
+    stopped = worked("t1", outcome="cancelled", cause="budget", reason="stopped: the run cost $0.99", cost_usd=0.99)
+    loop = Simulation(settings(budget=LoopBudget(cost_usd=1.0)), Script([stopped, worked("t2"), worked("t2")]))
+    assert loop.run() == 5
+    assert loop.reason == "stopped: the run cost $0.99"
+    resumed(loop, cost_usd=1.0)
+    assert loop.run() == 0
 
 
 def test_work_that_was_paid_for_is_checked_and_committed():

@@ -54,6 +54,7 @@ from penstock.loop.workspace import LoopWorkspace
 from penstock.repo.git import clean_environment
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
+from penstock.run.launch import features_of
 
 if TYPE_CHECKING:
     from penstock.config.settings import Config
@@ -270,6 +271,7 @@ class Engine:
 
     def _make_run(self, step: RunAgent) -> Run:
         role, settings = self._agents(step), self.state.settings
+        supported = features_of(step.agent, role.route, self._config)
         seconds = [it for it in (settings.step_seconds, step.ms_left / 1000 if step.ms_left else None) if it]
         return Agent(step.agent, {}, self._config).run(
             self._prompt(step),
@@ -279,6 +281,9 @@ class Engine:
             allow=role.allow,
             route=role.route,
             timeout=min(seconds, default=None),
+            # A limit that the agent does not support is looked at after the step.
+            max_cost=step.cost_left if "max_cost" in supported else None,
+            max_tokens=step.tokens_left if "max_tokens" in supported else None,
             record=self._record_folder(step),
             environ=self._environment(),
             label=f"{step.role}/{step.agent}",

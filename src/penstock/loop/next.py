@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from penstock.adapter import Allow
 from penstock.loop.rows import RoleAgents
 from penstock.loop.state import LoopState, Round
 from penstock.loop.steps import AgentEnded, MakeCommit, MakeTree, Publish, Role, RunAgent, RunCheck, RunSetup, Step
@@ -179,7 +180,7 @@ def _round_ended(state: LoopState, now: int) -> Effect | None:
     it = state.rounds[-1]
     match state.stage(it):
         case "refused":
-            return EndLoop(NEEDS_PERSON, _denied(it))
+            return EndLoop(NEEDS_PERSON, _denied_edits(state, it))
         case "held" if _was_held_before(state):
             return EndLoop(NEEDS_PERSON, "these files are held back: " + _held(it))
         case "approved" if it.task is None:
@@ -194,7 +195,7 @@ def _round_ended(state: LoopState, now: int) -> Effect | None:
 def _fixed_point(state: LoopState, it: Round) -> Effect:
     """End the loop after an agent with the whole prompt has changed nothing."""
     if not state.head_is_approved(it):
-        return EndLoop(NEEDS_PERSON, f"nothing was changed; the agent says: {_said(it)}")
+        return EndLoop(NEEDS_PERSON, f"nothing was changed{_denied_others(state, it)}; the agent says: {_said(it)}")
     left = state.unchanged_tasks
     if left:
         names = "; ".join(task.partition("\n")[0] for task in state.tasks if task in left)
@@ -210,9 +211,26 @@ def _said(it: Round) -> str:
     return " ".join(it.work.reply.split()) if it.work is not None else ""
 
 
-def _denied(it: Round) -> str:
+_PERMITTED: dict[Allow, str] = {
+    "default": "; --allow edits or --allow all permits them",
+    "edits": "; --allow all permits them",
+    "all": "",
+}
+"""How denied edits can be permitted, by what is allowed."""
+
+
+def _denied_edits(state: LoopState, it: Round) -> str:
     edits = "; ".join(it.work.refused) if it.work is not None else ""
-    return f"nothing was changed, and edits were denied: {edits}; --allow edits or --allow all permits them"
+    return f"nothing was changed, and edits were denied: {edits}{_PERMITTED[state.settings.work.allow]}"
+
+
+def _denied_others(state: LoopState, it: Round) -> str:
+    """Return how many actions that were no edits were denied in a round that has changed nothing; "" if none was."""
+    denied = it.work.denied if it.work is not None and not it.has_changed else 0
+    if not denied:
+        return ""
+    how = "; --allow all permits that" if state.settings.work.allow != "all" else ""
+    return f", and {denied:,} action{'s were' if denied > 1 else ' was'} denied{how}"
 
 
 def _held(it: Round) -> str:
@@ -234,7 +252,7 @@ def _stuck(state: LoopState, now: int) -> Effect | None:
     failed = ("failed", "red", "not_approved", "held")
     if len(last) < STUCK_ROUNDS or any(state.stage(it) not in failed for it in last):
         return None
-    why = _failure(state, last[-1])
+    why = _failure(state, last[-1]) + _denied_others(state, last[-1])
     if len({it.work.tree for it in last if it.work is not None}) == 1:
         return EndLoop(NOT_DONE, f"stuck: {STUCK_ROUNDS} rounds have left the same tree; {why}")
     if last[0].signature and len({it.signature for it in last}) == 1:
@@ -270,6 +288,7 @@ def _work(state: LoopState, now: int) -> Effect:
     again = bool(state.rounds) and state.stage(state.rounds[-1]) == "work"
     if left.rounds == 0:
         why = _failure(state, state.rounds[-1]) if _has_failed(state) else "no round has confirmed that all is done"
+        why += _denied_others(state, state.rounds[-1])
         return EndLoop(NOT_DONE, f"all {state.budget.rounds} rounds are used; {why}")
     number = len(state.rounds) if again else len(state.rounds) + 1
     task = state.rounds[-1].task if again else state.task
@@ -342,7 +361,13 @@ def _budget_is_over(state: LoopState) -> EndLoop | None:
         return EndLoop(OVER_BUDGET, f"the cost budget of ${budget.cost_usd:.2f} is used")
     if left.tokens == 0:
         return EndLoop(OVER_BUDGET, f"the budget of {budget.tokens:,} tokens is used")
-    return _time_is_over(state) or _cost_is_unknown(state)
+    return _time_is_over(state) or _was_stopped_at_budget(state) or _cost_is_unknown(state)
+
+
+def _was_stopped_at_budget(state: LoopState) -> EndLoop | None:
+    """End a loop whose last agent met the limit of its step, by a count of its own that may be a little higher."""
+    work = state.rounds[-1].work if len(state.rounds) > state.since else None
+    return EndLoop(OVER_BUDGET, work.reason) if work is not None and work.cause == "budget" else None
 
 
 def _time_is_over(state: LoopState) -> EndLoop | None:

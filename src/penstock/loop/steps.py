@@ -160,6 +160,8 @@ class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     """Question for a person, which ended the step."""
     refused: tuple[str, ...] = ()
     """Edits that were denied."""
+    denied: int = 0
+    """Number of other actions that were denied, such as commands."""
     held: tuple[HeldPath, ...] = ()
     """Paths that are held back from commits."""
     touched: tuple[str, ...] = ()
