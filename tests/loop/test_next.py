@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count, repeat
 
+import msgspec
 import pytest
 from simulated_loop import BASE_TREE, Script, Simulation, failed, reviewed, settings, worked
 
@@ -474,3 +475,29 @@ def test_a_touched_repository_needs_a_person():
     loop = Simulation(settings(), Script([worked("t1", touched=touched)]))
     assert loop.run() == 4
     assert "git update-ref refs/heads/main 1234" in loop.reason
+
+
+@pytest.mark.parametrize("kind", [RunCheck, MakeCommit])
+def test_whatever_runs_the_agents_code_can_touch_the_repository(kind: type[RunCheck | MakeCommit]):
+    """Checks and hooks run what the agent wrote: harm during one of them ends the loop, and only once."""
+    script = Script([worked("t1"), worked("t1")])
+    harm = iter([("main moved",)])
+
+    def answer(step, state):
+        result = script(step, state)
+        return msgspec.structs.replace(result, touched=next(harm, ())) if isinstance(step, kind) else result
+
+    loop = Simulation(settings(), answer)
+    assert loop.run() == 4
+    assert loop.reason == "your repository was changed during the last step: main moved"
+    resumed(loop)
+    assert loop.run() == 0
+
+
+def test_a_crash_does_not_hide_harm():
+    """A loop that was killed before it could end because of harm ends when it is resumed."""
+    loop = Simulation(settings(), Script([worked("t1", touched=("main moved",))]))
+    while not loop.state.touched:
+        loop.step()
+    resumed(loop)
+    assert loop.run() == 4

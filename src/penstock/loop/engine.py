@@ -6,15 +6,16 @@ It decides nothing. After a crash it is begun again over the same journal.
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
-from penstock.errors import AgentNotFound
+from penstock.errors import AgentNotFound, PenstockError, UsageError
 from penstock.events import Event
 from penstock.loop import next as rules
 from penstock.loop import prompts
@@ -25,7 +26,6 @@ from penstock.loop.inbox import Letter, LoopInbox
 from penstock.loop.journal import Journal
 from penstock.loop.rows import (
     AnyRow,
-    LoopBegan,
     LoopEnded,
     LoopResumed,
     LoopStopRequested,
@@ -50,7 +50,7 @@ from penstock.loop.steps import (
     Step,
     TreeMade,
 )
-from penstock.loop.workspace import LoopWorkspace
+from penstock.loop.workspace import LoopWorkspace, RepositoryChanges
 from penstock.repo.git import clean_environment
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
@@ -111,9 +111,17 @@ class Engine:
         self._woken.set()
 
     def run(self) -> int:
-        """Run the loop to its end and return its exit status."""
+        """Run the loop to its end and return its exit status.
+
+        Raises:
+            PenstockError: it cannot go on; its journal is whole, and it can be resumed.
+        """
         try:
             return self._run()
+        except OSError as error:
+            loop = self.state.began.loop
+            what = f"the loop {loop} cannot read or write its files: {_reason(error)}"
+            raise UsageError(what, help=f"penstock loop resume {loop} goes on when that is repaired") from error
         finally:
             self._workspace.close()
 
@@ -225,7 +233,8 @@ class Engine:
             seconds = min(seconds, max(left / 1000, 0.001))
         workspace.renew(self.state.head)
         run = CommandRun(command, workspace.tree.path, self._environment(), seconds, self._is_stopped)
-        return run.to_end(self._folder(number) / name)
+        ended = run.to_end(self._folder(number) / name)
+        return _with_changes(ended, workspace.compared())
 
     def _check(self, step: RunCheck) -> CommandEnded:
         """Run a check, then put back what it has changed: a commit has the files that the agent left."""
@@ -310,13 +319,18 @@ class Engine:
     def _with_tree(self, step: RunAgent, ended: AgentEnded) -> AgentEnded:
         """Add what the agent left in the tree and did to the user's repository; only a worker's changes are kept."""
         workspace = self._workspace
-        touched = workspace.touched()
+        ended = _with_changes(ended, workspace.compared())
         if step.role != "work":
             workspace.restore(self._tree_before(step))
-            return msgspec.structs.replace(ended, touched=touched)
+            return ended
         ref = f"{step.round}-lost" if ended.outcome == "lost" else str(step.round)
-        tree, held = workspace.take(self.state.head, ref, now_ms())
-        return msgspec.structs.replace(ended, tree=tree, held=held, touched=touched)
+        try:
+            tree, held = workspace.take(self.state.head, ref, now_ms())
+        except PenstockError:
+            if not ended.touched:
+                raise
+            tree, held = self._tree_before(step), ()  # nothing can be kept until the user has restored the repository
+        return msgspec.structs.replace(ended, tree=tree, held=held)
 
     def _tree_before(self, step: RunAgent) -> str:
         work = self.state.rounds[step.round - 1].work if step.round else None
@@ -336,9 +350,17 @@ def before_round(state: LoopState) -> LoopState:
     return msgspec.structs.replace(state, rounds=state.rounds[:-1])
 
 
-def begin(journal: Journal, row: LoopBegan) -> None:
-    """Write the first row of a new loop."""
-    journal.append(row)
+def _reason(error: OSError) -> str:
+    if isinstance(error, shutil.Error):  # of several files
+        return str(error.args[0][0][2])
+    return str(error)
+
+
+_Ended = TypeVar("_Ended", AgentEnded, CommandEnded)
+
+
+def _with_changes(ended: _Ended, found: RepositoryChanges) -> _Ended:
+    return msgspec.structs.replace(ended, touched=found.touched, changed=found.changed)
 
 
 def resume(journal: Journal, *, rounds: int = 0, ms: int = 0, cost_usd: float = 0.0, tokens: int = 0) -> None:

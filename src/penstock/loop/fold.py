@@ -169,6 +169,7 @@ def _resumed(state: LoopState, row: LoopResumed) -> LoopState:
         since=since,
         plans=0 if was_over else state.plans,
         setup_failed=None,
+        touched=() if was_over else state.touched,
         stop=None,
         ended=None,
     )
@@ -209,6 +210,8 @@ def _step_ended(state: LoopState, row: StepEnded) -> LoopState:
     if step is None or row.step != state.steps:
         raise ValueError(f"step {row.step} ends and was not open")
     state = _with(state, open=None)
+    if isinstance(result, AgentEnded | CommandEnded | Committed | CommitRejected):
+        state = _with(state, touched=result.touched)
     match step, result:
         case MakeTree(), TreeMade():
             return _with(state, path=result.path)

@@ -93,10 +93,9 @@ def _stopped(state: LoopState, now: int) -> Effect | None:
 
 
 def _touched(state: LoopState, now: int) -> Effect | None:
-    work = state.rounds[-1].work if len(state.rounds) > state.since else None
-    if work is None or not work.touched:
+    if not state.touched:
         return None
-    return EndLoop(NEEDS_PERSON, "your repository was changed while an agent worked: " + "; ".join(work.touched))
+    return EndLoop(NEEDS_PERSON, "your repository was changed during the last step: " + "; ".join(state.touched))
 
 
 def _tree(state: LoopState, now: int) -> Effect | None:

@@ -87,6 +87,8 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     """Number of rounds when the user last wrote, or edited the prompt; None if the user did neither."""
     question: str = ""
     """Question that waits for an answer of the user."""
+    touched: tuple[str, ...] = ()
+    """Harm to the user's repository during the last step."""
     waiting: Waiting | None = None
     stop: LoopStopRequested | None = None
     ended: LoopEnded | None = None

@@ -116,6 +116,9 @@ class CommandEnded(JournalStruct, frozen=True, tag="command_ended"):
     """End of its output, stdout and stderr."""
     reason: str = ""
     """Why there is no exit status."""
+    touched: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Both as in `AgentEnded`: a check runs the agent's code."""
 
     @property
     def is_green(self) -> bool:
@@ -165,7 +168,9 @@ class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     held: tuple[HeldPath, ...] = ()
     """Paths that are held back from commits."""
     touched: tuple[str, ...] = ()
-    """Changes of the user's repository during the step, each with how to restore it."""
+    """Harm to the user's repository during the step, each with how to restore it."""
+    changed: tuple[str, ...] = ()
+    """Other changes of it, which users make as well, each with how to undo it."""
     verdict: ReviewVerdict | None = None
     """Judgement, of a reviewer."""
     tasks: tuple[str, ...] = ()
@@ -179,6 +184,8 @@ class Committed(JournalStruct, frozen=True, tag="committed"):
     tree: str
     """Its tree, which hooks may have changed."""
     subject: str = ""
+    touched: tuple[str, ...] = ()
+    """As in `AgentEnded`: a hook may run the agent's code."""
 
 
 class CommitRejected(JournalStruct, frozen=True, tag="commit_rejected"):
@@ -186,6 +193,7 @@ class CommitRejected(JournalStruct, frozen=True, tag="commit_rejected"):
 
     hook: str
     output: str = ""
+    touched: tuple[str, ...] = ()
 
 
 class BranchPublished(JournalStruct, frozen=True, tag="published"):

@@ -23,7 +23,7 @@ from penstock.repo.commit import Stamp, commit_tree, run_hooks, with_trailers
 from penstock.repo.diffs import patch_between, paths_between, stat_between
 from penstock.repo.protected import Protected, differences, keep, read_protected
 from penstock.repo.refs import RefMoved, publish, set_ref
-from penstock.repo.repository import Repository
+from penstock.repo.repository import Author, Repository
 from penstock.repo.snapshot import keep_snapshot, snapshot
 from penstock.repo.staging import stage
 from penstock.repo.tree import Tree, TreeRecord, place_of
@@ -37,6 +37,14 @@ KEPT = "kept"
 
 TEST_PARTS = ("test", "tests", "spec", "specs", "__tests__", "conftest.py")
 """Names of directories and files that mark a path as that of a test."""
+
+
+class RepositoryChanges(msgspec.Struct, frozen=True):
+    """Changes of the user's repository, each with the command that restores or undoes it."""
+
+    touched: tuple[str, ...] = ()
+    """Harm: what a user's own work rarely does."""
+    changed: tuple[str, ...] = ()
 
 
 class LoopWorkspace:
@@ -55,6 +63,9 @@ class LoopWorkspace:
         self._home = home_of(data, began.loop)
         self._tree: Tree | None = None
         self._lock = -1
+        self._author: Author | None = None
+        self._reported: set[str] = set()
+        """Changes of the user's repository since `protect` that were returned."""
 
     @property
     def tree(self) -> Tree:
@@ -76,7 +87,9 @@ class LoopWorkspace:
             self._lock = -1
 
     def _stamp(self, at: int) -> Stamp:
-        return Stamp(self.repository.author(), at // 1000)
+        # Looked up once: an agent may have broken the configuration since.
+        self._author = self._author or self.repository.author()
+        return Stamp(self._author, at // 1000)
 
     def _ref(self, name: str) -> str:
         return f"refs/penstock/{self.began.loop}/{name}"
@@ -135,20 +148,28 @@ class LoopWorkspace:
 
     def protect(self, at: int) -> None:
         """Keep the state of the user's repository, to be compared after an agent has worked."""
+        self._reported.clear()
         state = read_protected(self.repository)
         keep(self.repository, state, self.folder / KEPT, self.began.loop, self._stamp(at))
         new = self.folder / f"{PROTECTED_STATE}.new"
         new.write_bytes(msgspec.json.encode(state))
         os.replace(new, self.folder / PROTECTED_STATE)
 
-    def touched(self) -> tuple[str, ...]:
-        """Return what was harmed in the user's repository since then, each with the command that restores it."""
+    def compared(self) -> RepositoryChanges:
+        """Return what has changed in the user's repository since then.
+
+        Call it after a step before anything else runs git there.
+        """
         try:
             before = msgspec.json.decode((self.folder / PROTECTED_STATE).read_bytes(), type=Protected)
         except FileNotFoundError:
-            return ()
+            return RepositoryChanges()  # no agent has worked yet
         found = differences(before, self.repository, self.folder / KEPT)
-        return tuple(f"{one.name} {one.text} (to restore it: {one.restore})" for one in found if one.is_harm)
+        changed = [f"{one.name} {one.text} (to undo it: {one.restore})" for one in found if not one.is_harm]
+        new = tuple(text for text in changed if text not in self._reported)
+        self._reported |= set(new)
+        touched = tuple(f"{one.name} {one.text} (to restore it: {one.restore})" for one in found if one.is_harm)
+        return RepositoryChanges(touched, new)
 
     # --- commits ---------------------------------------------------------------------------------------
 
@@ -158,18 +179,20 @@ class LoopWorkspace:
         tree.git.run("read-tree", "--reset", step.tree)
         tree.set_head(step.parent)
         message = subject_of(reply, step.task, prompt) + "\n"
+        touched: tuple[str, ...] = ()
         if self.began.settings.hooks:
             result = run_hooks(tree, message)
+            touched = self.compared().touched
             if not result.passed:
                 tree.restore(step.tree)
-                return CommitRejected(hook=result.name, output=result.output[-4_000:])
+                return CommitRejected(hook=result.name, output=result.output[-4_000:], touched=touched)
             message = result.message
         written = tree.git.text("write-tree")
         trailers = {"Penstock-Run": self.began.loop, "Penstock-Agent": step.agent}
         stamp = self._stamp(step.at)
         commit = commit_tree(tree.git, written, [step.parent], with_trailers(message, trailers), stamp)
         tree.restore(written)
-        return Committed(commit=commit, tree=written, subject=message.partition("\n")[0])
+        return Committed(commit=commit, tree=written, subject=message.partition("\n")[0], touched=touched)
 
     def publish(self, step: Publish, ours: Sequence[str]) -> BranchPublished | PublishRejected:
         """Move the branch of the loop to a commit. `ours`: commits of the loop, at one of which the branch may be."""

@@ -48,7 +48,9 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
             task = f" · {_first_line(step.task)}" if step.task else ""
             return _line(_place(step.round), f"{step.role} {step.agent}{task}")
         case StepEnded():
-            return _result_line(row, state, before.open if before is not None else None)
+            line = _result_line(row, state, before.open if before is not None else None)
+            changed = row.result.changed if isinstance(row.result, AgentEnded | CommandEnded) else ()
+            return line + "".join(_line("your repository", text) for text in changed)
         case Waiting():
             return _line("waiting", f"until {local_time(row.until)}", row.reason)
         case MessageAdded():
