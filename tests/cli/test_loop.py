@@ -49,6 +49,7 @@ def test_a_loop_from_begin_to_landing(desk: Desk):
     landed = penstock(desk, "loop", "land")
     assert landed.returncode == 0, landed.stderr
     assert (desk.user.root / "done").exists()
+    assert not (desk.user.root.parent / "app.l1").exists()
     assert penstock(desk, "loop", "resume").returncode == 2
     history = (desk.data / "history.ndjson").read_text()
     assert '"kind":"loop"' in history
@@ -118,3 +119,41 @@ def test_a_prompt_to_begin_with(desk: Desk):
     done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=true")
     assert done.returncode == 2
     assert "does not say what is to be done yet" in done.stderr
+
+
+def test_l15_clean_keeps_work_that_has_not_landed(desk: Desk):
+    """`loop clean` keeps the tree of a loop that has not landed and says what to type; after that, it removes it."""
+    penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
+    tree = desk.user.root.parent / "app.l1"
+    kept = penstock(desk, "loop", "clean")
+    assert (kept.returncode, kept.stdout) == (0, f"kept  {tree}  it has not landed: penstock loop land l1\n")
+    desk.user.git("merge", "-q", "penstock/l1")
+    (tree / "notes").write_text("of the user\n")
+    assert "1 file is in no ref: notes" in penstock(desk, "loop", "clean").stdout
+    (tree / "notes").unlink()
+    assert penstock(desk, "loop", "clean", "--dry-run").stdout.startswith("would be removed")
+    assert tree.exists()
+    assert penstock(desk, "loop", "clean", "l1").stdout.startswith("removed")
+    assert not tree.exists()
+    assert penstock(desk, "loop", "clean").stdout == "There are no trees of loops.\n"
+
+
+def test_l15_landing_keeps_a_tree_with_other_files(desk: Desk):
+    """A file that somebody put into the tree is in no ref: the landing keeps the tree and names the file."""
+    penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
+    tree = desk.user.root.parent / "app.l1"
+    (tree / "notes").write_text("of the user\n")
+    landed = penstock(desk, "loop", "land")
+    assert landed.returncode == 0
+    assert landed.stdout.endswith(f"The tree is kept: {tree}: 1 file is in no ref: notes\n")
+    assert (tree / "notes").exists()
+
+
+def test_l15_clean_keeps_what_can_be_resumed(desk: Desk):
+    """The tree of a loop that was killed at work is kept, and the line has the command that goes on."""
+    desk.begin(desk.settings("worker")).close()
+    script = str(Path(__file__).parents[1] / "support" / "killed_loop.py")
+    words = [sys.executable, script, str(desk.data / "loops" / "l1"), "7", "after"]
+    subprocess.run(words, env=desk.environment, capture_output=True, timeout=TIMEOUT)
+    assert "it was interrupted: penstock loop resume l1" in penstock(desk, "loop", "clean").stdout
+    assert (desk.user.root.parent / "app.l1").exists()
