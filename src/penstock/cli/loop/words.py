@@ -68,6 +68,7 @@ def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
             return _line("tree", path)
         case CommandEnded() as ended:
             name = f"check {step.command}" if isinstance(step, RunCheck) else "setup"
+            name += " again" if isinstance(step, RunCheck) and step.attempt > 1 else ""
             place = _place(step.round) if isinstance(step, RunCheck) else "base"
             return _line(place, name, _command_result(ended), *_budget(state))
         case AgentEnded() as ended if isinstance(step, RunAgent):
