@@ -10,7 +10,16 @@ from simulated_loop import BASE_TREE, Script, Simulation, failed, reviewed, sett
 
 from penstock.adapter import Allow
 from penstock.loop.rows import LoopBudget, LoopResumed, LoopStopRequested, MessageAdded, RoleAgents, Waiting
-from penstock.loop.steps import CommitRejected, HeldPath, MakeCommit, Publish, PublishRejected, RunAgent, RunCheck
+from penstock.loop.steps import (
+    CommitRejected,
+    HeldPath,
+    MakeCommit,
+    MergeBranch,
+    Publish,
+    PublishRejected,
+    RunAgent,
+    RunCheck,
+)
 
 HOUR = 3_600_000
 
@@ -388,6 +397,42 @@ def test_time_is_that_of_the_work():
     loop = Simulation(settings(budget=LoopBudget(ms=2 * HOUR), wait_ms=5 * HOUR), Script(works))
     assert loop.run() == 124
     assert loop.state.used.rounds == 2
+
+
+# --- merges ---------------------------------------------------------------------------------------------
+
+
+def test_a_conflict_is_one_more_round():
+    """The user's branch is merged into the tree, one round resolves it, and the loop ends as it did before."""
+    loop = Simulation(settings(), Script([worked("t1"), worked("t1"), worked("t2")]))
+    assert loop.run() == 0
+    resumed(loop, rounds=1, merges="u1", merges_name="main")
+    assert loop.run() == 0
+    assert loop.reason == "done"
+    assert [(step.commit, step.head) for step in loop.steps(MergeBranch)] == [("u1", loop.steps(Publish)[0].commit)]
+    assert [step.merges for step in loop.steps(MakeCommit)] == ["", "u1"]
+    assert len(loop.steps(RunAgent)) == 3
+    assert loop.state.merge is None
+
+
+def test_a_merge_that_keeps_the_loops_side_is_a_commit():
+    """A resolution that leaves the tree of the loop is a commit all the same: without it, nothing could land."""
+    loop = Simulation(settings(), Script([worked("t1"), worked("t1"), worked("t1")]))
+    assert loop.run() == 0
+    resumed(loop, rounds=1, merges="u1", merges_name="main")
+    assert loop.run() == 0
+    assert [step.merges for step in loop.steps(MakeCommit)] == ["", "u1"]
+
+
+def test_marks_of_a_conflict_are_not_committed():
+    """Marks that an agent leaves are red, whatever the checks say; the merge goes on when the loop is resumed."""
+    works = [worked("t1"), worked("t1"), worked("t2", conflicts=("a.py",)), worked("t3")]
+    loop = Simulation(settings(), Script(works))
+    assert loop.run() == 0
+    resumed(loop, merges="u1", merges_name="main", rounds=1)
+    assert loop.run() == 0
+    assert [step.merges for step in loop.steps(MakeCommit)] == ["", "u1"]
+    assert loop.state.head_tree == "t3"
 
 
 # --- people --------------------------------------------------------------------------------------------

@@ -267,6 +267,28 @@ def test_l12_a_file_in_the_way_is_not_overwritten(desk: Desk):
     assert desk.user.state() == before
 
 
+def test_a_conflict_is_resolved_in_the_tree_of_the_loop(desk: Desk):
+    """`land --resolve` merges the user's branch into the tree, and an agent resolves it. The user's repository is as it
+    was until the result lands, as a fast-forward."""
+    desk.agent("worker", 'if grep -q "<<<<" src/a.py; then echo "a = 5" > src/a.py; reply "Resolve a"; exit; fi; '
+        'echo "a = 3" > src/a.py; touch done; reply "Add done"')  # fmt: skip
+    assert desk.run(desk.settings("worker"))[0] == 0
+    mine = desk.user.commit("Mine", {"src/a.py": "a = 2\n", "PROMPT.md": "Another prompt.\n"})
+    before = desk.user.state()
+    landed = penstock(desk, "loop", "land")
+    assert landed.returncode == 4
+    assert "penstock loop land l1 --resolve" in landed.stderr
+    resolved = penstock(desk, "loop", "land", "--resolve")
+    assert resolved.returncode == 0, resolved.stderr
+    assert "merge · main · src/a.py" in resolved.stderr
+    assert desk.user.state() == before
+    assert desk.user.git("log", "-1", "--format=%P", "penstock/l1").split()[1] == mine
+    assert penstock(desk, "loop", "land").returncode == 0
+    assert desk.user.git("show", "main:src/a.py") == "a = 5"
+    assert desk.user.git("show", "main:PROMPT.md") == "Another prompt."
+    assert desk.user.git("status", "--porcelain") == ""
+
+
 # --- L13: several loops ----------------------------------------------------------------------------------
 
 

@@ -42,6 +42,7 @@ from penstock.loop.steps import (
     CommandEnded,
     MakeCommit,
     MakeTree,
+    MergeBranch,
     Publish,
     Result,
     RunAgent,
@@ -213,6 +214,8 @@ class Engine:
                 return self._check(step)
             case RunAgent():
                 return self._agent(step)
+            case MergeBranch():
+                return self._workspace.merge(step)
             case MakeCommit():
                 work = self.state.rounds[step.round - 1].work
                 return self._workspace.commit(step, work.reply if work is not None else "", self.state.prompt)
@@ -325,12 +328,14 @@ class Engine:
             return ended
         ref = f"{step.round}-lost" if ended.outcome == "lost" else str(step.round)
         try:
-            tree, held = workspace.take(self.state.head, ref, now_ms())
+            tree, held = workspace.take(self.state.head, self.state.protects, ref, now_ms())
         except PenstockError:
             if not ended.touched:
                 raise
             tree, held = self._tree_before(step), ()  # nothing can be kept until the user has restored the repository
-        return msgspec.structs.replace(ended, tree=tree, held=held)
+        merge = self.state.merge
+        conflicts = workspace.marked(tree, merge.conflicts) if merge is not None else ()
+        return msgspec.structs.replace(ended, tree=tree, held=held, conflicts=conflicts)
 
     def _tree_before(self, step: RunAgent) -> str:
         work = self.state.rounds[step.round - 1].work if step.round else None
@@ -363,8 +368,20 @@ def _with_changes(ended: _Ended, found: RepositoryChanges) -> _Ended:
     return msgspec.structs.replace(ended, touched=found.touched, changed=found.changed)
 
 
-def resume(journal: Journal, *, rounds: int = 0, ms: int = 0, cost_usd: float = 0.0, tokens: int = 0) -> None:
-    """Write the row with which a loop goes on; requests to stop from before do not count any more."""
+def resume(
+    journal: Journal,
+    *,
+    rounds: int = 0,
+    ms: int = 0,
+    cost_usd: float = 0.0,
+    tokens: int = 0,
+    merges: str = "",
+    merges_name: str = "",
+) -> None:
+    """Write the row with which a loop goes on; requests to stop from before do not count any more.
+
+    With `merges`, a commit of the user's branch, the next round resolves the conflicts with it.
+    """
     LoopInbox(journal.folder).remove_stops()
     row = LoopResumed(len(journal.rows) + 1, now_ms(), rounds=rounds, ms=ms, cost_usd=cost_usd, tokens=tokens)
-    journal.append(row)
+    journal.append(msgspec.structs.replace(row, merges=merges, merges_name=merges_name))

@@ -12,12 +12,25 @@ import msgspec
 from penstock.adapter import Allow
 from penstock.loop.rows import RoleAgents
 from penstock.loop.state import LoopState, Round
-from penstock.loop.steps import AgentEnded, MakeCommit, MakeTree, Publish, Role, RunAgent, RunCheck, RunSetup, Step
+from penstock.loop.steps import (
+    AgentEnded,
+    MakeCommit,
+    MakeTree,
+    MergeBranch,
+    Publish,
+    Role,
+    RunAgent,
+    RunCheck,
+    RunSetup,
+    Step,
+)
 from penstock.run.fallback import first_open
 
 STUCK_ROUNDS = 3
 """Rounds in a row with the same tree, failing check or remarks after which a loop ends: what three agents that had the
 whole report could not change, a fourth will not."""
+FAILED_STAGES = ("failed", "conflict", "red", "not_approved", "held")
+"""Stages of rounds that have to be made good by the next one."""
 MAX_PLANS = 3
 """Attempts of a planner to write tasks."""
 
@@ -116,6 +129,12 @@ def _base_checks(state: LoopState, now: int) -> Effect | None:
     return _time_is_over(state) or Begin(RunCheck(round=0, number=number, command=state.settings.checks[number]))
 
 
+def _merge(state: LoopState, now: int) -> Effect | None:
+    if state.merge is None or state.merge.is_in_tree:
+        return None
+    return Begin(MergeBranch(commit=state.merge.commit, head=state.head))
+
+
 def _question(state: LoopState, now: int) -> Effect | None:
     return EndLoop(NEEDS_PERSON, f"an agent asks: {state.question}") if state.question else None
 
@@ -149,7 +168,8 @@ def _unfinished_round(state: LoopState, now: int) -> Effect | None:
         case "commit":
             assert it.work is not None
             tree, parent = it.work.tree, state.head
-            return Begin(MakeCommit(round=it.number, tree=tree, parent=parent, at=now, agent=it.agent, task=it.task))
+            made = MakeCommit(round=it.number, tree=tree, parent=parent, at=now, agent=it.agent, task=it.task)
+            return Begin(msgspec.structs.replace(made, merges=it.merges))
         case "publish":
             if it.problem:
                 return EndLoop(NEEDS_PERSON, f"the branch could not be moved: {it.problem}")
@@ -182,6 +202,8 @@ def _round_ended(state: LoopState, now: int) -> Effect | None:
             return EndLoop(NEEDS_PERSON, _denied_edits(state, it))
         case "held" if _was_held_before(state):
             return EndLoop(NEEDS_PERSON, "these files are held back: " + _held(it))
+        case "green" if it.merges and state.merge is not None and state.merge.ended is not None:
+            return EndLoop(state.merge.ended.status, state.merge.ended.reason)
         case "approved" if it.task is None:
             return _done(state)
         case "green" if it.task is None and state.settings.reviews:
@@ -248,8 +270,7 @@ def _stuck(state: LoopState, now: int) -> Effect | None:
     """End a loop whose last rounds failed in the same way. Rounds that Penstock did not survive do not count."""
     rounds = [it for it in state.rounds[state.since :] if it.work is not None and it.work.outcome != "lost"]
     last = rounds[-STUCK_ROUNDS:]
-    failed = ("failed", "red", "not_approved", "held")
-    if len(last) < STUCK_ROUNDS or any(state.stage(it) not in failed for it in last):
+    if len(last) < STUCK_ROUNDS or any(state.stage(it) not in FAILED_STAGES for it in last):
         return None
     why = _failure(state, last[-1]) + _denied_others(state, last[-1])
     if len({it.work.tree for it in last if it.work is not None}) == 1:
@@ -272,6 +293,8 @@ def _failure(state: LoopState, it: Round) -> str:
     match state.stage(it):
         case "failed":
             return f"{it.agent}: {work.reason or work.outcome.replace('_', ' ')}"
+        case "conflict":
+            return f"marks of a conflict are left in {', '.join(work.conflicts)}"
         case "red":
             return f"red: {it.red_command}"
         case "not_approved":
@@ -290,12 +313,12 @@ def _work(state: LoopState, now: int) -> Effect:
         why += _denied_others(state, state.rounds[-1])
         return EndLoop(NOT_DONE, f"all {state.budget.rounds} rounds are used; {why}")
     number = len(state.rounds) if again else len(state.rounds) + 1
-    task = state.rounds[-1].task if again else state.task
+    task = state.rounds[-1].task if again else None if state.merge is not None else state.task
     return _agent(state, now, "work", state.settings.work, round_number=number, task=task)
 
 
 def _has_failed(state: LoopState) -> bool:
-    return bool(state.rounds) and state.stage(state.rounds[-1]) in ("failed", "red", "not_approved", "held")
+    return bool(state.rounds) and state.stage(state.rounds[-1]) in FAILED_STAGES
 
 
 def _agent(
@@ -395,6 +418,7 @@ RULES: tuple[Callable[[LoopState, int], Effect | None], ...] = (
     _tree,
     _setup,
     _base_checks,
+    _merge,
     _question,
     _plan,
     _unfinished_round,

@@ -33,7 +33,7 @@ def work_prompt(state: LoopState, task: str | None, *, commits: str = "", diff_s
         diff_stat: what the last round changed, if it was not green.
     """
     parts = [state.prompt.strip()]
-    parts.append(_about_task(state, task))
+    parts.append(_about_merge(state) or _about_task(state, task))
     parts.append(_about_last_round(state, diff_stat))
     parts.append(_about_base(state))
     parts.append(_about_messages(state))
@@ -109,6 +109,17 @@ def _about_task(state: LoopState, task: str | None) -> str:
     return text + (f"\n\nDone before:\n\n{quoted(chr(10).join(done))}" if done else "")
 
 
+def _about_merge(state: LoopState) -> str:
+    if state.merge is None:
+        return ""
+    files = quoted("\n".join(state.merge.conflicts))
+    return (
+        f"The branch {state.merge.name} has gone on since this work began. It was merged into the files of this "
+        "directory, and both sides have changed the same lines of the files below. Resolve these conflicts so that "
+        f"what both sides wanted holds, remove the marks, and change nothing else.\n\n{files}"
+    )
+
+
 def _about_last_round(state: LoopState, diff_stat: str) -> str:
     if not state.rounds or state.rounds[-1].work is None:
         return ""
@@ -118,6 +129,8 @@ def _about_last_round(state: LoopState, diff_stat: str) -> str:
         what = f"`{it.red_command}` failed with status {it.red.status}." if it.red.status is not None else (
             f"`{it.red_command}` failed: {it.red.reason}.")  # fmt: skip
         parts.append(f"After the last round {what} Its output ends with this. {_DATA}\n\n{quoted(it.red.output)}")
+    elif stage == "conflict":
+        parts.append("These files still have marks of a conflict:\n\n" + quoted("\n".join(work.conflicts)))
     elif stage == "not_approved":
         remarks = "\n".join(f"- {remark}" for remark in it.remarks)
         parts.append(f"A reviewer did not approve the last round. {_DATA}\n\n{quoted(remarks)}")

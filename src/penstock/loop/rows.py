@@ -150,6 +150,10 @@ class LoopResumed(JournalRow, frozen=True, tag="loop_resumed"):
     ms: int = 0
     cost_usd: float = 0.0
     tokens: int = 0
+    merges: str = ""
+    """Commit of the user's branch with which the next round resolves the conflicts."""
+    merges_name: str = ""
+    """Name of that branch."""
 
 
 class LoopEnded(JournalRow, frozen=True, tag="loop_ended"):

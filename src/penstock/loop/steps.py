@@ -74,6 +74,15 @@ class RunAgent(JournalStruct, frozen=True, tag="agent"):
     """Milliseconds that the step may take."""
 
 
+class MergeBranch(JournalStruct, frozen=True, tag="merge_branch"):
+    """Merge the user's branch into the tree, with the marks of conflicts, which the next round resolves."""
+
+    commit: str
+    """Commit of the user's branch."""
+    head: str
+    """Last green commit of the loop."""
+
+
 class MakeCommit(JournalStruct, frozen=True, tag="commit"):
     """Make a commit of a green round. The same step always makes the same commit."""
 
@@ -84,6 +93,8 @@ class MakeCommit(JournalStruct, frozen=True, tag="commit"):
     """Time of the commit, in milliseconds since 1970."""
     agent: str
     task: str | None = None
+    merges: str = ""
+    """Commit of the user's branch that becomes the second parent."""
 
 
 class Publish(JournalStruct, frozen=True, tag="publish"):
@@ -94,7 +105,7 @@ class Publish(JournalStruct, frozen=True, tag="publish"):
     old: str
 
 
-Step = MakeTree | RunSetup | RunCheck | RunAgent | MakeCommit | Publish
+Step = MakeTree | RunSetup | RunCheck | RunAgent | MergeBranch | MakeCommit | Publish
 
 # --- results -----------------------------------------------------------------------------------------
 
@@ -165,6 +176,8 @@ class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     """Edits that were denied."""
     denied: int = 0
     """Number of other actions that were denied, such as commands."""
+    conflicts: tuple[str, ...] = ()
+    """Files that still have marks of a conflict."""
     held: tuple[HeldPath, ...] = ()
     """Paths that are held back from commits."""
     touched: tuple[str, ...] = ()
@@ -175,6 +188,13 @@ class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     """Judgement, of a reviewer."""
     tasks: tuple[str, ...] = ()
     """Tasks, of a planner."""
+
+
+class BranchMerged(JournalStruct, frozen=True, tag="branch_merged"):
+    """The files of the tree are those of the merge."""
+
+    conflicts: tuple[str, ...] = ()
+    """Files that both sides have changed."""
 
 
 class Committed(JournalStruct, frozen=True, tag="committed"):
@@ -210,4 +230,6 @@ class PublishRejected(JournalStruct, frozen=True, tag="publish_rejected"):
     reason: str
 
 
-Result = TreeMade | CommandEnded | AgentEnded | Committed | CommitRejected | BranchPublished | PublishRejected
+Result = (
+    TreeMade | CommandEnded | AgentEnded | BranchMerged | Committed | CommitRejected | BranchPublished | PublishRejected
+)

@@ -11,16 +11,19 @@ import msgspec
 from penstock.loop.prompts import subject_of
 from penstock.loop.rows import LoopBegan
 from penstock.loop.steps import (
+    BranchMerged,
     BranchPublished,
     CommitRejected,
     Committed,
     HeldPath,
     MakeCommit,
+    MergeBranch,
     Publish,
     PublishRejected,
 )
 from penstock.repo.commit import Stamp, commit_tree, run_hooks, with_trailers
 from penstock.repo.diffs import patch_between, paths_between, stat_between
+from penstock.repo.landing import merge_trees
 from penstock.repo.protected import Protected, differences, keep, read_protected
 from penstock.repo.refs import RefMoved, publish, set_ref
 from penstock.repo.repository import Author, Repository
@@ -126,19 +129,36 @@ class LoopWorkspace:
         """Make the agent's git directory anew, so that nothing that was planted in it is run."""
         self.tree.renew(commit)
 
-    def take(self, parent: str, ref: str, at: int) -> tuple[str, tuple[HeldPath, ...]]:
+    def take(self, parent: str, protects: str, ref: str, at: int) -> tuple[str, tuple[HeldPath, ...]]:
         """Put protected files back, and return the tree that is there now, and what is held back of it.
 
-        The tree is kept as the commit of a ref, so that nothing lives in the directory alone.
+        `protects` is the commit that has the protected files as they are to be. The tree is kept as the commit of a
+        ref, so that nothing lives in the directory alone.
         """
         tree = self.tree
-        tree.put_back(self.began.base, self.began.settings.protect)
+        tree.put_back(protects, self.began.settings.protect)
         held = stage(tree.git, never=tree.copied)
         found = tree.git.text("write-tree")
         commit = commit_tree(tree.git, found, [parent], f"{ref} of {self.began.loop}", self._stamp(at))
         old = self.repository.git.commit_of(self._ref(ref))
         set_ref(self.repository, self._ref(ref), commit, old)
         return found, tuple(HeldPath(path=one.path, reason=one.text) for one in held)
+
+    def merge(self, step: MergeBranch) -> BranchMerged:
+        """Put the files of a merge into the tree, with the marks of its conflicts."""
+        tree = self.tree
+        merged, conflicts = merge_trees(tree.git, step.head, step.commit)
+        tree.restore(merged)
+        return BranchMerged(conflicts=tuple(conflicts))
+
+    def marked(self, tree: str, paths: Sequence[str]) -> tuple[str, ...]:
+        """Return the files of a tree that still have marks of a conflict."""
+        if not paths:
+            return ()
+        wanted = [f":(top,literal){path}" for path in paths]
+        words = "grep", "-z", "--name-only", "-e", "^<<<<<<< ", "-e", "^>>>>>>> ", tree, "--"
+        found = self.tree.git.run(*words, *wanted, accepts=(0, 1)).items
+        return tuple(path.removeprefix(f"{tree}:") for path in found)
 
     def restore(self, tree: str) -> None:
         """Put all files back as they are in a tree, but for ignored ones."""
@@ -190,7 +210,8 @@ class LoopWorkspace:
         written = tree.git.text("write-tree")
         trailers = {"Penstock-Run": self.began.loop, "Penstock-Agent": step.agent}
         stamp = self._stamp(step.at)
-        commit = commit_tree(tree.git, written, [step.parent], with_trailers(message, trailers), stamp)
+        parents = [step.parent, step.merges] if step.merges else [step.parent]
+        commit = commit_tree(tree.git, written, parents, with_trailers(message, trailers), stamp)
         tree.restore(written)
         return Committed(commit=commit, tree=written, subject=message.partition("\n")[0], touched=touched)
 

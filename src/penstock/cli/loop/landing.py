@@ -14,7 +14,7 @@ from penstock.loop.loops import LoopFolder
 from penstock.loop.rows import LoopLanded
 from penstock.loop.state import LoopState
 from penstock.repo.commit import Stamp, with_trailers
-from penstock.repo.landing import Landed, NotLanded, land
+from penstock.repo.landing import Landed, NotLanded, land, merge_trees
 from penstock.repo.repository import Repository
 from penstock.repo.trees import TreeStatus, home_of, remove, status_of
 from penstock.run.history import now_ms
@@ -31,13 +31,25 @@ def land_loop(found: LoopFolder, *, squash: bool) -> int:
         if isinstance(result, NotLanded):
             for path in result.conflicts:
                 notify(f"  {one_line(path)}\n")
-            notify(f"penstock: not landed: {result.reason}" + (f"; {result.help}" if result.help else "") + "\n")
+            help = result.help
+            if result.conflicts and not help:
+                help = f"penstock loop land {found.id} --resolve has an agent resolve it in the tree of the loop"
+            notify(f"penstock: not landed: {result.reason}" + (f"; {help}" if help else "") + "\n")
             return 4
         journal.append(LoopLanded(len(journal.rows) + 1, now_ms(), result.commit, result.branch, result.way))
     finally:
         journal.close()
     say(f"{result.branch} is at {result.commit[:10]} ({result.way.replace('_', '-')}).\n")
     return say(_kept_line(_removed(found.id)))
+
+
+def conflicting_branch(state: LoopState) -> tuple[str, str] | None:
+    """Return the commit and the name of the user's branch if the result of a loop has conflicts with it."""
+    repository = Repository.at(Path(state.began.repository))
+    head, branch = repository.head(), repository.branch()
+    if head is None or branch is None or state.head == state.began.base:
+        return None
+    return (head, branch) if merge_trees(repository.git, head, state.head)[1] else None
 
 
 def _landed(state: LoopState, *, squash: bool) -> Landed | NotLanded:

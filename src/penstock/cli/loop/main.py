@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.cli.console import notify, one_line, say
 from penstock.cli.loop import words
-from penstock.cli.loop.landing import clean_loops, land_loop
+from penstock.cli.loop.landing import clean_loops, conflicting_branch, land_loop
 from penstock.cli.loop.options import LoopConfig, budget_flags, settings_flags, settings_of
 from penstock.cli.loop.run import run_loop, run_notify
 from penstock.cli.options import DisplayOptions, display_flags
@@ -86,7 +86,7 @@ def command(args: list[str]) -> int:
         case ["log", *rest]:
             return _log(_one(rest))
         case ["land", *rest]:
-            return land_loop(_find(_one(rest)), squash=options.squash)
+            return _land(_find(_one(rest)), options, given)
         case ["clean", *rest]:
             return clean_loops([_find(_one(rest))] if rest else loops(data_path()), dry=options.dry_run)
         case ["resume", *rest]:
@@ -112,6 +112,7 @@ def parser() -> Parser:
         "remove nothing")  # fmt: skip
     add("--json", action="store_true", help="status: one JSON object a line, of all loops")
     add("--now", action="store_true", help="stop: end the step that runs")
+    add("--resolve", action="store_true", help="land: have an agent resolve conflicts in the tree of the loop")
     add("--squash", action="store_true", help="land: make one commit of all")
     display_flags(made)
     return made
@@ -181,6 +182,21 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
             cost_usd=options.cost or 0.0,
             tokens=options.tokens or 0,
         )
+    except BaseException:
+        journal.close()
+        raise
+    return _run(journal, configured(), options, display)
+
+
+def _land(found: LoopFolder, options: Namespace, display: DisplayOptions) -> int:
+    """Land a result; with --resolve, a conflict is one more round instead, and its result can be landed."""
+    conflict = conflicting_branch(found.state) if options.resolve else None
+    if conflict is None:
+        return land_loop(found, squash=options.squash)
+    _check_landed(found.state)
+    journal = Journal.open(found.path)
+    try:
+        resume(journal, rounds=options.rounds or 1, merges=conflict[0], merges_name=conflict[1])
     except BaseException:
         journal.close()
         raise

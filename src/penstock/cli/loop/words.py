@@ -10,6 +10,7 @@ from penstock.loop.rows import AnyRow, LoopEnded, MessageAdded, PromptChanged, S
 from penstock.loop.state import LoopState, Round
 from penstock.loop.steps import (
     AgentEnded,
+    BranchMerged,
     BranchPublished,
     CommandEnded,
     CommitRejected,
@@ -31,6 +32,7 @@ RESULTS = {
     "publish": "not published",
     "failed": "agent failed",
     "red": "red",
+    "conflict": "conflict left",
     "held": "files held back",
     "not_approved": "not approved",
     "green": "green",
@@ -77,6 +79,8 @@ def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
             else:
                 word = ended.outcome.replace("_", " ") + (f": {ended.reason}" if ended.reason else "")
             return _line(_place(step.round), f"{step.role} {step.agent}", word, _seconds(ended.ms), *_budget(state))
+        case BranchMerged() as merged:
+            return _line("merge", state.merge.name if state.merge is not None else "", ", ".join(merged.conflicts))
         case Committed() as made:
             return _line(_place(len(state.rounds)), f"commit {made.commit[:10]}", made.subject)
         case CommitRejected() as rejected:
