@@ -111,6 +111,16 @@ def test_a_dry_run_starts_nothing(desk: Desk):
     assert not (desk.data / "loops").exists()
 
 
+def test_reviewers_of_the_configuration(desk: Desk):
+    """Several reviewers are configured as they are named by --review, which takes precedence."""
+    desk.agent("judge", 'reply "no"')
+    with desk.config_file.open("a") as file:
+        file.write('[loop.review]\nreviewers = ["judge", "worker,judge"]\n')
+    words = "loop", "PROMPT.md", "--work=worker", "--check=true", "--dry-run"
+    assert "review      judge\nreview      worker, judge\n" in penstock(desk, *words).stdout
+    assert "review      worker\nrounds" in penstock(desk, *words, "--review=worker").stdout
+
+
 def test_a_prompt_to_begin_with(desk: Desk):
     """`loop init` writes a prompt, never over one that is there, and a loop does not start with it unedited."""
     assert penstock(desk, "loop", "init").returncode == 2

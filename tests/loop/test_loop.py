@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from loop_desk import Desk, began
@@ -254,3 +256,30 @@ def test_l17_denied_commands_are_counted(desk: Desk):
     assert status == 4
     assert state.ended is not None
     assert "and 1 action was denied; --allow all permits that" in state.ended.reason
+
+
+def test_commits_are_signed_if_the_user_wants_it(desk: Desk, tmp_path: Path):
+    """With `sign`, each commit of the loop has a signature that git verifies with the user's key."""
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    (tmp_path / "signers").write_text("uma@example.org " + key.with_suffix(".pub").read_text())
+    for name, value in (("gpg.format", "ssh"), ("user.signingKey", str(key)),
+                        ("gpg.ssh.allowedSignersFile", str(tmp_path / "signers"))):  # fmt: skip
+        desk.user.git("config", name, value)
+    desk.agent("worker", 'touch done; reply "Add done"')
+    assert desk.run(desk.settings("worker", sign=True))[0] == 0
+    assert desk.user.git("log", "-1", "--format=%G?", "penstock/l1") == "G"
+    assert desk.run(desk.settings("worker"), "l2")[0] == 0
+    assert desk.user.git("log", "-1", "--format=%G?", "penstock/l2") == "N"
+
+
+def test_the_worker_is_asked_for_subjects_as_the_users(desk: Desk):
+    """If all of the user's commits have the form of Conventional Commits, the prompt asks for it."""
+    desk.agent("worker", 'cp "$DESK/prompt.$$" "$DESK/prompt.$(count worker)"; touch done; reply "feat: add done"')
+    assert desk.run(desk.settings("worker"))[0] == 0
+    assert "Conventional" not in (desk.scripts / "prompt.1").read_text()
+    for number in range(20):
+        desk.user.git("commit", "-q", "--allow-empty", "-m", f"fix: number {number}")
+    assert desk.run(desk.settings("worker"), "l2")[0] == 0
+    assert "in the form of Conventional Commits" in (desk.scripts / "prompt.3").read_text()
+    assert desk.subjects("penstock/l2") == ["feat: add done"]

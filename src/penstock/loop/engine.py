@@ -316,7 +316,11 @@ class Engine:
         before = _before(state, it)
         stat = workspace.stat(before.head_tree, before.work.tree) if before is not None and before.work else ""
         return prompts.work_prompt(
-            before_round(state), step.task, commits=workspace.commits(state.head), diff_stat=stat
+            before_round(state),
+            step.task,
+            commits=workspace.commits(state.head),
+            diff_stat=stat,
+            conventional=workspace.is_conventional(),
         )
 
     def _with_tree(self, step: RunAgent, ended: AgentEnded) -> AgentEnded:

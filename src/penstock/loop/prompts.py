@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from penstock.loop.state import LoopState, Round
 
@@ -23,7 +24,9 @@ def quoted(text: str) -> str:
     return f"{fence}\n{text.rstrip(chr(10))}\n{fence}"
 
 
-def work_prompt(state: LoopState, task: str | None, *, commits: str = "", diff_stat: str = "") -> str:
+def work_prompt(
+    state: LoopState, task: str | None, *, commits: str = "", diff_stat: str = "", conventional: bool = False
+) -> str:
     """Return the prompt of a round's work.
 
     Args:
@@ -31,6 +34,7 @@ def work_prompt(state: LoopState, task: str | None, *, commits: str = "", diff_s
         task: text of the open box; None: the whole.
         commits: the commits so far, with their stat.
         diff_stat: what the last round changed, if it was not green.
+        conventional: whether the subjects of commits have the form of Conventional Commits.
     """
     parts = [state.prompt.strip()]
     parts.append(_about_merge(state) or _about_task(state, task))
@@ -39,7 +43,7 @@ def work_prompt(state: LoopState, task: str | None, *, commits: str = "", diff_s
     parts.append(_about_messages(state))
     if commits.strip():
         parts.append(f"Commits so far. {_DATA}\n\n{quoted(_newest(commits, MAX_COMMITS_CHARS))}")
-    parts.append(_rules(state))
+    parts.append(_rules(state, conventional=conventional))
     return _joined(parts)
 
 
@@ -183,12 +187,28 @@ def _checks_of(state: LoopState) -> str:
     return "These checks have succeeded: " + ", ".join(f"`{command}`" for command in state.settings.checks)
 
 
-def _rules(state: LoopState) -> str:
+def _rules(state: LoopState, *, conventional: bool) -> str:
     lines = ["Change the files of this directory. Do not commit: that is done for you when the checks succeed."]
     if state.settings.checks:
         lines.append("The checks are run for you after you have finished: " + ", ".join(state.settings.checks))
-    lines.append("If nothing is left to do, change nothing. Begin your reply with one line that sums up the change.")
+    form = ", in the form of Conventional Commits, e.g. fix(parser): accept an empty list" if conventional else ""
+    lines.append(
+        f"If nothing is left to do, change nothing. Begin your reply with one line that sums up the change{form}."
+    )
     return "\n".join(lines)
+
+
+MIN_SUBJECTS = 5
+"""Commits from which on a form of their subjects is a habit."""
+
+_CONVENTIONAL = re.compile(
+    r"(build|chore|ci|docs|feat|fix|perf|refactor|revert|style|test)(\([^()]+\))?!?: \S", re.IGNORECASE
+)
+
+
+def is_conventional(subjects: Sequence[str]) -> bool:
+    """Return whether all of these subjects of commits have the form of Conventional Commits, and there are enough."""
+    return len(subjects) >= MIN_SUBJECTS and all(_CONVENTIONAL.match(subject) for subject in subjects)
 
 
 MAX_SUBJECT_CHARS = 72
@@ -199,7 +219,9 @@ def subject_of(reply: str, task: str | None, prompt: str) -> str:
     """Return the first line of a commit: that of the worker's reply, else of the task, else of the prompt."""
     for text in (reply, task or "", prompt):
         for line in text.splitlines():
-            subject = " ".join(line.strip(" \t#*_`>-").split())
+            subject = " ".join(line.strip(" \t#*_>-").split())
+            if subject.count("`") == 2 and subject[0] == subject[-1] == "`":
+                subject = subject.strip("`")
             if subject and subject.isprintable():
                 return subject if len(subject) <= MAX_SUBJECT_CHARS else subject[: MAX_SUBJECT_CHARS - 1] + "…"
     return "Work of a loop"

@@ -61,6 +61,8 @@ class Settings(JournalStruct, frozen=True):
     """All rounds are one conversation."""
     hooks: bool = True
     """The user's commit hooks are run."""
+    sign: bool = False
+    """Commits are signed, as git is configured to do it."""
     wait_ms: int = 0
     """Milliseconds to wait at most until a limit of the agents resets."""
     step_seconds: float | None = None

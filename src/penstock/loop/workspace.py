@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.loop.prompts import subject_of
+from penstock.loop.prompts import is_conventional, subject_of
 from penstock.loop.rows import LoopBegan
 from penstock.loop.steps import (
     BranchMerged,
@@ -34,6 +34,9 @@ from penstock.repo.trees import home_of
 
 MAX_SHOWN_COMMITS = 50
 """Commits that a prompt lists."""
+
+MAX_SUBJECTS = 20
+"""Commits of the user's that are looked at for the form of their subjects."""
 
 PROTECTED_STATE = "protected.json"
 KEPT = "kept"
@@ -194,7 +197,7 @@ class LoopWorkspace:
     # --- commits ---------------------------------------------------------------------------------------
 
     def commit(self, step: MakeCommit, reply: str, prompt: str) -> Committed | CommitRejected:
-        """Make the commit of a green round; the same step makes the same commit."""
+        """Make the commit of a green round; the same step makes the same commit, unless it is signed."""
         tree = self.tree
         tree.git.run("read-tree", "--reset", step.tree)
         tree.set_head(step.parent)
@@ -211,7 +214,8 @@ class LoopWorkspace:
         trailers = {"Penstock-Run": self.began.loop, "Penstock-Agent": step.agent}
         stamp = self._stamp(step.at)
         parents = [step.parent, step.merges] if step.merges else [step.parent]
-        commit = commit_tree(tree.git, written, parents, with_trailers(message, trailers), stamp)
+        text = with_trailers(message, trailers)
+        commit = commit_tree(tree.git, written, parents, text, stamp, sign=self.began.settings.sign)
         tree.restore(written)
         return Committed(commit=commit, tree=written, subject=message.partition("\n")[0], touched=touched)
 
@@ -238,6 +242,11 @@ class LoopWorkspace:
             return ""
         words = f"--max-count={MAX_SHOWN_COMMITS}", "--stat", "--no-color", "--format=%h %s"
         return self.tree.git.text("log", *words, f"{self.began.base}..{head}")
+
+    def is_conventional(self) -> bool:
+        """Return whether the newest commits before the loop have subjects in the form of Conventional Commits."""
+        words = "--no-merges", f"--max-count={MAX_SUBJECTS}", "--format=%s"
+        return is_conventional(self.tree.git.text("log", *words, self.began.base).splitlines())
 
     def stat(self, old: str, new: str) -> str:
         """Return the files that differ, with their figures."""

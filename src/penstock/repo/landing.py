@@ -49,7 +49,7 @@ class NotLanded(msgspec.Struct, frozen=True):
 
 
 def land(
-    repository: Repository, result: str, message: str, stamp: Stamp, *, squash: bool = False
+    repository: Repository, result: str, message: str, stamp: Stamp, *, squash: bool = False, sign: bool = False
 ) -> Landed | NotLanded:
     """Land a commit on the branch that is checked out.
 
@@ -59,6 +59,7 @@ def land(
         message: message of the merge, or of the one commit of a squash.
         stamp: author and date of that commit.
         squash: whether to make one commit of all.
+        sign: whether to sign the merge, or the one commit.
 
     Raises:
         GitError: git failed for another reason than the user's changes.
@@ -80,7 +81,7 @@ def land(
         return NotLanded(f"{branch} and the result have changed the same lines", conflicts=conflicts)
     if squash and tree == git.tree_of(head):
         return Landed("nothing", branch, head)
-    commit = commit_tree(git, tree, [head] if squash else [head, result], message, stamp)
+    commit = commit_tree(git, tree, [head] if squash else [head, result], message, stamp, sign=sign)
     return _forward(repository, branch, commit, "squash" if squash else "merge")
 
 

@@ -57,7 +57,7 @@ def _landed(state: LoopState, *, squash: bool) -> Landed | NotLanded:
     title = prompts.subject_of("", None, state.prompt)
     message = with_trailers(f"{title}\n", {"Penstock-Run": state.began.loop})
     stamp = Stamp(repository.author(), now_ms() // 1000)
-    return land(repository, state.head, message, stamp, squash=squash)
+    return land(repository, state.head, message, stamp, squash=squash, sign=state.settings.sign)
 
 
 def _removed(loop: str) -> TreeStatus | None:

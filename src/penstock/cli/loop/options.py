@@ -62,6 +62,7 @@ def settings_flags(made: Parser) -> None:
     add("--timeout", type=seconds_of, metavar="T", help="time limit of one agent's step")
     add("--check-timeout", type=seconds_of, metavar="T", help="time limit of one check (default 30m)")
     add("--keep-session", action="store_true", help="all rounds are one conversation")
+    add("--sign", action="store_true", help="sign the commits, as git is configured to do it")
     add("--no-hooks", dest="hooks", action="store_false", help="do not run your commit hooks")
 
 
@@ -106,7 +107,8 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
     work = _agents(words.work, config, "work", words.allow or "edits", words.model, words.route)
     if work is None:
         raise UsageError("no agent is named", expected="--work AGENT", help="penstock agents lists them")
-    reviews = tuple(RoleAgents(agents=_names(text), allow="default") for text in words.review)
+    reviewers = words.review or config.value("review", "reviewers", default=())
+    reviews = tuple(RoleAgents(agents=_names(text), allow="default") for text in reviewers)
     if not reviews:
         configured = _agents(None, config, "review", "default", None, None)
         reviews = (configured,) if configured is not None else ()
@@ -122,6 +124,7 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
         protect=tuple(words.protect or config.value("protect", default=())),
         keep_session=words.keep_session,
         hooks=words.hooks and config.value("hooks", default=True),
+        sign=words.sign or config.value("sign", default=False),
         wait_ms=_ms(words.wait, config, "wait") or 0,
         step_seconds=words.timeout,
         check_seconds=words.check_timeout,
