@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +13,9 @@ from pathlib import Path
 import pytest
 from git_repository import identity
 from loop_desk import Desk
+
+from penstock.loop.fold import fold
+from penstock.loop.journal import read_rows
 
 __all__ = ["identity"]
 
@@ -119,6 +125,47 @@ def test_reviewers_of_the_configuration(desk: Desk):
     words = "loop", "PROMPT.md", "--work=worker", "--check=true", "--dry-run"
     assert "review      judge\nreview      worker, judge\n" in penstock(desk, *words).stdout
     assert "review      worker\nrounds" in penstock(desk, *words, "--review=worker").stdout
+
+
+PLANNER = """if grep -q "Plan the work" "$DESK/prompt.$$"; then reply "- [ ] add done"
+else touch done; reply "Add done"; fi"""
+
+
+def test_the_user_is_asked_at_the_terminal(desk: Desk):
+    """With --ask the loop waits for what is typed, here about the plan, and goes on with it."""
+    desk.agent("planner", PLANNER)
+    words = "PROMPT.md", "--work=planner", "--check=test -e done", "--plan=ask", "--ask", "--name=l1"
+    command = [sys.executable, "-m", "penstock", "loop", *words]
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(desk.user.root)
+        os.execvpe(command[0], command, {**desk.environment, "TERM": "vt100"})
+    shown = read_until(terminal, "what to change in the plan: ")
+    assert "1. add done" in shown
+    os.write(terminal, b"shorter\r")
+    read_until(terminal, "what to change in the plan: ")
+    os.write(terminal, b"yes\r")
+    read_until(terminal, "penstock loop land l1")
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    os.close(terminal)
+    state = fold(read_rows(desk.data / "loops" / "l1"))
+    assert [message.text for message in state.messages] == ["shorter"]
+    assert state.plan_is_approved
+
+
+def read_until(terminal: int, text: str) -> str:
+    """Read a terminal until it shows a text, and return all that was read."""
+    shown = ""
+    while text not in shown:
+        assert select.select([terminal], [], [], TIMEOUT)[0], shown
+        shown += os.read(terminal, 65_536).decode(errors="replace")
+    return shown
+
+
+def test_asking_needs_a_terminal(desk: Desk):
+    """Without a terminal --ask is rejected before anything is made."""
+    done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=true", "--ask")
+    assert (done.returncode, "--ask needs a terminal" in done.stderr) == (2, True)
 
 
 def test_a_prompt_to_begin_with(desk: Desk):

@@ -10,6 +10,7 @@ import msgspec
 
 from penstock.cli.console import notify, one_line, say
 from penstock.cli.loop import words
+from penstock.cli.loop.asking import answer_of_user, check_terminal
 from penstock.cli.loop.landing import clean_loops, conflicting_branch, land_loop
 from penstock.cli.loop.options import LoopConfig, budget_flags, settings_flags, settings_of
 from penstock.cli.loop.run import run_loop, run_notify
@@ -108,6 +109,7 @@ def parser() -> Parser:
     budget_flags(made)
     add("--name", metavar="NAME", help="name of the loop and its branch")
     add("--trust", action="store_true", help="allow the penstock.toml of this project to start commands")
+    add("--ask", action="store_true", help="wait at the terminal for your answers to questions and plans")
     add("--dry-run", action="store_true", help="show the commands and the first prompt; start nothing · clean: "
         "remove nothing")  # fmt: skip
     add("--json", action="store_true", help="status: one JSON object a line, of all loops")
@@ -132,6 +134,7 @@ def _find(name: str | None) -> LoopFolder:
 
 
 def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
+    check_terminal(options)
     config = configured()
     settings = settings_of(options, LoopConfig(config, trust=options.trust))
     if read_prompt(prompt) == STARTER:
@@ -158,6 +161,11 @@ def _run(journal: Journal, config: Config, options: Namespace, display: DisplayO
     try:
         status = run_loop(journal, config, display, data_path(), trust=options.trust)
         state = fold(journal.rows)
+        while options.ask and (answer := answer_of_user(state)):
+            LoopInbox(journal.folder).put("message", answer)
+            resume(journal)
+            status = run_loop(journal, config, display, data_path(), trust=options.trust)
+            state = fold(journal.rows)
     finally:
         journal.close()
     command = LoopConfig(config, trust=options.trust).value("notify")
@@ -167,6 +175,7 @@ def _run(journal: Journal, config: Config, options: Namespace, display: DisplayO
 
 
 def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> int:
+    check_terminal(options)
     found = _find(name)
     _check_landed(found.state)
     journal = Journal.open(found.path)
