@@ -111,6 +111,14 @@ class McpConfig(msgspec.Struct, frozen=True):
     """Absolute path."""
     servers: tuple[McpServer, ...]
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values of all variables and headers."""
+        given = (
+            value for server in self.servers for fields in (server.env, server.headers) for value in fields.values()
+        )
+        return tuple(value for value in given if value)
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One prompt for one agent, and the options of its run. `checked` is called on it before any agent sees it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from penstock.adapter import Feature, Image, JsonFile, McpConfig, McpServer, Req
 from penstock.agents import registry
 from penstock.agents.support import FEATURES
 from penstock.errors import UsageError
+from penstock.run.recording import RecordingWriter
 
 PNG = b"\x89PNG\r\n\x1a\nwalrus"
 IMAGE = Image("/data/walrus.png", "image/png", PNG)
@@ -92,6 +94,36 @@ def test_a_feature_arrives_or_is_rejected(name: str, route: str, feature: Featur
     assert caught.value.what.startswith(f"{name} cannot ")
     lacking = next(each for each, use in FEATURES.items() if caught.value.what.endswith(use.what(request)))
     assert works(name, caught.value.help, lacking)
+
+
+TAKES_FILE = ("claude", "ccs")
+"""Agents that get the path of the file with the servers on all routes, and read it themselves."""
+
+DIALOGUES = [
+    (name, route)
+    for name, route in ROUTES
+    if route != "exec" and name not in TAKES_FILE and "mcp_config" in registry.AGENTS[name].routes[route].supports
+]
+
+
+@pytest.mark.parametrize(("name", "route"), DIALOGUES)
+def test_a_recording_has_no_values_of_mcp_servers(name: str, route: str, tmp_path: Path) -> None:
+    """Values of variables and headers are sent to the agent, and not recorded, however short they are."""
+    servers = (
+        McpServer("zoo", command="walrus", env={"PLAIN": 'long "värde" 1', "SHORT": "k7"}),
+        McpServer("web", "http", url="https://walrus.example/mcp", headers={"X-One": "q8", "X-Two": "Bearer abcdefgh"}),
+    )
+    config = McpConfig("/data/walrus.json", servers)
+    lines = sent(name, route, checked(Request(prompt="hi", model="a/m", mcp_config=config))).encode()
+    values = ["värde", "k7", "q8", "abcdefgh"]
+    assert [value for value in values if value.encode() not in lines] == []
+    writer = RecordingWriter.begin(tmp_path, agent=name, label=name, route=route, argv=[], secrets=config.secrets)
+    writer.sent(lines, 0)
+    recorded = (writer.folder / "sent.ndjson").read_bytes()
+    assert [value for value in values if value.encode() in recorded] == []
+    assert b"PLAIN" in recorded
+    assert b"walrus.example" in recorded
+    writer.close()
 
 
 def works(name: str, help: str, feature: Feature) -> bool:

@@ -10,12 +10,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from git_repository import identity
 from loop_desk import Desk
+from simulated_loop import Script, Simulation
+from simulated_loop import settings as loop_defaults
 
+from penstock.cli.loop.main import parser
+from penstock.cli.loop.options import LoopConfig, settings_of
+from penstock.cli.loop.run import run_notify
+from penstock.config.settings import load
+from penstock.errors import UsageError
 from penstock.loop.fold import fold
 from penstock.loop.journal import read_rows
+from penstock.loop.rows import LoopBudget, LoopEnded, Settings
 
 __all__ = ["identity"]
 
@@ -82,9 +91,18 @@ def test_a_message_of_the_user(desk: Desk):
         (["PROMPT.md", "--work", "worker"], "there is no check"),
         (["PROMPT.md", "--check", "true"], "no agent is named"),
         (["PROMPT.md", "--check", "true", "--work", "nobody"], "there is no agent 'nobody'"),
+        (["PROMPT.md", "--check", "true", "--work", "worker,nobody"], "there is no agent 'nobody'"),
+        (
+            ["PROMPT.md", "--check", "true", "--work", "worker", "--review=worker,nobody"],
+            "there is no agent 'nobody'",
+        ),
         (["none.md", "--check", "true", "--work", "worker"], "none.md cannot be read"),
         (["status"], "there is no loop of this repository yet"),
         (["land", "x y"], "there is no loop 'x y'"),
+        (["resume", "--allow=all"], "--allow is an option of a new loop"),
+        (["resume", "l1", "--check", "true"], "--check is an option of a new loop"),
+        (["land", "--no-hooks"], "--no-hooks is an option of a new loop"),
+        (["status", "--check-timeout=9"], "--check-timeout is an option of a new loop"),
         (["tell"], "one message is expected"),
         (["one", "two"], "needs one prompt"),
     ],
@@ -106,6 +124,53 @@ def test_the_project_cannot_start_programs(desk: Desk):
     done = subprocess.run(argv, cwd=desk.user.root, env=del_config, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 2
     assert "--trust" in done.stderr
+
+
+ALLOW = '[loop.work]\nallow = "all"\n[loop.review]\nagents = ["codex"]\nallow = "all"\n'
+
+
+def loop_settings(folder: Path, project: str, user: str, *words: str) -> Settings:
+    """Return the settings of a loop with these words, a project's configuration and the user's own."""
+    (folder / "project").mkdir()
+    (folder / "user" / "penstock").mkdir(parents=True)
+    (folder / "project" / "penstock.toml").write_text(project)
+    (folder / "user" / "penstock" / "config.toml").write_text(user)
+    config = load({"XDG_CONFIG_HOME": str(folder / "user")}, str(folder / "project"))
+    options = parser().parse(["PROMPT.md", "--check", "true", "--work", "claude", *words])
+    return settings_of(options, LoopConfig(config, trust=options.trust))
+
+
+def test_a_flag_takes_precedence_over_the_rights_of_the_project(tmp_path: Path):
+    """--allow is what the worker may do, whatever a configuration says."""
+    project = '[loop.work]\nallow = "all"\n'
+    assert loop_settings(tmp_path, project, "", "--allow", "edits", "--trust").work.allow == "edits"
+
+
+@pytest.mark.parametrize("role", ["work", "review"])
+def test_the_project_cannot_permit_agents_everything(tmp_path: Path, role: str):
+    """Rights that a project's own configuration gives its agents need --trust."""
+    with pytest.raises(UsageError, match="sets allow of the loop") as raised:
+        loop_settings(tmp_path, f'[loop.{role}]\nagents = ["codex"]\nallow = "all"\n', "")
+    assert "--trust" in str(raised.value)
+
+
+def test_a_trusted_project_permits_its_agents(tmp_path: Path):
+    """With --trust the rights of a project's configuration count."""
+    found = loop_settings(tmp_path, ALLOW, "", "--trust")
+    assert (found.work.allow, found.reviews[0].allow) == ("all", "all")
+
+
+def test_the_project_only_lowers_limits_of_the_user(tmp_path: Path):
+    """Of the limits of a project and of the user the lower ones count, also that of rounds by default."""
+    project = '[loop]\nrounds = 50\ntime = "9h"\ncost = 1\ntokens = 7\n'
+    budget = loop_settings(tmp_path, project, '[loop]\ntime = "90m"\ncost = 3\n').budget
+    assert budget == LoopBudget(rounds=10, ms=5_400_000, cost_usd=1, tokens=7)
+
+
+def test_a_trusted_project_sets_limits(tmp_path: Path):
+    """With --trust the limits of a project's configuration override those of the user's own."""
+    budget = loop_settings(tmp_path, "[loop]\nrounds = 50\ncost = 9\n", "[loop]\ncost = 3\n", "--trust").budget
+    assert budget == LoopBudget(rounds=50, cost_usd=9)
 
 
 def test_a_dry_run_starts_nothing(desk: Desk):
@@ -214,3 +279,63 @@ def test_l15_clean_keeps_what_can_be_resumed(desk: Desk):
     subprocess.run(words, env=desk.environment, capture_output=True, timeout=TIMEOUT)
     assert "it was interrupted: penstock loop resume l1" in penstock(desk, "loop", "clean").stdout
     assert (desk.user.root.parent / "app.l1").exists()
+
+
+def test_a_loop_is_resumed_only_with_agents_that_can_run(desk: Desk):
+    """A resume whose agent is not known any more has status 2, and writes no row."""
+    penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
+    journal = (desk.data / "loops" / "l1" / "journal.ndjson").read_bytes()
+    desk.configure("")
+    done = penstock(desk, "loop", "resume", "l1", "--rounds=2")
+    assert done.returncode == 2
+    assert "there is no agent 'worker'" in done.stderr
+    assert (desk.data / "loops" / "l1" / "journal.ndjson").read_bytes() == journal
+
+
+def test_notify_of_the_project_is_rejected_before_the_work(desk: Desk):
+    """A `notify` that needs --trust is an error at the start, not after the work."""
+    desk.user.write({"penstock.toml": '[loop]\nnotify = "touch /tmp/never"\n'})
+    environment = {name: value for name, value in desk.environment.items() if name != "PENSTOCK_CONFIG"}
+    environment["XDG_CONFIG_HOME"] = str(desk.folder / "user")
+    (desk.folder / "user" / "penstock").mkdir(parents=True)
+    desk.config_file.rename(desk.folder / "user" / "penstock" / "config.toml")
+    argv = [sys.executable, "-m", "penstock", "loop", "PROMPT.md", "--work=worker", "--check=true"]
+    done = subprocess.run(argv, cwd=desk.user.root, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 2
+    assert "sets notify of the loop" in done.stderr
+    assert not (desk.data / "loops").exists()
+
+
+@pytest.mark.parametrize(
+    ("repository", "reason"), [(".", "x" * 1_000_000), (".", "a\0b"), ("is-gone", "done")], ids=["long", "nul", "moved"]
+)
+def test_notify_never_raises(tmp_path: Path, capfd: pytest.CaptureFixture[str], repository: str, reason: str):
+    """Whatever the reason of the end and the repository are, the status of the loop is kept."""
+    loop = Simulation(loop_defaults(), Script([]))
+    began = msgspec.structs.replace(loop.state.began, repository=str(tmp_path / repository))
+    ended = LoopEnded(n=2, at=0, status=4, reason=reason)
+    state = msgspec.structs.replace(loop.state, began=began, ended=ended)
+    run_notify(f"printf %.2s > {tmp_path}/line", state)
+    assert ("notify failed" in capfd.readouterr().err) == (repository == "is-gone")
+    assert (tmp_path / "line").exists() == (repository != "is-gone")
+
+
+def test_a_loop_that_was_killed_before_its_first_row(desk: Desk):
+    """A folder with an empty journal is no loop: it has no status, and its name is free."""
+    folder = desk.data / "loops" / "l1"
+    folder.mkdir(parents=True)
+    (folder / "journal.ndjson").touch()
+    done = penstock(desk, "loop", "status", "l1")
+    assert (done.returncode, "there is no loop 'l1'" in done.stderr) == (2, True)
+    done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_tree_of_a_loop_is_kept_until_it_has_landed(desk: Desk):
+    """`trees clean` does not end a loop that used its rounds: it goes on, and its tree goes when it has landed."""
+    penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
+    assert "the loop l1 has not landed" in penstock(desk, "trees", "clean").stdout
+    assert penstock(desk, "loop", "resume", "l1", "--rounds=5").returncode == 0
+    assert penstock(desk, "loop", "land", "l1").returncode == 0
+    penstock(desk, "trees", "clean")
+    assert not (desk.user.root.parent / "app.l1").exists()

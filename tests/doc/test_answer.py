@@ -38,6 +38,22 @@ def test_the_result_describes_what_was_done(desk: Desk) -> None:
     assert len(desk.asked) == 1
 
 
+def test_settings_of_agent_doc(desk: Desk) -> None:
+    """A mode that only agent-doc's file sets is an error before an agent starts, also in a directory above."""
+    (desk.folder / ".agent-doc").mkdir()
+    desk.write(".agent-doc/components.toml", '[log]\nmode = "append"\n')
+    (desk.folder / "notes").mkdir()
+    text = "<!-- agent:log -->\n- a\n<!-- /agent:log -->\n<!-- agent:exchange -->\nHello?\n<!-- /agent:exchange -->\n"
+    file = desk.write("notes/plan.md", text)
+    with pytest.raises(UsageError, match="write <!-- agent:log patch=append -->"):
+        answer(file, agent="scripted")
+    assert desk.asked == []
+    patched = desk.doc("patch", "notes/plan.md", "log", stdin="- b\n")
+    assert (patched.returncode, file.read_text("utf-8")) == (2, text)
+    desk.write("notes/plan.md", text.replace("agent:log -->", "agent:log patch=append -->", 1))
+    assert answer(file, agent="scripted").published
+
+
 def test_in_an_event_loop(desk: Desk) -> None:
     """Two documents are answered in one event loop at once."""
     files = [desk.write(name, FIRST) for name in ("a.md", "b.md")]

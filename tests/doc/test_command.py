@@ -40,6 +40,18 @@ def test_the_reply_is_streamed_and_published(desk: Desk) -> None:
     assert text.splitlines()[12] == "## Assistant"
 
 
+def test_record(desk: Desk) -> None:
+    """The run is recorded in the directory that --record names, else in the data directory."""
+    text = asked_once(desk)
+    kept = set(desk.data.glob("docs/*/recordings/*"))
+    assert len(kept) == 1
+    desk.write("notes.md", text + "And a quill?\n")
+    assert desk.doc("notes.md", "--record", "here").returncode == 0
+    [folder] = (desk.folder / "here").iterdir()
+    assert (folder / "meta.json").is_file()
+    assert set(desk.data.glob("docs/*/recordings/*")) == kept
+
+
 def test_a_second_question_resumes_the_conversation(desk: Desk) -> None:
     """The agent is asked for what is new, in the same conversation."""
     text = asked_once(desk)

@@ -13,11 +13,11 @@ from penstock.doc.document import Document, check_settings
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("a\n<!-- agent:x -->\nb\n", 2, "the component x is not closed; write <!-- /agent:x --> behind it"),
+        ("a\n<!-- agent:x -->\nb\n", 2, "the component x is not closed; write <!-- /agent:x --> after it"),
         (
             "<!-- agent:x -->\n\n```\n<!-- /agent:x -->\n",
             1,
-            "the component x is not closed; close the code fence of line 3, or write <!-- /agent:x --> behind it",
+            "the component x is not closed; close the code fence of line 3, or write <!-- /agent:x --> after it",
         ),
         (
             "<!-- agent:x -->\n<!-- agent:y -->\n",

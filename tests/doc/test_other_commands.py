@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -97,6 +98,15 @@ def test_patch(desk: Desk) -> None:
     assert (unknown.returncode, "expected one of status, exchange" in unknown.stderr) == (2, True)
 
 
+def test_patch_with_bytes_that_are_not_text(desk: Desk) -> None:
+    """Text on stdin that is not UTF-8 is an error, and the document stays as it is."""
+    file = desk.write("plan.md", PLAN)
+    words = [sys.executable, "-m", "penstock", "doc", "patch", "plan.md", "status"]
+    done = subprocess.run(words, input=b"\xff\n", capture_output=True, env=desk.env, cwd=desk.folder, check=False)
+    assert (done.returncode, b"the text on stdin is not UTF-8" in done.stderr) == (2, True)
+    assert file.read_text("utf-8") == PLAN
+
+
 def test_recover(desk: Desk) -> None:
     """A reply over which an editor saved its old text is reported, asks nothing, and is put back."""
     text = "# Notes\n\n## User\n\nHello?\n"
@@ -164,6 +174,21 @@ def git(folder: Path, *words: str) -> str:
     """Run git in a folder and return what it prints."""
     identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
     return subprocess.run(["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def test_commit_of_a_name_with_brackets(desk: Desk) -> None:
+    """A name is not a pattern: other files of the user that it matches stay uncommitted."""
+    git(desk.folder, "init", "-q")
+    git(desk.folder, "config", "user.name", "A")
+    git(desk.folder, "config", "user.email", "a@example.org")
+    desk.write("n1.md", "One\n")
+    git(desk.folder, "add", "n1.md")
+    git(desk.folder, "commit", "-qm", "One")
+    desk.write("n1.md", "Two\n")
+    desk.write("n[1].md", "# Notes\n\n## User\n\nHello?\n")
+    assert desk.doc("n[1].md", "--agent", "scripted", "--commit").returncode == 0
+    assert git(desk.folder, "show", "--format=", "--name-only") == "n[1].md\n"
+    assert git(desk.folder, "status", "--short") == " M n1.md\n"
 
 
 def test_commit(desk: Desk) -> None:

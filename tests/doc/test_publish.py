@@ -12,14 +12,15 @@ import pytest
 
 from penstock.doc import publish as module
 from penstock.doc.exchange import exchange
-from penstock.doc.publish import Published, PublishError, publish
+from penstock.doc.publish import Published, PublishError, check_publishable, publish
 from penstock.doc.state import DocumentState, Pending
+from penstock.errors import UsageError
 
 REPLY = "## Assistant\n\nThe answer.\n"
 LATE_SECONDS = 0.01
 
 
-def prepare(now: str) -> str:
+def prepare(now: str, _pending: Pending) -> str:
     """Put the reply at the end, unless it is there."""
     return now if REPLY in now else now + REPLY
 
@@ -46,6 +47,20 @@ def published(path: Path, state: DocumentState) -> Published:
     base = path.read_bytes().decode()
     state.write_pending(Pending(id="r1", path=str(path), base=base, reply=REPLY, snapshot=base + REPLY))
     return publish(path, prepare, state)
+
+
+def test_a_path_that_is_not_utf8(tmp_path: Path) -> None:
+    """A document whose path cannot be kept is an error before an agent starts, also if only its directory is so."""
+    folder = tmp_path / os.fsdecode(b"n\xff")
+    folder.mkdir()
+    for path in (folder / "notes.md", tmp_path / os.fsdecode(b"n\xff.md")):
+        path.write_text("Hello\n")
+        with pytest.raises(UsageError, match="is not UTF-8"):
+            check_publishable(path)
+    link = tmp_path / "link.md"
+    link.symlink_to(folder / "notes.md")
+    with pytest.raises(UsageError, match="is not UTF-8"):
+        check_publishable(link)
 
 
 def before_exchanges(monkeypatch: pytest.MonkeyPatch, *actions: Callable[[], object]) -> None:

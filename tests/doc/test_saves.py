@@ -49,7 +49,9 @@ def test_d2_no_save_is_lost(seed: int, tmp_path: Path, monkeypatch: pytest.Monke
                 state.write_pending(
                     Pending(id=f"r{number}", path=str(path), base=base, reply=reply, snapshot=base + reply)
                 )
-                text = publish_until_done(path, lambda now, reply=reply: now if reply in now else now + reply, state)
+                text = publish_until_done(
+                    path, lambda now, _pending, reply=reply: now if reply in now else now + reply, state
+                )
                 assert text.count(reply) <= 1
     finally:
         saver.terminate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 import time
@@ -11,8 +12,10 @@ import pytest
 from loop_desk import Desk, began
 
 from penstock.errors import UsageError
+from penstock.loop.fold import fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal
+from penstock.loop.loops import begin_loop
 from penstock.loop.rows import LoopBudget, RoleAgents
 
 pytestmark = pytest.mark.slow
@@ -255,7 +258,7 @@ def test_l17_denied_commands_are_counted(desk: Desk):
     status, state = desk.run(desk.settings("denied", checks=("true",)))
     assert status == 4
     assert state.ended is not None
-    assert "and 1 action was denied; --allow all permits that" in state.ended.reason
+    assert "and 1 action was denied; a new loop with --allow all permits that" in state.ended.reason
 
 
 def test_commits_are_signed_if_the_user_wants_it(desk: Desk, tmp_path: Path):
@@ -283,3 +286,56 @@ def test_the_worker_is_asked_for_subjects_as_the_users(desk: Desk):
     assert desk.run(desk.settings("worker"), "l2")[0] == 0
     assert "in the form of Conventional Commits" in (desk.scripts / "prompt.3").read_text()
     assert desk.subjects("penstock/l2") == ["feat: add done"]
+
+
+def test_a_prompt_that_an_agent_cannot_get_fails_its_rounds(desk: Desk):
+    """An agent that cannot be started with its prompt fails and is charged, and the loop ends by its rules."""
+    desk.agent("argument", 'reply "never"')
+    desk.configure(f'[agents.argument]\nadapter = "claude"\ncommand = ["sh", "{desk.scripts}/argument.sh"]\n'
+        'prompt = "argument"\n')  # fmt: skip
+    desk.prompt.write_text("Make it work.\n" + "x" * 200_000)
+    status, state = desk.run(desk.settings("argument"))
+    assert status == 1
+    assert state.used.rounds == 3
+    assert state.rounds[0].work is not None
+    assert "too long for argument" in state.rounds[0].work.reason
+
+
+def test_an_output_with_a_nul_reaches_an_agent_by_argument(desk: Desk):
+    """The output of a check may have any bytes; an agent that gets its prompt as an argument gets it without NUL."""
+    desk.agent("argument", 'touch done; reply "Add done"')
+    desk.configure(f'[agents.argument]\nadapter = "claude"\ncommand = ["sh", "{desk.scripts}/argument.sh"]\n'
+        'prompt = "argument"\n')  # fmt: skip
+    status, _ = desk.run(desk.settings("argument", checks=("printf 'a\\0b'; test -e done",)))
+    assert status == 0
+
+
+def test_a_conversation_is_not_resumed_by_an_agent_that_cannot(desk: Desk):
+    """--keep-session begins a new conversation in each round with an agent that resumes none."""
+    desk.agent("worker", 'touch done; reply "Add done"')
+    status, state = desk.run(desk.settings("worker", keep_session=True))
+    assert status == 0
+    assert state.used.rounds == 2
+
+
+def test_a_check_with_a_very_long_word(desk: Desk):
+    """A word of a check that is too long for a path is no file that is protected."""
+    journal = desk.begin(desk.settings("worker", checks=("echo " + "x" * 5_000,)))
+    assert "penstock.toml" in fold(journal.rows).settings.protect
+    journal.close()
+
+
+def test_a_repository_whose_path_is_not_utf_8(desk: Desk, tmp_path: Path):
+    """A path that the journal cannot have is an error at the start."""
+    folder = os.fsencode(tmp_path) + b"/a\xff"
+    desk.user.root.parent.rename(os.fsdecode(folder))
+    with pytest.raises(UsageError, match="is not UTF-8"):
+        begin_loop(desk.data, Path(os.fsdecode(folder)) / "app" / "PROMPT.md", desk.settings("worker"), "l1")
+
+
+def test_the_subject_of_a_commit_is_the_first_line_of_the_reply(desk: Desk):
+    """A long reply is kept in part, and its first line is nevertheless the subject."""
+    desk.agent("worker", f'touch done; reply "Add the parser\\n\\n{"many words " * 400}"')
+    status, _ = desk.run(desk.settings("worker"))
+    assert status == 0
+    assert desk.subjects() == ["Add the parser"]

@@ -75,7 +75,12 @@ def test_denied_edits_need_a_person():
 
 
 @pytest.mark.parametrize(
-    ("allow", "end"), [("default", "edits or --allow all permits them"), ("edits", "all permits them"), ("all", "py")]
+    ("allow", "end"),
+    [
+        ("default", "a new loop with --allow edits or all permits them"),
+        ("edits", "a new loop with --allow all permits them"),
+        ("all", "py"),
+    ],
 )
 def test_the_end_names_what_would_permit_the_edits(allow: Allow, end: str):
     """L17: the flags of the reason permit more than the loop has; with --allow all there is none."""
@@ -90,7 +95,8 @@ def test_denied_commands_are_counted_at_the_end():
     loop = Simulation(settings(), Script([worked(BASE_TREE, reply="I could not.", denied=2)]))
     assert loop.run() == 4
     assert loop.reason == (
-        "nothing was changed, and 2 actions were denied; --allow all permits that; the agent says: I could not."
+        "nothing was changed, and 2 actions were denied; a new loop with --allow all permits that; "
+        "the agent says: I could not."
     )
 
 
@@ -98,7 +104,7 @@ def test_denied_commands_are_counted_when_a_loop_is_stuck():
     """L17: a loop in which nothing was changed and the checks stay red names the denied command too."""
     loop = Simulation(settings(), Script(repeat(worked(BASE_TREE, denied=1)), lambda step, state: False))
     assert loop.run() == 1
-    assert loop.reason.endswith("red: make test, and 1 action was denied; --allow all permits that")
+    assert loop.reason.endswith("red: make test, and 1 action was denied; a new loop with --allow all permits that")
 
 
 def test_denied_commands_do_not_matter_if_the_work_is_done():
@@ -334,6 +340,67 @@ def test_a_conversation_that_is_too_long_is_not_continued():
     assert [step.session_id for step in loop.steps(RunAgent)] == [None, "s1", None, "s2"]
 
 
+def test_an_approval_after_a_stop_counts():
+    """A loop that is stopped during the check of its only round is done when the rest of that round succeeds."""
+
+    def answer(step, state):
+        if isinstance(step, RunCheck) and step.round == 1 and state.stop is None and not stopped:
+            stopped.append(step)
+            loop.add(LoopStopRequested(n=loop.number, at=loop.now, status=130))
+        return script(step, state)
+
+    stopped: list[RunCheck] = []
+    script = Script([worked("t1")], reviews=[reviewed(True)])
+    budget = LoopBudget(rounds=1)
+    loop = Simulation(settings(reviews=(RoleAgents(agents=("codex",)),), budget=budget), answer)
+    assert loop.run() == 130
+    resumed(loop)
+    assert loop.run() == 0
+
+
+# --- the user's repository ---------------------------------------------------------------------------
+
+HARM = ("refs/heads/main was removed",)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        Script([worked("t1", touched=HARM)]),
+        Script([failed("usage_limit", touched=HARM)]),
+        Script([failed("overloaded", touched=HARM)]),
+        Script([worked("t1")], reviews=[worked("t1", touched=HARM)]),
+        Script([], plans=[worked(BASE_TREE, tasks=("one",), touched=HARM)]),
+    ],
+    ids=["worker", "worker at its limit", "worker that is retried", "reviewer", "planner"],
+)
+def test_harm_by_any_agent_ends_the_loop(script: Script):
+    """Harm to the user's repository ends the loop with 4, whichever agent did it and however its step ended."""
+    plan = RoleAgents(agents=("claude",)) if script.plans else None
+    loop = Simulation(settings(reviews=(RoleAgents(agents=("codex",)),), plan=plan), script)
+    assert loop.run() == 4
+    assert HARM[0] in loop.reason
+
+
+def test_harm_in_a_step_that_is_stopped_is_reported():
+    """A stop during the step does not hide the harm, and neither does a crash before the loop has ended."""
+
+    def answer(step, state):
+        if isinstance(step, RunAgent):
+            loop.add(LoopStopRequested(n=loop.number, at=loop.now, status=130))
+            return worked("t1", touched=HARM)
+        return Script([])(step, state)
+
+    loop = Simulation(settings(), answer)
+    while not loop.state.touched:
+        loop.step()
+    resumed(loop)
+    assert loop.run() == 4
+    assert HARM[0] in loop.reason
+    resumed(loop)
+    assert not loop.state.touched
+
+
 # --- budgets -------------------------------------------------------------------------------------------
 
 
@@ -382,6 +449,25 @@ def test_an_unknown_cost_is_not_zero():
     loop = Simulation(settings(budget=LoopBudget(cost_usd=1.0)), Script([worked("t1", cost_usd=None)]))
     assert loop.run() == 5
     assert "the cost is unknown: claude" in loop.reason
+
+
+@pytest.mark.parametrize("outcome", ["lost", "timed_out", "cut_off"])
+def test_a_step_that_did_not_end_leaves_its_cost_open(outcome: str):
+    """An agent that reports its cost at the end is not one without costs because it was killed once."""
+    works = [worked("t1", cost_usd=None, outcome=outcome), worked("t2"), worked("t2")]
+    loop = Simulation(settings(budget=LoopBudget(cost_usd=1.0)), Script(works))
+    assert loop.run() == 0
+    assert loop.state.used.is_cost_partial
+
+
+def test_a_resume_adds_a_limit_of_another_kind():
+    """A loop that ended because its cost is unknown goes on with a limit of tokens, which counts from then on."""
+    works = [worked("t1", cost_usd=None), worked("t1", cost_usd=None, tokens=60), worked("t2", cost_usd=None)]
+    loop = Simulation(settings(budget=LoopBudget(cost_usd=1.0)), Script(works))
+    assert loop.run() == 5
+    resumed(loop, tokens=50)
+    assert loop.state.budget.tokens == 150
+    assert loop.run() == 0
 
 
 def test_an_unknown_cost_is_accepted_with_another_budget():

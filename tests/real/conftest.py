@@ -33,13 +33,12 @@ EVERYWHERE = (
     "test_resume",
     "test_cancel",
     "test_questions",
-    "test_changes_of_a_file[edit]",
     "test_three_turns",
 )
 """Tests that run on each route: what a route is most likely to do in its own way."""
 WHOLE = {"claude-exec", "codex-server", "gemini-acp"}
 """Routes on which all tests run: a plain stream of events, an agent's own protocol, and ACP."""
-PART = 8
+PART = 12
 """On the other routes, one of so many of the other tests runs."""
 
 MINE = ("HOME", "PATH", "XDG_CACHE_HOME", "PYTHONPATH", *(KEPT if ASKED else ()))

@@ -166,3 +166,42 @@ def test_the_kept_files_are_those_of_the_user(watched: Watched) -> None:
     kept = files_of(watched.kept)
     assert kept == {name: git[name] for name in kept}
     assert {"config", "index", "hooks/pre-commit"} <= kept.keys()
+
+
+def test_hooks_with_links_are_kept_again(watched: Watched) -> None:
+    """Hooks are kept before each agent: links among them are no obstacle, and removed ones do not stay."""
+    hooks = watched.user.root / ".git" / "hooks"
+    (hooks / "post-merge").symlink_to("pre-commit")
+    for _ in range(2):
+        keep(watched.repository, read_protected(watched.repository), watched.kept, "t1", STAMP)
+    assert os.readlink(watched.kept / "hooks" / "post-merge") == "pre-commit"
+    (hooks / "pre-commit").unlink()
+    keep(watched.repository, read_protected(watched.repository), watched.kept, "t1", STAMP)
+    assert not (watched.kept / "hooks" / "pre-commit").exists()
+
+
+def test_a_branch_with_a_line_separator_in_its_name(watched: Watched) -> None:
+    """Only a newline ends the line of a ref, so a branch may have U+2028 in its name."""
+    watched.user.git("branch", "a\u2028b")
+    assert "refs/heads/a\u2028b" in read_protected(watched.repository).refs
+
+
+def test_what_was_kept_before_stays_kept(watched: Watched) -> None:
+    """A branch that was deleted between two agents stays in the repository by the ref of both."""
+    lost = watched.user.git("rev-parse", "v1^{commit}")
+    watched.user.git("reset", "-q", "--hard", "HEAD~1")
+    watched.user.git("stash", "clear")
+    watched.user.git("tag", "-d", "v1")
+    keep(watched.repository, read_protected(watched.repository), watched.kept, "t1", STAMP)
+    assert lost in watched.user.git("rev-list", watched.ref).splitlines()
+
+
+def test_a_fetch_is_no_harm(watched: Watched) -> None:
+    """A fetch moves and removes the branches of remote repositories as they are there; none of that is compared."""
+    for ref in ("refs/remotes/origin/one", "refs/remotes/origin/two"):
+        watched.user.git("update-ref", ref, "HEAD")
+    before = read_protected(watched.repository)
+    keep(watched.repository, before, watched.kept, "t1", STAMP)
+    watched.user.git("update-ref", "-d", "refs/remotes/origin/one")
+    watched.user.git("update-ref", "refs/remotes/origin/two", "HEAD~1")
+    assert differences(before, watched.repository, watched.kept) == []

@@ -190,3 +190,24 @@ def test_the_list_has_the_trees_by_age(user: UserRepository, tmp_path: Path) -> 
     made = listed[0].made_at
     assert old_trees(data, made + 14 * DAY_MS) == []
     assert old_trees(data, made + 14 * DAY_MS + 1) == listed
+
+
+def test_a_nested_repository_is_copied_without_its_git_directory(user: UserRepository, home: Path) -> None:
+    """An ignored directory that is a repository of its own is copied; git names it as one path."""
+    user.commit("Ignore", {".gitignore": "vendor/\n", ".worktreeinclude": "vendor/\n"})
+    user.write({"vendor/x/a.py": "a = 1\n"})
+    subprocess.run(["git", "init", "-q", "vendor/x"], cwd=user.root, check=True)
+    tree = user.tree(home)
+    tree.copy_ignored()
+    assert (tree.path / "vendor" / "x" / "a.py").read_text() == "a = 1\n"
+    assert not (tree.path / "vendor" / "x" / ".git").exists()
+
+
+def test_a_file_that_cannot_be_copied(user: UserRepository, home: Path) -> None:
+    """A file that cannot be copied is an error that names it."""
+    user.commit("Ignore", {".gitignore": "*.local\n", ".worktreeinclude": "*.local\n"})
+    user.write({"deep/b.local": "b\n"})
+    tree = user.tree(home)
+    (tree.path / "deep").write_text("in the way\n")
+    with pytest.raises(UsageError, match=r"deep/b\.local cannot be copied"):
+        tree.copy_ignored()

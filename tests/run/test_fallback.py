@@ -13,6 +13,7 @@ from penstock.run.fallback import (
     FIRST_WAIT_MS,
     MAX_WAIT_MS,
     PASSING,
+    PAST_RESET_MS,
     SWITCHING,
     UNKNOWN_RESET_MS,
     Chain,
@@ -54,6 +55,20 @@ def test_a_known_reset_is_waited_for() -> None:
     """A rate limit that names its reset is not retried earlier."""
     _, choice = next_agent(CHAIN, "rate_limit", NOW + 60_000, NOW)
     assert choice == NextStep("retry", "claude", NOW + 60_000)
+
+
+def test_a_retry_is_never_later_than_its_bound() -> None:
+    """A rate limit whose reset is hours away is retried after minutes: it is no usage limit, which --wait bounds."""
+    _, choice = next_agent(CHAIN, "rate_limit", NOW + 10**8, NOW)
+    assert choice == NextStep("retry", "claude", NOW + MAX_WAIT_MS)
+
+
+@pytest.mark.parametrize("reset", [NOW, NOW - 10**9, 0])
+def test_a_reset_that_has_passed_closes_the_agent(reset: int) -> None:
+    """An agent at its usage limit whose reset has passed is not started again at once."""
+    chain, choice = next_agent(Chain.of("claude"), "usage_limit", reset, NOW)
+    assert choice == NextStep("wait", "claude", NOW + PAST_RESET_MS)
+    assert chain.closed == {"claude": NOW + PAST_RESET_MS}
 
 
 def test_all_are_at_their_limits() -> None:

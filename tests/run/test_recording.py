@@ -264,6 +264,40 @@ print(writer.folder)
     assert b'"say [redacted]"' in held
 
 
+ACP_AGENT = """
+import json, sys
+results = {
+    "initialize": {"protocolVersion": 1},
+    "session/new": {"sessionId": "s"},
+    "session/prompt": {"stopReason": "end_turn"},
+}
+text = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Done."}}
+update = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": text}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("method") == "session/prompt":
+        print(json.dumps(update), flush=True)
+    if asked.get("method") in results:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]}), flush=True)
+"""
+
+
+def test_no_value_of_an_mcp_server(tmp_path: Path) -> None:
+    """No value of a variable of an MCP server is recorded; its name and the rest of the lines are."""
+    (tmp_path / "agent.py").write_text(ACP_AGENT)
+    server = {"command": "zoo", "env": {"NAME": "k7", "OTHER": "a long value"}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"zoo": server}}))
+    agent = f"acp:{sys.executable} {tmp_path / 'agent.py'}"
+    done = penstock("run", agent, "hi", "--mcp-config", tmp_path / "mcp.json", "--record", tmp_path / "runs")
+    assert done.returncode == 0, done.stderr
+    [folder] = (tmp_path / "runs").iterdir()
+    lines = [json.loads(line) for line in (folder / "sent.ndjson").read_text().splitlines()]
+    assert [line.get("method") for line in lines] == ["initialize", "session/new", "session/prompt"]
+    [zoo] = lines[1]["params"]["mcpServers"]
+    assert zoo["env"] == [{"name": "NAME", "value": "[redacted]"}, {"name": "OTHER", "value": "[redacted]"}]
+    assert b"a long value" not in b"".join(path.read_bytes() for path in folder.iterdir())
+
+
 @pytest.mark.parametrize(
     ("argv", "kept"),
     [

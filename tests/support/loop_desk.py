@@ -81,6 +81,11 @@ class Desk:
         self._config += f'[agents.{name}]\nadapter = "claude"\ncommand = ["sh", "{path}"]\n'
         self.config_file.write_text(self._config)
 
+    def configure(self, text: str) -> None:
+        """Set the whole configuration."""
+        self._config = text
+        self.config_file.write_text(text)
+
     @property
     def config_file(self) -> Path:
         """Configuration with the agents."""

@@ -140,6 +140,7 @@ class Script:
         plans: Iterable[AgentEnded] = (),
     ) -> None:
         self.agents = {"work": iter(work), "review": iter(reviews), "plan": iter(plans)}
+        self.plans = plans
         self.checks = checks
 
     def __call__(self, step: Step, state: LoopState) -> Result:

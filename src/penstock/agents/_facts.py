@@ -18,7 +18,7 @@ of the file, or nothing."""
 
 
 class Permission(msgspec.Struct, frozen=True):
-    """What an agent really does at one level of `allow`, in words for people."""
+    """Effect of one level of `allow` on an agent, in words for people."""
 
     label: str
     """Two or three words."""
@@ -145,13 +145,13 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     stream: str = ""
     """Command that prints the agent's stream of events, in pieces if it can; "" if it has no such stream."""
     allows: Mapping[str, Mapping[Allow, Permission]] = {}
-    """What the agent does at each level of `allow`, by route; levels that a route does not support are left out."""
+    """Effect of each level of `allow`, by route; levels that a route does not support are left out."""
     efforts: tuple[str, ...] = ()
     """Levels of effort, the least first; () if the model decides which there are."""
     profiles: bool = False
     """A name after a slash (`agent/NAME`) is a profile of the agent."""
     no_command: str = ""
-    """What to do instead, if the agent cannot be started by its name alone."""
+    """Advice if the agent cannot be started by its name alone."""
     variables: tuple[str, ...] = ()
     """Beginnings of the names of the environment variables that the agent reads."""
     switches: Mapping[str, tuple[str, ...]] = {}

@@ -166,7 +166,7 @@ def inner_message(text: str) -> str:
 
 
 def parsed(value: Any) -> Any:
-    """JSON text as data; a value that is no JSON text, as it is."""
+    """JSON text as data; a value that is not JSON text, as it is."""
     if isinstance(value, str):
         try:
             return msgspec.json.decode(value)

@@ -1,4 +1,4 @@
-"""What agents do at the levels of `allow`: labels and sentences that several of them share."""
+"""Labels and sentences about the levels of `allow` that several agents share."""
 
 from __future__ import annotations
 

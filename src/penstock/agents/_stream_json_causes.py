@@ -39,7 +39,7 @@ NO_CONNECTION = "API Error: Unable to connect to API ("
 """Beginning of the remark of Claude Code 2.1.197 if the provider cannot be reached; its name is `server_error`."""
 
 _LATEST_SECOND = 10**11
-"""Seconds since 1970 from which on a number is no time (the year 5138)."""
+"""Seconds since 1970 from which on a number is not a time (the year 5138)."""
 
 
 def cause_of_error(name: Any, status: Any = None, text: str = "") -> Cause | None:
@@ -68,6 +68,6 @@ def reason_of_limit(reported: str, cost: float | None) -> str:
 
 
 def milliseconds(seconds: Any) -> int | None:
-    """Return a time in milliseconds since 1970 from one in seconds; None if it is no time."""
+    """Return a time in milliseconds since 1970 from one in seconds; None if it is not a time."""
     number = as_int(seconds)
     return number * 1000 if number is not None and 0 < number < _LATEST_SECOND else None

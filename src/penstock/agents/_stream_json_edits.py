@@ -19,7 +19,7 @@ REPLACING_TOOLS = frozenset({"Edit", "MultiEdit", "edit"})
 WRITING_TOOLS = frozenset({"Write", "write_file"})
 """Tools whose input has the whole new file."""
 CELL_TOOLS = frozenset({"NotebookEdit"})
-"""Tools whose input has a cell of a notebook, which is no part of the file's text: the file is JSON."""
+"""Tools whose input has a cell of a notebook, which is not part of the file's text: the file is JSON."""
 
 
 def proposed(name: str, given: Any) -> list[Change] | None:

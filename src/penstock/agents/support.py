@@ -94,7 +94,7 @@ FEATURES: Mapping[Feature, FeatureUse] = {
 """All features; the first one that an agent lacks is reported."""
 
 _OF_ONE_AGENT: frozenset[Feature] = frozenset({"resume", "fork", "edits", "args", "system_prompt_on_resume"})
-"""Features for which another agent is no replacement: its sessions, arguments and permissions are different ones."""
+"""Features for which another agent is not a replacement: its sessions, arguments and permissions are different ones."""
 
 
 LIMIT_FLAGS: Mapping[Feature, str] = {

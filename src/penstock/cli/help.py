@@ -20,7 +20,7 @@ commands:
   loop PROMPT.md   work on a repository until the work is done
   serve            chat with agents in a browser
   sessions         list earlier conversations, to go on with one
-  trees            list the trees of `run --worktree`, and remove those that are not needed
+  trees            list the trees of `run --worktree` and `loop`, and remove those that are not needed
   agents           list the known agents and what each can do
   config           show the configuration and where it comes from
   completion       print the script that completes all of this in a shell

@@ -152,8 +152,8 @@ class LiveRuns:
         os.set_blocking(self._wake_out, False)
         wakeup = signal.set_wakeup_fd(self._wake_in, warn_on_full_buffer=False)
         # Signals that the caller ignores stay ignored: `nohup` ignores some, and so does a shell for background jobs.
-        heeded = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
-        previous = {number: signal.signal(number, self._count) for number in heeded}
+        handled = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
+        previous = {number: signal.signal(number, self._count) for number in handled}
         self._terminal = Terminal.find()
         try:
             with self._screen:

@@ -23,14 +23,15 @@ examples:
 
 A tree is the directory of an agent, as `penstock run --worktree` makes it: a clone beside the repository, not a linked
 worktree. It is removed only if Penstock made it, no process works in it, and all its files are in a ref of the
-repository. Ignored files are not counted. Branches are never removed.
+repository. Ignored files are not counted. The tree of a loop is kept until the loop has landed. Branches are never
+removed.
 """
 
 
 def command(args: list[str]) -> int:
     """Run `penstock trees` and return the exit status."""
     options = parser().parse(args)
-    found = [status_of(home) for home in homes(data_path())]
+    found = [_with_loop(status_of(home)) for home in homes(data_path())]
     if options.action == "clean" and not options.dry_run:
         found = [_removed(status) for status in found]
     if options.json:
@@ -62,8 +63,21 @@ def as_text(found: Sequence[TreeStatus], now: int) -> str:
     return columns(rows)
 
 
+def _with_loop(status: TreeStatus) -> TreeStatus:
+    """Return the state of a tree; one of a loop that has not landed is in use, as the loop can be resumed."""
+    if status.record.owner != "loop" or status.state != "saved":
+        return status
+    from penstock.loop.loops import loops  # only a tree of a loop needs it
+
+    is_needed = any(loop.id == status.record.name and loop.state.landed is None for loop in loops(data_path()))
+    text = f"the loop {status.record.name} has not landed: penstock loop resume or land"
+    return TreeStatus(status.record, "used", text) if is_needed else status
+
+
 def _removed(status: TreeStatus) -> TreeStatus:
     """Remove a tree if the rule allows it; return its state, as of the removal."""
+    if not status.is_removable:
+        return status
     home = next(home for home in homes(data_path()) if home.name == status.record.name)
     try:
         return remove(home)

@@ -125,6 +125,8 @@ class Setting(msgspec.Struct, frozen=True):
     closer to the agent."""
     of_project: bool = False
     """True if it is set by a `penstock.toml`, which may have come with somebody else's files."""
+    users: Any = None
+    """Value of the user's own file that a `penstock.toml` overrides; None if there is none."""
 
 
 class AgentConfig(msgspec.Struct):
@@ -272,7 +274,9 @@ def _apply_file(config: Config, file: str, text: str, of_project: bool) -> None:
         if problem:
             config.problems.append(f"{where}: {problem}")
         if kept:
-            config.settings[path] = Setting(value, where, 1, of_project)
+            weaker = config.settings.get(path)
+            users = weaker.value if of_project and weaker is not None and weaker.rank == 1 else None
+            config.settings[path] = Setting(value, where, 1, of_project, users)
 
 
 def _error_line(message: str, text: str) -> str:

@@ -15,13 +15,14 @@ import msgspec
 from penstock.adapter import PROMPT_RULES
 from penstock.config import settings
 from penstock.config.rules import NAME, SWITCH, check, optional
-from penstock.doc.chosen_agent import can_resume, chosen_agent
+from penstock.doc.chosen_agent import chosen_agent
 from penstock.doc.opened import SESSION, OpenDocument, opened
 from penstock.doc.submission import Submission, submission
 from penstock.errors import AgentFailed
 from penstock.events import Event
 from penstock.run.agent import agent
 from penstock.run.result import Result
+from penstock.run.resuming import can_resume
 from penstock.run.run import OnQuestion, Run
 from penstock.run.spec import OPTION_RULES, Options
 
@@ -39,7 +40,7 @@ NOT_RESUMED = (None, "agent", "context", "missing")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller asks for beside the document. None: what the document says, or the default."""
+    """Options of the caller for one document. None: the value of the document, or the default."""
 
     agent: str | None = None
     model: str | None = None
@@ -51,7 +52,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentPrompt(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked: the prompt, and the agent and the conversation that get it."""
+    """Prompt that a document makes, and the agent and the conversation that get it."""
 
     document: str
     agent: str
@@ -61,7 +62,7 @@ class DocumentPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """Directory of the recording."""
     prompt: str
     changes: str
-    """What is new in the document since the last reply."""
+    """Changes of the document since the last reply, as a diff."""
     notes: tuple[str, ...] = ()
     """Messages for the user about an earlier reply."""
     is_repeated: bool = False
@@ -69,14 +70,14 @@ class DocumentPrompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was asked by a document, what was published, and where."""
+    """Answer to a document: the question, what was published, and where."""
 
     path: str
     """File of the document; symbolic links are resolved."""
     agent: str = ""
     """Agent that answered; with `--fallback` the one that took over."""
     asked: str = ""
-    """What was new in the document, as a diff; all of it at the first time. Empty if there was nothing to ask."""
+    """New text of the document, as a diff; all of it at the first time. Empty if there was nothing to ask."""
     published: bool = False
     reply: str = ""
     """Reply of the agent, as it wrote it."""
@@ -110,6 +111,7 @@ def ask_document(document: OpenDocument, wanted: Wanted, found: Submission) -> S
 
     Agents delete old conversations. The prompt has the whole document, so a new one can answer as well.
     """
+    document.check_settings()
     ask = make_ask(document, wanted, found.prompt, found.changes, found.resume)
     run = yield ask
     if ask.session_id is not None and wanted.session_id is None and _has_not_begun(run.result):
@@ -185,7 +187,7 @@ def publish_reply(
 
 
 class AnswerOptions(Options, total=False):
-    """What `answer` takes by keyword: the options of a run, and these."""
+    """Keywords of `answer`: the options of a run, and these."""
 
     agent: str | None
     model: str | None
@@ -238,7 +240,7 @@ async def answer_async(path: str | os.PathLike[str], **asked: Unpack[AnswerOptio
 
 
 class _Request:
-    """What a program asks for, divided into what a document needs and what its run needs."""
+    """Options of a program, divided into those of the document and those of its run."""
 
     def __init__(self, asked: AnswerOptions) -> None:
         options: dict[str, Any] = dict(asked)

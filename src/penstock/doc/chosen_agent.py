@@ -46,12 +46,3 @@ def _installed(config: Config, env: Mapping[str, str]) -> str:
     raise UsageError(
         "no agent is installed", expected="one in PATH", help="penstock agents lists them, with how to install each"
     )
-
-
-def can_resume(agent: str, route: str | None, config: Config) -> bool:
-    """Return whether a run of the agent can resume a conversation, by this route or, if it is None, by its default."""
-    facts, own = registry.AGENTS.get(agent.partition("/")[0]), config.agent(agent)
-    if facts is None:
-        return own.command is None or own.protocol == "acp" or any("{session_id}" in word for word in own.command)
-    defaults = {facts.default_name(can_answer=answers) for answers in (True, False)}
-    return all(facts.routes[name].resume for name in ({route} if route else defaults) if name in facts.routes)

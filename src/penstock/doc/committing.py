@@ -17,7 +17,8 @@ def commit_document(path: Path, agent: str) -> str:
         GitError: the document is in no repository, is ignored, has nothing to commit, or a hook rejects the commit.
     """
     git = Git(path.parent)
-    git.run("add", "--", path.name)  # a new document is not known to git yet
+    name = f":(literal){path.name}"  # else n[1].md is a pattern, which n1.md matches too
+    git.run("add", "--", name)  # a new document is not known to git yet
     message = f"{path.name}: answered by {agent}"
-    git.run("commit", "--quiet", "--only", "-m", message, "--", path.name, hooks=None, seconds=LONG_SECONDS)
+    git.run("commit", "--quiet", "--only", "-m", message, "--", name, hooks=None, seconds=LONG_SECONDS)
     return git.text("rev-parse", "HEAD")

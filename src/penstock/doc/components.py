@@ -63,7 +63,7 @@ class Component(msgspec.Struct, frozen=True):
 
     @property
     def mode(self) -> PatchMode:
-        """How a patch changes the component."""
+        """Way in which a patch changes the component."""
         mode = self.attributes.get("patch", self.attributes.get("mode", ""))
         return MODES.get(mode) or ("append" if self.name in APPENDED else "replace")
 
@@ -96,7 +96,7 @@ class Markers(msgspec.Struct, frozen=True):
 
 def scan(text: str, start: int = 0) -> Iterator[Token]:
     """Yield the comments and code fences of a text. Inline code is skipped: it ends on its own line."""
-    position = 0 if text[:start] == "\ufeff" else start  # a BOM is no part of the first line
+    position = 0 if text[:start] == "\ufeff" else start  # a BOM is not part of the first line
     last_end = text.rfind("-->")
     while found := _NEXT.search(text, position):
         if found["comment"]:
@@ -234,7 +234,7 @@ def _closed(text: str, opened: tuple[str, str, int, int] | None, name: str, toke
 
 
 def _unclosed(text: str, opened: tuple[str, str, int, int], open_fence: int | None) -> DocumentError:
-    help = f"write <!-- /agent:{opened[0]} --> behind it"
+    help = f"write <!-- /agent:{opened[0]} --> after it"
     if open_fence is not None:
         help = f"close the code fence of line {line_number(text, open_fence)}, or {help}"
     return DocumentError(f"the component {opened[0]} is not closed", line=line_number(text, opened[2]), help=help)

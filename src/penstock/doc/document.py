@@ -25,7 +25,7 @@ _NOT_TEXT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 class Region(msgspec.Struct, frozen=True):
-    """Part of a document in which the reply is placed: the component `name`, or all text behind the front matter."""
+    """Part of a document in which the reply is placed: the component `name`, or all text after the front matter."""
 
     name: str | None
     start: int

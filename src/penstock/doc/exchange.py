@@ -156,3 +156,8 @@ def write_in_place(path: Path, data: bytes, before: bytes) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether a text from the system can be kept: bytes that are not UTF-8 are halves of characters in it."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -21,11 +21,11 @@ _VALUE = re.compile(
 _PLAIN = re.compile(r"[A-Za-z][\w./@+-]*")
 _RESERVED = frozenset(["null", "true", "false", "yes", "no", "on", "off", "y", "n"])
 _STRUCTURES = ("|", ">", "[", "{", "&", "*", "!", "%", "@", "`")
-"""First characters of values that are no plain text in YAML."""
+"""First characters of values that are not plain text in YAML."""
 
 
 class FrontMatter(msgspec.Struct, frozen=True):
-    """Lines between the two `---` of a document, and their place; `end` is that of the text behind the second one."""
+    """Lines between the two `---` of a document, and their place; `end` is that of the text after the second one."""
 
     lines: tuple[str, ...] = ()
     start: int = 0

@@ -121,9 +121,9 @@ def _anchors(
 
 
 def carry(a: Sequence[str], b: Sequence[str], place: int) -> int | None:
-    """Return the place in `b` that is behind the lines `a[:place]`; None if they are gone.
+    """Return the place in `b` that is after the lines `a[:place]`; None if they are gone.
 
-    Lines that were added at the place are behind it. A line before the place that was edited stays before it.
+    Lines that were added at the place are after it. A line before the place that was edited stays before it.
     """
     last = next((index for index in range(place - 1, -1, -1) if a[index].strip()), -1)
     found = _carried_line(a, b, last) if last >= 0 else 0
@@ -136,7 +136,7 @@ def carry(a: Sequence[str], b: Sequence[str], place: int) -> int | None:
 
 
 def _carried_line(a: Sequence[str], b: Sequence[str], line: int) -> int | None:
-    """Return the place in `b` behind a line of `a` or its edited form, else behind what replaced it."""
+    """Return the place in `b` after a line of `a` or its edited form, else after what replaced it."""
     changes = compare(a, b)
     number = next(number for number, change in enumerate(changes) if line < change.a_end)
     change = changes[number]

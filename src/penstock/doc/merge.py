@@ -183,7 +183,7 @@ def _place(asked: list[str], lines: list[str], old: int | None, new: int | None,
 
 
 def _outside_code(lines: Sequence[str], place: int) -> int:
-    """Return the place, or the one behind the code fence or the comment that it is in."""
+    """Return the place, or the one after the code fence or the comment that it is in."""
     position = sum(map(len, lines[:place]))
     for token in scan("".join(lines)):
         if token.start < position < token.end and token.kind in ("fence", "comment"):
@@ -225,7 +225,7 @@ def _inner(text: str, start: int, end: int) -> tuple[list[str], str]:
 
 
 def _put(text: str, start: int, end: int, lines: Sequence[str], indent: str, newline: str) -> str:
-    """Replace a part of the text. Lines behind something that does not end its line get a line end before them."""
+    """Replace a part of the text. Lines after something that does not end its line get a line end before them."""
     middle = "".join(lines) + indent
     if middle == text[start:end]:
         return text

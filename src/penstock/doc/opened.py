@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock.config.data import data_directory, data_path
-from penstock.doc.document import Document
+from penstock.doc.document import Document, check_settings
 from penstock.doc.exchange import read_bytes
 from penstock.doc.front_matter import FrontMatter
 from penstock.doc.merge import Merged
-from penstock.doc.pending_reply import has_reply, item_snapshot, merged, patched_snapshot, pending_reply, reply_line
-from penstock.doc.publish import check_publishable, publish
+from penstock.doc.pending_reply import item_snapshot, merged, patched_snapshot, pending_reply, reply_line, with_reply
+from penstock.doc.publish import PublishError, check_publishable, publish
 from penstock.doc.recovery import is_overwritten, recover
 from penstock.doc.state import DocumentState, Pending, document_states
 from penstock.doc.submission import submission
@@ -26,6 +26,9 @@ from penstock.run.history import now_ms
 
 SESSION = "agent_doc_session"
 """Field of the front matter with the id of the document."""
+
+COMPONENT_SETTINGS = Path(".agent-doc", "components.toml")
+"""File in which agent-doc sets modes of components, below the directory of a project."""
 
 
 class PublishedReply(NamedTuple):
@@ -68,6 +71,20 @@ class OpenDocument:
         """Document after the last reply; None if there was none yet."""
         return self.state.snapshot or None
 
+    def check_settings(self) -> None:
+        """Check that no file of agent-doc sets a mode that the document does not: a replaced component would lose text.
+
+        Raises:
+            DocumentError: the nearest `.agent-doc/components.toml` above the document sets one.
+        """
+        for folder in self.path.parents:
+            try:
+                settings = read_bytes(folder / COMPONENT_SETTINGS).decode("utf-8", "replace")
+            except OSError:
+                continue
+            check_settings(self.document, settings)
+            return
+
     def lacks_only_the_reply(self) -> bool:
         """Return whether the last reply was overwritten by the text that it answers, and nothing else is new."""
         last = self.state.published()
@@ -90,8 +107,10 @@ class OpenDocument:
         """Put a text into a component as an agent would. What is new in the document stays new.
 
         Raises:
+            DocumentError: settings of agent-doc are not those of the document.
             PublishError: the document cannot be written. The text is kept.
         """
+        self.check_settings()
         last = self.state.published()
         options = {"conversation": last.options["conversation"]} if last and "conversation" in last.options else {}
         options["fields"] = {SESSION: self.state.session}
@@ -101,14 +120,18 @@ class OpenDocument:
         return self._publish(pending)
 
     def _publish(self, pending: Pending) -> PublishedReply:
-        self.state.write_pending(pending)
+        try:
+            self.state.write_pending(pending)
+        except OSError as error:
+            why = error.strerror or error
+            raise PublishError(f"the reply cannot be kept: {why}", help="it is in the recording of the run") from error
         last: list[Merged] = []
 
-        def prepare(now: str) -> str:
-            if has_reply(pending, now):
-                return now
-            last[:] = [merged(pending, now)]
-            return last[0].text
+        def prepare(now: str, pending: Pending) -> str:
+            text = with_reply(now, pending)
+            if text != now:
+                last[:] = [merged(pending, now)]
+            return text
 
         done = publish(self.path, prepare, self.state)
         found = last[0] if last else merged(pending, pending.base)
@@ -147,7 +170,7 @@ def locked(path: str | os.PathLike[str]) -> Iterator[tuple[Path, DocumentState]]
 
 
 @contextmanager
-def watched(paths: Iterable[Path]) -> Iterator[None]:
+def hold_for_watching(paths: Iterable[Path]) -> Iterator[None]:
     """Hold documents for one watching process; a command can still work on them meanwhile.
 
     Raises:

@@ -12,7 +12,7 @@ from penstock.doc.components import find_component
 from penstock.doc.document import Document
 from penstock.doc.front_matter import FrontMatter
 from penstock.doc.lines import compare, split_lines, without_end
-from penstock.doc.merge import Merged, merge
+from penstock.doc.merge import PROPOSED, Merged, merge
 from penstock.doc.reply import Reply
 from penstock.doc.state import Pending
 
@@ -61,19 +61,48 @@ def _merged(base: str, reply: str, options: bytes, now: str) -> Merged:
     )
 
 
+def with_reply(now: str, pending: Pending) -> str:
+    """Return the document with the reply, which may already be there, but only if it was written before.
+
+    The user may have typed the same words as the agent.
+    """
+    return now if pending.tries and has_reply(pending, now) else merged(pending, now).text
+
+
 def has_reply(pending: Pending, text: str) -> bool:
-    """Return whether each part that the reply adds to the document is in this text, whole, or as a proposal."""
-    before, after, lines = body_lines(pending.base), _placed(pending), body_lines(text)
+    """Return whether all that the reply adds to the document and removes from it is so in this text, or proposed."""
+    placed = _placed(pending)
+    before, after, lines = body_lines(pending.base), body_lines(placed), body_lines(text)
     # An earlier reply may have been the same, so each part is counted.
-    return all(
-        _count(part, lines) >= _count(part, after) or _count([f"> {line}".rstrip() for line in part], lines)
-        for part in _parts(before, after)
+    added = all(
+        _count(part, lines) >= _count(part, after) or _count(_quoted(part), lines) for part in _parts(before, after)
     )
+    replaced = [one.name for one in Document.parse(pending.base).markers.components if one.mode == "replace"]
+    return added and all(_has_removals(name, pending.base, placed, text) for name in replaced)
+
+
+def _has_removals(name: str, base: str, placed: str, text: str) -> bool:
+    """Return whether the lines that the reply only removes from a component are gone, or their removal is proposed."""
+    before, after, lines = (_component_lines(one, name) for one in (base, placed, text))
+    if _parts(before, after):
+        return True  # the lines that replace others prove it
+    block = [PROPOSED, "", *_stripped(after)]
+    gone = all(_count(part, lines) <= _count(part, after) for part in _parts(after, before))
+    return gone or bool(_count(_stripped(_quoted(block)), lines))
+
+
+def _component_lines(text: str, name: str) -> list[str]:
+    component = find_component(text, name, FrontMatter.parse(text).end)
+    return [without_end(line) for line in split_lines(text[component.start : component.end])] if component else []
+
+
+def _quoted(lines: Sequence[str]) -> list[str]:
+    return [f"> {line}".rstrip() for line in lines]
 
 
 def reply_line(pending: Pending, text: str) -> int | None:
     """Return the line of the text, from 1, at which the reply begins; None if it is not there."""
-    before, after, lines = body_lines(pending.base), _placed(pending), body_lines(text)
+    before, after, lines = body_lines(pending.base), body_lines(_placed(pending)), body_lines(text)
     for part in _parts(before, after):
         places = _places(part, lines)
         if places:
@@ -82,14 +111,14 @@ def reply_line(pending: Pending, text: str) -> int | None:
 
 
 def body_lines(text: str) -> list[str]:
-    """Return the lines behind the front matter, without their line ends."""
+    """Return the lines after the front matter, without their line ends."""
     return [without_end(line) for line in split_lines(text[FrontMatter.parse(text).end :])]
 
 
-def _placed(pending: Pending) -> list[str]:
+def _placed(pending: Pending) -> str:
     # An item of the queue is not struck through if the user has edited it, so it proves nothing.
     options = {name: value for name, value in pending.options.items() if name != "done"}
-    return body_lines(merged(msgspec.structs.replace(pending, options=options), pending.base).text)
+    return merged(msgspec.structs.replace(pending, options=options), pending.base).text
 
 
 def _parts(before: Sequence[str], after: Sequence[str]) -> list[list[str]]:

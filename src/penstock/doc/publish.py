@@ -32,14 +32,15 @@ from penstock.doc.exchange import (
     ExchangeUnsupported,
     exchange,
     fsync_directory,
+    is_utf8,
     read_bytes,
     write_in_place,
     write_like,
     write_private,
 )
 from penstock.doc.saves import merge_saves
-from penstock.doc.state import Attempt, DocumentState
-from penstock.errors import TransportError, UsageError
+from penstock.doc.state import Attempt, DocumentState, Pending
+from penstock.errors import TransportError, UsageError, shown
 
 SETTLE_SECONDS = 0.002
 """Seconds between two reads of the document: an editor that truncates a file first writes it at once."""
@@ -65,8 +66,8 @@ MAX_ROUNDS = 10
 DIRECTORY_ERRORS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV})
 """Error numbers of a directory or a mount in which a file can be written but not replaced."""
 
-Prepare = Callable[[str], str]
-"""Function that puts the reply into a text of the document; pure.
+Prepare = Callable[[str, Pending], str]
+"""Function that puts the pending reply into a text of the document; pure.
 
 It returns the text unchanged if the whole reply is already in it."""
 
@@ -101,7 +102,7 @@ class Save(NamedTuple):
     """Whether a text that is not made from ours has this save, if the program wants it to."""
 
 
-class Watched(msgspec.Struct):
+class OldFile(msgspec.Struct):
     """File that came out of the document, and to which a program may still write."""
 
     content: bytes
@@ -129,6 +130,8 @@ def check_publishable(path: Path) -> None:
         raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from error
     if not stat.S_ISREG(mode):
         raise UsageError(f"{path} is not a regular file")
+    if not is_utf8(os.path.realpath(path)):
+        raise UsageError(f"the path {shown(os.path.realpath(path))} is not UTF-8", help="rename the file or directory")
     if not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise UsageError(f"{path} cannot be written", help="change its mode or its owner")
 
@@ -160,7 +163,7 @@ class _Publication:
         self.target = Path(os.path.realpath(path))
         self.method: Method = "exchange"
         self.notes: list[str] = []
-        self.watched: dict[Path, Watched] = {}
+        self.watched: dict[Path, OldFile] = {}
         self.saves: list[Save] = []
         self.replaced: bytes | None = None
         self.attempts_left = MAX_ATTEMPTS
@@ -189,15 +192,15 @@ class _Publication:
             elif os.path.exists(self.target) and os.path.samefile(old, self.target):
                 old.unlink()  # a link that was made before a rename that did not happen
             elif _digest(content) == attempt.read:
-                self.watched[old] = Watched(content, attempt.published)
+                self.watched[old] = OldFile(content, attempt.published)
             else:
                 if _digest(content) != attempt.published:
                     self.saves.append(Save(self.pending.base, _decode(content), attempt.published, certain=False))
-                self.watched[old] = Watched(content, "")
+                self.watched[old] = OldFile(content, "")
 
     def repair(self, attempt: Attempt, before: bytes) -> None:
         """Complete a document that was being written in place: a part of the new text, then the rest of the old one."""
-        new = _encode(self.prepare(_decode(before)))
+        new = _encode(self.prepare(_decode(before), self.pending))
         now = read_bytes(self.target)
         if attempt is not self.pending.attempts[-1] or _digest(new) != attempt.published or now in (before, new):
             return
@@ -218,7 +221,7 @@ class _Publication:
     def new_text(self, now: bytes) -> str:
         """Return the text that the document gets: the reply in the newest text of the user."""
         text = _decode(now)
-        return self.prepare(self.with_saves(text) if self.saves else text)
+        return self.prepare(self.with_saves(text) if self.saves else text, self.pending)
 
     def with_saves(self, newest: str) -> str:
         """Return a text of the document with the saves that it lacks."""
@@ -235,7 +238,7 @@ class _Publication:
 
     def has_reply(self, text: str) -> bool:
         """Return whether a text has the whole reply: it is ours, or was made from ours."""
-        return self.prepare(text) == text
+        return self.prepare(text, self.pending) == text
 
     def read_document(self) -> bytes:
         """Return the document once it is the same twice."""
@@ -305,7 +308,7 @@ class _Publication:
         for _ in range(MAX_SWAPS):
             out = read_bytes(temporary)
             if out == expected:
-                self.watched[temporary] = Watched(out, _digest(new) if inserted == new else "")
+                self.watched[temporary] = OldFile(out, _digest(new) if inserted == new else "")
                 self.replaced = now
                 return inserted == new
             self.saves.append(Save(_decode(now), _decode(out)))
@@ -320,7 +323,7 @@ class _Publication:
             exchange(self.target, temporary)
         except FileNotFoundError:  # an editor is about to write it anew; what came out is merged into that
             self.saves[-1] = self.saves[-1]._replace(certain=False)
-            self.watched[temporary] = Watched(out, "")
+            self.watched[temporary] = OldFile(out, "")
             return False
         except OSError as error:
             raise PublishError(f"{self.target} cannot be exchanged: {error.strerror}", help=HELP) from error
@@ -339,7 +342,7 @@ class _Publication:
             temporary.unlink()
             return False
         temporary.replace(self.target)
-        self.watched[old] = Watched(now, _digest(new))
+        self.watched[old] = OldFile(now, _digest(new))
         self.replaced = now
         return True
 

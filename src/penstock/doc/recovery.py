@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.doc.pending_reply import body_lines, has_reply, merged
-from penstock.doc.publish import Prepare, Published, publish
+from penstock.doc.pending_reply import body_lines, has_reply, with_reply
+from penstock.doc.publish import Published, publish
 from penstock.doc.reply import ASSISTANT_HEADING, USER_HEADING
 from penstock.doc.state import DocumentState, Pending
 
@@ -23,19 +23,13 @@ OVERWRITTEN = "the last reply is not in the document any more, as if an editor h
 """Note about a reply that is missing although the text that it answered is there."""
 
 
-def prepare_of(pending: Pending) -> Prepare:
-    """Return the function that puts a reply into a text, unless it is there."""
-    return lambda now: now if has_reply(pending, now) else merged(pending, now).text
-
-
 def publish_pending(path: Path, state: DocumentState) -> Published | None:
     """Publish the pending reply of a document whose lock is held. Return None if there is none.
 
     Raises:
         PublishError: the document cannot be written. The reply stays pending.
     """
-    pending = state.pending()
-    return publish(path, prepare_of(pending), state) if pending else None
+    return publish(path, with_reply, state) if state.pending() else None
 
 
 def publish_again(path: Path, state: DocumentState) -> Published | None:

@@ -27,7 +27,7 @@ class Submission(msgspec.Struct, frozen=True):
     """A question to an agent.
 
     `is_new`: whether there is anything to ask. `changes` is the diff since the last reply, or the whole document if
-    there was none. `at_boundary`: whether the reply is placed at the boundary marker; not if the user wrote behind it
+    there was none. `at_boundary`: whether the reply is placed at the boundary marker; not if the user wrote after it
     since.
     """
 
@@ -81,18 +81,18 @@ def _filled(text: str) -> list[str]:
 
 
 def _is_at_boundary(document: Document, snapshot: str | None) -> bool:
-    """Return whether nothing that the user wrote since the last reply is behind the boundary of the exchange."""
+    """Return whether nothing that the user wrote since the last reply is after the boundary of the exchange."""
     boundary = document.boundary
     if boundary is None:
         return False
     lines = split_lines(document.text)
     place = len(split_lines(document.text[: boundary.end]))
     end = len(split_lines(document.text[: document.exchange.end]))
-    behind = [(place, end)]
+    after = [(place, end)]
     if snapshot is not None:
         changes = [change for change in compare(split_lines(snapshot), lines) if not change.equal]
-        behind = [(max(place, change.b_start), min(end, change.b_end)) for change in changes]
-    return not any(without_comments("".join(lines[start:stop])).strip() for start, stop in behind)
+        after = [(max(place, change.b_start), min(end, change.b_end)) for change in changes]
+    return not any(without_comments("".join(lines[start:stop])).strip() for start, stop in after)
 
 
 def _prompt(document: Document, text: str, changes: str | None, file: str, item: QueueItem | None) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from penstock.agents import registry
 from penstock.errors import PenstockError
 from penstock.events import Event, QuestionAsked, RunEnded, RunStarted, ToolCalled, ToolReturned, UsageReported
-from penstock.loop.steps import MAX_REPLY_CHARS, AgentEnded, RunAgent
+from penstock.loop.steps import MAX_REPLY_CHARS, MAX_SUMMARY_CHARS, AgentEnded, RunAgent
 from penstock.loop.tasks import open_tasks
 from penstock.loop.verdict import verdict_of
 from penstock.run.replay import find, replay
@@ -103,6 +103,7 @@ class AgentSummary:
             refused=tuple(refused),
             denied=max(0, denied - len(refused)),
             reply=ended.reply[-MAX_REPLY_CHARS:],
+            summary=ended.reply.strip().partition("\n")[0][:MAX_SUMMARY_CHARS],
             reason=ended.reason or "",
             cause=ended.cause,
             resets_at=ended.resets_at,

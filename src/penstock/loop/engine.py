@@ -24,6 +24,7 @@ from penstock.loop.checks import DEFAULT_SECONDS, CommandRun
 from penstock.loop.fold import apply, fold
 from penstock.loop.inbox import Letter, LoopInbox
 from penstock.loop.journal import Journal
+from penstock.loop.loops import read_prompt
 from penstock.loop.rows import (
     AnyRow,
     LoopEnded,
@@ -56,6 +57,7 @@ from penstock.repo.git import clean_environment
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
 from penstock.run.launch import features_of
+from penstock.run.resuming import can_resume
 
 if TYPE_CHECKING:
     from penstock.config.settings import Config
@@ -188,10 +190,10 @@ class Engine:
     def _read_prompt(self) -> None:
         """Note an edit of the prompt, which counts from the next round on."""
         try:
-            text = Path(self.state.began.prompt_path).read_text("utf-8", "replace")
-        except OSError:
-            return  # it was removed: the last text counts
-        if text.strip() and text != self.state.prompt and self.state.ended is None:
+            text = read_prompt(Path(self.state.began.prompt_path))
+        except UsageError:
+            return  # it was removed, or cannot be a prompt: the last text counts
+        if text != self.state.prompt and self.state.ended is None:
             self._append(lambda n, at: PromptChanged(n, at, text))
 
     def _is_stopped(self) -> bool:
@@ -218,7 +220,8 @@ class Engine:
                 return self._workspace.merge(step)
             case MakeCommit():
                 work = self.state.rounds[step.round - 1].work
-                return self._workspace.commit(step, work.reply if work is not None else "", self.state.prompt)
+                reply = "" if work is None else f"{work.summary}\n{work.reply}"
+                return self._workspace.commit(step, reply, self.state.prompt)
             case Publish():
                 ours = [it.commit.commit for it in self.state.rounds if it.commit is not None]
                 return self._workspace.publish(step, ours)
@@ -275,6 +278,8 @@ class Engine:
                     is_stopped=self._is_stopped)  # fmt: skip
         except AgentNotFound as error:
             return AgentEnded(outcome="error", cause="missing", reason=str(error), tree=self.state.head_tree)
+        except PenstockError as error:  # it is charged as a round, so that it cannot go on for ever
+            return self._with_tree(step, AgentEnded(outcome="error", cause="agent", reason=str(error)))
         ended = summary.result(step, int((time.monotonic() - began) * 1000))
         return self._with_tree(step, ended)
 
@@ -287,7 +292,7 @@ class Engine:
         seconds = [it for it in (settings.step_seconds, step.ms_left / 1000 if step.ms_left else None) if it]
         return Agent(step.agent, {}, self._config).run(
             self._prompt(step),
-            session_id=step.session_id,
+            session_id=step.session_id if can_resume(step.agent, role.route, self._config) else None,
             model=role.model,
             cwd=self._workspace.tree.path,
             allow=role.allow,

@@ -6,6 +6,7 @@ A crash at any time leaves a prefix of the journal, so any prefix that has its f
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import msgspec
 
@@ -23,7 +24,7 @@ from penstock.loop.rows import (
     StepEnded,
     Waiting,
 )
-from penstock.loop.state import LoopState, Merge, Review, Round, Used, UserMessage
+from penstock.loop.state import UNFINISHED_STAGES, LoopState, Merge, Review, Round, Used, UserMessage
 from penstock.loop.steps import (
     AgentEnded,
     BranchMerged,
@@ -42,6 +43,8 @@ from penstock.loop.steps import (
     TreeMade,
 )
 from penstock.run.fallback import PASSING, Chain, next_agent
+
+_Number = TypeVar("_Number", int, float)
 
 MAX_RETRIES = 20
 """Retries of one agent in a row after passing failures, some 80 minutes in all; then the failure counts as its own."""
@@ -154,18 +157,18 @@ def _message(state: LoopState, row: MessageAdded) -> LoopState:
 
 
 def _resumed(state: LoopState, row: LoopResumed) -> LoopState:
-    budget = state.budget
+    budget, used = state.budget, state.used
     more = LoopBudget(
         rounds=budget.rounds + row.rounds,
-        ms=None if budget.ms is None else budget.ms + row.ms,
-        cost_usd=None if budget.cost_usd is None else budget.cost_usd + row.cost_usd,
-        tokens=None if budget.tokens is None else budget.tokens + row.tokens,
+        ms=_raised(budget.ms, row.ms, used.ms),
+        cost_usd=_raised(budget.cost_usd, row.cost_usd, used.cost_usd),
+        tokens=_raised(budget.tokens, row.tokens, used.tokens),
     )
     rounds = tuple(msgspec.structs.replace(it, problem="") if it.problem else it for it in state.rounds)
     was_over = state.ended is not None
     chains = {name: _reopened(chain) for name, chain in state.chains.items()} if was_over else state.chains
     merge = Merge(row.merges, row.merges_name, state.ended) if row.merges else state.merge
-    since = len(rounds) if was_over else state.since
+    since = _ended_rounds(state) if was_over else state.since
     return _with(
         state,
         budget=more,
@@ -179,6 +182,19 @@ def _resumed(state: LoopState, row: LoopResumed) -> LoopState:
         stop=None,
         ended=None,
     )
+
+
+def _ended_rounds(state: LoopState) -> int:
+    """Return the number of rounds that have ended. One that was stopped before its end still decides."""
+    is_open = bool(state.rounds) and state.stage(state.rounds[-1]) in UNFINISHED_STAGES
+    return len(state.rounds) - is_open
+
+
+def _raised(limit: _Number | None, more: _Number, used: _Number) -> _Number | None:
+    """Return a raised limit. One that is new counts from here on."""
+    if limit is not None:
+        return limit + more
+    return used + more if more else None
 
 
 def _reopened(chain: Chain) -> Chain:
@@ -218,7 +234,7 @@ def _step_ended(state: LoopState, row: StepEnded) -> LoopState:
         raise ValueError(f"step {row.step} ends and was not open")
     state = _with(state, open=None)
     if isinstance(result, AgentEnded | CommandEnded | Committed | CommitRejected):
-        state = _with(state, touched=result.touched)
+        state = _with(state, touched=tuple(dict.fromkeys((*state.touched, *result.touched))))
     match step, result:
         case MakeTree(), TreeMade():
             return _with(state, path=result.path)
@@ -310,13 +326,20 @@ def _reviewed(state: LoopState, step: RunAgent, ended: AgentEnded) -> LoopState:
 
 
 def _note_unknown(state: LoopState, step: RunAgent, ended: AgentEnded) -> LoopState:
-    """Note an agent that worked without figures. One that could not begin has none to report."""
+    """Note an agent that worked without figures. One that could not begin has none to report.
+
+    Only an agent that ended well shows that it never reports them: others report them at the end, if they reach it.
+    """
     used = state.used
-    if ended.outcome in ("ok", "lost", "cut_off", "timed_out"):
-        if ended.cost_usd is None and step.agent not in used.without_cost:
-            used = msgspec.structs.replace(used, without_cost=(*used.without_cost, step.agent))
-        if ended.tokens is None and step.agent not in used.without_tokens:
-            used = msgspec.structs.replace(used, without_tokens=(*used.without_tokens, step.agent))
+    if ended.outcome not in ("ok", "lost", "cut_off", "timed_out"):
+        return state
+    names, is_ok = (step.agent,), ended.outcome == "ok"
+    if ended.cost_usd is None:
+        more = names if is_ok and step.agent not in used.without_cost else ()
+        used = msgspec.structs.replace(used, without_cost=(*used.without_cost, *more), is_cost_partial=True)
+    if ended.tokens is None:
+        more = names if is_ok and step.agent not in used.without_tokens else ()
+        used = msgspec.structs.replace(used, without_tokens=(*used.without_tokens, *more))
     return _with(state, used=used)
 
 

@@ -19,6 +19,7 @@ class Letter(msgspec.Struct, frozen=True):
     """One file of the inbox."""
 
     id: str
+    """Name of the file."""
     kind: Kind
     text: str = ""
 
@@ -50,7 +51,8 @@ class LoopInbox:
         for name in names:
             if not name.startswith("."):
                 try:
-                    found.append(msgspec.json.decode((self.path / name).read_bytes(), type=Letter))
+                    letter = msgspec.json.decode((self.path / name).read_bytes(), type=Letter)
+                    found.append(msgspec.structs.replace(letter, id=name))
                 except (OSError, msgspec.DecodeError):
                     continue
         return found

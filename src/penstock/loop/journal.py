@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,9 @@ from penstock.loop.rows import VERSION, AnyRow, decode, encode
 
 FILE_NAME = "journal.ndjson"
 LOCK_NAME = "lock"
+
+RETRY_SECONDS = 0.2
+"""Seconds before the lock is tried again: many times what a look at it takes."""
 
 
 class _Version(msgspec.Struct):
@@ -44,7 +48,7 @@ class Journal:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(lock)
             os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
             return cls(folder, lock)
@@ -81,6 +85,15 @@ class Journal:
         os.close(self._lock)
 
 
+def _lock(lock: int) -> None:
+    """Lock the file. It is tried twice, as `process_of` of another process has the lock for an instant."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(RETRY_SECONDS)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def read_rows(folder: Path) -> list[AnyRow]:
     """Return the rows of a journal that another process may write. A last line without its end is left out.
 
@@ -93,6 +106,14 @@ def read_rows(folder: Path) -> list[AnyRow]:
     except FileNotFoundError as error:
         raise UsageError(f"there is no loop in {folder}") from error
     return _rows_of(data[: data.rfind(b"\n") + 1], path)
+
+
+def has_begun(folder: Path) -> bool:
+    """Return whether the journal of a folder has its first row: a crash may have left a folder without one."""
+    try:
+        return b"\n" in (folder / FILE_NAME).read_bytes()
+    except FileNotFoundError:
+        return False
 
 
 def process_of(folder: Path) -> int | None:

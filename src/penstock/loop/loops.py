@@ -11,7 +11,7 @@ import msgspec
 from penstock._version import __version__
 from penstock.errors import UsageError
 from penstock.loop.fold import fold
-from penstock.loop.journal import Journal, read_rows
+from penstock.loop.journal import Journal, has_begun, read_rows
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
 from penstock.repo.refs import free_branch
@@ -54,9 +54,9 @@ def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = 
     repository.author()
     loop = name or f"{_slug(prompt.stem)}-{uuid.uuid4().hex[:6]}"
     if _NAME.fullmatch(loop) is None:
-        raise UsageError(f"{loop!r} cannot be the name of a loop", expected="small letters, digits and dashes")
+        raise UsageError(f"{loop!r} cannot be the name of a loop", expected="lower-case letters, digits and dashes")
     folder = data / FOLDER / loop
-    if folder.exists():
+    if has_begun(folder):
         raise UsageError(f"there is a loop {loop} already", help=f"penstock loop resume {loop}, or another --name")
     base = repository.head()
     assert base is not None
@@ -111,9 +111,10 @@ def _with_protected(settings: Settings, repository: Repository, prompt: Path) ->
     for path in wanted:
         try:
             inside = path.resolve().relative_to(repository.root.resolve())
+            is_file = path.is_file()
         except (OSError, ValueError):
-            continue
-        if path.is_file():
+            continue  # a word that is no path, or too long for one
+        if is_file:
             protect.append(str(inside))
     return msgspec.structs.replace(settings, protect=tuple(dict.fromkeys(protect)))
 
@@ -137,12 +138,12 @@ def find_loop(data: Path, name: str | None, cwd: Path) -> LoopFolder:
     """Return the loop of a name, or the newest of the repository in which `cwd` is.
 
     Raises:
-        UsageError: there is none, or its journal cannot be read.
+        UsageError: there is none, it has not begun, or its journal cannot be read.
     """
     if name is not None:
         folder = data / FOLDER / name
-        if _NAME.fullmatch(name) is None or not folder.is_dir():
-            raise UsageError(f"there is no loop {name!r}", help="penstock loop status lists all")
+        if _NAME.fullmatch(name) is None or not has_begun(folder):
+            raise UsageError(f"there is no loop {name!r}", help="penstock loop status --json lists all")
         return LoopFolder(folder, fold(read_rows(folder)))
     root = str(Repository.at(cwd).root)
     here = [loop for loop in loops(data) if loop.state.began.repository == root]

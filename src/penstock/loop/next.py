@@ -233,8 +233,8 @@ def _said(it: Round) -> str:
 
 
 _PERMITTED: dict[Allow, str] = {
-    "default": "; --allow edits or --allow all permits them",
-    "edits": "; --allow all permits them",
+    "default": "; a new loop with --allow edits or all permits them",
+    "edits": "; a new loop with --allow all permits them",
     "all": "",
 }
 """How denied edits can be permitted, by what is allowed."""
@@ -242,7 +242,8 @@ _PERMITTED: dict[Allow, str] = {
 
 def _denied_edits(state: LoopState, it: Round) -> str:
     edits = "; ".join(it.work.refused) if it.work is not None else ""
-    return f"nothing was changed, and edits were denied: {edits}{_PERMITTED[state.settings.work.allow]}"
+    how = _PERMITTED[state.settings.work.allow]
+    return f"nothing was changed, and edits were denied: {edits}{how}"
 
 
 def _denied_others(state: LoopState, it: Round) -> str:
@@ -250,7 +251,7 @@ def _denied_others(state: LoopState, it: Round) -> str:
     denied = it.work.denied if it.work is not None and not it.has_changed else 0
     if not denied:
         return ""
-    how = "; --allow all permits that" if state.settings.work.allow != "all" else ""
+    how = "; a new loop with --allow all permits that" if state.settings.work.allow != "all" else ""
     return f", and {denied:,} action{'s were' if denied > 1 else ' was'} denied{how}"
 
 
@@ -338,7 +339,7 @@ def _agent(
     key = f"{role}-{number}"
     retry_at = state.retry_at.get(key, 0)
     if retry_at > now:
-        return Wait(retry_at, f"{state.chains[key].current} has a passing failure")
+        return Wait(retry_at, f"{state.chains[key].current} failed temporarily; it is retried")
     _, choice = first_open(state.chains[key], now)
     if choice.action == "wait" and choice.at is not None:
         if choice.at - now > state.settings.wait_ms:
@@ -412,9 +413,9 @@ def _cost_is_unknown(state: LoopState) -> EndLoop | None:
 
 RULES: tuple[Callable[[LoopState, int], Effect | None], ...] = (
     _ended,
+    _touched,
     _stopped,
     _interrupted,
-    _touched,
     _tree,
     _setup,
     _base_checks,

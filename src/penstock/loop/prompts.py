@@ -71,7 +71,7 @@ def review_prompt(state: LoopState, it: Round, *, diff: str, tests: tuple[str, .
     else:
         parts.append("Nothing was changed: decide whether the repository is already as requested.")
     if tests:
-        parts.append("These test files were changed or removed; look whether they still test as much:\n\n"
+        parts.append("These test files were changed or removed; check whether they still test as much:\n\n"
             + quoted("\n".join(tests)))  # fmt: skip
     parts.append(_about_messages(state))
     parts.append(
@@ -96,7 +96,8 @@ def plan_prompt(state: LoopState) -> str:
 
 
 def _joined(parts: list[str]) -> str:
-    return "\n\n".join(part for part in parts if part) + "\n"
+    # Without NUL characters, which an argument of a program cannot have: some agents get their prompt as one.
+    return ("\n\n".join(part for part in parts if part) + "\n").replace("\0", "")
 
 
 def _newest(text: str, limit: int) -> str:
@@ -175,7 +176,9 @@ def _about_messages(state: LoopState) -> str:
     if not state.messages:
         return ""
     texts = [
-        f"You asked: {message.question}\nThe answer: {message.text}" if message.question else message.text
+        f"An agent asked. {_DATA}\n\n{quoted(message.question)}\n\nThe answer: {message.text}"
+        if message.question
+        else message.text
         for message in state.messages
     ]
     return "Messages of the user, the newest last:\n\n" + _newest("\n\n".join(texts), MAX_MESSAGES_CHARS)

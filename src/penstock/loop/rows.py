@@ -146,7 +146,10 @@ class LoopStopRequested(JournalRow, frozen=True, tag="stop_requested"):
 
 
 class LoopResumed(JournalRow, frozen=True, tag="loop_resumed"):
-    """The loop goes on, after an end or after a crash, with these additions to its budget."""
+    """The loop goes on, after an end or after a crash, with these additions to its budget.
+
+    A limit that it did not have counts from here on.
+    """
 
     rounds: int = 0
     ms: int = 0

@@ -43,7 +43,10 @@ Stage = Literal[
     "unchanged",  # nothing was changed, and nobody reviews it
     "refused",  # nothing was changed, and edits were denied
 ]
-"""Stage of a round. All but work, check, review, commit and publish are its end."""
+"""Stage of a round."""
+
+UNFINISHED_STAGES = ("work", "check", "review", "commit", "publish")
+"""Stages of a round that has not ended."""
 
 
 class LoopState(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,11 +75,11 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     plan: tuple[str, ...] | None = None
     """Tasks of the plan; None before there is one."""
     plans: int = 0
-    """Attempts of the planner that charged."""
+    """Attempts of the planner that were charged."""
     plan_is_approved: bool = False
     rounds: tuple[Round, ...] = ()
     since: int = 0
-    """Number of rounds when the loop was last resumed. What ended the loop before does not end it again."""
+    """Number of rounds that had ended when the loop was last resumed. They do not end it again."""
     chains: Mapping[str, Chain] = {}
     retry_at: Mapping[str, int] = {}
     """Time of the next retry, of chains whose agent had a passing failure."""
@@ -254,9 +257,11 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
     """Known number of tokens."""
     without_cost: tuple[str, ...] = ()
-    """Agents that worked and did not report what it cost."""
+    """Agents that ended well and did not report what it cost."""
     without_tokens: tuple[str, ...] = ()
-    """Agents that worked and did not report their tokens."""
+    """Agents that ended well and did not report their tokens."""
+    is_cost_partial: bool = False
+    """True if a step worked and its cost is not known."""
 
 
 class UserMessage(msgspec.Struct, frozen=True):

@@ -21,6 +21,9 @@ AgentOutcome = Literal["ok", "error", "cancelled", "timed_out", "cut_off", "empt
 MAX_REPLY_CHARS = 2_000
 """Characters at the end of a reply that the journal keeps: the next round reads them."""
 
+MAX_SUMMARY_CHARS = 200
+"""Characters of the first line of a reply that the journal keeps: more than the subject of a commit has."""
+
 MAX_OUTPUT_CHARS = 6_000
 """Characters at the end of a check's output that the journal keeps: a failure is reported there."""
 
@@ -161,6 +164,8 @@ class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     """Duration in milliseconds."""
     reply: str = ""
     """End of its reply."""
+    summary: str = ""
+    """First line of its reply that has text, for the message of a commit."""
     reason: str = ""
     """Why it did not end well."""
     cause: Cause | None = None

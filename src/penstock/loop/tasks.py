@@ -6,6 +6,7 @@ import re
 
 _BOX = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\][ \t]+(\S.*)")
 _ANY_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]")
+_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
@@ -47,8 +48,9 @@ def _prose(text: str) -> list[str]:
                 fence = ""
         elif mark is not None and not (mark[1][0] == "`" and "`" in mark[2]):
             fence = mark[1]
-        elif line.lstrip().startswith("<!--"):
-            in_comment = "-->" not in line
         else:
-            lines.append(line)
+            before, found, after = _CODE.sub("", line).partition("<!--")
+            in_comment = bool(found) and "-->" not in after
+            if not found or before.strip():
+                lines.append(line)
     return lines

@@ -215,7 +215,7 @@ def _completed(
     except FileNotFoundError as error:
         if error.filename == "git":
             raise UsageError("git is not installed: there is no 'git' in PATH", help="install git") from error
-        raise UsageError(f"there is no directory {cwd}", help="look whether it was moved or removed") from error
+        raise UsageError(f"there is no directory {cwd}", help="check whether it was moved or removed") from error
     except NotADirectoryError as error:
         raise UsageError(f"{cwd} is not a directory") from error
     with process:

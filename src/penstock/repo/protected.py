@@ -23,8 +23,9 @@ from penstock.repo.git import Git, GitError
 from penstock.repo.refs import set_ref
 from penstock.repo.repository import Repository
 
-OWN_REFS = ("refs/penstock/", "refs/heads/penstock/")
-"""Beginnings of the refs that Penstock itself moves."""
+LEFT_OUT_REFS = ("refs/penstock/", "refs/heads/penstock/", "refs/remotes/")
+"""Beginnings of the refs that are not compared: Penstock itself moves the first two, and a fetch moves or removes the
+last, as the remote repository does."""
 
 USUAL_SECTIONS = frozenset({"branch"})
 """Sections of the configuration that git itself changes when a user works with branches."""
@@ -43,7 +44,7 @@ class Protected(msgspec.Struct, frozen=True):
     head: str
     """Branch that is checked out, or the commit of a detached HEAD."""
     refs: Mapping[str, str]
-    """Refs with their targets, without those of Penstock."""
+    """Refs with their targets, without those of Penstock and of remote repositories."""
     stash: tuple[str, ...]
     """Commits of the stash, the newest first."""
     config: Mapping[str, tuple[str, ...]]
@@ -75,8 +76,8 @@ def read_protected(repository: Repository) -> Protected:
         GitError: git cannot read it, for instance because its configuration is broken.
     """
     config = _config(repository)  # first: if it is broken, nothing else can be read
-    listed = repository.git.text("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
-    refs = dict(line.split(" ", 1) for line in listed if not line.startswith(OWN_REFS))
+    listed = repository.git.text("for-each-ref", "--format=%(refname) %(objectname)").split("\n")
+    refs = dict(line.split(" ", 1) for line in listed if line and not line.startswith(LEFT_OUT_REFS))
     entries = repository.git.run("ls-files", "--stage", "-z").out
     return Protected(
         head=repository.branch() or repository.head() or "",
@@ -102,12 +103,22 @@ def keep(repository: Repository, state: Protected, folder: Path, name: str, stam
             shutil.copy2(repository.common / file, folder / file)
     if (repository.git_dir / "index").exists():
         shutil.copy2(repository.git_dir / "index", folder / "index")
-    hooks = repository.hooks()
-    if hooks.is_dir():
-        shutil.copytree(hooks, folder / "hooks", symlinks=True, dirs_exist_ok=True)
+    _keep_hooks(repository.hooks(), folder / "hooks")
     ref = f"refs/penstock/{name}/kept"
     _keep_commits(repository, state, ref, stamp)
     return ref
+
+
+def _keep_hooks(hooks: Path, kept: Path) -> None:
+    """Copy all hooks; those that were kept before go only when the copy is complete."""
+    new = kept.with_name("hooks.new")
+    shutil.rmtree(new, ignore_errors=True)
+    if hooks.is_dir():
+        shutil.copytree(hooks, new, symlinks=True)
+    else:
+        new.mkdir()
+    shutil.rmtree(kept, ignore_errors=True)
+    os.replace(new, kept)
 
 
 def differences(before: Protected, repository: Repository, folder: Path) -> list[Difference]:
@@ -166,7 +177,14 @@ def _hooks(repository: Repository) -> Iterator[tuple[str, str]]:
 
 
 def _keep_commits(repository: Repository, state: Protected, ref: str, stamp: Stamp) -> None:
+    """Keep the commits by a ref. Each commit of the ref is a descendant of the one before, so it loses none."""
     git = repository.git
+    lines = [f"{at} {name}\n" for name, at in sorted(state.refs.items())]
+    lines += [f"{at} stash\n" for at in state.stash] + [f"{state.head} HEAD\n"]
+    message = "Commits of the user's refs\n\n" + "".join(lines)
+    old = git.commit_of(ref)
+    if old is not None and git.text("log", "-1", "--format=%B", old).rstrip("\n") == message.rstrip("\n"):
+        return
     targets = sorted({*state.refs.values(), *state.stash, *filter(None, [repository.head()])})
     asked = "".join(f"{target}^{{commit}}\n" for target in targets).encode()
     answers = git.run("cat-file", "--batch-check=%(objecttype) %(objectname)", data=asked).text.splitlines()
@@ -175,11 +193,8 @@ def _keep_commits(repository: Repository, state: Protected, ref: str, stamp: Sta
     while len(commits) > MAX_PARENTS:
         groups = [commits[start : start + MAX_PARENTS] for start in range(0, len(commits), MAX_PARENTS)]
         commits = [commit_tree(git, tree, group, "Commits of the user's refs", stamp) for group in groups]
-    message = "Commits of the user's refs\n\n" + "".join(f"{at} {name}\n" for name, at in sorted(state.refs.items()))
-    new = commit_tree(git, tree, commits, message + "".join(f"{at} stash\n" for at in state.stash), stamp)
-    old = git.commit_of(ref)
-    if old != new:
-        set_ref(repository, ref, new, old)
+    parents = commits if old is None else [*commits, old]
+    set_ref(repository, ref, commit_tree(git, tree, parents, message, stamp), old)
 
 
 def _ref_differences(before: Protected, after: Protected, git: Git) -> Iterator[Difference]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.errors import UsageError
+from penstock.errors import UsageError, shown
 from penstock.repo.git import Git, GitError, check_version
 
 DROPPED_SECTIONS = frozenset(
@@ -74,7 +74,7 @@ class Repository(msgspec.Struct, frozen=True):
         """Return the repository whose checkout has this path in it.
 
         Raises:
-            UsageError: there is none, it has no checkout or no commit, or git is too old.
+            UsageError: there is none, it has no checkout or no commit, its path is not UTF-8, or git is too old.
         """
         check_version()
         words = "--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "objects"
@@ -83,6 +83,8 @@ class Repository(msgspec.Struct, frozen=True):
         except GitError as error:
             raise _no_repository(path, error) from error
         root, git_dir, common, objects, object_format = text.split("\n")
+        if any("\ud800" <= character <= "\udfff" for character in text):  # bytes that are not UTF-8
+            raise UsageError(f"the path of the repository {shown(root)} is not UTF-8", expected="a path in UTF-8")
         found = cls(Path(root), Path(git_dir), Path(common), Path(objects), object_format)
         if found.head() is None:
             what = f"the repository {root} has no commit yet"

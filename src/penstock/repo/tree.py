@@ -158,6 +158,7 @@ class Tree:
 
         Raises:
             GitError: git could not list them.
+            UsageError: one cannot be copied.
         """
         git, root = self.repository.git, self.repository.root
         chosen = [f"--exclude={pattern}" for pattern in patterns]
@@ -168,9 +169,7 @@ class Tree:
         named = git.run("ls-files", "--others", "--ignored", "-z", *chosen, seconds=LONG_SECONDS).out
         ignored = git.run("check-ignore", "-z", "--stdin", data=named, accepts=(0, 1)).items if named else []
         for path in ignored:
-            target = self.path / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / path, target, follow_symlinks=False)
+            _copy(root / path, self.path / path)
         (self.home / COPIED).write_bytes(b"".join(os.fsencode(path) + b"\0" for path in ignored))
         return ignored
 
@@ -263,6 +262,18 @@ def place_of(repository: Repository, name: str, home: Path) -> Path:
     if os.access(above, os.W_OK) and not _is_in_checkout(above):
         return above / name
     return home / name
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir() and not source.is_symlink():  # a repository of its own, whose files git does not list
+            shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns(".git"), dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, target, follow_symlinks=False)
+    except OSError as error:
+        what = f"{source} cannot be copied into the tree: {error.strerror or error}"
+        raise UsageError(what, help="name other files in .worktreeinclude or with --copy") from error
 
 
 def read_record(home: Path) -> TreeRecord | None:

@@ -40,7 +40,7 @@ class StreamingAgent(Protocol):
 
 
 class PromptOptions(Options, total=False):
-    """What `Agent.run` and its short forms take by keyword."""
+    """Keywords of `Agent.run` and its short forms."""
 
     session_id: str | None
     fork: bool

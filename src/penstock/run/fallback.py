@@ -1,7 +1,8 @@
 """NextStep of the agent after a failure: again the same one, the next of a chain, later, or none. Pure rules.
 
 A limit that resets closes an agent until then, and the chain goes back to an earlier agent once that is open again.
-A passing failure is retried with the same agent. Everything else is the run's own failure and never changes the agent.
+A passing failure is retried with the same agent, after minutes at most. Everything else is the run's own failure and
+never changes the agent.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ MAX_WAIT_MS = 300_000
 
 UNKNOWN_RESET_MS = 3_600_000
 """Milliseconds for which an agent is closed whose limit resets at an unknown time."""
+
+
+PAST_RESET_MS = 60_000
+"""Milliseconds for which an agent is closed whose limit has reset already, as it says: its clock may be another one,
+and without a pause it would be started again and again."""
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -69,12 +75,19 @@ def next_agent(chain: Chain, cause: Cause | None, resets_at: int | None, now: in
     """
     if cause in PASSING:
         wait = min(FIRST_WAIT_MS * 2 ** min(chain.retries, 10), MAX_WAIT_MS)
-        at = max(now + wait, resets_at or 0)
+        at = max(now + wait, min(resets_at or 0, now + MAX_WAIT_MS))
         return msgspec.structs.replace(chain, retries=chain.retries + 1), NextStep("retry", chain.current, at)
     if cause not in SWITCHING:
         return chain, NextStep("failed", chain.current)
-    until = (resets_at or now + UNKNOWN_RESET_MS) if cause == "usage_limit" else None
+    until = _open_from(resets_at, now) if cause == "usage_limit" else None
     return _choose({**chain.closed, chain.current: until}, chain, now)
+
+
+def _open_from(resets_at: int | None, now: int) -> int:
+    """Return when an agent can be used again that is at its usage limit; always later than now."""
+    if resets_at is None:
+        return now + UNKNOWN_RESET_MS
+    return resets_at if resets_at > now else now + PAST_RESET_MS
 
 
 def first_open(chain: Chain, now: int) -> tuple[Chain, NextStep]:

@@ -56,6 +56,8 @@ class Launch(msgspec.Struct):
     mark: str
     """Value of `PENSTOCK_RUN` in the environment of its processes."""
     number: int | None = None
+    secrets: tuple[str, ...] = ()
+    """Values that no recording contains: those of the variables and the headers of MCP servers."""
 
 
 def plan(spec: RunSpec, config: Config) -> Launch:
@@ -102,6 +104,7 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         cwd=cwd,
         mark=uuid.uuid4().hex,
         number=spec.number,
+        secrets=request.mcp_config.secrets if request.mcp_config is not None else (),
     )
 
 

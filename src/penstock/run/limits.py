@@ -53,7 +53,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What a run has spent so far; None: no event has reported it yet."""
+    """Cost, turns and tokens of a run so far; None: no event has reported it yet."""
 
     cost: float | None = None
     """US dollars, of all model calls, those of sub-agents too."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -34,7 +35,7 @@ MAX_TRIES = 100
 """Number of folder names that are tried. Two runs of one label that begin in the same second get the same name once in
 four billion times."""
 MIN_SECRET_CHARS = 8
-"""Characters of the shortest value of the environment that is redacted: a shorter one also occurs in ordinary words."""
+"""Characters of the shortest value that is redacted inside of a text: a shorter one also occurs in ordinary words."""
 
 REDACTED = "[redacted]"
 
@@ -79,8 +80,10 @@ class RecordingWriter:
     Threads: one at a time.
     """
 
-    def __init__(self, folder: Path, meta: Meta) -> None:
+    def __init__(self, folder: Path, meta: Meta, secrets: Sequence[str] = ()) -> None:
         """Open the files in `folder`, which exists and is empty; `begin` creates it.
+
+        `secrets` are values that are redacted in what the agent is sent.
 
         Raises:
             OSError: its files cannot be created.
@@ -90,6 +93,7 @@ class RecordingWriter:
         """Reason why nothing more is written; None while writing works."""
         self._meta = meta
         self._closed = False
+        self._secrets = secrets
         self._stderr_bytes = 0
         self._logs: dict[str, _Log] = {}
         try:
@@ -110,8 +114,11 @@ class RecordingWriter:
         route: str,
         argv: Sequence[str],
         cwd: str | os.PathLike[str] | None = None,
+        secrets: Sequence[str] = (),
     ) -> RecordingWriter:
         """Begin the recording of a run, in a folder of its own in `directory`, which is created if it is missing.
+
+        `secrets` are values that are redacted in its command line and in what it is sent.
 
         Raises:
             UsageError: `directory` cannot be created or written, or its disk is full.
@@ -122,7 +129,7 @@ class RecordingWriter:
             agent=_text(agent),
             label=_text(label),
             route=_text(route),
-            argv=redacted(argv),
+            argv=redacted(argv, secrets),
             cwd=None if cwd is None else _text(os.fspath(cwd)),
             started_at=now.isoformat(timespec="milliseconds"),
         )
@@ -130,7 +137,7 @@ class RecordingWriter:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             folder = _make_folder(directory, f"{_file_name(label)}-{now:%Y%m%dT%H%M%SZ}")
-            return cls(folder, meta)
+            return cls(folder, meta, secrets)
         except (OSError, ValueError) as error:  # a ValueError: a NUL in the path
             if folder is not None:
                 _remove(folder)
@@ -144,8 +151,8 @@ class RecordingWriter:
         self._write_lines(data, at_ms, INPUT, TIMES)
 
     def sent(self, data: bytes, at_ms: int) -> None:
-        """Record bytes that were written to the agent."""
-        self._write_lines(data, at_ms, SENT, SENT_TIMES)
+        """Record whole lines that were written to the agent."""
+        self._write_lines(redacted_lines(data, self._secrets), at_ms, SENT, SENT_TIMES)
 
     def errors(self, data: bytes) -> None:
         """Record bytes that the agent wrote to stderr."""
@@ -334,14 +341,13 @@ _SCHEME = re.compile(r"\b(Bearer|Basic) \S+", re.IGNORECASE)
 _USERINFO = re.compile(r"(://)[^/@\s]{1,256}@")
 
 
-def redacted(argv: Sequence[str]) -> list[str]:
-    """Return the arguments without anything that looks like a secret.
+def redacted(argv: Sequence[str], known: Sequence[str] = ()) -> list[str]:
+    """Return the arguments without the secrets that are known, and without anything that looks like one.
 
     That is the value of a flag or field that is named like a secret, and the value of any environment variable that is
-    named like one. The words after `--` are the prompt: only values of environment variables are replaced in them.
+    named like one. The words after `--` are the prompt: only values of variables and known ones are replaced in them.
     """
-    secrets = [value for name, value in os.environ.items() if len(value) >= MIN_SECRET_CHARS and _NAME.search(name)]
-    secrets.sort(key=len, reverse=True)  # one secret may be a part of another
+    secrets = _long([*known, *(value for name, value in os.environ.items() if _NAME.search(name))])
     found: list[str] = []
     hidden = prompt = False
     for argument in argv:
@@ -361,3 +367,41 @@ def redacted(argv: Sequence[str]) -> list[str]:
             shown = shown.replace(secret, REDACTED)
         found.append(_text(shown))
     return found
+
+
+def redacted_lines(data: bytes, secrets: Sequence[str]) -> bytes:
+    """Return lines of JSON without these values. A line that has none of them stays as it is, byte for byte."""
+    if not secrets:
+        return data
+    return b"\n".join(_redacted_line(line, secrets) for line in data.split(b"\n"))
+
+
+def _redacted_line(line: bytes, secrets: Sequence[str]) -> bytes:
+    try:
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        for secret in _long(secrets):
+            line = line.replace(secret.encode("utf-8", "surrogatepass"), REDACTED.encode())
+        return line
+    shown = _redacted_value(value, frozenset(secrets), _long(secrets))
+    return line if shown == value else msgspec.json.encode(shown)
+
+
+def _redacted_value(value: Any, whole: Collection[str], parts: Sequence[str]) -> Any:
+    """Return a value of JSON in which strings that are one of `whole` and all `parts` of strings are replaced."""
+    if isinstance(value, dict):
+        return {name: _redacted_value(each, whole, parts) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_redacted_value(each, whole, parts) for each in value]
+    if not isinstance(value, str):
+        return value
+    if value in whole:
+        return REDACTED
+    for secret in parts:
+        value = value.replace(secret, REDACTED)
+    return value
+
+
+def _long(secrets: Sequence[str]) -> list[str]:
+    """Return the values that are also replaced inside of a text, the longest first: one may be a part of another."""
+    return sorted((value for value in secrets if len(value) >= MIN_SECRET_CHARS), key=len, reverse=True)

@@ -166,6 +166,7 @@ class Run:
                 route=launch.route,
                 argv=launch.command.argv,
                 cwd=launch.cwd,
+                secrets=launch.secrets,
             )
             self.record = recording.folder
         times = {"timeout": spec.timeout, "idle": spec.idle_timeout}

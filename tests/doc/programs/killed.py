@@ -48,7 +48,7 @@ def ptrace(request: int, pid: int, data: int) -> None:
         raise OSError(ctypes.get_errno(), "ptrace")
 
 
-def prepare(now: str) -> str:
+def prepare(now: str, _pending: Pending | None = None) -> str:
     """Put the reply at the end, unless it is there."""
     return now if REPLY in now else now + REPLY
 

@@ -139,7 +139,9 @@ class DocCommand:
         if ask.is_repeated:
             notify_problem("the conversation cannot be resumed; a new one begins")
             self._status = OK
-        asked = {**self._options.asked, "model": ask.model, "session_id": ask.session_id, "record": ask.record}
+        given = self._options.asked
+        record = given["record"] or ask.record
+        asked = {**given, "model": ask.model, "session_id": ask.session_id, "record": record}
         options = msgspec.structs.replace(self._options, agents=ask.agent, prompt=ask.prompt, asked=asked)
         factory = RunFactory(options, self._config, notify_problem, is_whole=True)
         runs = LiveRuns(factory, options, self._config, self._output, self._errors, "doc", ask.document)
@@ -178,7 +180,7 @@ class DocCommand:
 
 
 def lines_of(answer: DocumentAnswer) -> list[str]:
-    """Return what the user is told about an answer, besides the agent's work."""
+    """Return the messages about an answer, besides the agent's work."""
     path = os.path.relpath(answer.path)
     lines = list(answer.notes)
     if answer.result is None:

@@ -6,6 +6,7 @@ from penstock.cli import piped
 from penstock.cli.console import notify_problem, one_line, say
 from penstock.cli.exit_status import OK, PROPOSED
 from penstock.cli.parser import Parser
+from penstock.doc.exchange import is_utf8
 from penstock.doc.opened import opened
 from penstock.errors import UsageError, shown
 
@@ -14,6 +15,8 @@ def command(args: list[str]) -> int:
     """Run `penstock doc patch` and return the exit status."""
     options = parser().parse(args)
     text = piped.read_prompt(notify_problem)
+    if not is_utf8(text):
+        raise UsageError("the text on stdin is not UTF-8", help="convert it to UTF-8")
     with opened(options.file) as document:
         component = document.document.component(options.name)
         if component is None:

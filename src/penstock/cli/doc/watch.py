@@ -14,7 +14,7 @@ from penstock.cli.options import flag_values
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.config.settings import Config
-from penstock.doc.opened import watched
+from penstock.doc.opened import hold_for_watching
 from penstock.doc.watch import MAX_UNCHANGED_RUNS, QUIET_SECONDS, WatchedDocument, watch
 from penstock.errors import PenstockError
 
@@ -25,8 +25,8 @@ def command(args: list[str]) -> int:
     files = words.pop("documents")
     options = DocOptions(asked=flag_values(words), stdin="never", file="", **words)
     documents = [WatchedDocument(Path(os.path.realpath(file))) for file in dict.fromkeys(files)]
-    watching = _Watching(options, configured())
-    with watched(document.path for document in documents):
+    watching = _Answers(options, configured())
+    with hold_for_watching(document.path for document in documents):
         names = ", ".join(os.path.relpath(document.path) for document in documents)
         notify_problem(f"watching {names}: end your text with a line /send and save it; Ctrl-C stops")
         watch(documents, watching.submit)
@@ -42,7 +42,7 @@ def parser() -> Parser:
     return made
 
 
-class _Watching:
+class _Answers:
     """The answers to watched documents."""
 
     def __init__(self, options: DocOptions, config: Config) -> None:

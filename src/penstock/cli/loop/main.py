@@ -12,21 +12,21 @@ from penstock.cli.console import notify, one_line, say
 from penstock.cli.loop import words
 from penstock.cli.loop.asking import answer_of_user, check_terminal
 from penstock.cli.loop.landing import clean_loops, conflicting_branch, land_loop
-from penstock.cli.loop.options import LoopConfig, budget_flags, settings_flags, settings_of
+from penstock.cli.loop.options import LoopConfig, budget_flags, check_no_settings, settings_flags, settings_of
 from penstock.cli.loop.run import run_loop, run_notify
 from penstock.cli.options import DisplayOptions, display_flags
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.config.data import data_directory, data_path
 from penstock.config.settings import Config
-from penstock.errors import UsageError
+from penstock.errors import AgentNotFound, UsageError
 from penstock.loop import prompts
 from penstock.loop.engine import resume
 from penstock.loop.fold import begin, fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal, process_of, read_rows
 from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt
-from penstock.loop.rows import VERSION, LoopBegan
+from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
 from penstock.repo.repository import Repository
 from penstock.run.history import now_ms
@@ -43,11 +43,11 @@ examples:
   penstock loop tell "use the new API"                  the next round reads it
   penstock loop stop                                    after the step; --now ends the step as well
   penstock loop resume --rounds 5                       go on, with more rounds
-  penstock loop land                                    take the result over into the branch that is checked out
+  penstock loop land                                    merge the result into the branch that is checked out
   penstock loop clean                                   remove the trees of loops that have landed
 
 exit status:
-  0 done, and the checks have proved it · 1 not done · 2 wrong usage · 4 needs you · 5 a budget was used up
+  0 done, proved by the checks if there are any · 1 not done · 2 wrong usage · 4 needs you · 5 a budget was used up
   6 all agents are at their limits · 124 the time budget · 130 and 143 stopped
 """
 
@@ -73,7 +73,10 @@ STOP_SECONDS = 30.0
 
 def command(args: list[str]) -> int:
     """Run `penstock loop` and return the exit status."""
-    options = parser().parse(args)
+    known = parser()
+    options = known.parse(args)
+    if options.words[0] in WORDS:
+        check_no_settings(options, known)
     given = DisplayOptions(**{name: getattr(options, name) for name in DisplayOptions.__struct_fields__})
     match options.words:
         case ["init"]:
@@ -139,16 +142,8 @@ def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
     settings = settings_of(options, LoopConfig(config, trust=options.trust))
     if read_prompt(prompt) == STARTER:
         raise UsageError(f"{prompt} does not say what is to be done yet", expected="your own words in it")
-    for role in (settings.work, *settings.reviews, *([settings.plan] if settings.plan else [])):
-        spec = RunSpec(
-            agent=role.agents[0],
-            prompt="x",
-            model=role.model,
-            allow=role.allow,
-            route=role.route,
-            trust=options.trust,
-        )
-        plan(spec, config)  # raises before anything is made, if the agent cannot be run so
+    _check_agents(settings, config, trust=options.trust)
+    LoopConfig(config, trust=options.trust).value("notify")  # may need --trust, which is said before the work
     if options.dry_run:
         return _dry_run(prompt, settings_state(prompt, options, config))
     journal = begin_loop(data_directory(), prompt, settings, options.name)
@@ -157,8 +152,25 @@ def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
     return _run(journal, config, options, display)
 
 
+def _check_agents(settings: Settings, config: Config, *, trust: bool) -> None:
+    """Check that all agents can be run as asked. Of a chain only the first one has to be installed.
+
+    Raises:
+        UsageError: one cannot.
+    """
+    for role in (settings.work, *settings.reviews, *([settings.plan] if settings.plan else [])):
+        for number, agent in enumerate(role.agents):
+            spec = RunSpec(agent=agent, prompt="x", model=role.model, allow=role.allow, route=role.route, trust=trust)
+            try:
+                plan(spec, config)
+            except AgentNotFound:
+                if number == 0:
+                    raise
+
+
 def _run(journal: Journal, config: Config, options: Namespace, display: DisplayOptions) -> int:
     try:
+        command = LoopConfig(config, trust=options.trust).value("notify")
         status = run_loop(journal, config, display, data_path(), trust=options.trust)
         state = fold(journal.rows)
         while options.ask and (answer := answer_of_user(state)):
@@ -168,7 +180,6 @@ def _run(journal: Journal, config: Config, options: Namespace, display: DisplayO
             state = fold(journal.rows)
     finally:
         journal.close()
-    command = LoopConfig(config, trust=options.trust).value("notify")
     if command:
         run_notify(command, state)
     return status
@@ -178,12 +189,11 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
     check_terminal(options)
     found = _find(name)
     _check_landed(found.state)
+    config = configured()
+    _check_agents(found.state.settings, config, trust=options.trust)
+    LoopConfig(config, trust=options.trust).value("notify")
     journal = Journal.open(found.path)
     try:
-        budget = found.state.budget
-        for flag, limit in (("time", budget.ms), ("cost", budget.cost_usd), ("tokens", budget.tokens)):
-            if getattr(options, flag) and limit is None:
-                raise UsageError(f"the loop {found.id} has no budget of {flag}, so none can be added")
         resume(
             journal,
             rounds=options.rounds or 0,
@@ -194,7 +204,7 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
     except BaseException:
         journal.close()
         raise
-    return _run(journal, configured(), options, display)
+    return _run(journal, config, options, display)
 
 
 def _land(found: LoopFolder, options: Namespace, display: DisplayOptions) -> int:
@@ -203,13 +213,15 @@ def _land(found: LoopFolder, options: Namespace, display: DisplayOptions) -> int
     if conflict is None:
         return land_loop(found, squash=options.squash)
     _check_landed(found.state)
+    config = configured()
+    _check_agents(found.state.settings, config, trust=options.trust)
     journal = Journal.open(found.path)
     try:
         resume(journal, rounds=options.rounds or 1, merges=conflict[0], merges_name=conflict[1])
     except BaseException:
         journal.close()
         raise
-    return _run(journal, configured(), options, display)
+    return _run(journal, config, options, display)
 
 
 def _check_landed(state: LoopState) -> None:
@@ -299,7 +311,7 @@ def _applied(state: LoopState, row: object) -> LoopState:
 def _stop(name: str | None, options: Namespace) -> int:
     found = _find(name)
     if process_of(found.path) is None:
-        return say(f"The loop {found.id} does not run.\n")
+        return say(f"The loop {found.id} is not running.\n")
     LoopInbox(found.path).put("stop_now" if options.now else "stop")
     if not options.now:
         return say(f"The loop {found.id} ends after this step.\n")

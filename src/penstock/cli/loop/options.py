@@ -6,13 +6,11 @@ import re
 from argparse import ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any
 
-from penstock.adapter import Allow
 from penstock.cli.options import number, whole_number
 from penstock.cli.run_factory import split_names
 from penstock.config.rules import ABOVE_0
 from penstock.errors import UsageError, shown
 from penstock.loop.rows import DEFAULT_ROUNDS, LoopBudget, RoleAgents, Settings
-from penstock.run.spec import RouteName
 
 if TYPE_CHECKING:
     from penstock.cli.parser import Parser
@@ -21,8 +19,18 @@ if TYPE_CHECKING:
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)", re.ASCII)
 
-STARTS_PROGRAMS = ("check", "setup", "copy", "notify")
-"""Keys of `[loop]` that start programs or copy files. Those of a project's own file count only with --trust."""
+OF_NEW_LOOPS = (
+    *("work", "review", "check", "unchecked", "plan", "setup", "copy", "protect", "wait", "allow", "model", "route"),
+    *("timeout", "check_timeout", "keep_session", "hooks", "sign", "name"),
+)
+"""Options of a loop that begins: its settings never change afterwards."""
+
+NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow")
+"""Keys of `[loop]` and its roles that start programs, copy files, or permit agents to. Those of a project's own file
+count only with --trust."""
+
+LIMITS = ("rounds", "time", "wait", "cost", "tokens")
+"""Keys of `[loop]` that limit what a loop may use."""
 
 
 def seconds_of(word: str) -> float:
@@ -45,13 +53,13 @@ def budget_flags(made: Parser) -> None:
 def settings_flags(made: Parser) -> None:
     """Add the options that become the settings of a loop."""
     add = made.add_argument
-    add("--work", metavar="AGENT[,AGENT…]", help="agent that works; those behind it follow at a usage limit")
+    add("--work", metavar="AGENT[,AGENT…]", help="agent that works; the next ones take over at a usage limit")
     add("--review", action="append", default=[], metavar="AGENT[,AGENT…]", help="agent that has to approve each round; "
         "may be repeated")  # fmt: skip
     add("--check", action="append", default=[], metavar="COMMAND", help="command that has to succeed; may be repeated")
     add("--unchecked", action="store_true", help="accept the work without any check")
     add("--plan", nargs="?", const="auto", choices=("auto", "ask"), help="let an agent write the tasks first · ask: "
-        "they wait for your yes")  # fmt: skip
+        "they wait for your approval")  # fmt: skip
     add("--setup", metavar="COMMAND", help="command that makes the new tree ready to work in")
     add("--copy", action="append", default=[], metavar="GLOB", help="ignored files to copy into the tree")
     add("--protect", action="append", default=[], metavar="GLOB", help="files that are put back before each check")
@@ -66,29 +74,53 @@ def settings_flags(made: Parser) -> None:
     add("--no-hooks", dest="hooks", action="store_false", help="do not run your commit hooks")
 
 
-class LoopConfig:
-    """Values of `[loop]`, of which the project's own need trust if they start programs.
+def check_no_settings(words: Namespace, parser: Parser) -> None:
+    """Check that a command about a loop that has begun has no option of a new one.
 
     Raises:
-        UsageError: such a value is there and not trusted.
+        UsageError: it has one.
     """
+    for name in OF_NEW_LOOPS:
+        if getattr(words, name) != parser.get_default(name):
+            flag = "--no-hooks" if name == "hooks" else "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{flag} is an option of a new loop, and penstock loop {words.words[0]} is about one that has begun",
+                help="penstock loop PROMPT.md begins another",
+            )
+
+
+class LoopConfig:
+    """Values of `[loop]`. Without trust those of the project start no programs, and only lower the user's limits."""
 
     def __init__(self, config: Config, *, trust: bool) -> None:
         self._settings = config.settings
         self._trust = trust
 
     def value(self, *path: str, default: Any = None) -> Any:
-        """Return the value of a key."""
+        """Return the value of a key.
+
+        Raises:
+            UsageError: the project sets it, and is not trusted to.
+        """
         setting = self._settings.get(("loop", *path))
         if setting is None:
             return default
-        if setting.of_project and path[0] in STARTS_PROGRAMS and not self._trust:
+        if not setting.of_project or self._trust:
+            return setting.value
+        if path[-1] in NEEDS_TRUST:
             raise UsageError(
-                f"{setting.origin} sets {path[0]} of the loop, and it came with the files of this project",
+                f"{setting.origin} sets {path[-1]} of the loop, and it came with the files of this project",
                 expected="your word that they are to be trusted",
                 help="read it, then --trust, or name it on the command line",
             )
+        users = default if setting.users is None else setting.users
+        if path[-1] in LIMITS and users is not None:
+            return min(setting.value, users, key=_amount)
         return setting.value
+
+
+def _amount(value: Any) -> float:
+    return seconds_of(value) if isinstance(value, str) else float(value)
 
 
 def settings_of(words: Namespace, config: LoopConfig) -> Settings:
@@ -104,13 +136,13 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
             expected='--check COMMAND, e.g. --check "make test"',
             help="--unchecked works without one",
         )
-    work = _agents(words.work, config, "work", words.allow or "edits", words.model, words.route)
+    work = _agents(words.work, config, "work", words)
     if work is None:
         raise UsageError("no agent is named", expected="--work AGENT", help="penstock agents lists them")
     reviewers = words.review or config.value("review", "reviewers", default=())
     reviews = tuple(RoleAgents(agents=_names(text), allow="default") for text in reviewers)
     if not reviews:
-        configured = _agents(None, config, "review", "default", None, None)
+        configured = _agents(None, config, "review", None)
         reviews = (configured,) if configured is not None else ()
     return Settings(
         work=work,
@@ -141,17 +173,20 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in split_names(text) if name.strip())
 
 
-def _agents(
-    text: str | None, config: LoopConfig, role: str, allow: Allow, model: str | None, route: RouteName | None
-) -> RoleAgents | None:
+def _agents(text: str | None, config: LoopConfig, role: str, words: Namespace | None) -> RoleAgents | None:
+    """Return the agents of a role. Flags, which are about the worker alone, take precedence over the configuration."""
     names = _names(text) if text else tuple(config.value(role, "agents", default=()))
     if not names:
         return None
+    if words is None:
+        return RoleAgents(
+            agents=names, model=config.value(role, "model"), allow=config.value(role, "allow", default="default")
+        )
     return RoleAgents(
         agents=names,
-        model=model or config.value(role, "model"),
-        allow=config.value(role, "allow", default=allow),
-        route=route,
+        model=words.model or config.value(role, "model"),
+        allow=words.allow or config.value(role, "allow", default="edits"),
+        route=words.route,
     )
 
 

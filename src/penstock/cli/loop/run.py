@@ -14,6 +14,7 @@ from penstock.cli.exit_status import SIGNAL_BASE
 from penstock.cli.loop.words import end_text, step_line
 from penstock.cli.options import DisplayOptions
 from penstock.cli.screen import Screen
+from penstock.errors import PenstockError
 from penstock.events import Event
 from penstock.loop.checks import CommandRun
 from penstock.loop.engine import Engine
@@ -31,6 +32,9 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 NOTIFY_SECONDS = 10.0
 """Time limit in seconds of the user's command that is run at the end."""
+
+MAX_REASON_CHARS = 10_000
+"""Characters of a reason that the user's command gets: one variable of a program may have 128 KiB."""
 
 
 class Display:
@@ -103,6 +107,7 @@ def run_notify(command: str, state: LoopState) -> None:
     """Run the user's command about the end of a loop, with one line as its last argument."""
     ended = state.ended
     status, reason = (ended.status, ended.reason) if ended is not None else (1, "not finished")
+    reason = reason.replace("\0", "")[:MAX_REASON_CHARS]  # so that it fits into the environment of a program
     env = {
         **os.environ,
         "PENSTOCK_LOOP": state.began.loop,
@@ -111,6 +116,10 @@ def run_notify(command: str, state: LoopState) -> None:
         "PENSTOCK_LOOP_LINE": f"{state.began.loop}: {reason}",
     }
     line = f'{command} "$PENSTOCK_LOOP_LINE"'
-    ended_command = CommandRun(line, Path(state.began.repository), env, NOTIFY_SECONDS).to_end()
+    try:
+        ended_command = CommandRun(line, Path(state.began.repository), env, NOTIFY_SECONDS).to_end()
+    except (PenstockError, OSError) as error:
+        notify(f"penstock: notify failed: {error}\n")
+        return
     if not ended_command.is_green:
         notify(f"penstock: notify failed: {ended_command.reason or f'status {ended_command.status}'}\n")

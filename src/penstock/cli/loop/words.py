@@ -121,7 +121,7 @@ def _budget(state: LoopState) -> list[str]:
 
 def cost_text(state: LoopState) -> str:
     """Return the cost of the loop; `≥` if some of it is unknown."""
-    sign = "≥ " if state.used.without_cost else ""
+    sign = "≥ " if state.used.is_cost_partial else ""
     return f"{sign}${state.used.cost_usd:.2f}"
 
 
@@ -245,7 +245,7 @@ def json_line(state: LoopState, process: int | None) -> LoopLine:
         cost_usd=round(state.used.cost_usd, 6),
         tokens=state.used.tokens,
         head=state.head,
-        cost_is_known=not state.used.without_cost,
+        cost_is_known=not state.used.is_cost_partial,
         path=state.path or None,
         process=process,
         status=state.ended.status if state.ended is not None else None,

@@ -1,0 +1,19 @@
+"""Resuming a conversation: which agents and routes can."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.agents import registry
+
+if TYPE_CHECKING:
+    from penstock.config.settings import Config
+
+
+def can_resume(agent: str, route: str | None, config: Config) -> bool:
+    """Return whether a run of the agent can resume a conversation, by this route or, if it is None, by its default."""
+    facts, own = registry.AGENTS.get(agent.partition("/")[0]), config.agent(agent)
+    if facts is None:
+        return own.command is None or own.protocol == "acp" or any("{session_id}" in word for word in own.command)
+    defaults = {facts.default_name(can_answer=answers) for answers in (True, False)}
+    return all(facts.routes[name].resume for name in ({route} if route else defaults) if name in facts.routes)
