@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +22,8 @@ from penstock.cli.loop.options import LoopConfig, settings_of
 from penstock.cli.loop.run import run_notify
 from penstock.config.settings import load
 from penstock.errors import UsageError
+from penstock.loop.fold import fold
+from penstock.loop.journal import read_rows
 from penstock.loop.rows import LoopBudget, LoopEnded, Settings
 
 __all__ = ["identity"]
@@ -59,6 +64,7 @@ def test_a_loop_from_begin_to_landing(desk: Desk):
     landed = penstock(desk, "loop", "land")
     assert landed.returncode == 0, landed.stderr
     assert (desk.user.root / "done").exists()
+    assert not (desk.user.root.parent / "app.l1").exists()
     assert penstock(desk, "loop", "resume").returncode == 2
     history = (desk.data / "history.ndjson").read_text()
     assert '"kind":"loop"' in history
@@ -176,6 +182,57 @@ def test_a_dry_run_starts_nothing(desk: Desk):
     assert not (desk.data / "loops").exists()
 
 
+def test_reviewers_of_the_configuration(desk: Desk):
+    """Several reviewers are configured as they are named by --review, which takes precedence."""
+    desk.agent("judge", 'reply "no"')
+    with desk.config_file.open("a") as file:
+        file.write('[loop.review]\nreviewers = ["judge", "worker,judge"]\n')
+    words = "loop", "PROMPT.md", "--work=worker", "--check=true", "--dry-run"
+    assert "review      judge\nreview      worker, judge\n" in penstock(desk, *words).stdout
+    assert "review      worker\nrounds" in penstock(desk, *words, "--review=worker").stdout
+
+
+PLANNER = """if grep -q "Plan the work" "$DESK/prompt.$$"; then reply "- [ ] add done"
+else touch done; reply "Add done"; fi"""
+
+
+def test_the_user_is_asked_at_the_terminal(desk: Desk):
+    """With --ask the loop waits for what is typed, here about the plan, and goes on with it."""
+    desk.agent("planner", PLANNER)
+    words = "PROMPT.md", "--work=planner", "--check=test -e done", "--plan=ask", "--ask", "--name=l1"
+    command = [sys.executable, "-m", "penstock", "loop", *words]
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(desk.user.root)
+        os.execvpe(command[0], command, {**desk.environment, "TERM": "vt100"})
+    shown = read_until(terminal, "what to change in the plan: ")
+    assert "1. add done" in shown
+    os.write(terminal, b"shorter\r")
+    read_until(terminal, "what to change in the plan: ")
+    os.write(terminal, b"yes\r")
+    read_until(terminal, "penstock loop land l1")
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    os.close(terminal)
+    state = fold(read_rows(desk.data / "loops" / "l1"))
+    assert [message.text for message in state.messages] == ["shorter"]
+    assert state.plan_is_approved
+
+
+def read_until(terminal: int, text: str) -> str:
+    """Read a terminal until it shows a text, and return all that was read."""
+    shown = ""
+    while text not in shown:
+        assert select.select([terminal], [], [], TIMEOUT)[0], shown
+        shown += os.read(terminal, 65_536).decode(errors="replace")
+    return shown
+
+
+def test_asking_needs_a_terminal(desk: Desk):
+    """Without a terminal --ask is rejected before anything is made."""
+    done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=true", "--ask")
+    assert (done.returncode, "--ask needs a terminal" in done.stderr) == (2, True)
+
+
 def test_a_prompt_to_begin_with(desk: Desk):
     """`loop init` writes a prompt, never over one that is there, and a loop does not start with it unedited."""
     assert penstock(desk, "loop", "init").returncode == 2
@@ -184,6 +241,44 @@ def test_a_prompt_to_begin_with(desk: Desk):
     done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=true")
     assert done.returncode == 2
     assert "does not say what is to be done yet" in done.stderr
+
+
+def test_l15_clean_keeps_work_that_has_not_landed(desk: Desk):
+    """`loop clean` keeps the tree of a loop that has not landed and says what to type; after that, it removes it."""
+    penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
+    tree = desk.user.root.parent / "app.l1"
+    kept = penstock(desk, "loop", "clean")
+    assert (kept.returncode, kept.stdout) == (0, f"kept  {tree}  it has not landed: penstock loop land l1\n")
+    desk.user.git("merge", "-q", "penstock/l1")
+    (tree / "notes").write_text("of the user\n")
+    assert "1 file is in no ref: notes" in penstock(desk, "loop", "clean").stdout
+    (tree / "notes").unlink()
+    assert penstock(desk, "loop", "clean", "--dry-run").stdout.startswith("would be removed")
+    assert tree.exists()
+    assert penstock(desk, "loop", "clean", "l1").stdout.startswith("removed")
+    assert not tree.exists()
+    assert penstock(desk, "loop", "clean").stdout == "There are no trees of loops.\n"
+
+
+def test_l15_landing_keeps_a_tree_with_other_files(desk: Desk):
+    """A file that somebody put into the tree is in no ref: the landing keeps the tree and names the file."""
+    penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
+    tree = desk.user.root.parent / "app.l1"
+    (tree / "notes").write_text("of the user\n")
+    landed = penstock(desk, "loop", "land")
+    assert landed.returncode == 0
+    assert landed.stdout.endswith(f"The tree is kept: {tree}: 1 file is in no ref: notes\n")
+    assert (tree / "notes").exists()
+
+
+def test_l15_clean_keeps_what_can_be_resumed(desk: Desk):
+    """The tree of a loop that was killed at work is kept, and the line has the command that goes on."""
+    desk.begin(desk.settings("worker")).close()
+    script = str(Path(__file__).parents[1] / "support" / "killed_loop.py")
+    words = [sys.executable, script, str(desk.data / "loops" / "l1"), "7", "after"]
+    subprocess.run(words, env=desk.environment, capture_output=True, timeout=TIMEOUT)
+    assert "it was interrupted: penstock loop resume l1" in penstock(desk, "loop", "clean").stdout
+    assert (desk.user.root.parent / "app.l1").exists()
 
 
 def test_a_loop_is_resumed_only_with_agents_that_can_run(desk: Desk):

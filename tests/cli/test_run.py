@@ -30,7 +30,7 @@ def say(**line):
 
 how = sys.argv[1]
 prompt = sys.stdin.read()
-say(type="system", subtype="init", session_id="s1", model="m1")
+say(type="system", subtype="init", session_id="s1", model="m1", claude_code_version="2.1.197")
 say(type="stream_event", event={"type": "message_start", "message": {"id": "m1"}})
 begin, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": "You said: "}
 say(type="stream_event", event={"type": "content_block_start", "index": 0, "content_block": begin})
@@ -138,7 +138,7 @@ def test_an_agent_is_run(run: Run) -> None:
     """The run for people on stdout, nothing on stderr, status 0."""
     done = run("good", "hello")
     lines = done.stdout.splitlines()
-    assert lines[:4] == ["[good] · m1 · session s1", "", "[good] You said: hello", ""]
+    assert lines[:4] == ["[good] · good 2.1.197 · m1 · session s1", "", "[good] You said: hello", ""]
     assert lines[4].startswith("[good] ● done")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -188,6 +188,12 @@ def test_the_same_agent_twice(run: Run) -> None:
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert {(event["agent"], event["run"]) for event in events} == {("good-1", 1), ("good-2", 2)}
     assert sum(event["type"] == "run_ended" for event in events) == 2
+
+
+def test_the_first_line_names_the_program(run: Run) -> None:
+    """The version is that of the program: the line has its name, whatever label the run has among others."""
+    lines = run("good,good", "hi").stdout.splitlines()
+    assert {"[good-1] · good 2.1.197 · m1 · session s1", "[good-2] · good 2.1.197 · m1 · session s1"} <= set(lines)
 
 
 @pytest.mark.parametrize(

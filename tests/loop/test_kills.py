@@ -13,9 +13,9 @@ import pytest
 from effort import at_most
 from loop_desk import Desk
 
-from penstock.loop.engine import LOOP_VARIABLE
+from penstock.loop.engine import LOOP_VARIABLE, resume
 from penstock.loop.fold import fold
-from penstock.loop.journal import process_of, read_rows
+from penstock.loop.journal import Journal, process_of, read_rows
 from penstock.loop.rows import RoleAgents
 
 pytestmark = pytest.mark.slow
@@ -95,6 +95,39 @@ def test_l1_killed_at_a_row(desk: Desk, row: int, when: str):
     if run(desk, row, when) == -9:
         assert run(desk, 0, "never") == 0
     check_end(desk, before)
+
+
+RESOLVER = """
+if grep -q "<<<<" src/a.py; then echo "a = 5" > src/a.py; sleep 0.05; reply "Resolve a"
+elif [ ! -e done ]; then echo "a = 3" > src/a.py; touch done; reply "Add done"
+else reply "All is done."; fi
+"""
+MERGE_ROWS = 16
+"""Rows from the one that resumes a loop for a merge to its end, if nobody kills it."""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("row", range(2, MERGE_ROWS + 1, at_most(5, 1)))
+def test_l1_killed_while_a_conflict_is_resolved(desk: Desk, row: int, when: str):
+    """A kill at any row of a merge, and a resume: one commit with both parents, and the user's files untouched."""
+    desk.agent("worker", RESOLVER)
+    assert desk.run(desk.settings("worker"))[0] == 0
+    mine = desk.user.commit("Mine", {"src/a.py": "a = 2\n"})
+    before = desk.user.state()
+    folder = desk.data / "loops" / "l1"
+    journal = Journal.open(folder)
+    count = len(journal.rows)
+    resume(journal, rounds=1, merges=mine, merges_name="main")
+    journal.close()
+    if run(desk, count + row, when) == -9:
+        assert run(desk, 0, "never") == 0
+    state = fold(read_rows(folder))
+    assert state.ended is not None
+    assert (state.ended.status, state.ended.reason) == (0, "done")
+    assert desk.user.git("rev-list", "--parents", "--merges", "main..penstock/l1").split()[2:] == [mine]
+    assert desk.user.git("show", "penstock/l1:src/a.py") == "a = 5"
+    assert desk.user.state() == before
+    assert process_of(folder) is None
 
 
 @pytest.mark.parametrize("seed", range(at_most(2, 100)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -241,6 +242,50 @@ def test_l17_denied_edits_are_not_done(desk: Desk):
     assert status == 4
     assert state.ended is not None
     assert "edits were denied: Edit a.py" in state.ended.reason
+
+
+def test_l17_denied_commands_are_counted(desk: Desk):
+    """The agent's command is denied and nothing was changed: the reason counts it and names the flag."""
+    call = '{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make test"}}]}'
+    answer = '{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"denied"}]}'
+    end = '"permission_denials":[{"tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"make test"}}]'
+    lines = [
+        f'{{"type":"assistant","message":{call}}}',
+        f'{{"type":"user","message":{answer}}}',
+        f'{{"type":"result","subtype":"success","is_error":false,"result":"I could not.",{end}}}',
+    ]
+    desk.agent("denied", "cat <<'END'\n" + "\n".join(lines) + "\nEND")
+    status, state = desk.run(desk.settings("denied", checks=("true",)))
+    assert status == 4
+    assert state.ended is not None
+    assert "and 1 action was denied; a new loop with --allow all permits that" in state.ended.reason
+
+
+def test_commits_are_signed_if_the_user_wants_it(desk: Desk, tmp_path: Path):
+    """With `sign`, each commit of the loop has a signature that git verifies with the user's key."""
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    (tmp_path / "signers").write_text("uma@example.org " + key.with_suffix(".pub").read_text())
+    for name, value in (("gpg.format", "ssh"), ("user.signingKey", str(key)),
+                        ("gpg.ssh.allowedSignersFile", str(tmp_path / "signers"))):  # fmt: skip
+        desk.user.git("config", name, value)
+    desk.agent("worker", 'touch done; reply "Add done"')
+    assert desk.run(desk.settings("worker", sign=True))[0] == 0
+    assert desk.user.git("log", "-1", "--format=%G?", "penstock/l1") == "G"
+    assert desk.run(desk.settings("worker"), "l2")[0] == 0
+    assert desk.user.git("log", "-1", "--format=%G?", "penstock/l2") == "N"
+
+
+def test_the_worker_is_asked_for_subjects_as_the_users(desk: Desk):
+    """If all of the user's commits have the form of Conventional Commits, the prompt asks for it."""
+    desk.agent("worker", 'cp "$DESK/prompt.$$" "$DESK/prompt.$(count worker)"; touch done; reply "feat: add done"')
+    assert desk.run(desk.settings("worker"))[0] == 0
+    assert "Conventional" not in (desk.scripts / "prompt.1").read_text()
+    for number in range(20):
+        desk.user.git("commit", "-q", "--allow-empty", "-m", f"fix: number {number}")
+    assert desk.run(desk.settings("worker"), "l2")[0] == 0
+    assert "in the form of Conventional Commits" in (desk.scripts / "prompt.3").read_text()
+    assert desk.subjects("penstock/l2") == ["feat: add done"]
 
 
 def test_a_prompt_that_an_agent_cannot_get_fails_its_rounds(desk: Desk):

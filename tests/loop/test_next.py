@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from itertools import count, repeat
 
+import msgspec
 import pytest
 from simulated_loop import BASE_TREE, Script, Simulation, failed, reviewed, settings, worked
 
+from penstock.adapter import Allow
 from penstock.loop.rows import LoopBudget, LoopResumed, LoopStopRequested, MessageAdded, RoleAgents, Waiting
-from penstock.loop.steps import CommitRejected, HeldPath, MakeCommit, Publish, PublishRejected, RunAgent, RunCheck
+from penstock.loop.steps import (
+    CommitRejected,
+    HeldPath,
+    MakeCommit,
+    MergeBranch,
+    Publish,
+    PublishRejected,
+    RunAgent,
+    RunCheck,
+)
 
 HOUR = 3_600_000
 
@@ -61,6 +72,45 @@ def test_denied_edits_need_a_person():
     assert loop.run() == 4
     assert "Edit main.py" in loop.reason
     assert "--allow" in loop.reason
+
+
+@pytest.mark.parametrize(
+    ("allow", "end"),
+    [
+        ("default", "a new loop with --allow edits or all permits them"),
+        ("edits", "a new loop with --allow all permits them"),
+        ("all", "py"),
+    ],
+)
+def test_the_end_names_what_would_permit_the_edits(allow: Allow, end: str):
+    """L17: the flags of the reason permit more than the loop has; with --allow all there is none."""
+    work = RoleAgents(agents=("claude",), allow=allow)
+    loop = Simulation(settings(work=work), Script([worked(BASE_TREE, refused=("Edit main.py",))]))
+    assert loop.run() == 4
+    assert loop.reason.endswith(end)
+
+
+def test_denied_commands_are_counted_at_the_end():
+    """L17: commands that were denied while nothing was changed are counted, with the flag that permits them."""
+    loop = Simulation(settings(), Script([worked(BASE_TREE, reply="I could not.", denied=2)]))
+    assert loop.run() == 4
+    assert loop.reason == (
+        "nothing was changed, and 2 actions were denied; a new loop with --allow all permits that; "
+        "the agent says: I could not."
+    )
+
+
+def test_denied_commands_are_counted_when_a_loop_is_stuck():
+    """L17: a loop in which nothing was changed and the checks stay red names the denied command too."""
+    loop = Simulation(settings(), Script(repeat(worked(BASE_TREE, denied=1)), lambda step, state: False))
+    assert loop.run() == 1
+    assert loop.reason.endswith("red: make test, and 1 action was denied; a new loop with --allow all permits that")
+
+
+def test_denied_commands_do_not_matter_if_the_work_is_done():
+    """A command that was denied in a round without changes does not undo the green round before it."""
+    loop = Simulation(settings(), Script([worked("t1"), worked("t1", denied=1)]))
+    assert loop.run() == 0
 
 
 def test_an_unfinished_box_is_not_done():
@@ -377,6 +427,16 @@ def test_a_cost_budget_ends_the_loop():
     assert [step.cost_left for step in loop.steps(RunAgent)] == [1.0, pytest.approx(0.4)]
 
 
+def test_an_agent_that_was_stopped_at_its_limit_ends_the_loop():
+    """L8: an agent counts its cost by itself: if it stops at what was left, the loop ends, and resumes with more."""
+    stopped = worked("t1", outcome="cancelled", cause="budget", reason="stopped: the run cost $0.99", cost_usd=0.99)
+    loop = Simulation(settings(budget=LoopBudget(cost_usd=1.0)), Script([stopped, worked("t2"), worked("t2")]))
+    assert loop.run() == 5
+    assert loop.reason == "stopped: the run cost $0.99"
+    resumed(loop, cost_usd=1.0)
+    assert loop.run() == 0
+
+
 def test_work_that_was_paid_for_is_checked_and_committed():
     """A budget that is used up by a round that ended well does not prevent its checks and its commit."""
     loop = Simulation(settings(budget=LoopBudget(cost_usd=0.1)), Script([worked("t1")]))
@@ -423,6 +483,42 @@ def test_time_is_that_of_the_work():
     loop = Simulation(settings(budget=LoopBudget(ms=2 * HOUR), wait_ms=5 * HOUR), Script(works))
     assert loop.run() == 124
     assert loop.state.used.rounds == 2
+
+
+# --- merges ---------------------------------------------------------------------------------------------
+
+
+def test_a_conflict_is_one_more_round():
+    """The user's branch is merged into the tree, one round resolves it, and the loop ends as it did before."""
+    loop = Simulation(settings(), Script([worked("t1"), worked("t1"), worked("t2")]))
+    assert loop.run() == 0
+    resumed(loop, rounds=1, merges="u1", merges_name="main")
+    assert loop.run() == 0
+    assert loop.reason == "done"
+    assert [(step.commit, step.head) for step in loop.steps(MergeBranch)] == [("u1", loop.steps(Publish)[0].commit)]
+    assert [step.merges for step in loop.steps(MakeCommit)] == ["", "u1"]
+    assert len(loop.steps(RunAgent)) == 3
+    assert loop.state.merge is None
+
+
+def test_a_merge_that_keeps_the_loops_side_is_a_commit():
+    """A resolution that leaves the tree of the loop is a commit all the same: without it, nothing could land."""
+    loop = Simulation(settings(), Script([worked("t1"), worked("t1"), worked("t1")]))
+    assert loop.run() == 0
+    resumed(loop, rounds=1, merges="u1", merges_name="main")
+    assert loop.run() == 0
+    assert [step.merges for step in loop.steps(MakeCommit)] == ["", "u1"]
+
+
+def test_marks_of_a_conflict_are_not_committed():
+    """Marks that an agent leaves are red, whatever the checks say; the merge goes on when the loop is resumed."""
+    works = [worked("t1"), worked("t1"), worked("t2", conflicts=("a.py",)), worked("t3")]
+    loop = Simulation(settings(), Script(works))
+    assert loop.run() == 0
+    resumed(loop, merges="u1", merges_name="main", rounds=1)
+    assert loop.run() == 0
+    assert [step.merges for step in loop.steps(MakeCommit)] == ["", "u1"]
+    assert loop.state.head_tree == "t3"
 
 
 # --- people --------------------------------------------------------------------------------------------
@@ -510,3 +606,29 @@ def test_a_touched_repository_needs_a_person():
     loop = Simulation(settings(), Script([worked("t1", touched=touched)]))
     assert loop.run() == 4
     assert "git update-ref refs/heads/main 1234" in loop.reason
+
+
+@pytest.mark.parametrize("kind", [RunCheck, MakeCommit])
+def test_whatever_runs_the_agents_code_can_touch_the_repository(kind: type[RunCheck | MakeCommit]):
+    """Checks and hooks run what the agent wrote: harm during one of them ends the loop, and only once."""
+    script = Script([worked("t1"), worked("t1")])
+    harm = iter([("main moved",)])
+
+    def answer(step, state):
+        result = script(step, state)
+        return msgspec.structs.replace(result, touched=next(harm, ())) if isinstance(step, kind) else result
+
+    loop = Simulation(settings(), answer)
+    assert loop.run() == 4
+    assert loop.reason == "your repository was changed during the last step: main moved"
+    resumed(loop)
+    assert loop.run() == 0
+
+
+def test_a_crash_does_not_hide_harm():
+    """A loop that was killed before it could end because of harm ends when it is resumed."""
+    loop = Simulation(settings(), Script([worked("t1", touched=("main moved",))]))
+    while not loop.state.touched:
+        loop.step()
+    resumed(loop)
+    assert loop.run() == 4

@@ -64,6 +64,8 @@ class ModelServer:
         self.requests: list[Request] = []
         self.rejects: Refuse | None = None
         """Error that is the answer to all prompts, whatever their scenario."""
+        self.scripts: dict[str, list[scenarios.Answer]] = {}
+        """Answers to prompts without a scenario, by a text that is in the prompt; the last one that matches counts."""
         self.gate = threading.Event()
         self.waiting = threading.Event()
         """An answer stands at the gate."""
@@ -102,22 +104,29 @@ class ModelServer:
 
     def answer(self, asked: Asked) -> tuple[str | None, scenarios.Answer]:
         """What is said to a request, and in which scenario."""
-        prompts = [at for at, item in enumerate(asked.items) if item.who == "user" and named(item)]
+        users = [at for at, item in enumerate(asked.items) if item.who == "user"]
+        prompts = [at for at in users if named(asked.items[at]) or self._scripted(asked.items[at])]
         if not prompts or not asked.tools:
             return None, [Say(scenarios.TITLE)]
         last = prompts[-1]
-        scenario = named(asked.items[last])[-1]
+        scenario = (named(asked.items[last]) or ["script"])[-1]
         if self.rejects is not None:
             return scenario, [self.rejects]
         if scenario != "maxtok" and _beside(asked.items[last:]):
             return None, [Say(scenarios.TITLE)]
-        told = scenarios.SCENARIOS.get(scenario, [[Say(f"There is no scenario {scenario}.")]])
+        told = self._scripted(asked.items[last]) or scenarios.SCENARIOS.get(
+            scenario, [[Say(f"There is no scenario {scenario}.")]]
+        )
         after = asked.items[last:]
         rounds = sum(item.who == "call" and before.who != "call" for before, item in pairwise(after))
         answer = told[min(rounds, len(told) - 1)]
         if answer == [History()]:
             answer = [Say(scenarios.history([name for at in prompts for name in named(asked.items[at])]))]
         return scenario, answer
+
+    def _scripted(self, item: Item) -> list[scenarios.Answer] | None:
+        found = [answers for part, answers in self.scripts.items() if part in item.text]
+        return found[-1] if found else None
 
 
 def _beside(items: list[Item]) -> bool:

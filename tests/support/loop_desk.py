@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from git_repository import UserRepository
 
@@ -123,7 +124,7 @@ class Desk:
         finally:
             journal.close()
 
-    def resume(self, name: str = "l1", **more: int) -> tuple[int, LoopState]:
+    def resume(self, name: str = "l1", **more: Any) -> tuple[int, LoopState]:
         """Resume a loop to its end."""
         journal = Journal.open(self.data / "loops" / name)
         try:

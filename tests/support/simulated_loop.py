@@ -22,11 +22,13 @@ from penstock.loop.rows import (
 from penstock.loop.state import LoopState
 from penstock.loop.steps import (
     AgentEnded,
+    BranchMerged,
     BranchPublished,
     CommandEnded,
     Committed,
     MakeCommit,
     MakeTree,
+    MergeBranch,
     Publish,
     Result,
     ReviewVerdict,
@@ -152,6 +154,8 @@ class Script:
                 return CommandEnded(status=0 if green else 1, ms=10, output="" if green else "1 failed in 0.31s")
             case RunAgent():
                 return next(self.agents[step.role])
+            case MergeBranch():
+                return BranchMerged(conflicts=("a.py",))
             case MakeCommit():
                 return Committed(commit=f"commit of {step.tree} on {step.parent} at {step.at}", tree=step.tree)
             case Publish():

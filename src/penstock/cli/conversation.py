@@ -66,7 +66,7 @@ def _next(options: RunOptions) -> RunOptions | None:
     """Return the options with the next prompt and the model that the user wants; None at the end."""
     while True:
         try:
-            words = _read_line().strip()
+            words = read_line(PROMPT).strip()
         except (EOFError, KeyboardInterrupt):
             notify("\n")
             return None
@@ -81,10 +81,14 @@ def _next(options: RunOptions) -> RunOptions | None:
             return msgspec.structs.replace(options, prompt=words)
 
 
-def _read_line() -> str:
-    """Read a line of the terminal, with the keys that edit it and recall earlier ones."""
+def read_line(prompt: str) -> str:
+    """Read a line of the terminal behind a prompt, with the keys that edit it and recall earlier ones.
+
+    Raises:
+        EOFError: the input has ended.
+    """
     try:
         import readline  # noqa: F401  # `input` uses it once it is imported
     except ImportError:
         pass
-    return input(PROMPT)
+    return input(prompt)

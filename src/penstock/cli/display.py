@@ -135,7 +135,13 @@ def make_sink(
         cwd=context.cwd,
         label_number=context.number,
         label_width=context.label_width,
-        guidance=Guidance(resume=context.resume, allow=context.allow, local_time=local_time, is_live=context.is_live),
+        guidance=Guidance(
+            program=agent or "",
+            resume=context.resume,
+            allow=context.allow,
+            local_time=local_time,
+            is_live=context.is_live,
+        ),
     )
     screen.add(sink)
     return sink

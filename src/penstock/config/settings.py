@@ -73,6 +73,7 @@ LOOP: dict[str, Rule] = {
     "cost": ABOVE_0,
     "tokens": whole(1, MAX_EXACT_INTEGER),
     "hooks": _switch,
+    "sign": _switch,
     "notify": _text,
 }
 LOOP_ROLE: dict[str, Rule] = {"agents": _words, "model": _text, "allow": _one_of("default", "edits", "all")}
@@ -327,6 +328,8 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:
             if key not in HISTORY:
                 return _unknown(path, HISTORY), False
             rule = HISTORY[key]
+        case ("loop", "review", "reviewers"):
+            rule = _words
         case ("loop", "work" | "review", key):
             if key not in LOOP_ROLE:
                 return _unknown(path, LOOP_ROLE), False

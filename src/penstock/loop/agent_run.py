@@ -1,4 +1,4 @@
-"""One run of an agent for a step: started, watched against the budgets, and summed up for the journal."""
+"""One run of an agent for a step: followed to its end, and summed up for the journal."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ class AgentSummary:
         """Sum of the costs of the model calls so far, in US dollars."""
         self.tokens: int | None = None
         self._refused: list[str] = []
+        self._denied = 0
+        """Actions that were denied."""
         self._failed: list[str] = []
         """Edits that failed, for agents that report only at the end how many actions were denied."""
         self._titles: dict[str, tuple[str, str]] = {}
@@ -56,6 +58,7 @@ class AgentSummary:
                 case ToolReturned() if event.refused or event.is_error:
                     kind, title = self._titles.get(event.call_id, ("", ""))
                     found = self._refused if event.refused else self._failed
+                    self._denied += event.refused
                     if kind in EDITS and len(found) < MAX_REFUSED:
                         found.append(title)
                 case QuestionAsked() if event.ask in ASKED_OF_PEOPLE and not self.question:
@@ -93,10 +96,12 @@ class AgentSummary:
             return result
         is_ok = ended.outcome == "ok"
         refused = self._refused or (self._failed if ended.refused else [])
+        denied = self._denied if ended.refused is None else ended.refused
         return msgspec.structs.replace(
             result,
             outcome=ended.outcome,
             refused=tuple(refused),
+            denied=max(0, denied - len(refused)),
             reply=ended.reply[-MAX_REPLY_CHARS:],
             summary=ended.reply.strip().partition("\n")[0][:MAX_SUMMARY_CHARS],
             reason=ended.reason or "",
@@ -110,33 +115,23 @@ class AgentSummary:
 def follow(
     run: Run, step: RunAgent, *, show: Callable[[Run, list[Event]], None], is_stopped: Callable[[], bool]
 ) -> AgentSummary:
-    """Follow a run that has started to its end, and cancel it if it passes a budget, asks a person, or is stopped."""
+    """Follow a run that has started to its end, and cancel it if it asks a person or is stopped."""
     summary = AgentSummary()
     news = threading.Event()
     run.on_news(news.set)
-    is_over_budget = is_cancelled = False
+    is_cancelled = False
     while not run.ended:
         news.clear()
         batch = run.poll()
         if batch:
             summary.add(batch)
             show(run, batch)
-        is_over_budget = is_over_budget or _passes(summary, step)
-        if not is_cancelled and (is_over_budget or summary.question or is_stopped()):
+        if not is_cancelled and (summary.question or is_stopped()):
             is_cancelled = True
             run.cancel()
         if not batch:
             news.wait(POLL_SECONDS)
-    if is_over_budget and summary.ended is not None and summary.ended.outcome != "ok":
-        summary.ended = msgspec.structs.replace(summary.ended, cause="budget", reason="a budget was used up")
     return summary
-
-
-def _passes(summary: AgentSummary, step: RunAgent) -> bool:
-    cost, tokens = step.cost_left, step.tokens_left
-    return (cost is not None and (summary.cost_usd or 0.0) > cost) or (
-        tokens is not None and (summary.tokens or 0) > tokens
-    )
 
 
 def read_again(step: RunAgent, folder: Path) -> AgentEnded:

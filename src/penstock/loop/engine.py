@@ -6,11 +6,12 @@ It decides nothing. After a crash it is begun again over the same journal.
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
@@ -26,7 +27,6 @@ from penstock.loop.journal import Journal
 from penstock.loop.loops import read_prompt
 from penstock.loop.rows import (
     AnyRow,
-    LoopBegan,
     LoopEnded,
     LoopResumed,
     LoopStopRequested,
@@ -43,6 +43,7 @@ from penstock.loop.steps import (
     CommandEnded,
     MakeCommit,
     MakeTree,
+    MergeBranch,
     Publish,
     Result,
     RunAgent,
@@ -51,10 +52,11 @@ from penstock.loop.steps import (
     Step,
     TreeMade,
 )
-from penstock.loop.workspace import LoopWorkspace
+from penstock.loop.workspace import LoopWorkspace, RepositoryChanges
 from penstock.repo.git import clean_environment
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
+from penstock.run.launch import features_of
 from penstock.run.resuming import can_resume
 
 if TYPE_CHECKING:
@@ -112,9 +114,17 @@ class Engine:
         self._woken.set()
 
     def run(self) -> int:
-        """Run the loop to its end and return its exit status."""
+        """Run the loop to its end and return its exit status.
+
+        Raises:
+            PenstockError: it cannot go on; its journal is whole, and it can be resumed.
+        """
         try:
             return self._run()
+        except OSError as error:
+            loop = self.state.began.loop
+            what = f"the loop {loop} cannot read or write its files: {_reason(error)}"
+            raise UsageError(what, help=f"penstock loop resume {loop} goes on when that is repaired") from error
         finally:
             self._workspace.close()
 
@@ -206,6 +216,8 @@ class Engine:
                 return self._check(step)
             case RunAgent():
                 return self._agent(step)
+            case MergeBranch():
+                return self._workspace.merge(step)
             case MakeCommit():
                 work = self.state.rounds[step.round - 1].work
                 reply = "" if work is None else f"{work.summary}\n{work.reply}"
@@ -227,7 +239,8 @@ class Engine:
             seconds = min(seconds, max(left / 1000, 0.001))
         workspace.renew(self.state.head)
         run = CommandRun(command, workspace.tree.path, self._environment(), seconds, self._is_stopped)
-        return run.to_end(self._folder(number) / name)
+        ended = run.to_end(self._folder(number) / name)
+        return _with_changes(ended, workspace.compared())
 
     def _check(self, step: RunCheck) -> CommandEnded:
         """Run a check, then put back what it has changed: a commit has the files that the agent left."""
@@ -275,6 +288,7 @@ class Engine:
 
     def _make_run(self, step: RunAgent) -> Run:
         role, settings = self._agents(step), self.state.settings
+        supported = features_of(step.agent, role.route, self._config)
         seconds = [it for it in (settings.step_seconds, step.ms_left / 1000 if step.ms_left else None) if it]
         return Agent(step.agent, {}, self._config).run(
             self._prompt(step),
@@ -284,6 +298,9 @@ class Engine:
             allow=role.allow,
             route=role.route,
             timeout=min(seconds, default=None),
+            # A limit that the agent does not support is looked at after the step.
+            max_cost=step.cost_left if "max_cost" in supported else None,
+            max_tokens=step.tokens_left if "max_tokens" in supported else None,
             record=self._record_folder(step),
             environ=self._environment(),
             label=f"{step.role}/{step.agent}",
@@ -304,19 +321,30 @@ class Engine:
         before = _before(state, it)
         stat = workspace.stat(before.head_tree, before.work.tree) if before is not None and before.work else ""
         return prompts.work_prompt(
-            before_round(state), step.task, commits=workspace.commits(state.head), diff_stat=stat
+            before_round(state),
+            step.task,
+            commits=workspace.commits(state.head),
+            diff_stat=stat,
+            conventional=workspace.is_conventional(),
         )
 
     def _with_tree(self, step: RunAgent, ended: AgentEnded) -> AgentEnded:
         """Add what the agent left in the tree and did to the user's repository; only a worker's changes are kept."""
         workspace = self._workspace
-        touched = workspace.touched()
+        ended = _with_changes(ended, workspace.compared())
         if step.role != "work":
             workspace.restore(self._tree_before(step))
-            return msgspec.structs.replace(ended, touched=touched)
+            return ended
         ref = f"{step.round}-lost" if ended.outcome == "lost" else str(step.round)
-        tree, held = workspace.take(self.state.head, ref, now_ms())
-        return msgspec.structs.replace(ended, tree=tree, held=held, touched=touched)
+        try:
+            tree, held = workspace.take(self.state.head, self.state.protects, ref, now_ms())
+        except PenstockError:
+            if not ended.touched:
+                raise
+            tree, held = self._tree_before(step), ()  # nothing can be kept until the user has restored the repository
+        merge = self.state.merge
+        conflicts = workspace.marked(tree, merge.conflicts) if merge is not None else ()
+        return msgspec.structs.replace(ended, tree=tree, held=held, conflicts=conflicts)
 
     def _tree_before(self, step: RunAgent) -> str:
         work = self.state.rounds[step.round - 1].work if step.round else None
@@ -336,13 +364,33 @@ def before_round(state: LoopState) -> LoopState:
     return msgspec.structs.replace(state, rounds=state.rounds[:-1])
 
 
-def begin(journal: Journal, row: LoopBegan) -> None:
-    """Write the first row of a new loop."""
-    journal.append(row)
+def _reason(error: OSError) -> str:
+    if isinstance(error, shutil.Error):  # of several files
+        return str(error.args[0][0][2])
+    return str(error)
 
 
-def resume(journal: Journal, *, rounds: int = 0, ms: int = 0, cost_usd: float = 0.0, tokens: int = 0) -> None:
-    """Write the row with which a loop goes on; requests to stop from before do not count any more."""
+_Ended = TypeVar("_Ended", AgentEnded, CommandEnded)
+
+
+def _with_changes(ended: _Ended, found: RepositoryChanges) -> _Ended:
+    return msgspec.structs.replace(ended, touched=found.touched, changed=found.changed)
+
+
+def resume(
+    journal: Journal,
+    *,
+    rounds: int = 0,
+    ms: int = 0,
+    cost_usd: float = 0.0,
+    tokens: int = 0,
+    merges: str = "",
+    merges_name: str = "",
+) -> None:
+    """Write the row with which a loop goes on; requests to stop from before do not count any more.
+
+    With `merges`, a commit of the user's branch, the next round resolves the conflicts with it.
+    """
     LoopInbox(journal.folder).remove_stops()
     row = LoopResumed(len(journal.rows) + 1, now_ms(), rounds=rounds, ms=ms, cost_usd=cost_usd, tokens=tokens)
-    journal.append(row)
+    journal.append(msgspec.structs.replace(row, merges=merges, merges_name=merges_name))

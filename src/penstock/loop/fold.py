@@ -24,15 +24,17 @@ from penstock.loop.rows import (
     StepEnded,
     Waiting,
 )
-from penstock.loop.state import UNFINISHED_STAGES, LoopState, Review, Round, Used, UserMessage
+from penstock.loop.state import UNFINISHED_STAGES, LoopState, Merge, Review, Round, Used, UserMessage
 from penstock.loop.steps import (
     AgentEnded,
+    BranchMerged,
     BranchPublished,
     CommandEnded,
     CommitRejected,
     Committed,
     MakeCommit,
     MakeTree,
+    MergeBranch,
     Publish,
     PublishRejected,
     RunAgent,
@@ -79,6 +81,7 @@ def begin(row: LoopBegan) -> LoopState:
         prompt=row.prompt,
         head=row.base,
         head_tree=row.base_tree,
+        protects=row.base,
         rows=row.n,
         at=row.at,
         is_set_up=not settings.setup,
@@ -131,7 +134,8 @@ def apply(state: LoopState, row: AnyRow) -> LoopState:
         case LoopResumed():
             return _resumed(state, row)
         case LoopEnded():
-            return _with(state, ended=row)
+            is_merged = bool(state.rounds) and bool(state.rounds[-1].merges) and state.rounds[-1].published is not None
+            return _with(state, ended=row, merge=None if is_merged else state.merge)
         case LoopLanded():
             return _with(state, landed=row)
         case LoopBegan():
@@ -163,11 +167,13 @@ def _resumed(state: LoopState, row: LoopResumed) -> LoopState:
     rounds = tuple(msgspec.structs.replace(it, problem="") if it.problem else it for it in state.rounds)
     was_over = state.ended is not None
     chains = {name: _reopened(chain) for name, chain in state.chains.items()} if was_over else state.chains
+    merge = Merge(row.merges, row.merges_name, state.ended) if row.merges else state.merge
     since = _ended_rounds(state) if was_over else state.since
     return _with(
         state,
         budget=more,
         rounds=rounds,
+        merge=merge,
         chains=chains,
         since=since,
         plans=0 if was_over else state.plans,
@@ -216,7 +222,8 @@ def _step_began(state: LoopState, row: StepBegan) -> LoopState:
     if step.role != "work":
         return state
     if step.round > len(state.rounds):
-        new = Round(number=step.round, task=step.task, head_tree=state.head_tree, agent=step.agent)
+        merges = state.merge.commit if state.merge is not None else ""
+        new = Round(number=step.round, task=step.task, head_tree=state.head_tree, agent=step.agent, merges=merges)
         return _with(state, rounds=(*state.rounds, new))
     return _in_round(state, step.round, agent=step.agent)
 
@@ -226,6 +233,8 @@ def _step_ended(state: LoopState, row: StepEnded) -> LoopState:
     if step is None or row.step != state.steps:
         raise ValueError(f"step {row.step} ends and was not open")
     state = _with(state, open=None)
+    if isinstance(result, AgentEnded | CommandEnded | Committed | CommitRejected):
+        state = _with(state, touched=tuple(dict.fromkeys((*state.touched, *result.touched))))
     match step, result:
         case MakeTree(), TreeMade():
             return _with(state, path=result.path)
@@ -236,8 +245,14 @@ def _step_ended(state: LoopState, row: StepEnded) -> LoopState:
             return _checked(_spend(state, step.round, result), step, result)
         case RunAgent(), AgentEnded():
             return _agent_ended(state, step, result, row.at)
+        case MergeBranch(), BranchMerged() if state.merge is not None:
+            merge = msgspec.structs.replace(state.merge, is_in_tree=True, conflicts=result.conflicts)
+            return _with(state, merge=merge, protects=step.commit)
         case MakeCommit(), Committed():
             state = _in_round(state, step.round, commit=result)
+            # If the loop had ended before the merge, this is needed to end it in the same way again.
+            is_over = bool(step.merges) and state.merge is not None and state.merge.ended is None
+            state = _with(state, merge=None) if is_over else state
             return _with(state, head=result.commit, head_tree=result.tree)
         case MakeCommit(), CommitRejected():
             red = CommandEnded(status=1, output=result.output)
@@ -281,8 +296,7 @@ def _checked(state: LoopState, step: RunCheck, result: CommandEnded) -> LoopStat
 
 
 def _agent_ended(state: LoopState, step: RunAgent, ended: AgentEnded, at: int) -> LoopState:
-    touched = (*state.touched, *(text for text in ended.touched if text not in state.touched))
-    state = _with(_spend(state, step.round, ended), question=ended.question or state.question, touched=touched)
+    state = _with(_spend(state, step.round, ended), question=ended.question or state.question)
     state = _note_unknown(state, step, ended)
     charged = is_charged(state, step, ended)
     state = _move_chain(state, step, ended, at, charged=charged)

@@ -9,14 +9,28 @@ from collections.abc import Callable
 
 import msgspec
 
+from penstock.adapter import Allow
 from penstock.loop.rows import RoleAgents
 from penstock.loop.state import LoopState, Round
-from penstock.loop.steps import AgentEnded, MakeCommit, MakeTree, Publish, Role, RunAgent, RunCheck, RunSetup, Step
+from penstock.loop.steps import (
+    AgentEnded,
+    MakeCommit,
+    MakeTree,
+    MergeBranch,
+    Publish,
+    Role,
+    RunAgent,
+    RunCheck,
+    RunSetup,
+    Step,
+)
 from penstock.run.fallback import first_open
 
 STUCK_ROUNDS = 3
 """Rounds in a row with the same tree, failing check or remarks after which a loop ends: what three agents that had the
 whole report could not change, a fourth will not."""
+FAILED_STAGES = ("failed", "conflict", "red", "not_approved", "held")
+"""Stages of rounds that have to be made good by the next one."""
 MAX_PLANS = 3
 """Attempts of a planner to write tasks."""
 
@@ -94,7 +108,7 @@ def _stopped(state: LoopState, now: int) -> Effect | None:
 def _touched(state: LoopState, now: int) -> Effect | None:
     if not state.touched:
         return None
-    return EndLoop(NEEDS_PERSON, "your repository was changed while an agent worked: " + "; ".join(state.touched))
+    return EndLoop(NEEDS_PERSON, "your repository was changed during the last step: " + "; ".join(state.touched))
 
 
 def _tree(state: LoopState, now: int) -> Effect | None:
@@ -113,6 +127,12 @@ def _base_checks(state: LoopState, now: int) -> Effect | None:
     if number == len(state.settings.checks):
         return None
     return _time_is_over(state) or Begin(RunCheck(round=0, number=number, command=state.settings.checks[number]))
+
+
+def _merge(state: LoopState, now: int) -> Effect | None:
+    if state.merge is None or state.merge.is_in_tree:
+        return None
+    return Begin(MergeBranch(commit=state.merge.commit, head=state.head))
 
 
 def _question(state: LoopState, now: int) -> Effect | None:
@@ -148,7 +168,8 @@ def _unfinished_round(state: LoopState, now: int) -> Effect | None:
         case "commit":
             assert it.work is not None
             tree, parent = it.work.tree, state.head
-            return Begin(MakeCommit(round=it.number, tree=tree, parent=parent, at=now, agent=it.agent, task=it.task))
+            made = MakeCommit(round=it.number, tree=tree, parent=parent, at=now, agent=it.agent, task=it.task)
+            return Begin(msgspec.structs.replace(made, merges=it.merges))
         case "publish":
             if it.problem:
                 return EndLoop(NEEDS_PERSON, f"the branch could not be moved: {it.problem}")
@@ -178,9 +199,11 @@ def _round_ended(state: LoopState, now: int) -> Effect | None:
     it = state.rounds[-1]
     match state.stage(it):
         case "refused":
-            return EndLoop(NEEDS_PERSON, _denied(it))
+            return EndLoop(NEEDS_PERSON, _denied_edits(state, it))
         case "held" if _was_held_before(state):
             return EndLoop(NEEDS_PERSON, "these files are held back: " + _held(it))
+        case "green" if it.merges and state.merge is not None and state.merge.ended is not None:
+            return EndLoop(state.merge.ended.status, state.merge.ended.reason)
         case "approved" if it.task is None:
             return _done(state)
         case "green" if it.task is None and state.settings.reviews:
@@ -193,7 +216,7 @@ def _round_ended(state: LoopState, now: int) -> Effect | None:
 def _fixed_point(state: LoopState, it: Round) -> Effect:
     """End the loop after an agent with the whole prompt has changed nothing."""
     if not state.head_is_approved(it):
-        return EndLoop(NEEDS_PERSON, f"nothing was changed; the agent says: {_said(it)}")
+        return EndLoop(NEEDS_PERSON, f"nothing was changed{_denied_others(state, it)}; the agent says: {_said(it)}")
     left = state.unchanged_tasks
     if left:
         names = "; ".join(task.partition("\n")[0] for task in state.tasks if task in left)
@@ -209,9 +232,27 @@ def _said(it: Round) -> str:
     return " ".join(it.work.reply.split()) if it.work is not None else ""
 
 
-def _denied(it: Round) -> str:
+_PERMITTED: dict[Allow, str] = {
+    "default": "; a new loop with --allow edits or all permits them",
+    "edits": "; a new loop with --allow all permits them",
+    "all": "",
+}
+"""How denied edits can be permitted, by what is allowed."""
+
+
+def _denied_edits(state: LoopState, it: Round) -> str:
     edits = "; ".join(it.work.refused) if it.work is not None else ""
-    return f"nothing was changed, and edits were denied: {edits}; a new loop with --allow edits or all permits them"
+    how = _PERMITTED[state.settings.work.allow]
+    return f"nothing was changed, and edits were denied: {edits}{how}"
+
+
+def _denied_others(state: LoopState, it: Round) -> str:
+    """Return how many actions that were no edits were denied in a round that has changed nothing; "" if none was."""
+    denied = it.work.denied if it.work is not None and not it.has_changed else 0
+    if not denied:
+        return ""
+    how = "; a new loop with --allow all permits that" if state.settings.work.allow != "all" else ""
+    return f", and {denied:,} action{'s were' if denied > 1 else ' was'} denied{how}"
 
 
 def _held(it: Round) -> str:
@@ -230,10 +271,9 @@ def _stuck(state: LoopState, now: int) -> Effect | None:
     """End a loop whose last rounds failed in the same way. Rounds that Penstock did not survive do not count."""
     rounds = [it for it in state.rounds[state.since :] if it.work is not None and it.work.outcome != "lost"]
     last = rounds[-STUCK_ROUNDS:]
-    failed = ("failed", "red", "not_approved", "held")
-    if len(last) < STUCK_ROUNDS or any(state.stage(it) not in failed for it in last):
+    if len(last) < STUCK_ROUNDS or any(state.stage(it) not in FAILED_STAGES for it in last):
         return None
-    why = _failure(state, last[-1])
+    why = _failure(state, last[-1]) + _denied_others(state, last[-1])
     if len({it.work.tree for it in last if it.work is not None}) == 1:
         return EndLoop(NOT_DONE, f"stuck: {STUCK_ROUNDS} rounds have left the same tree; {why}")
     if last[0].signature and len({it.signature for it in last}) == 1:
@@ -254,6 +294,8 @@ def _failure(state: LoopState, it: Round) -> str:
     match state.stage(it):
         case "failed":
             return f"{it.agent}: {work.reason or work.outcome.replace('_', ' ')}"
+        case "conflict":
+            return f"marks of a conflict are left in {', '.join(work.conflicts)}"
         case "red":
             return f"red: {it.red_command}"
         case "not_approved":
@@ -269,14 +311,15 @@ def _work(state: LoopState, now: int) -> Effect:
     again = bool(state.rounds) and state.stage(state.rounds[-1]) == "work"
     if left.rounds == 0:
         why = _failure(state, state.rounds[-1]) if _has_failed(state) else "no round has confirmed that all is done"
+        why += _denied_others(state, state.rounds[-1])
         return EndLoop(NOT_DONE, f"all {state.budget.rounds} rounds are used; {why}")
     number = len(state.rounds) if again else len(state.rounds) + 1
-    task = state.rounds[-1].task if again else state.task
+    task = state.rounds[-1].task if again else None if state.merge is not None else state.task
     return _agent(state, now, "work", state.settings.work, round_number=number, task=task)
 
 
 def _has_failed(state: LoopState) -> bool:
-    return bool(state.rounds) and state.stage(state.rounds[-1]) in ("failed", "red", "not_approved", "held")
+    return bool(state.rounds) and state.stage(state.rounds[-1]) in FAILED_STAGES
 
 
 def _agent(
@@ -341,7 +384,13 @@ def _budget_is_over(state: LoopState) -> EndLoop | None:
         return EndLoop(OVER_BUDGET, f"the cost budget of ${budget.cost_usd:.2f} is used")
     if left.tokens == 0:
         return EndLoop(OVER_BUDGET, f"the budget of {budget.tokens:,} tokens is used")
-    return _time_is_over(state) or _cost_is_unknown(state)
+    return _time_is_over(state) or _was_stopped_at_budget(state) or _cost_is_unknown(state)
+
+
+def _was_stopped_at_budget(state: LoopState) -> EndLoop | None:
+    """End a loop whose last agent met the limit of its step, by a count of its own that may be a little higher."""
+    work = state.rounds[-1].work if len(state.rounds) > state.since else None
+    return EndLoop(OVER_BUDGET, work.reason) if work is not None and work.cause == "budget" else None
 
 
 def _time_is_over(state: LoopState) -> EndLoop | None:
@@ -370,6 +419,7 @@ RULES: tuple[Callable[[LoopState, int], Effect | None], ...] = (
     _tree,
     _setup,
     _base_checks,
+    _merge,
     _question,
     _plan,
     _unfinished_round,

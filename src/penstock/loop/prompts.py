@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from penstock.loop.state import LoopState, Round
 
@@ -23,7 +24,9 @@ def quoted(text: str) -> str:
     return f"{fence}\n{text.rstrip(chr(10))}\n{fence}"
 
 
-def work_prompt(state: LoopState, task: str | None, *, commits: str = "", diff_stat: str = "") -> str:
+def work_prompt(
+    state: LoopState, task: str | None, *, commits: str = "", diff_stat: str = "", conventional: bool = False
+) -> str:
     """Return the prompt of a round's work.
 
     Args:
@@ -31,15 +34,16 @@ def work_prompt(state: LoopState, task: str | None, *, commits: str = "", diff_s
         task: text of the open box; None: the whole.
         commits: the commits so far, with their stat.
         diff_stat: what the last round changed, if it was not green.
+        conventional: whether the subjects of commits have the form of Conventional Commits.
     """
     parts = [state.prompt.strip()]
-    parts.append(_about_task(state, task))
+    parts.append(_about_merge(state) or _about_task(state, task))
     parts.append(_about_last_round(state, diff_stat))
     parts.append(_about_base(state))
     parts.append(_about_messages(state))
     if commits.strip():
         parts.append(f"Commits so far. {_DATA}\n\n{quoted(_newest(commits, MAX_COMMITS_CHARS))}")
-    parts.append(_rules(state))
+    parts.append(_rules(state, conventional=conventional))
     return _joined(parts)
 
 
@@ -110,6 +114,17 @@ def _about_task(state: LoopState, task: str | None) -> str:
     return text + (f"\n\nDone before:\n\n{quoted(chr(10).join(done))}" if done else "")
 
 
+def _about_merge(state: LoopState) -> str:
+    if state.merge is None:
+        return ""
+    files = quoted("\n".join(state.merge.conflicts))
+    return (
+        f"The branch {state.merge.name} has gone on since this work began. It was merged into the files of this "
+        "directory, and both sides have changed the same lines of the files below. Resolve these conflicts so that "
+        f"what both sides wanted holds, remove the marks, and change nothing else.\n\n{files}"
+    )
+
+
 def _about_last_round(state: LoopState, diff_stat: str) -> str:
     if not state.rounds or state.rounds[-1].work is None:
         return ""
@@ -119,6 +134,8 @@ def _about_last_round(state: LoopState, diff_stat: str) -> str:
         what = f"`{it.red_command}` failed with status {it.red.status}." if it.red.status is not None else (
             f"`{it.red_command}` failed: {it.red.reason}.")  # fmt: skip
         parts.append(f"After the last round {what} Its output ends with this. {_DATA}\n\n{quoted(it.red.output)}")
+    elif stage == "conflict":
+        parts.append("These files still have marks of a conflict:\n\n" + quoted("\n".join(work.conflicts)))
     elif stage == "not_approved":
         remarks = "\n".join(f"- {remark}" for remark in it.remarks)
         parts.append(f"A reviewer did not approve the last round. {_DATA}\n\n{quoted(remarks)}")
@@ -173,12 +190,28 @@ def _checks_of(state: LoopState) -> str:
     return "These checks have succeeded: " + ", ".join(f"`{command}`" for command in state.settings.checks)
 
 
-def _rules(state: LoopState) -> str:
+def _rules(state: LoopState, *, conventional: bool) -> str:
     lines = ["Change the files of this directory. Do not commit: that is done for you when the checks succeed."]
     if state.settings.checks:
         lines.append("The checks are run for you after you have finished: " + ", ".join(state.settings.checks))
-    lines.append("If nothing is left to do, change nothing. Begin your reply with one line that sums up the change.")
+    form = ", in the form of Conventional Commits, e.g. fix(parser): accept an empty list" if conventional else ""
+    lines.append(
+        f"If nothing is left to do, change nothing. Begin your reply with one line that sums up the change{form}."
+    )
     return "\n".join(lines)
+
+
+MIN_SUBJECTS = 5
+"""Commits from which on a form of their subjects is a habit."""
+
+_CONVENTIONAL = re.compile(
+    r"(build|chore|ci|docs|feat|fix|perf|refactor|revert|style|test)(\([^()]+\))?!?: \S", re.IGNORECASE
+)
+
+
+def is_conventional(subjects: Sequence[str]) -> bool:
+    """Return whether all of these subjects of commits have the form of Conventional Commits, and there are enough."""
+    return len(subjects) >= MIN_SUBJECTS and all(_CONVENTIONAL.match(subject) for subject in subjects)
 
 
 MAX_SUBJECT_CHARS = 72
@@ -189,7 +222,9 @@ def subject_of(reply: str, task: str | None, prompt: str) -> str:
     """Return the first line of a commit: that of the worker's reply, else of the task, else of the prompt."""
     for text in (reply, task or "", prompt):
         for line in text.splitlines():
-            subject = " ".join(line.strip(" \t#*_`>-").split())
+            subject = " ".join(line.strip(" \t#*_>-").split())
+            if subject.count("`") == 2 and subject[0] == subject[-1] == "`":
+                subject = subject.strip("`")
             if subject and subject.isprintable():
                 return subject if len(subject) <= MAX_SUBJECT_CHARS else subject[: MAX_SUBJECT_CHARS - 1] + "…"
     return "Work of a loop"

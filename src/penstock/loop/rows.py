@@ -61,6 +61,8 @@ class Settings(JournalStruct, frozen=True):
     """All rounds are one conversation."""
     hooks: bool = True
     """The user's commit hooks are run."""
+    sign: bool = False
+    """Commits are signed, as git is configured to do it."""
     wait_ms: int = 0
     """Milliseconds to wait at most until a limit of the agents resets."""
     step_seconds: float | None = None
@@ -153,6 +155,10 @@ class LoopResumed(JournalRow, frozen=True, tag="loop_resumed"):
     ms: int = 0
     cost_usd: float = 0.0
     tokens: int = 0
+    merges: str = ""
+    """Commit of the user's branch with which the next round resolves the conflicts."""
+    merges_name: str = ""
+    """Name of that branch."""
 
 
 class LoopEnded(JournalRow, frozen=True, tag="loop_ended"):

@@ -32,6 +32,7 @@ Stage = Literal[
     "failed",  # the agent did not end well
     "check",  # checks are left
     "red",  # a check, or a hook of the commit, failed twice
+    "conflict",  # files still have marks of a conflict
     "held",  # files are held back
     "review",  # reviewers are left
     "not_approved",  # a reviewer wants changes
@@ -90,8 +91,12 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     """Number of rounds when the user last wrote, or edited the prompt; None if the user did neither."""
     question: str = ""
     """Question that waits for an answer of the user."""
+    merge: Merge | None = None
+    """Merge of the user's branch that is under way."""
+    protects: str = ""
+    """Commit whose protected files are put back: the base, or the user's commit that was merged last."""
     touched: tuple[str, ...] = ()
-    """Changes of the user's repository during the steps of agents; they end the loop, whichever agent worked."""
+    """Harm to the user's repository during the last step."""
     waiting: Waiting | None = None
     stop: LoopStopRequested | None = None
     ended: LoopEnded | None = None
@@ -131,6 +136,8 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
             return "work"
         if work.outcome != "ok" or work.question:
             return "failed"
+        if work.conflicts:
+            return "conflict"
         if it.red is not None:
             return "red"
         if it.passed < len(settings.checks):
@@ -183,6 +190,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     head_tree: str
     """Tree of the last green commit when the round began."""
     agent: str
+    merges: str = ""
+    """Commit of the user's branch that the round merges."""
     work: AgentEnded | None = None
     passed: int = 0
     """Number of checks that are green."""
@@ -203,8 +212,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_changed(self) -> bool:
-        """Whether the tree differs from the last green commit."""
-        return self.work is not None and self.work.tree != self.head_tree
+        """Whether the tree differs from the last green commit, or has another one merged in."""
+        return self.work is not None and (self.work.tree != self.head_tree or bool(self.merges))
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -215,6 +224,18 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     def signature(self) -> str:
         """Text that is equal for two rounds with the same failing check; "" if none failed."""
         return "" if self.red is None else f"{self.red_command}\n{normalised(self.red.output)}"
+
+
+class Merge(msgspec.Struct, frozen=True):
+    """Merge of the user's branch into the loop, because the result could not land."""
+
+    commit: str
+    name: str
+    """Name of the user's branch."""
+    ended: LoopEnded | None
+    """End of the loop before, which is its end again when the merge is done."""
+    is_in_tree: bool = False
+    conflicts: tuple[str, ...] = ()
 
 
 class Review(msgspec.Struct, frozen=True):

@@ -77,6 +77,15 @@ class RunAgent(JournalStruct, frozen=True, tag="agent"):
     """Milliseconds that the step may take."""
 
 
+class MergeBranch(JournalStruct, frozen=True, tag="merge_branch"):
+    """Merge the user's branch into the tree, with the marks of conflicts, which the next round resolves."""
+
+    commit: str
+    """Commit of the user's branch."""
+    head: str
+    """Last green commit of the loop."""
+
+
 class MakeCommit(JournalStruct, frozen=True, tag="commit"):
     """Make a commit of a green round. The same step always makes the same commit."""
 
@@ -87,6 +96,8 @@ class MakeCommit(JournalStruct, frozen=True, tag="commit"):
     """Time of the commit, in milliseconds since 1970."""
     agent: str
     task: str | None = None
+    merges: str = ""
+    """Commit of the user's branch that becomes the second parent."""
 
 
 class Publish(JournalStruct, frozen=True, tag="publish"):
@@ -97,7 +108,7 @@ class Publish(JournalStruct, frozen=True, tag="publish"):
     old: str
 
 
-Step = MakeTree | RunSetup | RunCheck | RunAgent | MakeCommit | Publish
+Step = MakeTree | RunSetup | RunCheck | RunAgent | MergeBranch | MakeCommit | Publish
 
 # --- results -----------------------------------------------------------------------------------------
 
@@ -119,6 +130,9 @@ class CommandEnded(JournalStruct, frozen=True, tag="command_ended"):
     """End of its output, stdout and stderr."""
     reason: str = ""
     """Why there is no exit status."""
+    touched: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Both as in `AgentEnded`: a check runs the agent's code."""
 
     @property
     def is_green(self) -> bool:
@@ -165,14 +179,27 @@ class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     """Question for a person, which ended the step."""
     refused: tuple[str, ...] = ()
     """Edits that were denied."""
+    denied: int = 0
+    """Number of other actions that were denied, such as commands."""
+    conflicts: tuple[str, ...] = ()
+    """Files that still have marks of a conflict."""
     held: tuple[HeldPath, ...] = ()
     """Paths that are held back from commits."""
     touched: tuple[str, ...] = ()
-    """Changes of the user's repository during the step, each with how to restore it."""
+    """Harm to the user's repository during the step, each with how to restore it."""
+    changed: tuple[str, ...] = ()
+    """Other changes of it, which users make as well, each with how to undo it."""
     verdict: ReviewVerdict | None = None
     """Judgement, of a reviewer."""
     tasks: tuple[str, ...] = ()
     """Tasks, of a planner."""
+
+
+class BranchMerged(JournalStruct, frozen=True, tag="branch_merged"):
+    """The files of the tree are those of the merge."""
+
+    conflicts: tuple[str, ...] = ()
+    """Files that both sides have changed."""
 
 
 class Committed(JournalStruct, frozen=True, tag="committed"):
@@ -182,6 +209,8 @@ class Committed(JournalStruct, frozen=True, tag="committed"):
     tree: str
     """Its tree, which hooks may have changed."""
     subject: str = ""
+    touched: tuple[str, ...] = ()
+    """As in `AgentEnded`: a hook may run the agent's code."""
 
 
 class CommitRejected(JournalStruct, frozen=True, tag="commit_rejected"):
@@ -189,6 +218,7 @@ class CommitRejected(JournalStruct, frozen=True, tag="commit_rejected"):
 
     hook: str
     output: str = ""
+    touched: tuple[str, ...] = ()
 
 
 class BranchPublished(JournalStruct, frozen=True, tag="published"):
@@ -205,4 +235,6 @@ class PublishRejected(JournalStruct, frozen=True, tag="publish_rejected"):
     reason: str
 
 
-Result = TreeMade | CommandEnded | AgentEnded | Committed | CommitRejected | BranchPublished | PublishRejected
+Result = (
+    TreeMade | CommandEnded | AgentEnded | BranchMerged | Committed | CommitRejected | BranchPublished | PublishRejected
+)

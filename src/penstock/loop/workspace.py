@@ -8,22 +8,25 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.loop.prompts import subject_of
+from penstock.loop.prompts import is_conventional, subject_of
 from penstock.loop.rows import LoopBegan
 from penstock.loop.steps import (
+    BranchMerged,
     BranchPublished,
     CommitRejected,
     Committed,
     HeldPath,
     MakeCommit,
+    MergeBranch,
     Publish,
     PublishRejected,
 )
 from penstock.repo.commit import Stamp, commit_tree, run_hooks, with_trailers
 from penstock.repo.diffs import patch_between, paths_between, stat_between
+from penstock.repo.landing import merge_trees
 from penstock.repo.protected import Protected, differences, keep, read_protected
 from penstock.repo.refs import RefMoved, publish, set_ref
-from penstock.repo.repository import Repository
+from penstock.repo.repository import Author, Repository
 from penstock.repo.snapshot import keep_snapshot, snapshot
 from penstock.repo.staging import stage
 from penstock.repo.tree import Tree, TreeRecord, place_of
@@ -32,11 +35,22 @@ from penstock.repo.trees import home_of
 MAX_SHOWN_COMMITS = 50
 """Commits that a prompt lists."""
 
+MAX_SUBJECTS = 20
+"""Commits of the user's that are looked at for the form of their subjects."""
+
 PROTECTED_STATE = "protected.json"
 KEPT = "kept"
 
 TEST_PARTS = ("test", "tests", "spec", "specs", "__tests__", "conftest.py")
 """Names of directories and files that mark a path as that of a test."""
+
+
+class RepositoryChanges(msgspec.Struct, frozen=True):
+    """Changes of the user's repository, each with the command that restores or undoes it."""
+
+    touched: tuple[str, ...] = ()
+    """Harm: what a user's own work rarely does."""
+    changed: tuple[str, ...] = ()
 
 
 class LoopWorkspace:
@@ -55,6 +69,9 @@ class LoopWorkspace:
         self._home = home_of(data, began.loop)
         self._tree: Tree | None = None
         self._lock = -1
+        self._author: Author | None = None
+        self._reported: set[str] = set()
+        """Changes of the user's repository since `protect` that were returned."""
 
     @property
     def tree(self) -> Tree:
@@ -76,7 +93,9 @@ class LoopWorkspace:
             self._lock = -1
 
     def _stamp(self, at: int) -> Stamp:
-        return Stamp(self.repository.author(), at // 1000)
+        # Looked up once: an agent may have broken the configuration since.
+        self._author = self._author or self.repository.author()
+        return Stamp(self._author, at // 1000)
 
     def _ref(self, name: str) -> str:
         return f"refs/penstock/{self.began.loop}/{name}"
@@ -113,19 +132,36 @@ class LoopWorkspace:
         """Make the agent's git directory anew, so that nothing that was planted in it is run."""
         self.tree.renew(commit)
 
-    def take(self, parent: str, ref: str, at: int) -> tuple[str, tuple[HeldPath, ...]]:
+    def take(self, parent: str, protects: str, ref: str, at: int) -> tuple[str, tuple[HeldPath, ...]]:
         """Put protected files back, and return the tree that is there now, and what is held back of it.
 
-        The tree is kept as the commit of a ref, so that nothing lives in the directory alone.
+        `protects` is the commit that has the protected files as they are to be. The tree is kept as the commit of a
+        ref, so that nothing lives in the directory alone.
         """
         tree = self.tree
-        tree.put_back(self.began.base, self.began.settings.protect)
+        tree.put_back(protects, self.began.settings.protect)
         held = stage(tree.git, never=tree.copied)
         found = tree.git.text("write-tree")
         commit = commit_tree(tree.git, found, [parent], f"{ref} of {self.began.loop}", self._stamp(at))
         old = self.repository.git.commit_of(self._ref(ref))
         set_ref(self.repository, self._ref(ref), commit, old)
         return found, tuple(HeldPath(path=one.path, reason=one.text) for one in held)
+
+    def merge(self, step: MergeBranch) -> BranchMerged:
+        """Put the files of a merge into the tree, with the marks of its conflicts."""
+        tree = self.tree
+        merged, conflicts = merge_trees(tree.git, step.head, step.commit)
+        tree.restore(merged)
+        return BranchMerged(conflicts=tuple(conflicts))
+
+    def marked(self, tree: str, paths: Sequence[str]) -> tuple[str, ...]:
+        """Return the files of a tree that still have marks of a conflict."""
+        if not paths:
+            return ()
+        wanted = [f":(top,literal){path}" for path in paths]
+        words = "grep", "-z", "--name-only", "-e", "^<<<<<<< ", "-e", "^>>>>>>> ", tree, "--"
+        found = self.tree.git.run(*words, *wanted, accepts=(0, 1)).items
+        return tuple(path.removeprefix(f"{tree}:") for path in found)
 
     def restore(self, tree: str) -> None:
         """Put all files back as they are in a tree, but for ignored ones."""
@@ -135,41 +171,53 @@ class LoopWorkspace:
 
     def protect(self, at: int) -> None:
         """Keep the state of the user's repository, to be compared after an agent has worked."""
+        self._reported.clear()
         state = read_protected(self.repository)
         keep(self.repository, state, self.folder / KEPT, self.began.loop, self._stamp(at))
         new = self.folder / f"{PROTECTED_STATE}.new"
         new.write_bytes(msgspec.json.encode(state))
         os.replace(new, self.folder / PROTECTED_STATE)
 
-    def touched(self) -> tuple[str, ...]:
-        """Return what was harmed in the user's repository since then, each with the command that restores it."""
+    def compared(self) -> RepositoryChanges:
+        """Return what has changed in the user's repository since then.
+
+        Call it after a step before anything else runs git there.
+        """
         try:
             before = msgspec.json.decode((self.folder / PROTECTED_STATE).read_bytes(), type=Protected)
         except FileNotFoundError:
-            return ()
+            return RepositoryChanges()  # no agent has worked yet
         found = differences(before, self.repository, self.folder / KEPT)
-        return tuple(f"{one.name} {one.text} (to restore it: {one.restore})" for one in found if one.is_harm)
+        changed = [f"{one.name} {one.text} (to undo it: {one.restore})" for one in found if not one.is_harm]
+        new = tuple(text for text in changed if text not in self._reported)
+        self._reported |= set(new)
+        touched = tuple(f"{one.name} {one.text} (to restore it: {one.restore})" for one in found if one.is_harm)
+        return RepositoryChanges(touched, new)
 
     # --- commits ---------------------------------------------------------------------------------------
 
     def commit(self, step: MakeCommit, reply: str, prompt: str) -> Committed | CommitRejected:
-        """Make the commit of a green round; the same step makes the same commit."""
+        """Make the commit of a green round; the same step makes the same commit, unless it is signed."""
         tree = self.tree
         tree.git.run("read-tree", "--reset", step.tree)
         tree.set_head(step.parent)
         message = subject_of(reply, step.task, prompt) + "\n"
+        touched: tuple[str, ...] = ()
         if self.began.settings.hooks:
             result = run_hooks(tree, message)
+            touched = self.compared().touched
             if not result.passed:
                 tree.restore(step.tree)
-                return CommitRejected(hook=result.name, output=result.output[-4_000:])
+                return CommitRejected(hook=result.name, output=result.output[-4_000:], touched=touched)
             message = result.message
         written = tree.git.text("write-tree")
         trailers = {"Penstock-Run": self.began.loop, "Penstock-Agent": step.agent}
         stamp = self._stamp(step.at)
-        commit = commit_tree(tree.git, written, [step.parent], with_trailers(message, trailers), stamp)
+        parents = [step.parent, step.merges] if step.merges else [step.parent]
+        text = with_trailers(message, trailers)
+        commit = commit_tree(tree.git, written, parents, text, stamp, sign=self.began.settings.sign)
         tree.restore(written)
-        return Committed(commit=commit, tree=written, subject=message.partition("\n")[0])
+        return Committed(commit=commit, tree=written, subject=message.partition("\n")[0], touched=touched)
 
     def publish(self, step: Publish, ours: Sequence[str]) -> BranchPublished | PublishRejected:
         """Move the branch of the loop to a commit. `ours`: commits of the loop, at one of which the branch may be."""
@@ -194,6 +242,11 @@ class LoopWorkspace:
             return ""
         words = f"--max-count={MAX_SHOWN_COMMITS}", "--stat", "--no-color", "--format=%h %s"
         return self.tree.git.text("log", *words, f"{self.began.base}..{head}")
+
+    def is_conventional(self) -> bool:
+        """Return whether the newest commits before the loop have subjects in the form of Conventional Commits."""
+        words = "--no-merges", f"--max-count={MAX_SUBJECTS}", "--format=%s"
+        return is_conventional(self.tree.git.text("log", *words, self.began.base).splitlines())
 
     def stat(self, old: str, new: str) -> str:
         """Return the files that differ, with their figures."""

@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.repo.commit import Stamp, commit_tree
 from penstock.repo.diffs import paths_between
-from penstock.repo.git import LONG_SECONDS, GitError
+from penstock.repo.git import LONG_SECONDS, Git, GitError
 from penstock.repo.repository import Repository
 
 UNDER_WAY = {
@@ -49,7 +49,7 @@ class NotLanded(msgspec.Struct, frozen=True):
 
 
 def land(
-    repository: Repository, result: str, message: str, stamp: Stamp, *, squash: bool = False
+    repository: Repository, result: str, message: str, stamp: Stamp, *, squash: bool = False, sign: bool = False
 ) -> Landed | NotLanded:
     """Land a commit on the branch that is checked out.
 
@@ -59,6 +59,7 @@ def land(
         message: message of the merge, or of the one commit of a squash.
         stamp: author and date of that commit.
         squash: whether to make one commit of all.
+        sign: whether to sign the merge, or the one commit.
 
     Raises:
         GitError: git failed for another reason than the user's changes.
@@ -75,16 +76,21 @@ def land(
     is_forward = git.succeeds("merge-base", "--is-ancestor", head, result)
     if is_forward and not squash:
         return _forward(repository, branch, result, "fast_forward")
-    merged = git.run(
-        "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", head, result, accepts=(0, CONFLICT)
-    )
-    tree, *conflicts = merged.items
-    if merged.status == CONFLICT:
-        return NotLanded(f"{branch} and the result have changed the same lines", conflicts=sorted(set(conflicts)))
+    tree, conflicts = merge_trees(git, head, result)
+    if conflicts:
+        return NotLanded(f"{branch} and the result have changed the same lines", conflicts=conflicts)
     if squash and tree == git.tree_of(head):
         return Landed("nothing", branch, head)
-    commit = commit_tree(git, tree, [head] if squash else [head, result], message, stamp)
+    commit = commit_tree(git, tree, [head] if squash else [head, result], message, stamp, sign=sign)
     return _forward(repository, branch, commit, "squash" if squash else "merge")
+
+
+def merge_trees(git: Git, one: str, other: str) -> tuple[str, list[str]]:
+    """Return the tree of a merge of two commits, with marks in the files of conflicts, and the paths of these files."""
+    words = "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", one, other
+    merged = git.run(*words, accepts=(0, CONFLICT), seconds=LONG_SECONDS)
+    tree, *conflicts = merged.items
+    return tree, sorted(set(conflicts))
 
 
 def under_way(repository: Repository) -> str | None:

@@ -108,6 +108,26 @@ def plan(spec: RunSpec, config: Config) -> Launch:
     )
 
 
+def features_of(name: str, route: str | None, config: Config, *, ask: bool = False) -> frozenset[Feature]:
+    """Return what an agent supports on a route; None: the route that a run without a choice uses.
+
+    Raises:
+        UsageError: there is no such agent or route.
+    """
+    own = config.agent(name)
+    entry = registry.AGENTS.get(name.partition("/")[0])
+    if entry is not None:
+        chosen = route or entry.default_name(can_answer=ask)
+        if chosen not in entry.routes:
+            raise UsageError(f"{name} has no route {chosen!r}", expected="one of " + ", ".join(entry.routes))
+        return entry.routes[chosen].features
+    if name.startswith(ACP) or (own.command is not None and own.protocol == "acp"):
+        return _acp_features()
+    if own.command is not None:
+        return frozenset((*COMMAND_FEATURES, *_counted(own.adapter)))
+    return _third_party_features(registry.reader(name))
+
+
 def _directory(cwd: str | None) -> str:
     """Return the agent's working directory as an absolute path.
 
@@ -188,8 +208,12 @@ def _third_party(name: str, own: AgentConfig, request: Request, route: str | Non
         raise unsupported(name, "be started: its adapter has no command", can=f"pipe it: … | penstock --agent {name}")
     if route not in (None, "exec"):
         raise UsageError(f"{name} has no route {route!r}", expected="exec")
-    registry.check_support(name, request, cls.supports if isinstance(cls, Supporting) else ADAPTER_FEATURES)
+    registry.check_support(name, request, _third_party_features(cls))
     return name, "exec", registry.make(name), cls.command(request)
+
+
+def _third_party_features(cls: Any) -> frozenset[Feature]:
+    return frozenset(cls.supports if isinstance(cls, Supporting) else ADAPTER_FEATURES)
 
 
 def _acp_features() -> frozenset[Feature]:

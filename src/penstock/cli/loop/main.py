@@ -10,6 +10,8 @@ import msgspec
 
 from penstock.cli.console import notify, one_line, say
 from penstock.cli.loop import words
+from penstock.cli.loop.asking import answer_of_user, check_terminal
+from penstock.cli.loop.landing import clean_loops, conflicting_branch, land_loop
 from penstock.cli.loop.options import LoopConfig, budget_flags, check_no_settings, settings_flags, settings_of
 from penstock.cli.loop.run import run_loop, run_notify
 from penstock.cli.options import DisplayOptions, display_flags
@@ -24,10 +26,8 @@ from penstock.loop.fold import begin, fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal, process_of, read_rows
 from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt
-from penstock.loop.rows import VERSION, LoopBegan, LoopLanded, Settings
+from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
-from penstock.repo.commit import Stamp, with_trailers
-from penstock.repo.landing import NotLanded, land
 from penstock.repo.repository import Repository
 from penstock.run.history import now_ms
 from penstock.run.launch import plan
@@ -44,13 +44,14 @@ examples:
   penstock loop stop                                    after the step; --now ends the step as well
   penstock loop resume --rounds 5                       go on, with more rounds
   penstock loop land                                    merge the result into the branch that is checked out
+  penstock loop clean                                   remove the trees of loops that have landed
 
 exit status:
   0 done, proved by the checks if there are any · 1 not done · 2 wrong usage · 4 needs you · 5 a budget was used up
   6 all agents are at their limits · 124 the time budget · 130 and 143 stopped
 """
 
-WORDS = ("status", "resume", "stop", "tell", "log", "land", "init")
+WORDS = ("status", "resume", "stop", "tell", "log", "land", "clean", "init")
 
 STARTER = """\
 # What is to be done
@@ -89,7 +90,9 @@ def command(args: list[str]) -> int:
         case ["log", *rest]:
             return _log(_one(rest))
         case ["land", *rest]:
-            return _land(_one(rest), options)
+            return _land(_find(_one(rest)), options, given)
+        case ["clean", *rest]:
+            return clean_loops([_find(_one(rest))] if rest else loops(data_path()), dry=options.dry_run)
         case ["resume", *rest]:
             return _resume(_one(rest), options, given)
         case [prompt]:
@@ -109,9 +112,12 @@ def parser() -> Parser:
     budget_flags(made)
     add("--name", metavar="NAME", help="name of the loop and its branch")
     add("--trust", action="store_true", help="allow the penstock.toml of this project to start commands")
-    add("--dry-run", action="store_true", help="show the commands and the first prompt; start nothing")
+    add("--ask", action="store_true", help="wait at the terminal for your answers to questions and plans")
+    add("--dry-run", action="store_true", help="show the commands and the first prompt; start nothing · clean: "
+        "remove nothing")  # fmt: skip
     add("--json", action="store_true", help="status: one JSON object a line, of all loops")
     add("--now", action="store_true", help="stop: end the step that runs")
+    add("--resolve", action="store_true", help="land: have an agent resolve conflicts in the tree of the loop")
     add("--squash", action="store_true", help="land: make one commit of all")
     display_flags(made)
     return made
@@ -131,6 +137,7 @@ def _find(name: str | None) -> LoopFolder:
 
 
 def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
+    check_terminal(options)
     config = configured()
     settings = settings_of(options, LoopConfig(config, trust=options.trust))
     if read_prompt(prompt) == STARTER:
@@ -166,6 +173,11 @@ def _run(journal: Journal, config: Config, options: Namespace, display: DisplayO
         command = LoopConfig(config, trust=options.trust).value("notify")
         status = run_loop(journal, config, display, data_path(), trust=options.trust)
         state = fold(journal.rows)
+        while options.ask and (answer := answer_of_user(state)):
+            LoopInbox(journal.folder).put("message", answer)
+            resume(journal)
+            status = run_loop(journal, config, display, data_path(), trust=options.trust)
+            state = fold(journal.rows)
     finally:
         journal.close()
     if command:
@@ -174,6 +186,7 @@ def _run(journal: Journal, config: Config, options: Namespace, display: DisplayO
 
 
 def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> int:
+    check_terminal(options)
     found = _find(name)
     _check_landed(found.state)
     config = configured()
@@ -188,6 +201,23 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
             cost_usd=options.cost or 0.0,
             tokens=options.tokens or 0,
         )
+    except BaseException:
+        journal.close()
+        raise
+    return _run(journal, config, options, display)
+
+
+def _land(found: LoopFolder, options: Namespace, display: DisplayOptions) -> int:
+    """Land a result; with --resolve, a conflict is one more round instead, and its result can be landed."""
+    conflict = conflicting_branch(found.state) if options.resolve else None
+    if conflict is None:
+        return land_loop(found, squash=options.squash)
+    _check_landed(found.state)
+    config = configured()
+    _check_agents(found.state.settings, config, trust=options.trust)
+    journal = Journal.open(found.path)
+    try:
+        resume(journal, rounds=options.rounds or 1, merges=conflict[0], merges_name=conflict[1])
     except BaseException:
         journal.close()
         raise
@@ -305,26 +335,3 @@ def _send_message(rest: list[str], options: Namespace) -> int:
     runs = process_of(found.path) is not None
     how = "The next round reads it." if runs else f"penstock loop resume {found.id} goes on with it."
     return say(f"{how}\n")
-
-
-def _land(name: str | None, options: Namespace) -> int:
-    found = _find(name)
-    state = found.state
-    if state.head == state.began.base:
-        raise UsageError(f"the loop {found.id} has no commit to land")
-    journal = Journal.open(found.path)  # so that no process works on it meanwhile
-    try:
-        repository = Repository.at(Path(state.began.repository))
-        title = prompts.subject_of("", None, state.prompt)
-        message = with_trailers(f"{title}\n", {"Penstock-Run": found.id})
-        stamp = Stamp(repository.author(), now_ms() // 1000)
-        result = land(repository, state.head, message, stamp, squash=options.squash)
-        if isinstance(result, NotLanded):
-            for path in result.conflicts:
-                notify(f"  {one_line(path)}\n")
-            notify(f"penstock: not landed: {result.reason}" + (f"; {result.help}" if result.help else "") + "\n")
-            return 4
-        journal.append(LoopLanded(len(journal.rows) + 1, now_ms(), result.commit, result.branch, result.way))
-    finally:
-        journal.close()
-    return say(f"{result.branch} is at {result.commit[:10]} ({result.way.replace('_', '-')}).\n")

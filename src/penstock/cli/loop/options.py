@@ -21,7 +21,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)", re.ASCII)
 
 OF_NEW_LOOPS = (
     *("work", "review", "check", "unchecked", "plan", "setup", "copy", "protect", "wait", "allow", "model", "route"),
-    *("timeout", "check_timeout", "keep_session", "hooks", "name"),
+    *("timeout", "check_timeout", "keep_session", "hooks", "sign", "name"),
 )
 """Options of a loop that begins: its settings never change afterwards."""
 
@@ -70,6 +70,7 @@ def settings_flags(made: Parser) -> None:
     add("--timeout", type=seconds_of, metavar="T", help="time limit of one agent's step")
     add("--check-timeout", type=seconds_of, metavar="T", help="time limit of one check (default 30m)")
     add("--keep-session", action="store_true", help="all rounds are one conversation")
+    add("--sign", action="store_true", help="sign the commits, as git is configured to do it")
     add("--no-hooks", dest="hooks", action="store_false", help="do not run your commit hooks")
 
 
@@ -138,7 +139,8 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
     work = _agents(words.work, config, "work", words)
     if work is None:
         raise UsageError("no agent is named", expected="--work AGENT", help="penstock agents lists them")
-    reviews = tuple(RoleAgents(agents=_names(text), allow="default") for text in words.review)
+    reviewers = words.review or config.value("review", "reviewers", default=())
+    reviews = tuple(RoleAgents(agents=_names(text), allow="default") for text in reviewers)
     if not reviews:
         configured = _agents(None, config, "review", None)
         reviews = (configured,) if configured is not None else ()
@@ -154,6 +156,7 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
         protect=tuple(words.protect or config.value("protect", default=())),
         keep_session=words.keep_session,
         hooks=words.hooks and config.value("hooks", default=True),
+        sign=words.sign or config.value("sign", default=False),
         wait_ms=_ms(words.wait, config, "wait") or 0,
         step_seconds=words.timeout,
         check_seconds=words.check_timeout,

@@ -10,6 +10,7 @@ from penstock.loop.rows import AnyRow, LoopEnded, MessageAdded, PromptChanged, S
 from penstock.loop.state import LoopState, Round
 from penstock.loop.steps import (
     AgentEnded,
+    BranchMerged,
     BranchPublished,
     CommandEnded,
     CommitRejected,
@@ -31,6 +32,7 @@ RESULTS = {
     "publish": "not published",
     "failed": "agent failed",
     "red": "red",
+    "conflict": "conflict left",
     "held": "files held back",
     "not_approved": "not approved",
     "green": "green",
@@ -48,7 +50,9 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
             task = f" · {_first_line(step.task)}" if step.task else ""
             return _line(_place(step.round), f"{step.role} {step.agent}{task}")
         case StepEnded():
-            return _result_line(row, state, before.open if before is not None else None)
+            line = _result_line(row, state, before.open if before is not None else None)
+            changed = row.result.changed if isinstance(row.result, AgentEnded | CommandEnded) else ()
+            return line + "".join(_line("your repository", text) for text in changed)
         case Waiting():
             return _line("waiting", f"until {local_time(row.until)}", row.reason)
         case MessageAdded():
@@ -66,6 +70,7 @@ def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
             return _line("tree", path)
         case CommandEnded() as ended:
             name = f"check {step.command}" if isinstance(step, RunCheck) else "setup"
+            name += " again" if isinstance(step, RunCheck) and step.attempt > 1 else ""
             place = _place(step.round) if isinstance(step, RunCheck) else "base"
             return _line(place, name, _command_result(ended), *_budget(state))
         case AgentEnded() as ended if isinstance(step, RunAgent):
@@ -74,6 +79,8 @@ def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
             else:
                 word = ended.outcome.replace("_", " ") + (f": {ended.reason}" if ended.reason else "")
             return _line(_place(step.round), f"{step.role} {step.agent}", word, _seconds(ended.ms), *_budget(state))
+        case BranchMerged() as merged:
+            return _line("merge", state.merge.name if state.merge is not None else "", ", ".join(merged.conflicts))
         case Committed() as made:
             return _line(_place(len(state.rounds)), f"commit {made.commit[:10]}", made.subject)
         case CommitRejected() as rejected:

@@ -39,6 +39,8 @@ def utc_time(milliseconds: int) -> str:
 class Guidance(msgspec.Struct, frozen=True):
     """Words that only the program around the sink knows."""
 
+    program: str = ""
+    """Name of the agent's program, if it may differ from the label in the events."""
     resume: str = ""
     """Command that continues the conversation; `{session}` is replaced by its id."""
     allow: str = ""
@@ -83,7 +85,7 @@ class RunFacts:
         """Return what was not reported before: agent and version, model, directory, session."""
         session = event.session_id and (event.session_id if whole else event.session_id[:SESSION_CHARS])
         facts = [
-            event.version and f"{event.agent} {event.version}",
+            event.version and f"{self._guidance.program or event.agent} {event.version}",
             event.model,
             event.cwd and f"in {event.cwd}",
             session and f"session {session}",

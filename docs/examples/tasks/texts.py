@@ -1,0 +1,6 @@
+"""Figures about texts."""
+
+
+def words(text: str) -> int:
+    """Return the number of words."""
+    return len(text.split())
