@@ -14,6 +14,7 @@ from penstock.loop.fold import fold
 from penstock.loop.journal import Journal, has_begun, read_rows
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
+from penstock.loop.steps import RunAgent, RunCheck
 from penstock.repo.refs import free_branch
 from penstock.repo.repository import Repository
 from penstock.run.history import now_ms
@@ -132,6 +133,26 @@ def loops(data: Path) -> list[LoopFolder]:
         except (UsageError, ValueError):
             continue  # begun and not written, or of another version
     return sorted(found, key=lambda loop: loop.state.began.at)
+
+
+def recording_folder(folder: Path, step: RunAgent, number: int) -> Path:
+    """Return the directory of the recording of an agent's step, in the folder of its loop."""
+    return round_folder(folder, step.round) / f"{step.role}-{number}"
+
+
+def check_log(folder: Path, step: RunCheck) -> Path:
+    """Return the file with the output of a check."""
+    return round_folder(folder, step.round) / f"check-{step.number + 1}-{step.attempt}.txt"
+
+
+def setup_log(folder: Path) -> Path:
+    """Return the file with the output of the setup."""
+    return round_folder(folder, 0) / "setup.txt"
+
+
+def round_folder(folder: Path, number: int) -> Path:
+    """Return the directory with what came out of a round, in the folder of its loop."""
+    return folder / "rounds" / f"{number:03}"
 
 
 def find_loop(data: Path, name: str | None, cwd: Path) -> LoopFolder:

@@ -25,6 +25,7 @@ TURN = re.compile(r"[1-9][0-9]{0,8}")
 IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "browser": (ID, str),
     "chat": (ID, str),
+    "run": (ID, str),
     "turn": (TURN, int),
 }
 
