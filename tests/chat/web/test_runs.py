@@ -11,11 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
+from loop_desk import Desk
 from served import PLAYER, RECORDINGS, Gateway
 from viewer import Lines
 from waiting import until
 
 from penstock.doc import answer
+from penstock.loop.inbox import LoopInbox
 
 NOTES = "# Notes\n\n## User\n\nWhich quills are best?\n"
 
@@ -86,6 +88,11 @@ class Watching:
     def has(self, kind: str) -> bool:
         """Return whether a frame of this type came."""
         return any(frame["type"] == kind for frame in self.frames)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Return the newest state of the document or loop."""
+        return next(frame for frame in reversed(self.frames) if frame["type"] == "run")
 
     def close(self) -> None:
         """Close the connection."""
@@ -238,14 +245,159 @@ async def _task_names() -> list[str]:
     return [task.get_name() for task in asyncio.all_tasks()]
 
 
+# --- loops ---
+
+
+class Loops:
+    """A gateway, and a user whose loops have the gateway's data directory."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        (gateway.folder / "loops-desk").mkdir()
+        self.desk = Desk(gateway.folder / "loops-desk")
+        self.desk.data = gateway.folder
+        self.gate = self.desk.scripts / "gate"
+        self.desk.agent("waiter", 'while [ ! -e "$DESK/gate" ]; do sleep 0.02; done; touch done; reply "Add done"')
+        fixes = 'if [ $(count fixer) = 1 ]; then echo "a <b>" > half; reply Half; else touch done; reply "Add done"; fi'
+        self.desk.agent("fixer", fixes)
+
+    def begin(self, *agents: str) -> threading.Thread:
+        """Run a loop in a thread."""
+        journal = self.desk.begin(self.desk.settings(*agents))
+        engine, _ = self.desk.engine(journal)
+
+        def run() -> None:
+            engine.run()
+            journal.close()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        until(lambda: any(run["note"] == "round 1" for run in listed(self.gateway)), "the first round begins")
+        return thread
+
+
+@pytest.fixture
+def loops(own: Callable[..., Gateway]) -> Loops:
+    """A gateway whose data directory has no loops yet."""
+    return Loops(own())
+
+
+def test_a_loop_is_shown_with_its_rounds(loops: Loops) -> None:
+    """The stream has the rounds with their results, each step, the replies as turns, and what it cost."""
+    status, _ = loops.desk.run(loops.desk.settings("fixer", checks=("echo looked; test -e done",)))
+    assert status == 0
+    [run] = listed(loops.gateway)
+    assert (run["id"], run["kind"], run["title"], run["state"], run["note"]) == (
+        "loop-l1",
+        "loop",
+        "l1",
+        "idle",
+        "done",
+    )
+    watching = Watching(loops.gateway, "loop-l1")
+    watching.until(lambda: watching.has("run"))
+    snapshot, state = watching.frames
+    loop = state["loop"]
+    assert [it["result"] for it in loop["rounds"]][:2] == ["red: echo looked; test -e done", "green"]
+    assert [turn["message"] for turn in snapshot["turns"]] == ["Half", "Add done", "Add done"]
+    work = [step for step in loop["steps"] if step["kind"] == "work"]
+    assert [(step["turn"], step["round"], step["agent"], step["state"]) for step in work] == [
+        (1, 1, "fixer", "ok"),
+        (2, 2, "fixer", "ok"),
+        (3, 3, "fixer", "ok"),
+    ]
+    assert (loop["cost_usd"], loop["is_cost_known"], loop["status"], loop["reason"]) == (0.03, True, 0, "done")
+    assert loop["rounds"][1]["commit"] == loops.desk.user.git("rev-parse", "penstock/l1")
+    watching.close()
+
+
+def test_the_output_of_a_check_and_the_changes_of_a_round(loops: Loops) -> None:
+    """A check's output and a round's diff are text; a step without output and a round that is not there are 404."""
+    loops.desk.run(loops.desk.settings("fixer", checks=("echo '<b>looked</b>'; test -e done",)))
+    with loops.gateway.client() as client:
+        steps = client.get("/api/runs/loop-l1").json()["loop"]["steps"]
+        checks = [step for step in steps if step["kind"] == "check"]
+        assert {(step["state"], step["status"]) for step in checks} == {("ok", 0), ("failed", 1)}
+        output = client.get(f"/api/runs/loop-l1/steps/{checks[-1]['step']}/output").json()
+        assert output == {"output": "<b>looked</b>\n"}
+        [first] = client.get("/api/runs/loop-l1/rounds/1/changes").json()["changes"]
+        assert (first["path"], first["kind"], first["added"]) == ("half", "add", 1)
+        assert "+a <b>" in first["diff"]
+        tree = next(step for step in steps if step["kind"] == "tree")
+        assert client.get(f"/api/runs/loop-l1/steps/{tree['step']}/output").status_code == 404
+        assert client.get("/api/runs/loop-l1/rounds/9/changes").status_code == 404
+
+
+def test_a_loop_is_shown_while_it_runs(loops: Loops) -> None:
+    """A viewer sees the agent at work; a message is shown as not read until the loop reads it; stop ends it at once."""
+    thread = loops.begin("waiter")
+    watching = Watching(loops.gateway, "loop-l1")
+    watching.until(lambda: watching.has("run"))
+    assert watching.frames[0]["turns"][0]["state"] == "running"
+    assert watching.state["run"]["state"] == "running"
+    with loops.gateway.client() as client:
+        sent = client.post("/api/runs/loop-l1/messages", json={"text": "Use tabs."})
+        assert sent.status_code == 202
+        assert sent.json()["loop"]["messages"] == [{"text": "Use tabs.", "round": 1}]
+        watching.until(lambda: bool(watching.state["loop"]["messages"]))
+        assert client.post("/api/runs/loop-l1/stop", json={"now": True}).status_code == 202
+        watching.until(lambda: watching.state["run"]["state"] == "idle")
+        thread.join()
+        assert watching.state["loop"]["status"] == 130
+        assert watching.state["loop"]["messages"] == [{"text": "Use tabs.", "round": 1, "is_read": True}]
+        assert [frame["outcome"] for frame in watching.frames if frame["type"] == "completed"] == ["cancelled"]
+        again = client.post("/api/runs/loop-l1/stop", json={})
+        assert (again.status_code, again.json()["code"]) == (409, "conflict")
+    watching.close()
+
+
+def test_a_loop_can_be_stopped_after_its_step(loops: Loops) -> None:
+    """Stop without `now` lets the agent finish, and the loop ends before the next step."""
+    thread = loops.begin("waiter")
+    with loops.gateway.client() as client:
+        assert client.post("/api/runs/loop-l1/stop", json={}).json()["loop"]["is_stopping"] is True
+        loops.gate.touch()
+        thread.join()
+        loop = client.get("/api/runs/loop-l1").json()["loop"]
+    assert loop["status"] == 130
+    assert [step["state"] for step in loop["steps"] if step["kind"] == "work"] == ["ok"]
+
+
+def test_an_agent_that_is_not_there_is_a_turn_that_failed(loops: Loops) -> None:
+    """A step without a recording is a turn that failed, and the next agent of the chain is the next turn."""
+    config = loops.desk.config_file
+    config.write_text(config.read_text() + '[agents.absent]\nadapter = "claude"\ncommand = ["/nowhere/at-all"]\n')
+    loops.gate.touch()
+    loops.desk.run(loops.desk.settings("absent", "waiter"))
+    watching = Watching(loops.gateway, "loop-l1")
+    watching.until(lambda: watching.has("run"))
+    turns = watching.frames[0]["turns"]
+    assert [(turn["agent"], turn["outcome"]) for turn in turns[:2]] == [("absent", "error"), ("waiter", "ok")]
+    watching.close()
+
+
+def test_a_message_that_cannot_be(loops: Loops) -> None:
+    """An empty or a very long message is rejected; what is not a loop cannot be stopped or written to."""
+    loops.desk.run(loops.desk.settings("fixer"))
+    with loops.gateway.client() as client:
+        for text in ("", " \n", "x" * 100_001):
+            assert client.post("/api/runs/loop-l1/messages", json={"text": text}).status_code == 400
+        assert client.post("/api/runs/doc-1/messages", json={"text": "x"}).status_code == 404
+        assert client.post("/api/runs/doc-1/stop", json={}).status_code == 404
+    assert LoopInbox(loops.gateway.folder / "loops" / "l1").letters() == []
+
+
 # --- what a client cannot reach ---
 
 
 def test_every_address_needs_authentication(shared: Gateway) -> None:
     """Without the token, nothing of a document or loop is answered, not even whether it exists."""
     paths = ["/api/runs", "/api/runs/x", "/api/runs/x/events", "/api/runs/x/turns/1/details"]
+    paths += ["/api/runs/x/steps/1/output", "/api/runs/x/rounds/1/changes"]
     with httpx.Client(base_url=shared.url, trust_env=False) as client:
         assert {client.get(path).status_code for path in paths} == {401}
+        posts = ["/api/runs/x/stop", "/api/runs/x/messages"]
+        assert {client.post(path, json={"text": "x"}).status_code for path in posts} == {401}
 
 
 @pytest.mark.parametrize("id", ["..", "../docs", "%2e%2e", "%2e%2e%2fchats.db", "docs%2Fx", "doc-", "a" * 65])

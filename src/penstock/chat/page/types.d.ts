@@ -191,6 +191,10 @@ declare namespace Api {
     everywhere?: boolean;
   }
 
+  interface LoopMessage {
+    text: string;
+  }
+
   interface LoopMessageView {
     text: string;
     round?: number;
@@ -329,6 +333,11 @@ declare namespace Api {
     key?: string | null;
   }
 
+  interface RoundChanges {
+    changes: Array<Change>;
+    more_changes?: number;
+  }
+
   interface RunChanged {
     type: "run";
     run: RunView;
@@ -369,8 +378,17 @@ declare namespace Api {
     earlier?: boolean;
   }
 
+  interface StepOutput {
+    output: string;
+    shortened?: number;
+  }
+
   interface Stop {
     turn?: number | null;
+  }
+
+  interface StopRun {
+    now?: boolean;
   }
 
   interface Streaming {

@@ -40,7 +40,7 @@ class DocumentReader:
     def read(self) -> Iterator[tuple[int, Entry | ev.Event]]:
         """Yield the entries that are new, each with its time."""
         is_live = self._state.is_being_answered  # before the recordings: what ends meanwhile is read the next time
-        found = recordings_in(self._state.recordings)
+        found = recordings_in(self._state.recordings, self._state.directory)
         skipped = max(0, len(found) - MAX_ANSWERS) if not self._known else 0
         for number, (path, meta, at) in enumerate(found, 1):
             if path.name in self._known:
@@ -65,7 +65,7 @@ class DocumentReader:
             NoSuchTurn: there is none.
         """
         is_live = self._state.is_being_answered
-        found = recordings_in(self._state.recordings)
+        found = recordings_in(self._state.recordings, self._state.directory)
         if not 1 <= turn <= len(found):
             raise NoSuchTurn("the document has no such answer")
         path, meta, _ = found[turn - 1]
@@ -114,7 +114,7 @@ def view_of(id: str, state: DocumentState) -> RunView:
     is_answered_now = state.is_being_answered
     note = "being answered" if is_answered_now else status.state if status is not None else "broken"
     kind: RunState = "running" if is_answered_now else "idle"
-    newest = recordings_in(state.recordings)[-1:]
+    newest = recordings_in(state.recordings, state.directory)[-1:]
     answered_at = (status.answered_at if status is not None else None) or 0
     return RunView(
         id=id,

@@ -115,10 +115,20 @@ class RecordingReader:
             os.close(fd)
 
 
-def recordings_in(folder: Path) -> list[tuple[Path, Meta, int]]:
-    """Return the recordings in a folder with their metadata and their start in milliseconds, the oldest first."""
+def is_inside(path: Path, folder: Path) -> bool:
+    """Return whether a path is in a folder, wherever its links lead."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
+def recordings_in(folder: Path, owner: Path) -> list[tuple[Path, Meta, int]]:
+    """Return the recordings in a folder with their metadata and their start in milliseconds, the oldest first.
+
+    Links that lead out of the folder of the owner are not followed.
+    """
     found = []
     try:
+        if not is_inside(folder, owner):
+            return []
         entries = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []

@@ -14,18 +14,24 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock import events as ev
-from penstock.chat.errors import NoSuchRun
+from penstock.chat.errors import Conflicting, Invalid, NoSuchRun
 from penstock.chat.history.details import Details, details_of
 from penstock.chat.history.entries import Entry, Numbered, TurnBegan
 from penstock.chat.history.frames import TurnView
-from penstock.chat.runs import documents
+from penstock.chat.runs import documents, loops
 from penstock.chat.runs.documents import DocumentReader
+from penstock.chat.runs.loops import LoopReader
 from penstock.chat.runs.recordings import events_of
 from penstock.chat.runs.timeline import RunTimeline
-from penstock.chat.runs.views import RunDetails, RunView
+from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutput
 from penstock.doc.state import FOLDER as DOCUMENTS
 from penstock.doc.state import DocumentState, state_in
 from penstock.errors import UsageError
+from penstock.loop.fold import fold
+from penstock.loop.inbox import LoopInbox
+from penstock.loop.journal import FILE_NAME, process_of, read_rows
+from penstock.loop.loops import FOLDER as LOOPS
+from penstock.loop.state import LoopState
 from penstock.run.recording import Meta
 
 POLL_SECONDS = 0.25
@@ -33,6 +39,9 @@ POLL_SECONDS = 0.25
 
 MAX_LISTED = 200
 """Documents and loops of the list, those used last: more is no list for a person."""
+
+MAX_MESSAGE_CHARS = 100_000
+"""Characters of a message to a loop: every later prompt of the loop has it."""
 
 _log = logging.getLogger("penstock.gateway")
 
@@ -121,6 +130,7 @@ class Runs:
 
     def __init__(self, data: Path | None) -> None:
         self._data = data
+        self._states: dict[str, tuple[int, LoopState]] = {}  # of loops, with the sizes of their journals
 
     async def listed(self) -> list[RunView]:
         """Return all documents and loops, the one used last first."""
@@ -161,7 +171,10 @@ class Runs:
         """
 
         def read() -> list[ev.Event]:
-            path, _, is_live = self._reader(id).recording(turn)
+            reader = self._reader(id)
+            for _ in reader.read():
+                pass
+            path, _, is_live = reader.recording(turn)
             return events_of(path, is_live=is_live)
 
         return await asyncio.to_thread(read)
@@ -175,9 +188,9 @@ class Runs:
 
         def read() -> Details:
             reader = self._reader(id)
-            path, meta, is_live = reader.recording(turn)
             timeline = RunTimeline()
             timeline.take(reader.read())
+            path, meta, is_live = reader.recording(turn)
             view = timeline.turns.turns.get(turn) or TurnView(turn, "", agent=meta.agent)
             began = Numbered(0, view.began_at or 0, TurnBegan(turn, meta.agent, ""))
             events = enumerate(events_of(path, is_live=is_live), 1)
@@ -185,17 +198,105 @@ class Runs:
 
         return await asyncio.to_thread(read)
 
+    async def output(self, id: str, step: int) -> StepOutput:
+        """Return the output of a command of a loop.
+
+        Raises:
+            NoSuchRun: there is no such loop or step, or it has no output.
+        """
+        return await asyncio.to_thread(lambda: self._read_loop(id).output(step))
+
+    async def changes(self, id: str, number: int) -> RoundChanges:
+        """Return the changes of a round of a loop.
+
+        Raises:
+            NoSuchRun: there is no such loop or round, or it has no changes.
+        """
+        return await asyncio.to_thread(lambda: self._read_loop(id).changes(number))
+
+    async def stop(self, id: str, *, now: bool) -> RunDetails:
+        """Ask a loop to end after its step, or at once, and return it.
+
+        Raises:
+            NoSuchRun: there is no such loop.
+            Conflicting: it does not run.
+        """
+
+        def put() -> RunDetails:
+            reader = self._read_loop(id)
+            if not reader.is_live:
+                raise Conflicting("the loop does not run", expected="a loop that runs")
+            LoopInbox(reader.folder).put("stop_now" if now else "stop")
+            return reader.details()
+
+        return await asyncio.to_thread(put)
+
+    async def message(self, id: str, text: str) -> RunDetails:
+        """Write to the agents of a loop, or answer its question, and return it.
+
+        Raises:
+            NoSuchRun: there is no such loop.
+            Invalid: the text is empty or too long.
+        """
+        if not text.strip():
+            raise Invalid("the message is empty", expected="what you want to say")
+        if len(text) > MAX_MESSAGE_CHARS:
+            raise Invalid("the message is too long", expected=f"at most {MAX_MESSAGE_CHARS:,} characters")
+
+        def put() -> RunDetails:
+            reader = self._read_loop(id)
+            LoopInbox(reader.folder).put("message", text)
+            return reader.details()
+
+        return await asyncio.to_thread(put)
+
     # --- in a thread ---
 
     def _listed(self) -> list[RunView]:
         found = [documents.view_of(id, state) for id, state in self._documents()]
+        for id, folder in self._loops():
+            with contextlib.suppress(UsageError, OSError, ValueError):  # begun and not written, or of another version
+                is_live = process_of(folder) is not None  # before its rows
+                state = self._loop_state(folder)
+                found.append(loops.view_of(id, state, is_live=is_live and state.ended is None))
         return sorted(found, key=lambda run: run.used_at, reverse=True)[:MAX_LISTED]
 
     def _reader(self, id: str) -> RunReader:
         for document, state in self._documents():
             if document == id:
                 return DocumentReader(id, state)
+        return self._loop(id)
+
+    def _loop(self, id: str) -> LoopReader:
+        """Return the reader of a loop.
+
+        Raises:
+            NoSuchRun: there is no loop with this id.
+        """
+        for loop, folder in self._loops():
+            if loop == id:
+                return LoopReader(id, folder)
         raise NoSuchRun
+
+    def _read_loop(self, id: str) -> LoopReader:
+        """Return the reader of a loop whose rows it has read."""
+        reader = self._loop(id)
+        for _ in reader.read():
+            pass
+        return reader
+
+    def _loop_state(self, folder: Path) -> LoopState:
+        """Return the state of a loop, which is folded again only if its journal has grown."""
+        size = (folder / FILE_NAME).stat().st_size
+        known = self._states.get(folder.name)
+        if known is None or known[0] != size:
+            known = self._states[folder.name] = (size, fold(read_rows(folder)))
+        return known[1]
+
+    def _loops(self) -> Iterator[tuple[str, Path]]:
+        if self._data is not None:
+            for folder in folders(self._data / LOOPS):
+                yield f"loop-{folder.name}", folder
 
     def _documents(self) -> Iterator[tuple[str, DocumentState]]:
         if self._data is None:

@@ -27,6 +27,8 @@ IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "chat": (ID, str),
     "run": (ID, str),
     "turn": (TURN, int),
+    "step": (TURN, int),
+    "round": (TURN, int),
 }
 
 

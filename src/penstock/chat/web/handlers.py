@@ -244,6 +244,22 @@ class Api:
             return _json(await self.runs.turn_details(run, turn))
         return await _lines(await self.runs.turn(run, turn))
 
+    async def run_output(self, request: Request, run: str, step: int) -> Response:
+        """Return the output of a command of a loop."""
+        return _json(await self.runs.output(run, step))
+
+    async def run_changes(self, request: Request, run: str, round: int) -> Response:
+        """Return the changes of a round of a loop."""
+        return _json(await self.runs.changes(run, round))
+
+    async def stop_run(self, request: Request, run: str, body: schemas.StopRun) -> Response:
+        """Ask a loop to end."""
+        return _json(await self.runs.stop(run, now=body.now), 202)
+
+    async def message_run(self, request: Request, run: str, body: schemas.LoopMessage) -> Response:
+        """Write to the agents of a loop."""
+        return _json(await self.runs.message(run, body.text), 202)
+
     def _stream(self, request: Request, name: str, log: Callable[[], WatchedLog] | None = None) -> ASGIApp:
         if request.method == "HEAD":
             return _Heads()

@@ -6,6 +6,7 @@ import { runPath } from "../state/router.js";
 import { runOf, useThread } from "../state/store.js";
 import { day, oneLine } from "../text/format.js";
 import { beginsDay, ConnectionLost, Latest, useStickToEnd } from "./chat.js";
+import { LoopThread } from "./loop.js";
 import { Missing } from "./status-pages.js";
 import { TurnView } from "./turn.js";
 
@@ -27,8 +28,17 @@ export function RunPage({ id }) {
         ${run && html`<p><bdi>${oneLine(run.note)}</bdi> · <bdi title=${oneLine(run.path)}>${oneLine(run.path)}</bdi></p>`}
       </div>
     </header>
-    ${session instanceof ChatSession && html`<${DocumentThread} session=${session} />`}
+    ${session instanceof ChatSession && html`<${RunThread} session=${session} />`}
   </section>`;
+}
+
+/** @param {{ session: ChatSession }} props */
+function RunThread({ session }) {
+  const { run, loop } = session.chat;
+  if (!run) return html`<${Status} loading>Loading…<//>`;
+  return run.kind === "loop" && loop
+    ? html`<${LoopThread} session=${session} run=${run} loop=${loop} />`
+    : html`<${DocumentThread} session=${session} />`;
 }
 
 /** @param {{ session: ChatSession }} props */

@@ -75,7 +75,7 @@ function Turn(props) {
     data-far=${isFar || undefined}
     aria-label=${`Turn ${turn.turn}`}
   >
-    <${Asked} turn=${turn} chat=${chat} waits=${waits} />
+    ${turn.prompt !== "" && html`<${Asked} turn=${turn} chat=${chat} waits=${waits} />`}
     ${turn.state === "queued" && !waits && html`<div class="answer"><${Status}>Sending…<//></div>`}
     ${turn.state !== "queued" && html`<${Answer} ...${props} />`}
   </article>`;
@@ -194,7 +194,7 @@ function Asked({ turn, chat, waits }) {
 }
 
 /** @param {{ text: string }} props */
-function Prompt({ text }) {
+export function Prompt({ text }) {
   const [isOpen, setOpen] = useState(false);
   const shown = harmless(text);
   const isLong = shown.length > FOLD_CHARACTERS || shown.split("\n").length > FOLD_LINES;
