@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from penstock.core.diffs import from_unified
+from penstock.core.diffs import from_unified, named
 from penstock.events import Change, ChangeKind
 from penstock.repo.git import Git
 
@@ -64,7 +64,9 @@ def changes_between(git: Git, old: str, new: str) -> list[Change]:
         patch = next(patches, "")
         if letter == "T":  # another type of file: it is removed and added
             patch = next(patches, "")
-        found.append(from_unified(path, patch, kind=KINDS.get(letter, "update")))
+        kind = KINDS.get(letter, "update")
+        has_lines = "\n@@" in patch  # a binary or an empty file has none
+        found.append(from_unified(path, patch, kind=kind) if has_lines else named(path, kind))
     return found
 
 
