@@ -137,6 +137,7 @@ class Penstock(Contender):
     """The server as `penstock serve` has it, over a real store; the feeder appends as a chat's worker does."""
 
     async def start(self) -> None:
+        from penstock.chat.runs.service import Runs
         from penstock.chat.service.limits import ServiceLimits
         from penstock.chat.service.service import Service
         from penstock.chat.store.sqlite import SqliteStore
@@ -164,7 +165,7 @@ class Penstock(Contender):
         )
         self.watches = Watches(self.service, self.metrics)
         security = Security(Logins(TOKEN, "c"), hosts=["127.0.0.1"], origins=[])
-        self.app = make_app(Api(self.service, self.watches, security), PageFiles())
+        self.app = make_app(Api(self.service, self.watches, security, Runs(None)), PageFiles())
         self._ids: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
         await self.service.trust(self.folder)

@@ -29,8 +29,13 @@ def generate() -> str:
     document = json.loads(openapi.document())
     schemas = document["components"]["schemas"]
     named = "\n\n".join("\n".join(_interface(name, schema)) for name, schema in sorted(schemas.items()))
-    events = document["paths"]["/api/chats/{chat}/events"]["get"]["responses"]["200"]["content"]["text/event-stream"]
-    return f"{HEAD}{named}\n\n  type Frame = {_type(events['schema'])};\n}}\n"
+    chat, run = (_frames(document, path) for path in ("/api/chats/{chat}/events", "/api/runs/{run}/events"))
+    return f"{HEAD}{named}\n\n  type Frame = {chat};\n\n  type RunFrame = {run};\n}}\n"
+
+
+def _frames(document: dict[str, Any], path: str) -> str:
+    answer = document["paths"][path]["get"]["responses"]["200"]
+    return _type(answer["content"]["text/event-stream"]["schema"])
 
 
 def _interface(name: str, schema: dict[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from git_repository import UserRepository, files_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.repo.diffs import patch_between, paths_between, size_between, stat_between
+from penstock.repo.diffs import changes_between, patch_between, paths_between, size_between, stat_between
 from penstock.repo.repository import Author
 from penstock.repo.snapshot import keep_snapshot, snapshot
 from penstock.repo.staging import stage
@@ -84,6 +84,26 @@ def test_differences_are_shown_as_figures_and_tables(user: UserRepository) -> No
     assert "+a = 2" in patch_between(git, old, new, 10_000)
     assert patch_between(git, old, new, 20).endswith("characters more]\n")
     assert size_between(git, old, old).text == "no changes"
+
+
+def test_differences_are_changes_of_files(user: UserRepository) -> None:
+    """Each file is a change with its own diff, also behind one that became a link, and one that is binary."""
+    old = user.commit("Begin", {"a": "one\n", "b": "to\n", "c": "diff --git a/x b/x\n", "d": "gone\n"})
+    (user.root / "b").unlink()
+    (user.root / "b").symlink_to("a")
+    (user.root / "bin").write_bytes(b"\0\1")
+    user.git("add", "-A")
+    user.git("rm", "-q", "d")
+    new = user.commit("Change", {"a": "two\n", "c": "diff --git a/x b/x\ndiff --git a/y b/y\n"})
+    found = changes_between(user.repository.git, old, new)
+    assert [(it.path, it.kind, it.added, it.removed) for it in found] == [
+        ("a", "update", 1, 1),
+        ("b", "update", 1, 0),
+        ("bin", "add", None, None),
+        ("c", "update", 1, 0),
+        ("d", "delete", 0, 1),
+    ]
+    assert found[3].diff == "@@ -1 +1,2 @@\n diff --git a/x b/x\n+diff --git a/y b/y\n"
 
 
 names = st.text(

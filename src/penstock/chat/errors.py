@@ -38,6 +38,16 @@ class NoSuchChat(ChatError):
         self.id = id
 
 
+class NoSuchRun(ChatError):
+    """No document or loop has this id, or it does not have what was asked for."""
+
+    code = "not_found"
+    status = 404
+
+    def __init__(self, what: str = "there is no such document or loop") -> None:
+        super().__init__(what, expected="an id of GET /api/runs")
+
+
 class NoSuchTurn(ChatError):
     """The chat does not have this turn, or no longer keeps it."""
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import uvloop
 
+from penstock.chat.runs.service import Runs
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.retention import Retention
 from penstock.chat.service.service import Service
@@ -212,7 +213,7 @@ async def _serve(
         )
         try:
             watches = Watches(service, metrics)
-            app = make_app(Api(service, watches, security), files)
+            app = make_app(Api(service, watches, security, Runs(data)), files)
             server = Server(app, service.close, ready=lambda: announce(options, place, logins, data))
             await server.serve(sockets=place.sockets)
         finally:

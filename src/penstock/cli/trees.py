@@ -64,14 +64,14 @@ def as_text(found: Sequence[TreeStatus], now: int) -> str:
 
 
 def _with_loop(status: TreeStatus) -> TreeStatus:
-    """Return the state of a tree; one of a loop that has not landed is in use, as the loop can be resumed."""
+    """Return the state of a tree; one that its loop still needs is in use."""
     if status.record.owner != "loop" or status.state != "saved":
         return status
-    from penstock.loop.loops import loops  # only a tree of a loop needs it
+    from penstock.loop.loops import loops, reason_to_keep  # only a tree of a loop needs it
 
-    is_needed = any(loop.id == status.record.name and loop.state.landed is None for loop in loops(data_path()))
-    text = f"the loop {status.record.name} has not landed: penstock loop resume or land"
-    return TreeStatus(status.record, "used", text) if is_needed else status
+    loop = next((loop for loop in loops(data_path()) if loop.id == status.record.name), None)
+    why = reason_to_keep(loop) if loop is not None else ""
+    return TreeStatus(status.record, "used", why) if why else status
 
 
 def _removed(status: TreeStatus) -> TreeStatus:

@@ -21,6 +21,7 @@ from penstock.doc.submission import Submission, submission
 from penstock.errors import AgentFailed
 from penstock.events import Event
 from penstock.run.agent import agent
+from penstock.run.history import now_ms
 from penstock.run.result import Result
 from penstock.run.resuming import can_resume
 from penstock.run.run import OnQuestion, Run
@@ -113,9 +114,11 @@ def ask_document(document: OpenDocument, wanted: Wanted, found: Submission) -> S
     """
     document.check_settings()
     ask = make_ask(document, wanted, found.prompt, found.changes, found.resume)
+    document.state.add_asked(now_ms(), found.changes)
     run = yield ask
     if ask.session_id is not None and wanted.session_id is None and _has_not_begun(run.result):
         ask = msgspec.structs.replace(ask, session_id=None, is_repeated=True)
+        document.state.add_asked(now_ms(), found.changes)
         run = yield ask
     return ask, run
 

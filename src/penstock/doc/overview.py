@@ -42,12 +42,13 @@ def overview(data: Path, files: Sequence[str] = ()) -> list[DocumentStatus]:
         UsageError: one of `files` cannot be read.
     """
     if files:
-        return [_status(Path(os.path.realpath(file)), known_state(file, read_document(file))) for file in files]
-    found = [_status(state.path, state) for state in document_states(data) if state.path is not None]
+        return [status_of(Path(os.path.realpath(file)), known_state(file, read_document(file))) for file in files]
+    found = [status_of(state.path, state) for state in document_states(data) if state.path is not None]
     return sorted(found, key=lambda one: one.answered_at or 0)
 
 
-def _status(path: Path, state: DocumentState | None) -> DocumentStatus:
+def status_of(path: Path, state: DocumentState | None) -> DocumentStatus:
+    """Return the status of one document."""
     if state is None:
         return DocumentStatus(path=str(path), state="new text")
     last = state.published()

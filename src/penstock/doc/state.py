@@ -8,13 +8,13 @@ notice a copy that has the same id.
     docs/ID/pending.json     reply that is not yet known to be in the document
     docs/ID/published.json   last reply that was published
     docs/ID/backup           content that the last publish replaced
+    docs/ID/asked.json       what the last runs were asked, for those who look at the document from elsewhere
     docs/ID/recordings/      recordings of the runs
     docs/ID/lock             held while a command works on the document; contains its process id
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -27,6 +27,19 @@ import msgspec
 
 from penstock.doc.exchange import fsync_directory, read_bytes, write_private
 from penstock.errors import UsageError
+from penstock.run import locks
+
+FOLDER = "docs"
+"""Directory of the data directory with a folder for each document."""
+
+LOCK_NAME = "lock"
+DOCUMENT = "document.json"
+
+MAX_ASKED = 50
+"""Runs whose question is kept: as many as a page shows."""
+
+MAX_ASKED_CHARS = 20_000
+"""Characters of a question that are kept: more than a person reads there."""
 
 SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 """Ids that are used as the name of a directory as they are. Others may contain anything: the user can write them."""
@@ -75,6 +88,14 @@ class DocumentFacts(msgspec.Struct):
     path: str
 
 
+class AskedText(msgspec.Struct):
+    """What one run was asked."""
+
+    at: int
+    """Time just before its start, in milliseconds since 1970."""
+    text: str
+
+
 class DocumentState:
     """State of one document.
 
@@ -87,13 +108,14 @@ class DocumentState:
         self.session = session
         safe = SAFE_ID.fullmatch(session)
         name = session if safe else hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()
-        self.directory = data / "docs" / name
+        self.directory = data / FOLDER / name
         self.backup = self.directory / "backup"
         self.recordings = self.directory / "recordings"
         self._snapshot = self.directory / "snapshot"
         self._pending = self.directory / "pending.json"
         self._published = self.directory / "published.json"
-        self._document = self.directory / "document.json"
+        self._document = self.directory / DOCUMENT
+        self._asked = self.directory / "asked.json"
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -103,16 +125,12 @@ class DocumentState:
             UsageError: another process holds it.
         """
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(self.directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not locks.take(fd):
                 holder = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
                 by = f"process {holder}" if holder else "another process"
-                raise UsageError(f"the document is being answered by {by}", help="wait until it has ended") from None
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+                raise UsageError(f"the document is being answered by {by}", help="wait until it has ended")
             yield
         finally:
             os.close(fd)  # which also unlocks it
@@ -138,6 +156,11 @@ class DocumentState:
                 )
         if known != path:
             write_private(self._document, msgspec.json.encode(DocumentFacts(self.session, os.fspath(path))))
+
+    @property
+    def is_being_answered(self) -> bool:
+        """Whether a command works on the document."""
+        return locks.holder(self.directory / LOCK_NAME) is not None
 
     @property
     def path(self) -> Path | None:
@@ -171,6 +194,16 @@ class DocumentState:
         found: Pending | None = _read(self._published, Pending)
         return found
 
+    def asked(self) -> list[AskedText]:
+        """Return what the last runs were asked, the oldest first."""
+        found: list[AskedText] | None = _read(self._asked, list[AskedText])
+        return found or []
+
+    def add_asked(self, at: int, text: str) -> None:
+        """Keep what a run is asked; call it before the run starts."""
+        asked = [*self.asked(), AskedText(at, text[:MAX_ASKED_CHARS])][-MAX_ASKED:]
+        write_private(self._asked, msgspec.json.encode(asked))
+
     def finish_pending(self) -> None:
         """Make the pending reply the last one that was published."""
         self._pending.replace(self._published)
@@ -178,14 +211,24 @@ class DocumentState:
 
     def reset(self) -> None:
         """Forget snapshot and replies, so that the whole document is asked next. The backup is kept."""
-        for path in (self._snapshot, self._pending, self._published):
+        for path in (self._snapshot, self._pending, self._published, self._asked):
             path.unlink(missing_ok=True)
 
 
 def document_states(data: Path) -> list[DocumentState]:
     """Return the states of all documents that were ever answered."""
-    found = (_read(path, DocumentFacts) for path in sorted((data / "docs").glob("*/document.json")))
-    return [DocumentState(data, facts.session) for facts in found]
+    found = (state_in(data, folder) for folder in sorted((data / FOLDER).glob("*/")))
+    return [state for state in found if state is not None]
+
+
+def state_in(data: Path, folder: Path) -> DocumentState | None:
+    """Return the state that a folder has; None if it has none.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    facts = _read(folder / DOCUMENT, DocumentFacts)
+    return DocumentState(data, facts.session) if facts is not None else None
 
 
 def _read(path: Path, kind: type[Any]) -> Any:

@@ -24,7 +24,7 @@ from penstock.loop.checks import DEFAULT_SECONDS, CommandRun
 from penstock.loop.fold import apply, fold
 from penstock.loop.inbox import Letter, LoopInbox
 from penstock.loop.journal import Journal
-from penstock.loop.loops import read_prompt
+from penstock.loop.loops import check_log, read_prompt, recording_folder, setup_log
 from penstock.loop.rows import (
     AnyRow,
     LoopEnded,
@@ -211,7 +211,7 @@ class Engine:
             case MakeTree():
                 return TreeMade(path=self._workspace.make())
             case RunSetup():
-                return self._command(step.command, "setup.txt", 0)
+                return self._command(step.command, setup_log(self.journal.folder))
             case RunCheck():
                 return self._check(step)
             case RunAgent():
@@ -226,25 +226,21 @@ class Engine:
                 ours = [it.commit.commit for it in self.state.rounds if it.commit is not None]
                 return self._workspace.publish(step, ours)
 
-    def _folder(self, number: int) -> Path:
-        return self.journal.folder / "rounds" / f"{number:03}"
-
     def _environment(self) -> Mapping[str, str]:
         return {**clean_environment(os.environ), LOOP_VARIABLE: self.state.began.loop}
 
-    def _command(self, command: str, name: str, number: int) -> CommandEnded:
+    def _command(self, command: str, log: Path) -> CommandEnded:
         workspace, seconds = self._workspace, self.state.settings.check_seconds or DEFAULT_SECONDS
         left = self.state.unfinished_budget().ms
         if left is not None:
             seconds = min(seconds, max(left / 1000, 0.001))
         workspace.renew(self.state.head)
         run = CommandRun(command, workspace.tree.path, self._environment(), seconds, self._is_stopped)
-        ended = run.to_end(self._folder(number) / name)
-        return _with_changes(ended, workspace.compared())
+        return _with_changes(run.to_end(log), workspace.compared())
 
     def _check(self, step: RunCheck) -> CommandEnded:
         """Run a check, then put back what it has changed: a commit has the files that the agent left."""
-        ended = self._command(step.command, f"check-{step.number + 1}-{step.attempt}.txt", step.round)
+        ended = self._command(step.command, check_log(self.journal.folder, step))
         work = self.state.rounds[step.round - 1].work if step.round else None
         if work is None:
             self._workspace.restore(self.state.head_tree)
@@ -264,7 +260,7 @@ class Engine:
         return settings.work
 
     def _record_folder(self, step: RunAgent) -> Path:
-        return self._folder(step.round) / f"{step.role}-{self.state.steps}"
+        return recording_folder(self.journal.folder, step, self.state.steps)
 
     def _agent(self, step: RunAgent) -> AgentEnded:
         workspace = self._workspace

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 from pathlib import Path
 
 import msgspec
 
 from penstock.errors import UsageError
 from penstock.loop.rows import VERSION, AnyRow, decode, encode
+from penstock.run import locks
 
 FILE_NAME = "journal.ndjson"
 LOCK_NAME = "lock"
-
-RETRY_SECONDS = 0.2
-"""Seconds before the lock is tried again: many times what a look at it takes."""
 
 
 class _Version(msgspec.Struct):
@@ -48,13 +44,9 @@ class Journal:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            _lock(lock)
-            os.ftruncate(lock, 0)
-            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+            if not locks.take(lock):
+                raise _is_running(folder)
             return cls(folder, lock)
-        except BlockingIOError as error:
-            os.close(lock)
-            raise _is_running(folder) from error
         except BaseException:
             os.close(lock)
             raise
@@ -85,15 +77,6 @@ class Journal:
         os.close(self._lock)
 
 
-def _lock(lock: int) -> None:
-    """Lock the file. It is tried twice, as `process_of` of another process has the lock for an instant."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        time.sleep(RETRY_SECONDS)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 def read_rows(folder: Path) -> list[AnyRow]:
     """Return the rows of a journal that another process may write. A last line without its end is left out.
 
@@ -118,18 +101,7 @@ def has_begun(folder: Path) -> bool:
 
 def process_of(folder: Path) -> int | None:
     """Return the id of the process that writes the journal; None if there is none."""
-    try:
-        lock = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return None
-    except BlockingIOError:
-        text = os.pread(lock, 32, 0).strip()
-        return int(text) if text.isdigit() else 0
-    finally:
-        os.close(lock)
+    return locks.holder(folder / LOCK_NAME)
 
 
 def _is_running(folder: Path) -> UsageError:

@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 
 from penstock._version import __version__
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.loop.fold import fold
-from penstock.loop.journal import Journal, has_begun, read_rows
+from penstock.loop.journal import Journal, has_begun, process_of, read_rows
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
+from penstock.loop.steps import RunAgent, RunCheck
 from penstock.repo.refs import free_branch
 from penstock.repo.repository import Repository
 from penstock.run.history import now_ms
@@ -134,6 +135,26 @@ def loops(data: Path) -> list[LoopFolder]:
     return sorted(found, key=lambda loop: loop.state.began.at)
 
 
+def recording_folder(folder: Path, step: RunAgent, number: int) -> Path:
+    """Return the directory of the recording of an agent's step, in the folder of its loop."""
+    return round_folder(folder, step.round) / f"{step.role}-{number}"
+
+
+def check_log(folder: Path, step: RunCheck) -> Path:
+    """Return the file with the output of a check."""
+    return round_folder(folder, step.round) / f"check-{step.number + 1}-{step.attempt}.txt"
+
+
+def setup_log(folder: Path) -> Path:
+    """Return the file with the output of the setup."""
+    return round_folder(folder, 0) / "setup.txt"
+
+
+def round_folder(folder: Path, number: int) -> Path:
+    """Return the directory with what came out of a round, in the folder of its loop."""
+    return folder / "rounds" / f"{number:03}"
+
+
 def find_loop(data: Path, name: str | None, cwd: Path) -> LoopFolder:
     """Return the loop of a name, or the newest of the repository in which `cwd` is.
 
@@ -150,3 +171,24 @@ def find_loop(data: Path, name: str | None, cwd: Path) -> LoopFolder:
     if not here:
         raise UsageError("there is no loop of this repository yet", help="penstock loop PROMPT.md begins one")
     return here[-1]
+
+
+def reason_to_keep(loop: LoopFolder) -> str:
+    """Return why the tree of a loop is still needed; "" if it is not."""
+    state = loop.state
+    if process_of(loop.path) is not None:
+        return "the loop runs"
+    if state.landed is None and state.head != state.began.base and not _is_in_branch(state):
+        return f"it has not landed: penstock loop land {loop.id}"
+    if state.ended is None:
+        return f"it was interrupted: penstock loop resume {loop.id}"
+    return ""
+
+
+def _is_in_branch(state: LoopState) -> bool:
+    """Return whether the branch that is checked out has the result, as after a merge by hand."""
+    try:
+        repository = Repository.at(Path(state.began.repository))
+        return repository.git.succeeds("merge-base", "--is-ancestor", state.head, "HEAD")
+    except PenstockError:
+        return False

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
+from penstock.core.diffs import from_unified, named
+from penstock.events import Change, ChangeKind
 from penstock.repo.git import Git
 
 PLAIN = "--no-ext-diff", "--no-textconv", "--no-color"
 """Options by which a diff starts no program of the repository, and has no colours."""
+
+
+KINDS: Mapping[str, ChangeKind] = {"A": "add", "D": "delete"}
+"""Kinds of changes by git's letters; all others are updates."""
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -45,6 +53,21 @@ def paths_between(git: Git, old: str, new: str) -> list[tuple[str, str]]:
     """Return the paths that differ, each with `A`, `M`, `D` or `T`."""
     items = git.run("diff", *PLAIN, "--no-renames", "--name-status", "-z", old, new).items
     return list(zip(items[1::2], items[::2], strict=True))
+
+
+def changes_between(git: Git, old: str, new: str) -> list[Change]:
+    """Return the changes of the files that differ, in the order of their paths."""
+    text = git.run("diff", *PLAIN, "--no-renames", old, new).out.decode("utf-8", "replace")
+    patches = iter(f"\n{text}".split("\ndiff --git ")[1:])
+    found = []
+    for path, letter in paths_between(git, old, new):
+        patch = next(patches, "")
+        if letter == "T":  # another type of file: it is removed and added
+            patch = next(patches, "")
+        kind = KINDS.get(letter, "update")
+        has_lines = "\n@@" in patch  # a binary or an empty file has none
+        found.append(from_unified(path, patch, kind=kind) if has_lines else named(path, kind))
+    return found
 
 
 def patch_between(git: Git, old: str, new: str, max_chars: int) -> str:

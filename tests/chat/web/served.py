@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from penstock.chat.history.entries import Entry
+from penstock.chat.runs.service import Runs
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.service import Service
 from penstock.chat.store.sqlite import SqliteStore
@@ -122,7 +123,7 @@ class Gateway:
             )
             await self.service.trust(self.root)
             self.watches = Watches(self.service, self.metrics, max_clients=max_clients, pace=pace, linger=linger)
-            api = Api(self.service, self.watches, self.security, ping=ping, patience=patience)
+            api = Api(self.service, self.watches, self.security, Runs(self.folder), ping=ping, patience=patience)
             self.server = Server(make_app(api, PageFiles(self.page)), self.service.close)
             self.loop.call_soon(self._started.set)
             await self.server.serve(sockets=[self.socket])

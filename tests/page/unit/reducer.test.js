@@ -30,6 +30,17 @@ const LIFE = [
   { type: "finalized", turn: 1, steps: 3, duration_ms: 4 },
 ];
 
+test("the state of a document or loop is replaced, and a snapshot keeps it until the next one comes", () => {
+  const state = (note, more = {}) => ({ type: "run", run: { id: "loop-a", note }, ...more });
+  const loop = { rounds: [] };
+  const first = fold([snapshot(), state("round 1", { loop })]);
+  assert.deepEqual([first.run.note, first.loop], ["round 1", loop]);
+  const again = fold([snapshot()], first);
+  assert.deepEqual([again.run.note, again.loop], ["round 1", loop]);
+  const document = fold([state("answered")], again);
+  assert.deepEqual([document.run.note, document.loop], ["answered", null]);
+});
+
 test("a turn keeps why it failed, and what was refused in it", () => {
   const facts = { outcome: "error", reason: "no", cause: "usage_limit", resets_at: 7, completed_at: 9 };
   const [turn] = fold([

@@ -26,6 +26,7 @@ beforeEach(async () => {
   chats = [chat("a", { used_at: 2 }), chat("b")];
   answers.set("GET /api/about", () => ({ version: "1", default_agent: "x", allow: [], max_prompt_bytes: 100 }));
   answers.set("GET /api/chats", () => ({ chats }));
+  answers.set("GET /api/runs", () => ({ runs: [] }));
   answers.set("GET /api/agents", () => ({ agents: [{ name: "x", available: true }] }));
   answers.set("GET /api/workspaces", () => ({ roots: [{ path: "/shop", trusted: false }], recent: [] }));
 });
@@ -37,8 +38,8 @@ test("the code of a link is out of the address before it is sent, and everything
   const [login, ...others] = requests;
   assert.deepEqual([login.path, login.body, login.hash], ["/api/login", { code: "secret" }, ""]);
   assert.deepEqual(
-    new Set(others.slice(0, 3).map(({ path }) => path)),
-    new Set(["/api/about", "/api/chats", "/api/agents"]),
+    new Set(others.slice(0, 4).map(({ path }) => path)),
+    new Set(["/api/about", "/api/chats", "/api/agents", "/api/runs"]),
   );
   assert.equal(state.signedIn, true);
   assert.deepEqual(state.chats, chats);
@@ -46,7 +47,7 @@ test("the code of a link is out of the address before it is sent, and everything
 
 test("a link that was used leaves the page signed out, and says why", async () => {
   Object.assign(location, { hash: "#code=old" });
-  for (const path of ["POST /api/login", "GET /api/about", "GET /api/chats", "GET /api/agents"]) {
+  for (const path of ["POST /api/login", "GET /api/about", "GET /api/chats", "GET /api/agents", "GET /api/runs"]) {
     answers.set(path, () => failure(401, { code: "unauthorized", detail: "who" }));
   }
   await begin();
@@ -96,6 +97,8 @@ test("addresses lead to their pages", () => {
   assert.deepEqual(routeOf("/"), { page: "home" });
   assert.deepEqual(routeOf("/chats/a%20b"), { page: "chat", id: "a b" });
   assert.deepEqual(routeOf("/chats/a/turns/12"), { page: "details", id: "a", turn: 12 });
+  assert.deepEqual(routeOf("/runs/loop-a"), { page: "run", id: "loop-a" });
+  assert.deepEqual(routeOf("/runs/doc-1/turns/2"), { page: "run_details", id: "doc-1", turn: 2 });
   for (const path of ["/chats", "/chats/a/turns", "/chats/a/b", "/x"])
     assert.deepEqual(routeOf(path), { page: "missing" });
 });

@@ -134,6 +134,10 @@ class Timeline:
         shown = [replace(view) for _, view in sorted(self.turns.items())]
         return Snapshot(self.number, shown, self._earlier)
 
+    def start(self) -> list[tuple[int, Frame]]:
+        """Return the frames that a new client needs, each with the number that it covers."""
+        return [(self.number, self.snapshot())]
+
     @property
     def is_summed_up(self) -> bool:
         """True if the last summary has all turns that are over."""

@@ -191,6 +191,69 @@ declare namespace Api {
     everywhere?: boolean;
   }
 
+  interface LoopMessage {
+    text: string;
+  }
+
+  interface LoopMessageView {
+    text: string;
+    round?: number;
+    is_read?: boolean;
+  }
+
+  interface LoopRoundView {
+    round: number;
+    result: string;
+    is_over?: boolean;
+    task?: string | null;
+    ms?: number;
+    cost_usd?: number | null;
+    commit?: string | null;
+    has_changes?: boolean;
+  }
+
+  interface LoopStepView {
+    step: number;
+    kind: "check" | "commit" | "merge" | "plan" | "publish" | "review" | "setup" | "tree" | "work";
+    state: "failed" | "ok" | "running";
+    round?: number;
+    turn?: number | null;
+    agent?: string | null;
+    text?: string;
+    note?: string;
+    remarks?: Array<string>;
+    began_at?: number;
+    ms?: number | null;
+    status?: number | null;
+    has_output?: boolean;
+    cost_usd?: number | null;
+  }
+
+  interface LoopView {
+    prompt: string;
+    branch: string;
+    begun_at: number;
+    rounds: Array<LoopRoundView>;
+    steps: Array<LoopStepView>;
+    messages: Array<LoopMessageView>;
+    ms: number;
+    cost_usd: number;
+    max_rounds: number;
+    charged_rounds: number;
+    is_cost_known?: boolean;
+    max_cost_usd?: number | null;
+    max_ms?: number | null;
+    tasks?: Array<string>;
+    finished_tasks?: Array<string>;
+    question?: string | null;
+    plan?: Array<string> | null;
+    waits_until?: number | null;
+    is_stopping?: boolean;
+    status?: number | null;
+    reason?: string | null;
+    landed?: string | null;
+  }
+
   interface NewChat {
     agent?: string | null;
     cwd?: string | null;
@@ -270,6 +333,33 @@ declare namespace Api {
     key?: string | null;
   }
 
+  interface RoundChanges {
+    changes: Array<Change>;
+    more_changes?: number;
+  }
+
+  interface RunChanged {
+    type: "run";
+    run: RunView;
+    loop?: LoopView | null;
+  }
+
+  interface RunDetails {
+    run: RunView;
+    loop?: LoopView | null;
+  }
+
+  interface RunView {
+    id: string;
+    kind: "document" | "loop";
+    title: string;
+    path: string;
+    state: "asks" | "idle" | "running";
+    note: string;
+    used_at: number;
+    agent?: string | null;
+  }
+
   interface Said {
     kind: "text";
     at: number;
@@ -288,8 +378,17 @@ declare namespace Api {
     earlier?: boolean;
   }
 
+  interface StepOutput {
+    output: string;
+    shortened?: number;
+  }
+
   interface Stop {
     turn?: number | null;
+  }
+
+  interface StopRun {
+    now?: boolean;
   }
 
   interface Streaming {
@@ -383,4 +482,6 @@ declare namespace Api {
   }
 
   type Frame = Snapshot | PromptedFrame | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | Goodbye;
+
+  type RunFrame = Snapshot | PromptedFrame | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | Goodbye | RunChanged;
 }

@@ -25,7 +25,10 @@ TURN = re.compile(r"[1-9][0-9]{0,8}")
 IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "browser": (ID, str),
     "chat": (ID, str),
+    "run": (ID, str),
     "turn": (TURN, int),
+    "step": (TURN, int),
+    "round": (TURN, int),
 }
 
 

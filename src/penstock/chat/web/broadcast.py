@@ -1,4 +1,4 @@
-"""Clients of the chats: one watch for each chat that has clients.
+"""Clients of the chats: one watch for each chat that has clients. Documents and loops are watched in the same way.
 
 The chat's worker has the one timeline; a watch requests frames from it. A client is a number, that of the last entry
 that it has seen, and an event that wakes it; the frames that it missed are computed when it can accept more.
@@ -10,16 +10,16 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from penstock.chat.errors import NoSuchChat, ShuttingDown
+from penstock.chat.errors import NoSuchChat, NoSuchRun, ShuttingDown
 from penstock.chat.history import frames
-from penstock.chat.history.frames import Frame
-from penstock.chat.history.timeline import Timeline
-from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
+from penstock.chat.runs.timeline import RunFrame
+from penstock.chat.service.chat_log import STORE_ERRORS
 from penstock.chat.service.service import Service
 from penstock.chat.turn import Assistant
 from penstock.chat.web.errors import RateLimited
@@ -50,6 +50,42 @@ class Step(NamedTuple):
 
     data: bytes
     frames: int
+
+
+class WatchedTimeline(Protocol):
+    """Timeline of what is watched."""
+
+    number: int
+    deleted: bool
+
+    def start(self) -> Sequence[tuple[int, RunFrame]]:
+        """Return the frames that a new client needs, each with the number that it covers."""
+        ...
+
+    def frames(self, after: int, *, deltas: bool = False) -> Sequence[tuple[int, RunFrame]] | None:
+        """Return the frames that lead a client from entry `after` to now; None if it needs those of `start`."""
+        ...
+
+
+class WatchedLog(Protocol):
+    """Log of a chat, a document or a loop."""
+
+    @property
+    def shown(self) -> WatchedTimeline | None:
+        """Return its timeline, if it was read and all of it is stored."""
+        ...
+
+    async def open(self) -> object:
+        """Read it."""
+        ...
+
+    def watch(self, watcher: Callable[[bool], None], /) -> None:
+        """Call `watcher` whenever the timeline has changed, with True if clients should see it at once."""
+        ...
+
+    def unwatch(self, watcher: Callable[[bool], None], /) -> None:
+        """Stop calling `watcher`."""
+        ...
 
 
 class Flow(Protocol):
@@ -103,19 +139,19 @@ class ChatClient:
 
 
 class Watch:
-    """Watch of one chat for all of its clients. `Watches.enter` makes it."""
+    """Watch of one chat, document or loop for all of its clients. `Watches.enter` makes it."""
 
-    def __init__(self, chat: str, service: Service, pace: float) -> None:
-        self.chat = chat
+    def __init__(self, name: str, log: Callable[[], WatchedLog], pace: float) -> None:
+        self.name = name
         self.clients: set[ChatClient] = set()
         self.over = False
         """True if the chat is deleted, so that nothing more will come."""
         self.failed = False
         """True if reading the chat failed; a client that returns begins a new watch."""
-        self._service = service
+        self._make_log = log
         self._pace = pace
-        self._chat_log: ChatLog | None = None
-        self._timeline: Timeline | None = None  # timeline of the kept steps
+        self._log: WatchedLog | None = None
+        self._timeline: WatchedTimeline | None = None  # timeline of the kept steps
         self._notified_at = -pace
         self._later: asyncio.TimerHandle | None = None
         self._kept: dict[tuple[int | None, bool], Step] = {}
@@ -125,7 +161,7 @@ class Watch:
     @property
     def ready(self) -> bool:
         """Return whether the chat can be shown: it has been read, and all that it shows is stored."""
-        return self._task.done() and self._chat_log is not None and self._chat_log.shown is not None
+        return self._task.done() and self._log is not None and self._log.shown is not None
 
     @property
     def number(self) -> int:
@@ -143,8 +179,7 @@ class Watch:
         if found is None:
             missed = timeline.frames(cursor, deltas=deltas) if cursor is not None else None
             if missed is None:
-                snapshot = timeline.snapshot()
-                missed = [(snapshot.number, snapshot)]
+                missed = timeline.start()
             found = self._kept[key] = encode(missed)
         return found
 
@@ -155,22 +190,22 @@ class Watch:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
-        if self._chat_log is not None:
-            self._chat_log.unwatch(self._changed)
-            self._chat_log = None
+        if self._log is not None:
+            self._log.unwatch(self._changed)
+            self._log = None
 
-    def _shown(self) -> Timeline:
-        timeline = self._chat_log.shown if self._chat_log is not None else None
+    def _shown(self) -> WatchedTimeline:
+        timeline = self._log.shown if self._log is not None else None
         assert timeline is not None
         return timeline
 
     async def _open(self) -> None:
         try:
-            chat_log = self._service.log(self.chat)
-            chat_log.watch(self._changed)
-            self._chat_log = chat_log
-            await chat_log.open()
-        except NoSuchChat:
+            log = self._make_log()
+            log.watch(self._changed)
+            self._log = log
+            await log.open()
+        except (NoSuchChat, NoSuchRun):
             self.over = True
         except STORE_ERRORS as error:
             self.failed = True
@@ -183,8 +218,8 @@ class Watch:
 
     def _changed(self, at_once: bool) -> None:
         """Wake the clients, at once or at the pace of growing text. They get the state at the time when they wake."""
-        if self._chat_log is not None and self._chat_log.shown is not None:
-            self.over = self._chat_log.shown.deleted
+        if self._log is not None and self._log.shown is not None:
+            self.over = self._log.shown.deleted
         loop = asyncio.get_running_loop()
         if at_once or loop.time() - self._notified_at >= self._pace:
             self._notify()
@@ -228,8 +263,8 @@ class Watches:
         self._end = math.inf
 
     @contextlib.contextmanager
-    def enter(self, chat: str) -> Iterator[tuple[Watch, ChatClient]]:
-        """Add a client to the watch of a chat for the duration of the context.
+    def enter(self, name: str, log: Callable[[], WatchedLog] | None = None) -> Iterator[tuple[Watch, ChatClient]]:
+        """Add a client to the watch of a chat, or of another `log` with this name, for the duration of the context.
 
         Raises:
             ShuttingDown: the server is shutting down.
@@ -239,11 +274,11 @@ class Watches:
             raise ShuttingDown
         if len(self._clients) >= self.max_clients:
             raise RateLimited("there are too many clients", 5, f"at most {self.max_clients:,} streams at once")
-        watch = self._watches.get(chat)
+        watch = self._watches.get(name)
         if watch is None or watch.failed or watch.over:
-            watch = self._watches[chat] = Watch(chat, self._service, self._pace)
+            watch = self._watches[name] = Watch(name, log or partial(self._service.log, name), self._pace)
             self.metrics.watches = len(self._watches)
-        if timer := self._leaving.pop(chat, None):
+        if timer := self._leaving.pop(name, None):
             timer.cancel()
         client = ChatClient()
         watch.clients.add(client)
@@ -279,24 +314,24 @@ class Watches:
         self._watches.clear()
 
     def _leave(self, watch: Watch) -> None:
-        current = self._watches.get(watch.chat) is watch
+        current = self._watches.get(watch.name) is watch
         if current and not (watch.failed or watch.over or self.ending):
             loop = asyncio.get_running_loop()
-            self._leaving[watch.chat] = loop.call_later(self._linger, self._forget, watch)
+            self._leaving[watch.name] = loop.call_later(self._linger, self._forget, watch)
         else:
             self._forget(watch)
 
     def _forget(self, watch: Watch) -> None:
-        if self._watches.get(watch.chat) is watch:
-            del self._watches[watch.chat]
+        if self._watches.get(watch.name) is watch:
+            del self._watches[watch.name]
             self.metrics.watches = len(self._watches)
-            self._leaving.pop(watch.chat, None)
+            self._leaving.pop(watch.name, None)
         closing = asyncio.get_running_loop().create_task(watch.close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
 
-def encode(missed: list[tuple[int, Frame]]) -> Step:
+def encode(missed: Sequence[tuple[int, RunFrame]]) -> Step:
     """Encode frames as server-sent events.
 
     A client that returns with a number has seen everything up to it. Therefore, of the frames of one entry, only the
@@ -312,7 +347,7 @@ def encode(missed: list[tuple[int, Frame]]) -> Step:
     return Step(b"".join(parts), len(missed))
 
 
-def event(frame: Frame) -> bytes:
+def event(frame: RunFrame) -> bytes:
     """Encode one frame, without a number."""
     tag = str(frame.__struct_config__.tag)
     return b"event: %b\ndata: %b\n\n" % (tag.encode(), escaped(_encoder.encode(frame)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, get_args
 
@@ -18,9 +18,10 @@ from penstock._version import __version__
 from penstock.adapter import Allow
 from penstock.chat.errors import Invalid
 from penstock.chat.history.details import details_of
+from penstock.chat.runs.service import Runs
 from penstock.chat.service.service import Service
 from penstock.chat.web import metrics, schemas
-from penstock.chat.web.broadcast import Watches
+from penstock.chat.web.broadcast import WatchedLog, Watches
 from penstock.chat.web.browsers import Browser, name_of
 from penstock.chat.web.errors import NO_STORE, NoSuchBrowser
 from penstock.chat.web.security import BROWSER, Security, is_https, peer_of
@@ -46,6 +47,7 @@ class Api:
         service: Service,
         watches: Watches,
         security: Security,
+        runs: Runs,
         *,
         ping: float = PING_SECONDS,
         patience: float = SEND_SECONDS,
@@ -54,6 +56,7 @@ class Api:
         self.service = service
         self.watches = watches
         self.security = security
+        self.runs = runs
         self.openapi = b"{}"
         self._ping = ping
         self._patience = patience
@@ -200,16 +203,12 @@ class Api:
 
     async def details(self, request: Request, chat: str, turn: int) -> Response:
         """Return everything that the agent did in a turn, as details for people or as events."""
-        form = request.query_params.get("format", "json")
-        if form not in ("json", "ndjson"):
-            raise Invalid("the details have no such format", expected="format=json or format=ndjson")
+        form = _format(request)
         view, rows = await self.service.turn(chat, turn)
         if form == "json":
             made = await asyncio.to_thread(lambda: msgspec.json.encode(details_of(view, rows)))
             return Response(made, headers=NO_STORE, media_type="application/json")
-        events = [row.what for row in rows if isinstance(row.what, ev.Base)]
-        lines = await asyncio.to_thread(lambda: ev.encode(events))
-        return Response(lines, headers={**NO_STORE, "Content-Type": NDJSON})
+        return await _lines([row.what for row in rows if isinstance(row.what, ev.Base)])
 
     async def stop(self, request: Request, chat: str, body: schemas.Stop) -> Response:
         """Stop a turn, or all, and return the numbers of the stopped turns."""
@@ -222,6 +221,46 @@ class Api:
     async def events(self, request: Request, chat: str) -> ASGIApp:
         """Return the event stream of a chat."""
         self.service.chat(chat)
+        return self._stream(request, chat)
+
+    # --- documents and loops ---
+
+    async def list_runs(self, request: Request) -> Response:
+        """Return all documents and loops."""
+        return _json({"runs": await self.runs.listed()})
+
+    async def run(self, request: Request, run: str) -> Response:
+        """Return one document or loop."""
+        return _json(await self.runs.details(run))
+
+    async def run_events(self, request: Request, run: str) -> ASGIApp:
+        """Return the event stream of a document or loop."""
+        await self.runs.check(run)
+        return self._stream(request, f"run {run}", partial(self.runs.log, run))
+
+    async def run_details(self, request: Request, run: str, turn: int) -> Response:
+        """Return everything that the agent did in a turn of a document or loop."""
+        if _format(request) == "json":
+            return _json(await self.runs.turn_details(run, turn))
+        return await _lines(await self.runs.turn(run, turn))
+
+    async def run_output(self, request: Request, run: str, step: int) -> Response:
+        """Return the output of a command of a loop."""
+        return _json(await self.runs.output(run, step))
+
+    async def run_changes(self, request: Request, run: str, round: int) -> Response:
+        """Return the changes of a round of a loop."""
+        return _json(await self.runs.changes(run, round))
+
+    async def stop_run(self, request: Request, run: str, body: schemas.StopRun) -> Response:
+        """Ask a loop to end."""
+        return _json(await self.runs.stop(run, now=body.now), 202)
+
+    async def message_run(self, request: Request, run: str, body: schemas.LoopMessage) -> Response:
+        """Write to the agents of a loop."""
+        return _json(await self.runs.message(run, body.text), 202)
+
+    def _stream(self, request: Request, name: str, log: Callable[[], WatchedLog] | None = None) -> ASGIApp:
         if request.method == "HEAD":
             return _Heads()
         last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
@@ -229,13 +268,26 @@ class Api:
         deltas = request.query_params.get("delta") == "1"
         return EventStream(
             self.watches,
-            chat,
+            name,
             after=after,
             deltas=deltas,
+            log=log,
             ping=self._ping,
             patience=self._patience,
             watched=partial(self.security.logins.browsers.watched, _browser(request)),
         )
+
+
+def _format(request: Request) -> str:
+    form = request.query_params.get("format", "json")
+    if form not in ("json", "ndjson"):
+        raise Invalid("the details have no such format", expected="format=json or format=ndjson")
+    return form
+
+
+async def _lines(events: Sequence[ev.Event]) -> Response:
+    lines = await asyncio.to_thread(lambda: ev.encode(events))
+    return Response(lines, headers={**NO_STORE, "Content-Type": NDJSON})
 
 
 def _browser(request: Request) -> Browser | None:

@@ -19,7 +19,10 @@ INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "browser": ("The id of the browser", TEXT),
     "chat": ("The id of the chat", TEXT),
+    "run": ("The id of the document or loop", TEXT),
     "turn": ("The number of the turn", {**INTEGER, "minimum": 1}),
+    "step": ("The number of the step", {**INTEGER, "minimum": 1}),
+    "round": ("The number of the round", {**INTEGER, "minimum": 1}),
     "before": ("Only turns before this one; by default the last", {**INTEGER, "minimum": 1}),
     "limit": ("At most so many", {**INTEGER, "minimum": 1, "maximum": 200, "default": 50}),
     "format": ("ndjson: the events, one a line", {**TEXT, "enum": ["json", "ndjson"], "default": "json"}),
@@ -106,7 +109,13 @@ def _responses(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:
 def _kinds(address: Address) -> Sequence[Any]:
     """Return the types of the response that have schemas: one, or each kind of frame."""
     answers = address.answers
-    return get_args(answers) if answers is Frame else [*answers.values()] if isinstance(answers, dict) else [answers]
+    return (
+        get_args(answers)
+        if address.media == "text/event-stream"
+        else [*answers.values()]
+        if isinstance(answers, dict)
+        else [answers]
+    )
 
 
 def _schema(address: Address, schemas: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from penstock.chat.history.details import Details
 from penstock.chat.history.frames import Frame
+from penstock.chat.runs.timeline import RunFrame
+from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutput
 from penstock.chat.service.agents import AgentView
 from penstock.chat.service.service import ChatView
 from penstock.chat.service.workspaces import Workspace
@@ -17,7 +19,7 @@ class Address(NamedTuple):
 
     method: str
     path: str
-    """Template of the path: `{browser}` and `{chat}` are ids, `{turn}` is a number."""
+    """Template of the path: `{browser}`, `{chat}` and `{run}` are ids, `{turn}`, `{step}` and `{round}` are numbers."""
     does: str
     """Name of the method of `penstock.chat.web.handlers.Api` that handles the request."""
     summary: str
@@ -35,6 +37,7 @@ class Address(NamedTuple):
 
 
 C = "/api/chats/{chat}"
+R = "/api/runs/{run}"
 
 ADDRESSES = (
     Address("GET", "/healthz", "health", "Whether the server can be asked", None, 200, schemas.HealthStatus, (), True),
@@ -67,8 +70,22 @@ ADDRESSES = (
             schemas.TurnNumber, (400, 404, 409, 429)),
     Address("GET", f"{C}/events", "events", "The stream of a chat", None, 200, Frame, (404, 429),
             media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),
+    Address("GET", "/api/runs", "list_runs", "The documents and loops, the one used last first", None, 200,
+            {"runs": list[RunView]}),
+    Address("GET", R, "run", "A document or loop", None, 200, RunDetails, (404,)),
+    Address("GET", f"{R}/turns/{{turn}}/details", "run_details", "All that the agent did in a turn of it", None, 200,
+            Details, (400, 404), query=("format",)),
+    Address("GET", f"{R}/steps/{{step}}/output", "run_output", "The output of a command of a loop", None, 200,
+            StepOutput, (404,)),
+    Address("GET", f"{R}/rounds/{{round}}/changes", "run_changes", "The changes of a round of a loop", None, 200,
+            RoundChanges, (404,)),
+    Address("POST", f"{R}/stop", "stop_run", "Ask a loop to end", schemas.StopRun, 202, RunDetails, (400, 404, 409)),
+    Address("POST", f"{R}/messages", "message_run", "Write to the agents of a loop, or answer its question",
+            schemas.LoopMessage, 202, RunDetails, (400, 404)),
+    Address("GET", f"{R}/events", "run_events", "The stream of a document or loop", None, 200, RunFrame, (404, 429),
+            media="text/event-stream", query=("after", "delta"), headers=("Last-Event-ID",)),
 )  # fmt: skip
 """All routes except the page and its files."""
 
-PAGES = ("/", "/chats/{chat}", "/chats/{chat}/turns/{turn}")
+PAGES = ("/", "/chats/{chat}", "/chats/{chat}/turns/{turn}", "/runs/{run}", "/runs/{run}/turns/{turn}")
 """Paths of the page. The page itself decides what it shows at each."""

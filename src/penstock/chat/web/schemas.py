@@ -85,6 +85,18 @@ class Stop(Body):
     turn: int | None = None
 
 
+class StopRun(Body):
+    """Stop of a loop: after its step, or at once."""
+
+    now: bool = False
+
+
+class LoopMessage(Body):
+    """Message to the agents of a loop, or the answer to its question."""
+
+    text: str
+
+
 class AnswerBody(Body):
     """Answer to a question of the agent."""
 

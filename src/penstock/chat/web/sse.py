@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from starlette.types import Receive, Scope, Send
 
-from penstock.chat.web.broadcast import DELETED, GOODBYE, ChatClient, Step, Watch, Watches
+from penstock.chat.web.broadcast import DELETED, GOODBYE, ChatClient, Step, Watch, WatchedLog, Watches
 
 PING_SECONDS = 15.0
 """Seconds of silence before a ping is sent: proxies end a connection that is silent for half a minute or longer."""
@@ -48,20 +48,23 @@ class EventStream:
     def __init__(
         self,
         watches: Watches,
-        chat: str,
+        name: str,
         *,
         after: int | None,
         deltas: bool,
+        log: Callable[[], WatchedLog] | None = None,
         ping: float = PING_SECONDS,
         patience: float = SEND_SECONDS,
         watched: Callable[[Callable[[], None]], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         """`ping` and `patience` are in seconds: of silence before a ping, and for a client that reads nothing.
 
-        `watched` returns a context in which its argument is called as soon as this client may see no more.
+        `name` is the id of a chat, or the name of what `log` returns. `watched` returns a context in which its argument
+        is called as soon as this client may see no more.
         """
         self._watches = watches
-        self._chat = chat
+        self._name = name
+        self._log = log
         self._cursor = after  # the last entry that was sent
         self._is_waiting = False
         """True while the task waits for frames after the first: then `_push` may send them."""
@@ -78,7 +81,7 @@ class EventStream:
             ShuttingDown: the server is shutting down; nothing is sent.
             RateLimited: there are too many streams; nothing is sent.
         """
-        with self._watches.enter(self._chat) as (watch, client), self._watched(client.expel):
+        with self._watches.enter(self._name, self._log) as (watch, client), self._watched(client.expel):
             listening = asyncio.create_task(_listen(receive, client))
             state = scope.get("state", {})
             client.flow = state.get("flow")

@@ -9,8 +9,8 @@ from penstock.cli.console import columns, notify, one_line, say
 from penstock.config.data import data_path
 from penstock.errors import PenstockError, UsageError
 from penstock.loop import prompts
-from penstock.loop.journal import Journal, process_of
-from penstock.loop.loops import LoopFolder
+from penstock.loop.journal import Journal
+from penstock.loop.loops import LoopFolder, reason_to_keep
 from penstock.loop.rows import LoopLanded
 from penstock.loop.state import LoopState
 from penstock.repo.commit import Stamp, with_trailers
@@ -91,31 +91,10 @@ def _cleaned(loop: LoopFolder, *, dry: bool) -> tuple[str, str, str] | None:
     except PenstockError:
         return None
     path = one_line(status.record.path)
-    why = _still_needed(loop)
+    why = reason_to_keep(loop)
     if why:
         return "kept", path, why
     if not dry and status.is_removable:
         status = _removed(loop.id) or status
     verb = "would be removed" if dry else "removed"
     return verb if status.is_removable else "kept", path, one_line(status.text)
-
-
-def _still_needed(loop: LoopFolder) -> str:
-    """Return why a loop needs its tree; "" if it does not."""
-    state = loop.state
-    if process_of(loop.path) is not None:
-        return "the loop runs"
-    if state.landed is None and state.head != state.began.base and not _is_in_branch(state):
-        return f"it has not landed: penstock loop land {loop.id}"
-    if state.ended is None:
-        return f"it was interrupted: penstock loop resume {loop.id}"
-    return ""
-
-
-def _is_in_branch(state: LoopState) -> bool:
-    """Return whether the branch that is checked out has the result, as after a merge by hand."""
-    try:
-        repository = Repository.at(Path(state.began.repository))
-        return repository.git.succeeds("merge-base", "--is-ancestor", state.head, "HEAD")
-    except PenstockError:
-        return False

@@ -6,8 +6,9 @@ import msgspec
 
 from penstock.cli.console import columns, one_line
 from penstock.cli.screen import local_time
+from penstock.loop.results import result_of
 from penstock.loop.rows import AnyRow, LoopEnded, MessageAdded, PromptChanged, StepBegan, StepEnded, Waiting
-from penstock.loop.state import LoopState, Round
+from penstock.loop.state import LoopState
 from penstock.loop.steps import (
     AgentEnded,
     BranchMerged,
@@ -23,24 +24,6 @@ from penstock.loop.steps import (
 
 MAX_TASK_CHARS = 40
 """Characters of a task in a table, so that a row fits into a usual terminal."""
-
-RESULTS = {
-    "work": "not finished",
-    "check": "not finished",
-    "review": "not finished",
-    "commit": "not finished",
-    "publish": "not published",
-    "failed": "agent failed",
-    "red": "red",
-    "conflict": "conflict left",
-    "held": "files held back",
-    "not_approved": "not approved",
-    "green": "green",
-    "approved": "approved",
-    "unchanged": "no change",
-    "refused": "edits denied",
-}
-"""Words for the stages of a round."""
 
 
 def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
@@ -141,21 +124,13 @@ def rounds_table(state: LoopState) -> str:
                 str(it.number),
                 it.agent,
                 one_line(_first_line(it.task)) if it.task else "–",
-                result_of(state, it),
+                one_line(result_of(state, it)),
                 it.commit.commit[:10] if it.commit is not None else "–",
                 _seconds(it.ms),
                 f"${it.cost_usd:.2f}" if it.cost_usd is not None else "–",
             )
         )
     return columns(cells, right_from=5)
-
-
-def result_of(state: LoopState, it: Round) -> str:
-    """Return the result of a round in words."""
-    stage = state.stage(it)
-    if stage == "red":
-        return one_line(f"red: {_first_line(it.red_command)}")
-    return RESULTS[stage] + (", flaky check" if it.flaky else "")
 
 
 def end_text(state: LoopState) -> str:

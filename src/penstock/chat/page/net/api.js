@@ -73,8 +73,8 @@ async function request(method, path, body, headers = {}) {
 }
 
 const chatUrl = (/** @type {string} */ id) => `/api/chats/${encodeURIComponent(id)}`;
-const detailsUrl = (/** @type {string} */ id, /** @type {number} */ turn) =>
-  `${chatUrl(id)}/turns/${turn}/${DETAILS_PATH}`;
+const runUrl = (/** @type {string} */ id) => `/api/runs/${encodeURIComponent(id)}`;
+const detailsUrl = (/** @type {string} */ url, /** @type {number} */ turn) => `${url}/turns/${turn}/${DETAILS_PATH}`;
 
 export const api = {
   /** @type {(body: Api.Login) => Promise<null>} */
@@ -110,11 +110,27 @@ export const api = {
   /** @type {(id: string, before?: number) => Promise<import("./wire.js").TurnPage>} */
   turns: async (id, before) => turnPageFromWire(await request("GET", `${chatUrl(id)}/turns?before=${before}&limit=50`)),
   /** @type {(id: string, turn: number) => Promise<import("./wire.js").Details>} */
-  details: async (id, turn) => detailsFromWire(await request("GET", detailsUrl(id, turn))),
+  details: async (id, turn) => detailsFromWire(await request("GET", detailsUrl(chatUrl(id), turn))),
+  /** @type {() => Promise<Api.RunView[]>} */
+  runs: async () => (await request("GET", "/api/runs")).runs,
+  /** @type {(id: string, step: number) => Promise<Api.StepOutput>} */
+  stepOutput: (id, step) => request("GET", `${runUrl(id)}/steps/${step}/output`),
+  /** @type {(id: string, round: number) => Promise<Api.RoundChanges>} */
+  roundChanges: (id, round) => request("GET", `${runUrl(id)}/rounds/${round}/changes`),
+  /** @type {(id: string, now: boolean) => Promise<Api.RunDetails>} */
+  stopRun: (id, now) => request("POST", `${runUrl(id)}/stop`, { now }),
+  /** @type {(id: string, text: string) => Promise<Api.RunDetails>} */
+  messageRun: (id, text) => request("POST", `${runUrl(id)}/messages`, { text }),
+  /** @type {(id: string, turn: number) => Promise<import("./wire.js").Details>} */
+  runDetails: async (id, turn) => detailsFromWire(await request("GET", detailsUrl(runUrl(id), turn))),
   /** @type {(id: string, turn: number) => string} */
-  eventsOfTurnUrl: (id, turn) => `${detailsUrl(id, turn)}?format=ndjson`,
+  eventsOfTurnUrl: (id, turn) => `${detailsUrl(chatUrl(id), turn)}?format=ndjson`,
+  /** @type {(id: string, turn: number) => string} */
+  eventsOfRunTurnUrl: (id, turn) => `${detailsUrl(runUrl(id), turn)}?format=ndjson`,
   /** @type {(id: string) => string} */
   framesUrl: (id) => `${chatUrl(id)}/events`,
+  /** @type {(id: string) => string} */
+  framesOfRunUrl: (id) => `${runUrl(id)}/events`,
 
   /**
    * Send a prompt. With the same key it is one turn, however often it is sent.

@@ -14,8 +14,8 @@ export const DETAILS_PATH = "details";
  * @typedef {Omit<Api.Completed, "question"> & { question?: Api.OpenQuestion | null }} CompletedFrame
  * @typedef {Api.Finalized} FinalizedFrame
  * @typedef {Exclude<Api.Frame, Api.Snapshot | Api.Streaming | Api.Completed> | SnapshotFrame | StreamingFrame
- *   | CompletedFrame} Frame
- *   A frame of the stream of a chat.
+ *   | CompletedFrame | Api.RunChanged} Frame
+ *   A frame of the stream of a chat, a document or a loop.
  */
 
 /**
@@ -45,7 +45,7 @@ export function detailsFromWire(details) {
 }
 
 /**
- * @param {Api.Frame} frame
+ * @param {Api.RunFrame} frame
  * @returns {Frame}
  */
 export function frameFromWire(frame) {

@@ -33,13 +33,14 @@ export class ChatSession {
   /**
    * @param {string} id
    * @param {() => void} onChange
+   * @param {string} [url]  Of its stream, if it is not a chat.
    */
-  constructor(id, onChange) {
+  constructor(id, onChange, url = api.framesUrl(id)) {
     this.id = id;
     this.#onChange = onChange;
     this.chat = { ...EMPTY, unsent: outbox.of(id) };
     outbox.watch(id, (frame) => this.#messageChanged(frame));
-    this.#stream = new ChatStream(api.framesUrl(id), {
+    this.#stream = new ChatStream(url, {
       onFrame: (frame) => this.#received(frame),
       onState: (state) => this.#connectionChanged(state),
     });

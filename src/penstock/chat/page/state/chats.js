@@ -3,7 +3,7 @@
 import { api, messageOf, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { oneLine } from "../text/format.js";
-import { chatOf, set, state } from "./store.js";
+import { chatOf, runOf, set, state } from "./store.js";
 import { isUnread, markSeen } from "./unread.js";
 
 const BUSY_MS = 3000; // how often the list of chats is asked for while one is at work
@@ -18,7 +18,7 @@ let drawnMinute = 0; // the list says how long ago things were
 
 export function scheduleRefresh() {
   clearTimeout(timer);
-  const isBusy = state.chats?.some((chat) => chat.state !== "idle");
+  const isBusy = [...(state.chats ?? []), ...state.runs].some((it) => it.state !== "idle");
   timer = setTimeout(() => refresh(), isBusy ? BUSY_MS : IDLE_MS);
 }
 
@@ -27,7 +27,7 @@ export async function refresh() {
   clearTimeout(timer);
   if (state.signedIn === false || !state.about || document.hidden) return;
   try {
-    setChats(await api.chats());
+    setLists(...(await Promise.all([api.chats(), api.runs()])));
     outbox.wake();
     if (state.problem) set({ problem: "" });
     const isLacking = !state.workspaces || !state.agents?.some((agent) => agent.available);
@@ -45,11 +45,14 @@ export function refreshForReturn() {
   if (state.signedIn && state.route.page === "home") loadChoices();
 }
 
-/** @param {Api.ChatView[]} chats */
-export function setChats(chats) {
+/**
+ * @param {Api.ChatView[]} chats
+ * @param {Api.RunView[]} runs
+ */
+export function setLists(chats, runs) {
   const minute = Math.floor(Date.now() / MINUTE_MS);
-  const isSame = minute === drawnMinute && JSON.stringify(chats) === JSON.stringify(state.chats);
-  state.chats = chats;
+  const isSame = minute === drawnMinute && JSON.stringify([chats, runs]) === JSON.stringify([state.chats, state.runs]);
+  Object.assign(state, { chats, runs });
   markSeen();
   drawnMinute = minute;
   if (!isSame) set({});
@@ -84,6 +87,6 @@ export async function loadChoices() {
 /** The title of the window: which chat, and whether others wait. */
 export function windowTitle() {
   const isWaiting = (state.chats ?? []).some((chat) => isUnread(chat) || (chat.asks && chat.id !== state.route.id));
-  const chat = chatOf(state.route.id);
-  return `${isWaiting ? "• " : ""}${chat ? `${oneLine(chat.title) || "New chat"} – Penstock` : "Penstock"}`;
+  const open = chatOf(state.route.id) ?? runOf(state.route.id);
+  return `${isWaiting ? "• " : ""}${open ? `${oneLine(open.title) || "New chat"} – Penstock` : "Penstock"}`;
 }

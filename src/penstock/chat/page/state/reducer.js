@@ -23,6 +23,8 @@
  * @property {boolean} deleted
  * @property {boolean} broken  A frame did not fit, and only a new snapshot helps.
  * @property {Unsent[]} unsent
+ * @property {Api.RunView | null} run  The document or loop whose turns these are; null if they are of a chat.
+ * @property {Api.LoopView | null} loop
  * @typedef {{ type: "local_sending", key: string, text: string }
  *   | { type: "local_accepted", key: string, turn: number }
  *   | { type: "local_waiting" | "local_dropped", key: string }
@@ -40,6 +42,8 @@ export const EMPTY = Object.freeze({
   deleted: false,
   broken: false,
   unsent: [],
+  run: null,
+  loop: null,
 });
 
 /**
@@ -57,6 +61,8 @@ export function reduce(chat, frame) {
       return { ...chat, deleted: true };
     case "goodbye":
       return chat;
+    case "run":
+      return { ...chat, run: frame.run, loop: frame.loop ?? null };
     case "prompted":
       return prompted(chat, frame);
     case "local_sending":
@@ -116,7 +122,7 @@ function snapshot(chat, { number, turns, earlier = false }) {
   const last = known.at(-1)?.turn ?? 0;
   // What was accepted is in the snapshot, or was removed since.
   const unsent = chat.unsent.filter((it) => !keys.has(it.key) && !(it.turn && it.turn <= last));
-  return { ...EMPTY, known: true, number, turns: known, earlier, unsent };
+  return { ...EMPTY, known: true, number, turns: known, earlier, unsent, run: chat.run, loop: chat.loop };
 }
 
 /**
@@ -135,7 +141,7 @@ function prompted(chat, { type: _, ...turn }) {
 
 /**
  * @param {Chat} chat
- * @param {Exclude<Frame, SnapshotFrame | Api.PromptedFrame | Api.Deleted | Api.Goodbye>} frame
+ * @param {Exclude<Frame, SnapshotFrame | Api.PromptedFrame | Api.RunChanged | Api.Deleted | Api.Goodbye>} frame
  * @returns {Chat}
  */
 function changeTurn(chat, frame) {

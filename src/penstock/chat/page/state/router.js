@@ -1,5 +1,6 @@
 // The address, and the chat that is open there.
 
+import { api } from "../net/api.js";
 import { ChatSession } from "./chat-session.js";
 import { loadChoices, refresh, removeChat } from "./chats.js";
 import { EMPTY, openQuestion, running } from "./reducer.js";
@@ -7,6 +8,7 @@ import { chatOf, set, state, threadChanged } from "./store.js";
 import { markSeen, markThreadSeen } from "./unread.js";
 
 const CHAT_PATH = /^\/chats\/([^/]+)(?:\/turns\/(\d+))?\/?$/;
+const RUN_PATH = /^\/runs\/([^/]+)(?:\/turns\/(\d+))?\/?$/;
 const REFRESH_MS = 150; // the list of chats is written a little later than the thread
 
 /**
@@ -17,13 +19,16 @@ const REFRESH_MS = 150; // the list of chats is written a little later than the 
  */
 export function routeOf(path) {
   if (path === "/") return { page: "home" };
-  const found = CHAT_PATH.exec(path);
+  const chat = CHAT_PATH.exec(path);
+  const found = chat ?? RUN_PATH.exec(path);
   if (!found) return { page: "missing" };
-  const [id, turn] = [decodeURIComponent(found[1]), found[2]];
-  return turn ? { page: "details", id, turn: Number(turn) } : { page: "chat", id };
+  const [id, turn] = [decodeURIComponent(found[1]), Number(found[2])];
+  if (chat) return turn ? { page: "details", id, turn } : { page: "chat", id };
+  return turn ? { page: "run_details", id, turn } : { page: "run", id };
 }
 
 export const chatPath = (/** @type {string} */ id) => `/chats/${encodeURIComponent(id)}`;
+export const runPath = (/** @type {string} */ id) => `/runs/${encodeURIComponent(id)}`;
 
 /**
  * Go to an address of the page.
@@ -42,7 +47,10 @@ export function applyAddress() {
   const { session } = state;
   // The details of a turn are read beside its chat, which goes on meanwhile.
   if (session && session.id !== route.id) closeChat();
-  if (route.id && state.session === null && state.signedIn) openChat(route.id);
+  if (route.id && state.session === null && state.signedIn) {
+    if (route.page === "run" || route.page === "run_details") openRun(route.id);
+    else openChat(route.id);
+  }
   if (state.chats) markSeen();
   set({});
   if (route.page === "home" && state.signedIn) loadChoices();
@@ -79,6 +87,28 @@ function startSession(id) {
     threadChanged();
   });
   return session;
+}
+
+/**
+ * Open a document or loop.
+ *
+ * @param {string} id
+ */
+function openRun(id) {
+  let before = "";
+  const changed = () => {
+    const { chat, connection } = session;
+    if (connection === "signed_out") {
+      signedOut();
+      return;
+    }
+    const now = JSON.stringify(chat.run);
+    if (before && before !== now) refresh(); // the list shows the same
+    before = now;
+    threadChanged();
+  };
+  const session = new ChatSession(id, changed, api.framesOfRunUrl(id));
+  set({ session });
 }
 
 function closeChat() {

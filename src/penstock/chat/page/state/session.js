@@ -2,7 +2,7 @@
 
 import { api, messageOf, onSignedOut, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
-import { refresh, refreshForReturn, scheduleRefresh, setChats } from "./chats.js";
+import { refresh, refreshForReturn, scheduleRefresh, setLists } from "./chats.js";
 import { applyAddress, signedOut } from "./router.js";
 import { set, state } from "./store.js";
 
@@ -50,14 +50,14 @@ export async function signIn(text) {
 export async function signOut({ everywhere = false } = {}) {
   await api.logout(everywhere);
   signedOut();
-  set({ chats: null });
+  set({ chats: null, runs: [] });
 }
 
 async function load() {
   try {
-    const [about, chats, agents] = await Promise.all([api.about(), api.chats(), api.agents()]);
+    const [about, chats, agents, runs] = await Promise.all([api.about(), api.chats(), api.agents(), api.runs()]);
     set({ signedIn: true, problem: "", about, agents });
-    setChats(chats);
+    setLists(chats, runs);
     scheduleRefresh();
     outbox.wake();
     applyAddress(); // what the address names could not be asked for before

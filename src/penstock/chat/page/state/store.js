@@ -4,8 +4,8 @@ import { useLayoutEffect, useState } from "preact/hooks";
 
 /**
  * @typedef {object} Route
- * @property {"home" | "chat" | "details" | "missing"} page
- * @property {string} [id]  The chat.
+ * @property {"home" | "chat" | "details" | "run" | "run_details" | "missing"} page
+ * @property {string} [id]  The chat, document or loop.
  * @property {number} [turn]
  * @typedef {object} OpenDialog
  * @property {"settings" | "heartbeat" | "delete" | "link" | "browsers" | "help" | "trust" | "allow"} kind
@@ -25,6 +25,7 @@ import { useLayoutEffect, useState } from "preact/hooks";
  * @property {Api.AgentView[] | null} agents
  * @property {Api.WorkspaceList | null} workspaces
  * @property {Api.ChatView[] | null} chats  The one used last first; null: not loaded yet.
+ * @property {Api.RunView[]} runs  Documents and loops, the one used last first.
  * @property {string} problem  Why the list could not be loaded.
  * @property {Route} route
  * @property {boolean} drawer
@@ -39,6 +40,7 @@ export const state = {
   agents: null,
   workspaces: null,
   chats: null,
+  runs: [],
   problem: "",
   route: { page: "home" },
   drawer: false,
@@ -87,6 +89,8 @@ export const useApp = () => useWatch("page");
 export const useThread = () => useWatch("thread").session;
 
 export const chatOf = (/** @type {string | undefined} */ id) => state.chats?.find((chat) => chat.id === id);
+
+export const runOf = (/** @type {string | undefined} */ id) => state.runs.find((run) => run.id === id);
 
 /**
  * An agent, by its name or that of its profile, as `ccs/glm`.

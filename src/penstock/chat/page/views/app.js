@@ -5,9 +5,10 @@ import { windowTitle } from "../state/chats.js";
 import { set, useApp } from "../state/store.js";
 import { ChatPage } from "./chat.js";
 import { ChatList } from "./chat-list.js";
-import { DetailsPage } from "./details.js";
+import { DetailsPage, RunDetailsPage } from "./details.js";
 import { Dialogs } from "./dialogs.js";
 import { NewChat } from "./new-chat.js";
+import { RunPage } from "./run.js";
 import { Loading, Missing, SignedOut } from "./status-pages.js";
 
 /** @typedef {import("../state/store.js").State} State */
@@ -25,6 +26,10 @@ function Page({ app }) {
       return html`<${NewChat} app=${app} />`;
     case "details":
       return html`<${DetailsPage} key=${`${id}/${turn}`} id=${id} turn=${turn} />`;
+    case "run_details":
+      return html`<${RunDetailsPage} key=${`${id}/${turn}`} id=${id} turn=${turn} />`;
+    case "run":
+      return html`<${RunPage} key=${id} id=${id} />`;
     case "chat":
       return html`<${ChatPage} key=${id} id=${id} about=${app.about} />`;
     default:

@@ -1,7 +1,7 @@
-// The list of chats.
+// The list of chats, documents and loops.
 
 import { html, Icon, Mark, Menu, useState, withValue } from "../components/ui.js";
-import { chatPath } from "../state/router.js";
+import { chatPath, runPath } from "../state/router.js";
 import { signOut } from "../state/session.js";
 import { openDialog } from "../state/store.js";
 import { isUnread } from "../state/unread.js";
@@ -36,6 +36,33 @@ function Entry({ chat, isCurrent }) {
   </li>`;
 }
 
+/** @type {Record<Api.RunView["kind"], string>} */
+const KINDS = { document: "Document", loop: "Loop" };
+/** @type {Record<Api.RunView["state"], string>} */
+const DOTS = { running: "working", asks: "asks", idle: "" };
+
+/** @param {{ run: Api.RunView, isCurrent: boolean }} props */
+function RunEntry({ run, isCurrent }) {
+  const dot = DOTS[run.state];
+  const when = run.state === "idle" && run.used_at ? ` · ${ago(run.used_at)}` : "";
+  return html`<li>
+    <a href=${runPath(run.id)} aria-current=${isCurrent ? "page" : undefined} data-run=${run.id} data-dot=${dot}>
+      <span class=${`dot ${dot}`} aria-hidden="true"></span>
+      <span class="entry">
+        <bdi class="entry-title">${oneLine(run.title)}</bdi>
+        <span class="entry-facts">${KINDS[run.kind]} · <bdi>${oneLine(run.note)}</bdi>${when}</span>
+      </span>
+    </a>
+  </li>`;
+}
+
+/** @param {{ it: Api.ChatView | Api.RunView, openId: string | undefined }} props */
+function ListEntry({ it, openId }) {
+  const isCurrent = it.id === openId;
+  if ("kind" in it) return html`<${RunEntry} run=${it} isCurrent=${isCurrent} />`;
+  return html`<${Entry} chat=${it} isCurrent=${isCurrent} />`;
+}
+
 const MENU = [
   { label: "Link for another device", act: () => openDialog({ kind: "link" }) },
   { label: "Signed-in browsers", act: () => openDialog({ kind: "browsers" }) },
@@ -46,10 +73,10 @@ const MENU = [
 /** @param {{ app: import("../state/store.js").State }} props */
 export function ChatList({ app }) {
   const [filter, setFilter] = useState("");
-  const all = app.chats ?? [];
+  const all = [...(app.chats ?? []), ...app.runs].sort((a, b) => b.used_at - a.used_at);
   const wanted = filter.trim().toLowerCase();
-  const matches = (/** @type {Api.ChatView} */ chat) =>
-    `${chat.title} ${chat.agent} ${chat.cwd}`.toLowerCase().includes(wanted);
+  const matches = (/** @type {Api.ChatView | Api.RunView} */ it) =>
+    `${it.title} ${it.agent} ${"kind" in it ? it.path : it.cwd}`.toLowerCase().includes(wanted);
   const shown = wanted ? all.filter(matches) : all;
   const isHome = app.route.page === "home";
   return html`<nav id="chats" class="side" aria-label="Chats">
@@ -72,7 +99,7 @@ export function ChatList({ app }) {
     ${app.chats && !all.length && html`<p class="side-note">No chats yet.</p>`}
     ${all.length > 0 && !shown.length && html`<p class="side-note">No chat matches.</p>`}
     <ul class="entries">
-      ${shown.map((chat) => html`<${Entry} key=${chat.id} chat=${chat} isCurrent=${chat.id === app.route.id} />`)}
+      ${shown.map((it) => html`<${ListEntry} key=${it.id} it=${it} openId=${app.route.id} />`)}
     </ul>
     <footer class="side-note">${app.about && html`<span>Version ${app.about.version}</span>`}</footer>
   </nav>`;

@@ -20,6 +20,7 @@ import { api, messageOf, newKey } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { ChatSession } from "../state/chat-session.js";
 import { openQuestion, running, waits } from "../state/reducer.js";
+import { chatPath } from "../state/router.js";
 import { agentOf, chatOf, openDialog, useThread } from "../state/store.js";
 import { answerOf, optionOf } from "../text/answers.js";
 import { answerPlaceholder, connectionText, EARLY_TEXT } from "../text/copy.js";
@@ -162,6 +163,7 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
     html`<${TurnView}
       key=${turn.turn}
       chat=${id}
+      path=${chatPath(id)}
       turn=${turn}
       waits=${waits(thread, turn)}
       isLast=${i === last}
@@ -195,7 +197,7 @@ function unsentMessage({ id }, message, edit) {
  * @param {{ current: HTMLElement | null }} content
  * @param {(isPinned: boolean) => void} onChange
  */
-function useStickToEnd(scroller, content, onChange) {
+export function useStickToEnd(scroller, content, onChange) {
   const stick = useRef(/** @type {StickToEnd | null} */ (null));
   const pin = () => stick.current?.pin();
   useLayoutEffect(() => {
@@ -213,7 +215,7 @@ function useStickToEnd(scroller, content, onChange) {
 }
 
 /** @param {{ onClick: () => void }} props */
-function Latest({ onClick }) {
+export function Latest({ onClick }) {
   return html`<button type="button" class="latest" onClick=${onClick}><${Icon} name="down" />Latest</button>`;
 }
 
@@ -273,7 +275,7 @@ function useAnswer(session, open, send) {
 }
 
 /** @param {{ attempts: number }} props */
-function ConnectionLost({ attempts }) {
+export function ConnectionLost({ attempts }) {
   const text = connectionText({ host: location.hostname, online: navigator.onLine, attempts });
   return html`<p class="banner" role="status"><${Coded} text=${text} /> Nothing is lost meanwhile.</p>`;
 }
@@ -284,7 +286,7 @@ function ConnectionLost({ attempts }) {
  * @param {Turn[]} turns
  * @param {number} i
  */
-function beginsDay(turns, i) {
+export function beginsDay(turns, i) {
   const before = i ? day(turns[i - 1].asked_at ?? 0) : "Today";
   return day(turns[i].asked_at ?? 0) !== before;
 }

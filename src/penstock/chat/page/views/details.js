@@ -5,8 +5,8 @@ import { Diffs } from "../components/diff.js";
 import { listenForCopies } from "../markdown/blocks.js";
 import { Prose } from "../markdown/prose.js";
 import { api, messageOf, statusOf } from "../net/api.js";
-import { chatPath } from "../state/router.js";
-import { chatOf, useThread } from "../state/store.js";
+import { chatPath, runPath } from "../state/router.js";
+import { chatOf, runOf, useThread } from "../state/store.js";
 import { outcomeText, refusedText } from "../text/copy.js";
 import { countsOf } from "../text/diff.js";
 import { count, duration, elapsed, fullTime, harmless, money, oneLine, plural } from "../text/format.js";
@@ -22,11 +22,39 @@ const FOLD_CHARACTERS = 400; // a thought that is longer is folded
 const FOLDED_CHARACTERS = 120; // of its beginning are shown
 const NOT_FOUND = 404;
 
+/**
+ * What is different for turns of chats and of others.
+ *
+ * @typedef {object} Place
+ * @property {(id: string, turn: number) => Promise<Details>} load
+ * @property {(id: string, turn: number) => string} eventsUrl
+ * @property {(id: string) => string} path
+ * @property {(id: string) => { title?: string | null } | undefined} find
+ * @property {string} back
+ */
+
+/** @type {Place} */
+const CHAT = {
+  load: api.details,
+  eventsUrl: api.eventsOfTurnUrl,
+  path: chatPath,
+  find: chatOf,
+  back: "Back to the chat",
+};
+/** @type {Place} */
+const RUN = { load: api.runDetails, eventsUrl: api.eventsOfRunTurnUrl, path: runPath, find: runOf, back: "Back" };
+
 /** @param {{ id: string, turn: number }} props */
-export function DetailsPage({ id, turn }) {
+export const DetailsPage = (props) => html`<${TurnDetails} place=${CHAT} ...${props} />`;
+
+/** @param {{ id: string, turn: number }} props */
+export const RunDetailsPage = (props) => html`<${TurnDetails} place=${RUN} ...${props} />`;
+
+/** @param {{ place: Place, id: string, turn: number }} props */
+function TurnDetails({ place, id, turn }) {
   const [details, setDetails] = useState(/** @type {Details | null} */ (null));
   const [error, setError] = useState(/** @type {unknown} */ (null));
-  const load = () => api.details(id, turn).then(setDetails, setError);
+  const load = () => place.load(id, turn).then(setDetails, setError);
   useEffect(() => {
     load();
     document.getElementById("main")?.focus();
@@ -36,15 +64,15 @@ export function DetailsPage({ id, turn }) {
   useEffect(() => {
     if (isFinalized && details && !details.whole) load();
   }, [isFinalized, details]);
-  if (error) return html`<${Failed} error=${error} id=${id} />`;
+  if (error) return html`<${Failed} error=${error} path=${place.path(id)} />`;
   return html`<section class="chat record" aria-labelledby="record-title">
     <header class="head">
-      <a class="quiet round" href=${chatPath(id)} aria-label="Back to the chat"><${Icon} name="back" /></a>
+      <a class="quiet round" href=${place.path(id)} aria-label=${place.back}><${Icon} name="back" /></a>
       <div class="head-text">
         <h1 id="record-title">Record of turn ${turn}</h1>
-        <p><bdi>${oneLine(chatOf(id)?.title)}</bdi></p>
+        <p><bdi>${oneLine(place.find(id)?.title)}</bdi></p>
       </div>
-      <a class="button" href=${api.eventsOfTurnUrl(id, turn)} download=${`turn-${turn}.ndjson`}>NDJSON</a>
+      <a class="button" href=${place.eventsUrl(id, turn)} download=${`turn-${turn}.ndjson`}>NDJSON</a>
     </header>
     <div class="thread" tabindex="0" role="region" aria-label="Record">
       <div class="column">${details ? contentOf(details, load) : html`<${Status} loading>Loading…<//>`}</div>
@@ -61,11 +89,11 @@ function contentOf(details, load) {
   return html`<${Boundary} of=${details} plain=${plain}><${Content} details=${details} load=${load} /><//>`;
 }
 
-/** @param {{ error: unknown, id: string }} props */
-function Failed({ error, id }) {
+/** @param {{ error: unknown, path: string }} props */
+function Failed({ error, path }) {
   const title = statusOf(error) === NOT_FOUND ? "There is no such turn" : "The record cannot be shown";
   return html`<${Missing} title=${title} text=${messageOf(error)}>
-    <p><a class="button" href=${chatPath(id)}>To the chat</a></p>
+    <p><a class="button" href=${path}>Go back</a></p>
   <//>`;
 }
 

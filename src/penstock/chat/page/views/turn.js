@@ -17,7 +17,6 @@ import {
 } from "../components/ui.js";
 import { Prose } from "../markdown/prose.js";
 import { api } from "../net/api.js";
-import { chatPath } from "../state/router.js";
 import { openDialog } from "../state/store.js";
 import { ALLOWED_NOW, atLimit, GO_ON, outcomeText, refusedText } from "../text/copy.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
@@ -33,6 +32,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
 /**
  * @typedef {object} Props
  * @property {string} chat
+ * @property {string} path  Of the page on which it is.
  * @property {TurnState} turn
  * @property {boolean} waits  For another turn.
  * @property {boolean} isLast
@@ -40,8 +40,8 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {Api.OpenQuestion | null} question  It waits for an answer.
  * @property {Api.Level} [level]  To allow, as something was not allowed.
  * @property {boolean} resumes  The agent knows the turns before.
- * @property {(text: string) => void} onEdit  Put a text into the composer.
- * @property {(text: string) => void} onSend
+ * @property {(text: string) => void} [onEdit]  Put a text into the composer.
+ * @property {(text: string) => void} [onSend]
  * @property {(text: string) => void} onLate  An answer came too late.
  */
 
@@ -75,14 +75,14 @@ function Turn(props) {
     data-far=${isFar || undefined}
     aria-label=${`Turn ${turn.turn}`}
   >
-    <${Asked} turn=${turn} chat=${chat} waits=${waits} />
+    ${turn.prompt !== "" && html`<${Asked} turn=${turn} chat=${chat} waits=${waits} />`}
     ${turn.state === "queued" && !waits && html`<div class="answer"><${Status}>Sending…<//></div>`}
     ${turn.state !== "queued" && html`<${Answer} ...${props} />`}
   </article>`;
 }
 
 /** @param {Props} props */
-function Answer({ chat, turn, question, isLast, level, resumes, onEdit, onSend, onLate }) {
+function Answer({ chat, path, turn, question, isLast, level, resumes, onEdit, onSend, onLate }) {
   const isDone = turn.state === "completed";
   const text = isDone ? turn.message : turn.reply;
   const outcome = isDone ? outcomeText(turn) : "";
@@ -95,7 +95,7 @@ function Answer({ chat, turn, question, isLast, level, resumes, onEdit, onSend, 
     }
     ${outcome && html`<p class="outcome" data-outcome=${turn.outcome}><bdi><${Coded} text=${outcome} /></bdi></p>`}
     ${isDone && turn.refused && html`<${RefusedActions} chat=${chat} turn=${turn} level=${level} resumes=${resumes} />`}
-    ${isDone && html`<${Facts} chat=${chat} turn=${turn} isLast=${isLast} onEdit=${onEdit} onSend=${onSend} />`}
+    ${isDone && html`<${Facts} path=${path} turn=${turn} isLast=${isLast} onEdit=${onEdit} onSend=${onSend} />`}
   </div>`;
 }
 
@@ -194,7 +194,7 @@ function Asked({ turn, chat, waits }) {
 }
 
 /** @param {{ text: string }} props */
-function Prompt({ text }) {
+export function Prompt({ text }) {
   const [isOpen, setOpen] = useState(false);
   const shown = harmless(text);
   const isLong = shown.length > FOLD_CHARACTERS || shown.split("\n").length > FOLD_LINES;
@@ -258,18 +258,18 @@ export function Unsent({ message, onRetry, onEdit }) {
   </article>`;
 }
 
-/** @param {Pick<Props, "chat" | "turn" | "isLast" | "onEdit" | "onSend">} props */
-function Facts({ chat, turn, isLast, onEdit, onSend }) {
+/** @param {Pick<Props, "path" | "turn" | "isLast" | "onEdit" | "onSend">} props */
+function Facts({ path, turn, isLast, onEdit, onSend }) {
   const { usage, began_at: began, completed_at: completed, message } = turn;
   const took = turn.duration_ms ?? (completed && began ? completed - began : null);
   const steps = turn.steps ? plural(turn.steps, "step") : "Record";
   const [input, output] = [usage?.input_tokens ?? 0, usage?.output_tokens ?? 0];
   const cost = money(turn.cost_usd ?? usage?.cost_usd ?? 0);
-  const canRetry = isLast && turn.by !== "heartbeat" && RETRIED.has(turn.outcome ?? "");
+  const canRetry = onEdit && isLast && turn.by !== "heartbeat" && RETRIED.has(turn.outcome ?? "");
   return html`<footer class="facts">
     ${
       typeof began === "number" &&
-      html`<a href=${`${chatPath(chat)}/turns/${turn.turn}`} class="to-record">
+      html`<a href=${`${path}/turns/${turn.turn}`} class="to-record">
         ${took === null ? steps : `${steps}, ${duration(took)}`}
       </a>`
     }
@@ -279,7 +279,10 @@ function Facts({ chat, turn, isLast, onEdit, onSend }) {
     ${message && html`<${CopyButton} text=${message} label="Copy the reply" />`}
     ${canRetry && html`<button type="button" class="quiet" onClick=${() => onEdit(turn.prompt)}>Ask again</button>`}
     ${
-      isLast && atLimit(turn) && html`<button type="button" class="quiet" onClick=${() => onSend(GO_ON)}>Go on</button>`
+      onSend &&
+      isLast &&
+      atLimit(turn) &&
+      html`<button type="button" class="quiet" onClick=${() => onSend(GO_ON)}>Go on</button>`
     }
   </footer>`;
 }

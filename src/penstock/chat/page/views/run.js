@@ -1,0 +1,78 @@
+// A document or a loop: what its agents did, as a thread that only shows.
+
+import { Coded, html, Status, useRef, useState } from "../components/ui.js";
+import { ChatSession } from "../state/chat-session.js";
+import { runPath } from "../state/router.js";
+import { runOf, useThread } from "../state/store.js";
+import { day, oneLine } from "../text/format.js";
+import { beginsDay, ConnectionLost, Latest, useStickToEnd } from "./chat.js";
+import { LoopThread } from "./loop.js";
+import { Missing } from "./status-pages.js";
+import { TurnView } from "./turn.js";
+
+const READ_ONLY = "Read only. To ask something, write into the document and run `penstock doc`.";
+
+/** @param {{ id: string }} props */
+export function RunPage({ id }) {
+  const session = useThread();
+  const run = session?.chat.run ?? runOf(id);
+  if (session?.connection === "missing") {
+    const text = "It was removed, or the address is not quite right.";
+    return html`<${Missing} title="There is no such document or loop" text=${text} />`;
+  }
+  const title = oneLine(run?.title);
+  return html`<section class="chat run" aria-label=${title}>
+    <header class="head">
+      <div class="head-text">
+        <h1><bdi>${title}</bdi></h1>
+        ${run && html`<p><bdi>${oneLine(run.note)}</bdi> · <bdi title=${oneLine(run.path)}>${oneLine(run.path)}</bdi></p>`}
+      </div>
+    </header>
+    ${session instanceof ChatSession && html`<${RunThread} session=${session} />`}
+  </section>`;
+}
+
+/** @param {{ session: ChatSession }} props */
+function RunThread({ session }) {
+  const { run, loop } = session.chat;
+  if (!run) return html`<${Status} loading>Loading…<//>`;
+  return run.kind === "loop" && loop
+    ? html`<${LoopThread} session=${session} run=${run} loop=${loop} />`
+    : html`<${DocumentThread} session=${session} />`;
+}
+
+/** @param {{ session: ChatSession }} props */
+function DocumentThread({ session }) {
+  const { turns, known } = session.chat;
+  const [isPinned, setPinned] = useState(true);
+  const scroller = useRef(/** @type {HTMLElement | null} */ (null));
+  const content = useRef(/** @type {HTMLElement | null} */ (null));
+  const pin = useStickToEnd(scroller, content, setPinned);
+  return html`
+    <div class="thread" ref=${scroller} tabindex="0" role="region" aria-label="Answers" data-ready=${known}>
+      <div class="column" ref=${content}>
+        ${!known && html`<${Status} loading>Loading…<//>`}
+        ${known && !turns.length && html`<div class="empty"><h2>No recording yet</h2></div>`}
+        ${turns.flatMap((turn, i) => [
+          beginsDay(turns, i) && html`<h2 class="day" key=${`day ${turn.turn}`}>${day(turn.asked_at ?? 0)}</h2>`,
+          html`<${TurnView}
+            key=${turn.turn}
+            chat=${session.id}
+            path=${runPath(session.id)}
+            turn=${turn}
+            waits=${false}
+            isLast=${i === turns.length - 1}
+            isFar=${false}
+            question=${null}
+            resumes=${true}
+          />`,
+        ])}
+      </div>
+    </div>
+    <div class="foot">
+      ${!isPinned && html`<${Latest} onClick=${pin} />`}
+      ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} />`}
+      <p class="side-note read-only"><${Coded} text=${READ_ONLY} /></p>
+    </div>
+  `;
+}

@@ -1,0 +1,317 @@
+"""One loop for clients: its steps from the journal, and its agents' runs as turns, from their recordings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from penstock import events as ev
+from penstock.chat.errors import NoSuchRun, NoSuchTurn
+from penstock.chat.history.entries import Entry, Prompted, TurnBegan, TurnEnded
+from penstock.chat.runs.loop_steps import began_view, ended_view
+from penstock.chat.runs.recordings import RecordingReader, is_inside, recordings_in
+from penstock.chat.runs.views import (
+    LoopMessageView,
+    LoopRoundView,
+    LoopStepView,
+    LoopView,
+    RoundChanges,
+    RunDetails,
+    RunState,
+    RunView,
+    StepOutput,
+)
+from penstock.core.diffs import shorten
+from penstock.errors import PenstockError
+from penstock.loop.fold import apply, begin
+from penstock.loop.inbox import Letter, LoopInbox
+from penstock.loop.journal import FILE_NAME, process_of, read_rows
+from penstock.loop.loops import check_log, recording_folder, setup_log
+from penstock.loop.results import is_over, result_of
+from penstock.loop.rows import AnyRow, LoopBegan, StepBegan, StepEnded
+from penstock.loop.state import LoopState
+from penstock.loop.steps import AgentEnded, RunAgent, RunCheck, RunSetup
+from penstock.repo.diffs import changes_between
+from penstock.repo.repository import Repository
+from penstock.run.recording import Meta
+
+MAX_TURNS = 50
+"""Runs of agents that are folded, the newest: as many as the snapshot of a chat has."""
+
+MAX_OUTPUT_CHARS = 256 * 1024
+"""Characters at the end of a command's output that are sent: more than a person reads, and quick to show."""
+
+MAX_DIFF_CHARS, MAX_DIFF_LINES, MAX_FILES = 512 * 1024, 10_000, 300
+"""Characters and lines of the diffs of a round, and number of its files, that are sent."""
+
+NEEDS_PERSON = 4
+"""Exit status of a loop that waits for a person."""
+
+
+class LoopReader:
+    """Reader of one loop, which another process may run meanwhile.
+
+    Args:
+        id: id for clients.
+        folder: folder of the loop.
+    """
+
+    def __init__(self, id: str, folder: Path) -> None:
+        self.folder = folder
+        self._id = id
+        self._size = -1
+        self._state: LoopState | None = None
+        self._steps: list[LoopStepView] = []
+        self._does: list[StepBegan] = []
+        self._turns = self._skipped = 0
+        self._reader: RecordingReader | None = None
+        self._turn_is_open = False
+        self.is_live = False
+        """True if a process runs it."""
+        self._shown: tuple[object, RunDetails] | None = None
+
+    @property
+    def state(self) -> LoopState:
+        """State after the rows that were read.
+
+        Raises:
+            NoSuchRun: it has no row yet.
+        """
+        if self._state is None:
+            raise NoSuchRun
+        return self._state
+
+    def read(self) -> Iterator[tuple[int, Entry | ev.Event]]:
+        """Yield the entries that are new, each with its time."""
+        is_live = process_of(self.folder) is not None  # before the rows: with its end, all rows are there
+        rows = self._new_rows()
+        if self._state is None:
+            agents = [row for row in rows if isinstance(row, StepBegan) and isinstance(row.does, RunAgent)]
+            self._skipped = len(agents) - MAX_TURNS
+        for row in rows:
+            self._state = apply(self._state, row) if self._state is not None else _first(row)
+            if isinstance(row, StepBegan):
+                yield from self._begin(row)
+            elif isinstance(row, StepEnded):
+                yield from self._end(row)
+        self.is_live = is_live and self.state.ended is None
+        yield from self._read_on(is_live=self.is_live)
+
+    def details(self) -> RunDetails:
+        """Return the state after the rows that were read, with what lies in the inbox."""
+        state, letters = self.state, LoopInbox(self.folder).letters()
+        key = (state.rows, self.is_live, [letter.id for letter in letters])
+        if self._shown is None or self._shown[0] != key:
+            run = view_of(self._id, state, is_live=self.is_live)
+            self._shown = key, RunDetails(run, _loop_view(state, self._steps, letters, is_live=self.is_live))
+        return self._shown[1]
+
+    def recording(self, turn: int) -> tuple[Path, Meta, bool]:
+        """Return the recording of a turn, and whether its run may still go on. `read` comes first.
+
+        Raises:
+            NoSuchTurn: there is none.
+        """
+        began = next((it for it, view in zip(self._does, self._steps, strict=True) if view.turn == turn), None)
+        found = self._recordings(began) if began is not None else []
+        if not found:
+            raise NoSuchTurn("the loop has no recording of this turn")
+        path, meta, _ = found[-1]
+        return path, meta, self.is_live and self.state.open is not None and turn == self._turns
+
+    def output(self, step: int) -> StepOutput:
+        """Return the output of a command: of the file that has all of it, else what the journal has.
+
+        Raises:
+            NoSuchRun: the loop has no such step, or it has no output.
+        """
+        if not 1 <= step <= len(self._steps) or not self._steps[step - 1].has_output:
+            raise NoSuchRun("this step has no output")
+        does = self._does[step - 1].does
+        log = check_log(self.folder, does) if isinstance(does, RunCheck) else setup_log(self.folder)
+        is_command = isinstance(does, RunCheck | RunSetup) and is_inside(log.parent, self.folder)
+        text = _read_text(log) if is_command else ""
+        text = text or _outputs(read_rows(self.folder)).get(step, "")
+        return StepOutput(text[-MAX_OUTPUT_CHARS:], max(0, len(text) - MAX_OUTPUT_CHARS))
+
+    def changes(self, number: int) -> RoundChanges:
+        """Return the changes of a round.
+
+        Raises:
+            NoSuchRun: there is no such round, or its repository is gone.
+        """
+        rounds = self.state.rounds
+        work = rounds[number - 1].work if 1 <= number <= len(rounds) else None
+        if work is None or not work.tree:
+            raise NoSuchRun("this round has no changes")
+        try:
+            git = Repository.at(Path(self.state.began.repository)).git
+            found = changes_between(git, rounds[number - 1].head_tree, work.tree)
+        except PenstockError as error:
+            raise NoSuchRun(f"the changes cannot be read: {error}") from error
+        return RoundChanges(*shorten(found, MAX_DIFF_CHARS, MAX_DIFF_LINES, MAX_FILES))
+
+    # --- rows ---
+
+    def _new_rows(self) -> list[AnyRow]:
+        size = (self.folder / FILE_NAME).stat().st_size
+        if size == self._size:
+            return []
+        self._size = size
+        return read_rows(self.folder)[self._state.rows if self._state is not None else 0 :]
+
+    def _begin(self, row: StepBegan) -> Iterator[tuple[int, Entry | ev.Event]]:
+        step, view = row.does, began_view(row)
+        if isinstance(step, RunAgent):
+            self._turns += 1
+            view = replace(view, turn=self._turns)
+            self._turn_is_open = self._turns > self._skipped
+            self._reader = None
+        self._steps.append(view)
+        self._does.append(row)
+        if isinstance(step, RunAgent) and self._turn_is_open:
+            yield row.at, Prompted(self._turns, "")
+            yield row.at, TurnBegan(self._turns, step.agent, self.state.path)
+
+    def _end(self, row: StepEnded) -> Iterator[tuple[int, Entry | ev.Event]]:
+        view = self._steps[-1]
+        if view.turn is not None:
+            yield from self._read_on(is_live=False, ended=row)
+        self._steps[-1] = ended_view(view, row)
+
+    # --- the agent that works ---
+
+    def _read_on(self, *, is_live: bool, ended: StepEnded | None = None) -> Iterator[tuple[int, Entry | ev.Event]]:
+        if not self._turn_is_open:
+            return
+        began = self._does[-1]
+        if self._reader is None:
+            found = self._recordings(began)
+            self._reader = RecordingReader(found[-1][0]) if found else None
+        reader, has_ended = self._reader, False
+        for event in reader.read(is_live=is_live) if reader is not None else ():
+            has_ended = isinstance(event, ev.RunEnded)
+            yield began.at + (event.at or 0), event
+        if reader.over if reader is not None else not is_live:
+            self._turn_is_open = False
+            if not has_ended:
+                yield self._without_recording(began, ended)
+
+    def _without_recording(self, began: StepBegan, ended: StepEnded | None) -> tuple[int, TurnEnded]:
+        """Return the end of a turn of which no recording has the end, as of an agent that is not installed."""
+        result = ended.result if ended is not None else None
+        if not isinstance(result, AgentEnded):
+            return began.at, TurnEnded(self._turns, "cut_off", "Penstock was ended while the agent worked")
+        outcome: ev.Outcome = "cut_off" if result.outcome == "lost" else result.outcome
+        return began.at + result.ms, TurnEnded(self._turns, outcome, result.reason or None)
+
+    def _recordings(self, began: StepBegan) -> list[tuple[Path, Meta, int]]:
+        assert isinstance(began.does, RunAgent)
+        return recordings_in(recording_folder(self.folder, began.does, began.step), self.folder)
+
+
+def _first(row: AnyRow) -> LoopState:
+    if not isinstance(row, LoopBegan):
+        raise NoSuchRun("the journal does not begin as that of a loop")
+    return begin(row)
+
+
+def _outputs(rows: list[AnyRow]) -> dict[int, str]:
+    ends = (row for row in rows if isinstance(row, StepEnded))
+    return {row.step: getattr(row.result, "output", "") for row in ends}
+
+
+def _read_text(path: Path) -> str:
+    """Return a file as text, "" if it cannot be read. Links are not followed."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+# --- views -------------------------------------------------------------------------------------------
+
+
+def view_of(id: str, state: LoopState, *, is_live: bool) -> RunView:
+    """Return the view of a loop."""
+    began = state.began
+    agent = next((it.agent for it in reversed(state.rounds)), began.settings.work.agents[0])
+    status = state.ended.status if state.ended is not None else None
+    asks = not is_live and status == NEEDS_PERSON
+    kind: RunState = "running" if is_live else "asks" if asks else "idle"
+    return RunView(
+        id=id,
+        kind="loop",
+        title=began.loop,
+        path=began.repository,
+        state=kind,
+        note=_note(state, is_live=is_live),
+        used_at=state.at,
+        agent=agent,
+    )
+
+
+def _note(state: LoopState, *, is_live: bool) -> str:
+    if is_live:
+        if state.waiting is not None:
+            return "waits"
+        return f"round {len(state.rounds)}" if state.rounds else "begins"
+    if state.landed is not None:
+        return f"landed in {state.landed.into}"
+    if state.ended is None:
+        return "interrupted"
+    if state.ended.status == NEEDS_PERSON:
+        return "asks you" if state.question else "needs you"
+    return state.ended.reason
+
+
+def _loop_view(state: LoopState, steps: list[LoopStepView], letters: list[Letter], *, is_live: bool) -> LoopView:
+    new = [letter for letter in letters if letter.id not in state.letters]
+    waits = state.settings.plan_is_asked and not state.plan_is_approved
+    is_stopping = state.stop is not None or any(letter.kind != "message" for letter in new)
+    messages = [LoopMessageView(text=it.text, round=it.round, is_read=True) for it in state.messages]
+    messages += [LoopMessageView(text=it.text, round=len(state.rounds)) for it in new if it.kind == "message"]
+    ended, used, budget = state.ended, state.used, state.budget
+    return LoopView(
+        prompt=state.prompt,
+        branch=state.began.branch,
+        begun_at=state.began.at,
+        rounds=[_round_view(state, number) for number in range(len(state.rounds))],
+        steps=[*steps],
+        messages=messages,
+        ms=used.ms,
+        cost_usd=used.cost_usd,
+        is_cost_known=not used.without_cost,
+        max_rounds=budget.rounds,
+        charged_rounds=used.rounds,
+        max_cost_usd=budget.cost_usd,
+        max_ms=budget.ms,
+        tasks=[*state.tasks],
+        finished_tasks=[task for task in state.tasks if task in state.finished_tasks],
+        question=state.question or None,
+        plan=[*state.plan] if waits and state.plan is not None else None,
+        waits_until=state.waiting.until if state.waiting is not None and is_live else None,
+        is_stopping=is_live and is_stopping,
+        status=ended.status if ended is not None else None,
+        reason=ended.reason if ended is not None else None,
+        landed=state.landed.into if state.landed is not None else None,
+    )
+
+
+def _round_view(state: LoopState, index: int) -> LoopRoundView:
+    it = state.rounds[index]
+    return LoopRoundView(
+        round=it.number,
+        result=result_of(state, it),
+        is_over=is_over(state, it),
+        task=it.task,
+        ms=it.ms,
+        cost_usd=it.cost_usd,
+        commit=it.commit.commit if it.commit is not None else None,
+        has_changes=it.has_changed and bool(it.work and it.work.tree),
+    )

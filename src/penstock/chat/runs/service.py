@@ -1,0 +1,316 @@
+"""All documents and loops of the data directory, for clients.
+
+The id of a document or loop is looked up in the listing of its folder: nothing that a client sends becomes a path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from penstock import events as ev
+from penstock.chat.errors import Conflicting, Invalid, NoSuchRun
+from penstock.chat.history.details import Details, details_of
+from penstock.chat.history.entries import Entry, Numbered, TurnBegan
+from penstock.chat.history.frames import TurnView
+from penstock.chat.runs import documents, loops
+from penstock.chat.runs.documents import DocumentReader
+from penstock.chat.runs.loops import LoopReader
+from penstock.chat.runs.recordings import events_of
+from penstock.chat.runs.timeline import RunTimeline
+from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutput
+from penstock.doc.state import FOLDER as DOCUMENTS
+from penstock.doc.state import DocumentState, state_in
+from penstock.errors import UsageError
+from penstock.loop.fold import fold
+from penstock.loop.inbox import LoopInbox
+from penstock.loop.journal import FILE_NAME, process_of, read_rows
+from penstock.loop.loops import FOLDER as LOOPS
+from penstock.loop.state import LoopState
+from penstock.run.recording import Meta
+
+POLL_SECONDS = 0.25
+"""Seconds between two looks at a document or loop that somebody watches."""
+
+MAX_LISTED = 200
+"""Documents and loops of the list, those used last: more is no list for a person."""
+
+MAX_MESSAGE_CHARS = 100_000
+"""Characters of a message to a loop: every later prompt of the loop has it."""
+
+_log = logging.getLogger("penstock.gateway")
+
+
+class RunReader(Protocol):
+    """Reader of one document or loop. It is used by one thread at a time."""
+
+    def read(self) -> Iterator[tuple[int, Entry | ev.Event]]:
+        """Yield the entries that are new, each with its time."""
+        ...
+
+    def details(self) -> RunDetails:
+        """Return the state after the entries that were read."""
+        ...
+
+    def recording(self, turn: int) -> tuple[Path, Meta, bool]:
+        """Return the recording of a turn, and whether its run may still go on."""
+        ...
+
+
+class RunLog:
+    """One document or loop that is watched: it is read again and again until nobody watches it any more.
+
+    Args:
+        make: makes its reader, in a thread.
+    """
+
+    def __init__(self, make: Callable[[], RunReader]) -> None:
+        self.shown: RunTimeline | None = None
+        """Its timeline, once it was read."""
+        self._make = make
+        self._reader: RunReader | None = None
+        self._watchers: list[Callable[[bool], None]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> RunTimeline:
+        """Read it for the first time.
+
+        Raises:
+            NoSuchRun: it does not exist, or cannot be read.
+        """
+        self._reader = await asyncio.to_thread(self._make)
+        timeline = RunTimeline()
+        await self._read(self._reader, timeline)
+        self.shown = timeline
+        if self._watchers:
+            self._task = asyncio.create_task(self._follow(self._reader, timeline), name="penstock run")
+        return timeline
+
+    def watch(self, watcher: Callable[[bool], None]) -> None:
+        """Call `watcher` whenever the timeline has changed, with True if clients should see it at once."""
+        self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Callable[[bool], None]) -> None:
+        """Stop calling `watcher`."""
+        self._watchers.remove(watcher)
+        if not self._watchers and self._task is not None:
+            self._task.cancel()
+
+    async def _read(self, reader: RunReader, timeline: RunTimeline) -> tuple[bool, bool]:
+        """Read on; return whether anything has changed, and whether clients should see it at once."""
+        entries, details = await asyncio.to_thread(lambda: ([*reader.read()], reader.details()))
+        is_urgent = timeline.take(entries)
+        is_changed = timeline.show(details)
+        return bool(entries) or is_changed, is_urgent or is_changed
+
+    async def _follow(self, reader: RunReader, timeline: RunTimeline) -> None:
+        while self._watchers:
+            await asyncio.sleep(POLL_SECONDS)
+            try:
+                has_changed, is_urgent = await self._read(reader, timeline)
+            except (UsageError, OSError, ValueError) as error:
+                _log.warning("a document or loop cannot be read: %s", error)
+                continue  # it is being written, or was removed: it is tried again while somebody watches
+            if has_changed:
+                for watcher in [*self._watchers]:
+                    watcher(is_urgent)
+
+
+class Runs:
+    """Documents and loops of one data directory.
+
+    Args:
+        data: the data directory; None: there is none, and the list is empty.
+    """
+
+    def __init__(self, data: Path | None) -> None:
+        self._data = data
+        self._states: dict[str, tuple[int, LoopState]] = {}  # of loops, with the sizes of their journals
+
+    async def listed(self) -> list[RunView]:
+        """Return all documents and loops, the one used last first."""
+        return await asyncio.to_thread(self._listed)
+
+    async def details(self, id: str) -> RunDetails:
+        """Return one document or loop.
+
+        Raises:
+            NoSuchRun: it does not exist, or cannot be read.
+        """
+
+        def read() -> RunDetails:
+            reader = self._reader(id)
+            for _ in reader.read():
+                pass
+            return reader.details()
+
+        return await asyncio.to_thread(read)
+
+    async def check(self, id: str) -> None:
+        """Check that a document or loop exists.
+
+        Raises:
+            NoSuchRun: it does not.
+        """
+        await asyncio.to_thread(self._reader, id)
+
+    def log(self, id: str) -> RunLog:
+        """Return the log of a document or loop, for those who watch it."""
+        return RunLog(lambda: self._reader(id))
+
+    async def turn(self, id: str, turn: int) -> list[ev.Event]:
+        """Return the events of a turn.
+
+        Raises:
+            NoSuchRun: it does not exist.
+        """
+
+        def read() -> list[ev.Event]:
+            reader = self._reader(id)
+            for _ in reader.read():
+                pass
+            path, _, is_live = reader.recording(turn)
+            return events_of(path, is_live=is_live)
+
+        return await asyncio.to_thread(read)
+
+    async def turn_details(self, id: str, turn: int) -> Details:
+        """Return the details of a turn.
+
+        Raises:
+            NoSuchRun: it does not exist.
+        """
+
+        def read() -> Details:
+            reader = self._reader(id)
+            timeline = RunTimeline()
+            timeline.take(reader.read())
+            path, meta, is_live = reader.recording(turn)
+            view = timeline.turns.turns.get(turn) or TurnView(turn, "", agent=meta.agent)
+            began = Numbered(0, view.began_at or 0, TurnBegan(turn, meta.agent, ""))
+            events = enumerate(events_of(path, is_live=is_live), 1)
+            return details_of(view, [began, *(Numbered(n, began.at + (event.at or 0), event) for n, event in events)])
+
+        return await asyncio.to_thread(read)
+
+    async def output(self, id: str, step: int) -> StepOutput:
+        """Return the output of a command of a loop.
+
+        Raises:
+            NoSuchRun: there is no such loop or step, or it has no output.
+        """
+        return await asyncio.to_thread(lambda: self._read_loop(id).output(step))
+
+    async def changes(self, id: str, number: int) -> RoundChanges:
+        """Return the changes of a round of a loop.
+
+        Raises:
+            NoSuchRun: there is no such loop or round, or it has no changes.
+        """
+        return await asyncio.to_thread(lambda: self._read_loop(id).changes(number))
+
+    async def stop(self, id: str, *, now: bool) -> RunDetails:
+        """Ask a loop to end after its step, or at once, and return it.
+
+        Raises:
+            NoSuchRun: there is no such loop.
+            Conflicting: it does not run.
+        """
+
+        def put() -> RunDetails:
+            reader = self._read_loop(id)
+            if not reader.is_live:
+                raise Conflicting("the loop does not run", expected="a loop that runs")
+            LoopInbox(reader.folder).put("stop_now" if now else "stop")
+            return reader.details()
+
+        return await asyncio.to_thread(put)
+
+    async def message(self, id: str, text: str) -> RunDetails:
+        """Write to the agents of a loop, or answer its question, and return it.
+
+        Raises:
+            NoSuchRun: there is no such loop.
+            Invalid: the text is empty or too long.
+        """
+        if not text.strip():
+            raise Invalid("the message is empty", expected="what you want to say")
+        if len(text) > MAX_MESSAGE_CHARS:
+            raise Invalid("the message is too long", expected=f"at most {MAX_MESSAGE_CHARS:,} characters")
+
+        def put() -> RunDetails:
+            reader = self._read_loop(id)
+            LoopInbox(reader.folder).put("message", text)
+            return reader.details()
+
+        return await asyncio.to_thread(put)
+
+    # --- in a thread ---
+
+    def _listed(self) -> list[RunView]:
+        found = [documents.view_of(id, state) for id, state in self._documents()]
+        for id, folder in self._loops():
+            with contextlib.suppress(UsageError, OSError, ValueError):  # begun and not written, or of another version
+                is_live = process_of(folder) is not None  # before its rows
+                state = self._loop_state(folder)
+                found.append(loops.view_of(id, state, is_live=is_live and state.ended is None))
+        return sorted(found, key=lambda run: run.used_at, reverse=True)[:MAX_LISTED]
+
+    def _reader(self, id: str) -> RunReader:
+        for document, state in self._documents():
+            if document == id:
+                return DocumentReader(id, state)
+        return self._loop(id)
+
+    def _loop(self, id: str) -> LoopReader:
+        """Return the reader of a loop.
+
+        Raises:
+            NoSuchRun: there is no loop with this id.
+        """
+        for loop, folder in self._loops():
+            if loop == id:
+                return LoopReader(id, folder)
+        raise NoSuchRun
+
+    def _read_loop(self, id: str) -> LoopReader:
+        """Return the reader of a loop whose rows it has read."""
+        reader = self._loop(id)
+        for _ in reader.read():
+            pass
+        return reader
+
+    def _loop_state(self, folder: Path) -> LoopState:
+        """Return the state of a loop, which is folded again only if its journal has grown."""
+        size = (folder / FILE_NAME).stat().st_size
+        known = self._states.get(folder.name)
+        if known is None or known[0] != size:
+            known = self._states[folder.name] = (size, fold(read_rows(folder)))
+        return known[1]
+
+    def _loops(self) -> Iterator[tuple[str, Path]]:
+        if self._data is not None:
+            for folder in folders(self._data / LOOPS):
+                yield f"loop-{folder.name}", folder
+
+    def _documents(self) -> Iterator[tuple[str, DocumentState]]:
+        if self._data is None:
+            return
+        for folder in folders(self._data / DOCUMENTS):
+            with contextlib.suppress(UsageError):  # it is damaged: `penstock doc status` reports it
+                state = state_in(self._data, folder)
+                if state is not None and state.directory.name == folder.name:
+                    yield f"doc-{hashlib.sha256(folder.name.encode()).hexdigest()[:16]}", state
+
+
+def folders(path: Path) -> list[Path]:
+    """Return the directories in a directory. Links are left out: they may lead elsewhere."""
+    try:
+        return sorted(it for it in path.iterdir() if it.is_dir() and not it.is_symlink())
+    except OSError:
+        return []

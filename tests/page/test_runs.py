@@ -1,0 +1,159 @@
+"""Documents and loops on the page: listed beside the chats and shown live; loops are stopped and written to."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from chatpage.device import NARROW, Device
+from chatpage.server import Server
+from loop_desk import Desk
+from playwright.sync_api import Page, expect
+
+from penstock.doc import answer
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def server(own_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> Server:
+    """A server without chats, whose data directory the documents of this process have too."""
+    made = own_server()
+    monkeypatch.setenv("PENSTOCK_DATA", str(made.data))
+    monkeypatch.setenv("PENSTOCK_CONFIG", str(made.folder / "penstock.toml"))
+    return made
+
+
+class Work:
+    """A user whose loops have the data directory of a server. The agent waits for the gate."""
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        folder.mkdir()
+        self.desk = Desk(folder)
+        self.desk.data = server.data
+        self.gate = self.desk.scripts / "gate"
+        wait = 'while [ ! -e "$DESK/gate" ]; do sleep 0.02; done'
+        self.desk.agent("waiter", f'{wait}; touch done; echo "{HOSTILE}" > page.html; reply "Add done"')
+        self._thread: threading.Thread | None = None
+
+    def begin(self, check: str) -> None:
+        """Run a loop in a thread."""
+        journal = self.desk.begin(self.desk.settings("waiter", checks=(check,)))
+        engine, _ = self.desk.engine(journal)
+
+        def run() -> None:
+            engine.run()
+            journal.close()
+
+        self._thread = threading.Thread(target=run)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Wait for the end of the loop."""
+        self.gate.touch()
+        if self._thread is not None:
+            self._thread.join()
+
+
+@pytest.fixture
+def work(tmp_path: Path, server: Server) -> Iterator[Work]:
+    """A user with an agent that waits."""
+    made = Work(tmp_path / "desk", server)
+    yield made
+    made.end()
+
+
+def opened(device: Device, server: Server, title: str) -> Page:
+    """Return the page at a document or loop, which was chosen in the list."""
+    page = device.sign_in(server.link())
+    entry = page.locator("#chats a[data-run]").filter(has_text=title)
+    expect(entry).to_be_attached()
+    if page.viewport_size == NARROW:
+        page.get_by_role("button", name="Chats", exact=True).click()
+    entry.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(title)
+    return page
+
+
+def test_a_document_is_answered_before_the_eyes(server: Server, devices: Callable[..., Device]) -> None:
+    """A document is listed by its file name; a second answer grows on the page, and the details show its steps."""
+    file = server.root / "notes.md"
+    file.write_text(f"# Notes\n\n## User\n\nWhat is {HOSTILE}?\n")
+    assert answer(file, agent="quick", cwd=server.root).published
+    page = opened(devices(), server, "notes.md")
+    expect(page.locator('[data-turn="1"] .prompt')).to_contain_text(HOSTILE)
+    expect(page.locator('[data-turn="1"]')).to_have_attribute("data-outcome", "ok")
+    expect(page.locator(".composer")).to_have_count(0)
+    expect(page.get_by_text("Read only.")).to_be_visible()
+    file.write_text(file.read_text() + "And when did steel come?\n")
+    server.gate.unlink(missing_ok=True)
+    thread = threading.Thread(target=lambda: answer(file, agent="halfway", cwd=server.root))
+    thread.start()
+    second = page.locator('[data-turn="2"]')
+    expect(second.locator(".prompt")).to_have_text("And when did steel come?")
+    expect(second.locator(".reply")).to_contain_text("CJK")
+    expect(second).to_have_attribute("data-state", "running")
+    expect(page.locator("#chats a[data-run]")).to_contain_text("being answered")
+    server.gate.touch()
+    expect(second).to_have_attribute("data-state", "completed")
+    thread.join()
+    second.locator(".to-record").click()
+    expect(page.locator("#record-title")).to_have_text("Record of turn 2")
+    expect(page.locator('.item[data-kind="text"]')).to_have_count(1)
+    page.get_by_role("link", name="Back").click()
+    expect(second).to_have_attribute("data-state", "completed")
+
+
+@pytest.mark.parametrize("viewport", [None, NARROW], ids=["wide", "narrow"])
+def test_a_loop_shows_its_rounds(
+    work: Work, server: Server, devices: Callable[..., Device], viewport: dict[str, int] | None
+) -> None:
+    """The agent at work, then the check with its output as text, the changes as a diff, the cost and what to type."""
+    work.begin(f"echo '{HOSTILE}'; test -e done")
+    page = opened(devices(**({"viewport": viewport} if viewport else {})), server, "l1")
+    first = page.locator('[data-round="1"]')
+    expect(first.locator('[data-kind="work"] .status')).to_have_text("Working…")
+    expect(page.get_by_role("button", name="Stop now")).to_be_visible()
+    work.gate.touch()
+    expect(page.locator(".loop-end .outcome")).to_have_text("Ended: done")
+    expect(first.locator(".reply")).to_have_text("Add done")
+    expect(first.locator("h2")).to_contain_text("green")
+    expect(page.get_by_text("penstock loop land l1")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop now")).to_have_count(0)
+    expect(page.locator(".loop-summary")).to_contain_text("$0.02")
+    first.locator('[data-kind="check"] summary').click()
+    expect(first.locator('[data-kind="check"] pre')).to_have_text(re.compile(re.escape(HOSTILE)))
+    first.locator(".loop-changes summary").click()
+    expect(first.locator(".diff-title")).to_have_text(["new file done", "new file page.html"])
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_loop_is_written_to_and_stopped(work: Work, server: Server, devices: Callable[..., Device]) -> None:
+    """A message is shown as not read until the loop has read it; after `Stop now` the page says how to go on."""
+    work.begin("test -e done")
+    page = opened(devices(), server, "l1")
+    page.get_by_label("Message to the agents").fill("Use tabs.")
+    page.keyboard.press("Enter")
+    message = page.locator(".loop-message")
+    expect(message).to_contain_text("Use tabs.")
+    expect(message).to_contain_text("Waits to be read")
+    page.get_by_role("button", name="Stop after this step").click()
+    expect(page.get_by_text("Ends after this step.")).to_be_visible()
+    expect(page.locator('[data-round="1"] [data-kind="work"]')).to_have_attribute("data-state", "running")
+    page.get_by_role("button", name="Stop now").click()
+    expect(page.locator(".loop-end .outcome")).to_have_text("Ended: stopped")
+    expect(page.get_by_text("penstock loop resume l1")).to_be_visible()
+    expect(message).not_to_contain_text("Waits to be read")
+
+
+def test_an_address_that_leads_nowhere(server: Server, devices: Callable[..., Device]) -> None:
+    """A document or loop that is not there is said to be missing."""
+    device = devices()
+    device.allow("Failed to load resource: the server responded with a status of 404")
+    page = device.sign_in(server.link())
+    expect(page.locator(".side .entries")).to_be_attached()
+    page.goto(f"{server.url}/runs/loop-nothing")
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such document or loop")
