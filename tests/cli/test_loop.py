@@ -248,7 +248,7 @@ def test_l15_clean_keeps_work_that_has_not_landed(desk: Desk):
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
     tree = desk.user.root.parent / "app.l1"
     kept = penstock(desk, "loop", "clean")
-    assert (kept.returncode, kept.stdout) == (0, f"kept  {tree}  it has not landed: penstock loop land l1\n")
+    assert (kept.returncode, kept.stdout) == (0, f"kept  {tree}  the loop has not landed: penstock loop land l1\n")
     desk.user.git("merge", "-q", "penstock/l1")
     (tree / "notes").write_text("of the user\n")
     assert "1 file is in no ref: notes" in penstock(desk, "loop", "clean").stdout
@@ -277,7 +277,7 @@ def test_l15_clean_keeps_what_can_be_resumed(desk: Desk):
     script = str(Path(__file__).parents[1] / "support" / "killed_loop.py")
     words = [sys.executable, script, str(desk.data / "loops" / "l1"), "7", "after"]
     subprocess.run(words, env=desk.environment, capture_output=True, timeout=TIMEOUT)
-    assert "it was interrupted: penstock loop resume l1" in penstock(desk, "loop", "clean").stdout
+    assert "the loop was interrupted: penstock loop resume l1" in penstock(desk, "loop", "clean").stdout
     assert (desk.user.root.parent / "app.l1").exists()
 
 
@@ -334,7 +334,7 @@ def test_a_loop_that_was_killed_before_its_first_row(desk: Desk):
 def test_the_tree_of_a_loop_is_kept_until_it_has_landed(desk: Desk):
     """`trees clean` does not end a loop that used its rounds: it goes on, and its tree goes when it has landed."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
-    assert "the loop l1 has not landed" in penstock(desk, "trees", "clean").stdout
+    assert "the loop has not landed: penstock loop land l1" in penstock(desk, "trees", "clean").stdout
     assert penstock(desk, "loop", "resume", "l1", "--rounds=5").returncode == 0
     assert penstock(desk, "loop", "land", "l1").returncode == 0
     penstock(desk, "trees", "clean")

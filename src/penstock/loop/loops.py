@@ -179,9 +179,9 @@ def reason_to_keep(loop: LoopFolder) -> str:
     if process_of(loop.path) is not None:
         return "the loop runs"
     if state.landed is None and state.head != state.began.base and not _is_in_branch(state):
-        return f"it has not landed: penstock loop land {loop.id}"
+        return f"the loop has not landed: penstock loop land {loop.id}"
     if state.ended is None:
-        return f"it was interrupted: penstock loop resume {loop.id}"
+        return f"the loop was interrupted: penstock loop resume {loop.id}"
     return ""
 
 
