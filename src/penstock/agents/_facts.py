@@ -110,6 +110,8 @@ class RouteFacts(msgspec.Struct, frozen=True):
     """Changes that the result of an editing tool shows."""
     counts_refused: bool = False
     """The number of actions that were denied is known at the end of the run."""
+    resume_warning: str = ""
+    """Sentence about conversations that the agent loses when they are resumed, and about what to do."""
     needs_answers: bool = False
     """The agent asks on this route before it acts, so it is the default only if somebody can answer."""
     signs: tuple[Sign, ...] = ()

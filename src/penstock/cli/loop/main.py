@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from argparse import Namespace
+from argparse import Action, Namespace
+from copy import copy
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ from penstock.cli.console import notify, one_line, say
 from penstock.cli.loop import words
 from penstock.cli.loop.asking import answer_of_user, check_terminal
 from penstock.cli.loop.landing import clean_loops, conflicting_branch, land_loop
-from penstock.cli.loop.options import LoopConfig, budget_flags, check_no_settings, settings_flags, settings_of
+from penstock.cli.loop.options import COMMANDS, LoopConfig, budget_flags, check_no_settings, settings_flags, settings_of
 from penstock.cli.loop.run import run_loop, run_notify
 from penstock.cli.options import DisplayOptions, display_flags
 from penstock.cli.parser import Parser
@@ -51,8 +52,6 @@ exit status:
   6 all agents are at their limits · 124 the time budget · 130 and 143 stopped
 """
 
-WORDS = ("status", "resume", "stop", "tell", "log", "land", "clean", "init")
-
 STARTER = """\
 # What is to be done
 
@@ -75,7 +74,7 @@ def command(args: list[str]) -> int:
     """Run `penstock loop` and return the exit status."""
     known = parser()
     options = known.parse(args)
-    if options.words[0] in WORDS:
+    if options.words[0] in COMMANDS:
         check_no_settings(options, known)
     given = DisplayOptions(**{name: getattr(options, name) for name in DisplayOptions.__struct_fields__})
     match options.words:
@@ -97,7 +96,9 @@ def command(args: list[str]) -> int:
             return _resume(_one(rest), options, given)
         case [prompt]:
             return _begin(Path(prompt), options, given)
-    raise UsageError("penstock loop needs one prompt, or a command: " + ", ".join(WORDS), help="penstock loop --help")
+    raise UsageError(
+        "penstock loop needs one prompt, or a command: " + ", ".join(COMMANDS), help="penstock loop --help"
+    )
 
 
 def parser() -> Parser:
@@ -105,7 +106,7 @@ def parser() -> Parser:
     text = "Work on a repository with agents, in a tree of its own, until checks and reviewers find the work done."
     made = Parser("loop", text, examples=EXAMPLES, arguments="PROMPT.md|COMMAND [LOOP] [options]")
     add = made.add_argument
-    help = "prompt of a new loop, or one of " + ", ".join(WORDS) + "; ./status is a file. "
+    help = "prompt of a new loop, or one of " + ", ".join(COMMANDS) + "; ./status is a file. "
     help += "They are about the newest loop of this repository, or the one named after them"
     add("words", nargs="+", metavar="PROMPT.md|COMMAND", help=help)
     settings_flags(made)
@@ -120,6 +121,27 @@ def parser() -> Parser:
     add("--resolve", action="store_true", help="land: have an agent resolve conflicts in the tree of the loop")
     add("--squash", action="store_true", help="land: make one commit of all")
     display_flags(made)
+    return made
+
+
+def subcommands() -> dict[str, Parser]:
+    """Return the parser of each command about a loop that has begun, for completion and the man page."""
+    actions = parser()._actions
+    return {name: _subcommand(name, summary, options, actions) for name, (summary, options) in COMMANDS.items()}
+
+
+def _subcommand(name: str, summary: str, options: tuple[str, ...], actions: list[Action]) -> Parser:
+    made = Parser(f"loop {name}", summary)
+    if name != "init":
+        made.add_argument("loop", nargs="?", metavar="LOOP", help="name of a loop (default: the newest one of this "
+            "repository)")  # fmt: skip
+    if name == "tell":
+        made.add_argument("message", metavar="MESSAGE", help="message to the agents")
+    for action in actions:
+        if action.dest in options:
+            own = copy(action)
+            own.help = (action.help or "").rpartition(f"{name}: ")[2]
+            made._add_action(own)
     return made
 
 

@@ -6,7 +6,7 @@ import re
 from argparse import ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.options import number, whole_number
+from penstock.cli.options import DisplayOptions, number, whole_number
 from penstock.cli.run_factory import split_names
 from penstock.config.rules import ABOVE_0
 from penstock.errors import UsageError, shown
@@ -24,6 +24,25 @@ OF_NEW_LOOPS = (
     *("timeout", "check_timeout", "keep_session", "hooks", "sign", "name"),
 )
 """Options of a loop that begins: its settings never change afterwards."""
+
+DISPLAY = DisplayOptions.__struct_fields__
+"""Options of what is shown of the agents' work."""
+
+COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "init": ("Write a PROMPT.md to begin with.", ()),
+    "status": ("Show what a loop does or has done.", ("json",)),
+    "log": ("Show the steps of a loop, each with its time.", ()),
+    "tell": ("Send a message that the next round reads.", ()),
+    "stop": ("Stop a loop after the step that runs.", ("now",)),
+    "resume": ("Go on with a loop.", ("rounds", "time", "cost", "tokens", "trust", "ask", *DISPLAY)),
+    "land": (
+        "Merge the result of a loop into the branch that is checked out.",
+        ("squash", "resolve", "rounds", "trust", *DISPLAY),
+    ),
+    "clean": ("Remove the trees of loops that have landed.", ("dry_run",)),
+}
+"""Commands about a loop that has begun, each with its summary and its options. A file of the same name
+is written `./status`."""
 
 NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow")
 """Keys of `[loop]` and its roles that start programs, copy files, or permit agents to. Those of a project's own file
