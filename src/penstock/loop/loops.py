@@ -50,7 +50,7 @@ def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = 
         UsageError: the prompt, the repository or the name cannot be used.
     """
     text = read_prompt(prompt)
-    repository = Repository.at(prompt.absolute().parent)
+    repository = repository_of(prompt)
     repository.check_complete(with_setup=bool(settings.setup))
     repository.author()
     loop = name or f"{_slug(prompt.stem)}-{uuid.uuid4().hex[:6]}"
@@ -80,6 +80,15 @@ def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = 
     return journal
 
 
+def repository_of(prompt: Path) -> Repository:
+    """Return the repository in whose checkout a prompt is, or a link to it.
+
+    Raises:
+        UsageError: there is none, or it cannot be used.
+    """
+    return Repository.at(prompt.absolute().parent.resolve())
+
+
 def read_prompt(path: Path) -> str:
     """Return the text of a prompt.
 
@@ -92,7 +101,7 @@ def read_prompt(path: Path) -> str:
     except OSError as error:
         what = f"the prompt {path} cannot be read: {error.strerror}"
         raise UsageError(what, help="penstock loop init writes one to begin with") from error
-    text = data.decode("utf-8", "replace")
+    text = data.decode("utf-8-sig", "replace")  # some editors of Windows write a mark at the beginning
     if not text.strip():
         raise UsageError(f"the prompt {path} is empty", expected="what is to be done")
     if len(data) > MAX_PROMPT_BYTES:

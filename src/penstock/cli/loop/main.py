@@ -25,10 +25,9 @@ from penstock.loop.engine import resume
 from penstock.loop.fold import begin, fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal, process_of, read_rows
-from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt
+from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt, repository_of
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
-from penstock.repo.repository import Repository
 from penstock.run.history import now_ms
 from penstock.run.launch import plan
 from penstock.run.spec import RunSpec
@@ -232,7 +231,7 @@ def _check_landed(state: LoopState) -> None:
 def settings_state(prompt: Path, options: Namespace, config: Config) -> LoopState:
     """Return the state of a loop that has just begun, without making anything."""
     settings = settings_of(options, LoopConfig(config, trust=options.trust))
-    repository = Repository.at(prompt.absolute().parent)
+    repository = repository_of(prompt)
     base = repository.head() or ""
     return begin(
         LoopBegan(
