@@ -264,7 +264,7 @@ class Engine:
 
     def _agent(self, step: RunAgent) -> AgentEnded:
         workspace = self._workspace
-        workspace.protect(now_ms())
+        workspace.keep_state(now_ms())
         workspace.renew(self.state.head)
         began = time.monotonic()
         try:

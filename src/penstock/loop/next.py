@@ -215,7 +215,7 @@ def _round_ended(state: LoopState, now: int) -> Effect | None:
 
 def _fixed_point(state: LoopState, it: Round) -> Effect:
     """End the loop after an agent with the whole prompt has changed nothing."""
-    if not state.head_is_approved(it):
+    if not state.head_differs_from_base(it):
         return EndLoop(NEEDS_PERSON, f"nothing was changed{_denied_others(state, it)}; the agent says: {_said(it)}")
     left = state.unchanged_tasks
     if left:

@@ -212,19 +212,3 @@ _CONVENTIONAL = re.compile(
 def is_conventional(subjects: Sequence[str]) -> bool:
     """Return whether all of these subjects of commits have the form of Conventional Commits, and there are enough."""
     return len(subjects) >= MIN_SUBJECTS and all(_CONVENTIONAL.match(subject) for subject in subjects)
-
-
-MAX_SUBJECT_CHARS = 72
-"""Characters of the first line of a commit: what tools for git show of it."""
-
-
-def subject_of(reply: str, task: str | None, prompt: str) -> str:
-    """Return the first line of a commit: that of the worker's reply, else of the task, else of the prompt."""
-    for text in (reply, task or "", prompt):
-        for line in text.splitlines():
-            subject = " ".join(line.strip(" \t#*_>-").split())
-            if subject.count("`") == 2 and subject[0] == subject[-1] == "`":
-                subject = subject.strip("`")
-            if subject and subject.isprintable():
-                return subject if len(subject) <= MAX_SUBJECT_CHARS else subject[: MAX_SUBJECT_CHARS - 1] + "…"
-    return "Work of a loop"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.loop.prompts import is_conventional, subject_of
+from penstock.config.data import write_private
+from penstock.loop.prompts import is_conventional
 from penstock.loop.rows import LoopBegan
 from penstock.loop.steps import (
     BranchMerged,
@@ -21,7 +22,7 @@ from penstock.loop.steps import (
     Publish,
     PublishRejected,
 )
-from penstock.repo.commit import Stamp, commit_tree, run_hooks, with_trailers
+from penstock.repo.commit import Stamp, commit_tree, run_hooks, subject_of, with_trailers
 from penstock.repo.diffs import patch_between, paths_between, stat_between
 from penstock.repo.landing import merge_trees
 from penstock.repo.protected import Protected, differences, keep, read_protected
@@ -71,7 +72,7 @@ class LoopWorkspace:
         self._lock = -1
         self._author: Author | None = None
         self._reported: set[str] = set()
-        """Changes of the user's repository since `protect` that were returned."""
+        """Changes of the user's repository since `keep_state` that were returned."""
 
     @property
     def tree(self) -> Tree:
@@ -104,7 +105,7 @@ class LoopWorkspace:
 
     def make(self) -> str:
         """Make the tree, keep the state of the user's checkout, and return the path of the tree."""
-        self.began_refs()
+        self.set_first_refs()
         repository, began = self.repository, self.began
         record = TreeRecord(
             name=began.loop,
@@ -120,7 +121,7 @@ class LoopWorkspace:
         self.tree.copy_ignored(began.settings.copy_globs)
         return record.path
 
-    def began_refs(self) -> None:
+    def set_first_refs(self) -> None:
         """Set the refs of the base and of the user's checkout, so that nothing of either is lost."""
         git = self.repository.git
         set_ref(self.repository, self._ref("base"), self.began.base)
@@ -169,14 +170,12 @@ class LoopWorkspace:
 
     # --- the user's repository -----------------------------------------------------------------------
 
-    def protect(self, at: int) -> None:
+    def keep_state(self, at: int) -> None:
         """Keep the state of the user's repository, to be compared after an agent has worked."""
         self._reported.clear()
         state = read_protected(self.repository)
         keep(self.repository, state, self.folder / KEPT, self.began.loop, self._stamp(at))
-        new = self.folder / f"{PROTECTED_STATE}.new"
-        new.write_bytes(msgspec.json.encode(state))
-        os.replace(new, self.folder / PROTECTED_STATE)
+        write_private(self.folder / PROTECTED_STATE, msgspec.json.encode(state))
 
     def compared(self) -> RepositoryChanges:
         """Return what has changed in the user's repository since then.
@@ -201,7 +200,7 @@ class LoopWorkspace:
         tree = self.tree
         tree.git.run("read-tree", "--reset", step.tree)
         tree.set_head(step.parent)
-        message = subject_of(reply, step.task, prompt) + "\n"
+        message = subject_of(reply, step.task or "", prompt) + "\n"
         touched: tuple[str, ...] = ()
         if self.began.settings.hooks:
             result = run_hooks(tree, message)

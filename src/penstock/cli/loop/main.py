@@ -22,7 +22,7 @@ from penstock.config.settings import Config
 from penstock.errors import AgentNotFound, UsageError
 from penstock.loop import prompts
 from penstock.loop.engine import resume
-from penstock.loop.fold import begin, fold
+from penstock.loop.fold import apply, begin, fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal, process_of, read_rows
 from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt, repository_of
@@ -292,19 +292,13 @@ def _log(name: str | None) -> int:
     found = _find(name)
     rows = read_rows(found.path)
     before: LoopState | None = None
-    for number in range(1, len(rows) + 1):
-        state = fold(rows[:1]) if before is None else _applied(before, rows[number - 1])
-        line = words.step_line(rows[number - 1], state, before)
+    for row in rows:
+        state = fold([row]) if before is None else apply(before, row)
+        line = words.step_line(row, state, before)
         if line:
-            say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(rows[number - 1].at / 1000))}  {line}")
+            say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(row.at / 1000))}  {line}")
         before = state
     return 0
-
-
-def _applied(state: LoopState, row: object) -> LoopState:
-    from penstock.loop.fold import apply
-
-    return apply(state, row)  # type: ignore[arg-type]
 
 
 def _stop(name: str | None, options: Namespace) -> int:
