@@ -165,7 +165,7 @@ def round_folder(folder: Path, number: int) -> Path:
 
 
 def find_loop(data: Path, name: str | None, cwd: Path) -> LoopFolder:
-    """Return the loop of a name, or the newest of the repository in which `cwd` is.
+    """Return the loop of a name, or the newest of the repository, or the one of the tree, in which `cwd` is.
 
     Raises:
         UsageError: there is none, it has not begun, or its journal cannot be read.
@@ -176,7 +176,7 @@ def find_loop(data: Path, name: str | None, cwd: Path) -> LoopFolder:
             raise UsageError(f"there is no loop {name!r}", help="penstock loop status --json lists all")
         return LoopFolder(folder, fold(read_rows(folder)))
     root = str(Repository.at(cwd).root)
-    here = [loop for loop in loops(data) if loop.state.began.repository == root]
+    here = [loop for loop in loops(data) if root in (loop.state.began.repository, loop.state.path)]
     if not here:
         raise UsageError("there is no loop of this repository yet", help="penstock loop PROMPT.md begins one")
     return here[-1]

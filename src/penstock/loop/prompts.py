@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from penstock.loop.state import LoopState, Round
+from penstock.repo.held import is_allowed
 
 MAX_MESSAGES_CHARS = 20_000
 """Characters of the user's messages in one prompt; the newest are kept."""
@@ -139,8 +140,8 @@ def _about_last_round(state: LoopState, diff_stat: str) -> str:
     elif stage == "not_approved":
         remarks = "\n".join(f"- {remark}" for remark in it.remarks)
         parts.append(f"A reviewer did not approve the last round. {_DATA}\n\n{quoted(remarks)}")
-    elif stage == "held":
-        held = "\n".join(f"{path.path}: {path.reason}" for path in work.held)
+    elif stage == "held" and (left := [path for path in work.held if not is_allowed(path.path, state.accepts)]):
+        held = "\n".join(f"{path.path}: {path.reason}" for path in left)
         parts.append(
             "These new files of the last round are not committed. Remove them, or add them to .gitignore. "
             f"{_DATA}\n\n{quoted(held)}"

@@ -95,6 +95,8 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     """Merge of the user's branch that is under way."""
     protects: str = ""
     """Commit whose protected files are put back: the base, or the user's commit that was merged last."""
+    accepts: tuple[str, ...] = ()
+    """Paths that the user has accepted, so that they are not held back."""
     touched: tuple[str, ...] = ()
     """Harm to the user's repository during the last step."""
     waiting: Waiting | None = None

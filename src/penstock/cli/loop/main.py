@@ -12,7 +12,14 @@ from penstock.cli.console import notify, one_line, say
 from penstock.cli.loop import words
 from penstock.cli.loop.asking import answer_of_user, check_terminal
 from penstock.cli.loop.landing import clean_loops, conflicting_branch, land_loop
-from penstock.cli.loop.options import LoopConfig, budget_flags, check_no_settings, settings_flags, settings_of
+from penstock.cli.loop.options import (
+    LoopConfig,
+    budget_flags,
+    check_no_settings,
+    settings_flags,
+    settings_of,
+    with_plan,
+)
 from penstock.cli.loop.run import run_loop, run_notify
 from penstock.cli.options import DisplayOptions, display_flags
 from penstock.cli.parser import Parser
@@ -73,7 +80,7 @@ STOP_SECONDS = 30.0
 def command(args: list[str]) -> int:
     """Run `penstock loop` and return the exit status."""
     known = parser()
-    options = known.parse(args)
+    options = known.parse(with_plan(args))
     if options.words[0] in WORDS:
         check_no_settings(options, known)
     given = DisplayOptions(**{name: getattr(options, name) for name in DisplayOptions.__struct_fields__})
@@ -199,6 +206,7 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
             ms=int((options.time or 0) * 1000),
             cost_usd=options.cost or 0.0,
             tokens=options.tokens or 0,
+            accepts=options.accept,
         )
     except BaseException:
         journal.close()
@@ -311,7 +319,10 @@ def _stop(name: str | None, options: Namespace) -> int:
     end = time.monotonic() + STOP_SECONDS
     while process_of(found.path) is not None and time.monotonic() < end:
         time.sleep(POLL_SECONDS)
-    return say(f"The loop {found.id} has ended.\n" if process_of(found.path) is None else "It is still ending.\n")
+    if process_of(found.path) is None:
+        return say(f"The loop {found.id} has ended.\n")
+    notify(f"penstock: the loop {found.id} has not ended after {STOP_SECONDS:.0f} s\n")
+    return 1
 
 
 def _send_message(rest: list[str], options: Namespace) -> int:
