@@ -17,14 +17,16 @@ from loop_desk import Desk
 from simulated_loop import Script, Simulation
 from simulated_loop import settings as loop_defaults
 
-from penstock.cli.loop.main import parser
-from penstock.cli.loop.options import LoopConfig, settings_of
+from penstock.cli.loop.main import command, parser
+from penstock.cli.loop.options import LoopConfig, settings_of, with_plan
 from penstock.cli.loop.run import run_notify
+from penstock.cli.screen import local_time
 from penstock.config.settings import load
 from penstock.errors import UsageError
 from penstock.loop.fold import fold
 from penstock.loop.journal import read_rows
 from penstock.loop.rows import LoopBudget, LoopEnded, Settings
+from penstock.repo.snapshot import MAX_KEPT_FILE_BYTES
 
 __all__ = ["identity"]
 
@@ -339,3 +341,60 @@ def test_the_tree_of_a_loop_is_kept_until_it_has_landed(desk: Desk):
     assert penstock(desk, "loop", "land", "l1").returncode == 0
     penstock(desk, "trees", "clean")
     assert not (desk.user.root.parent / "app.l1").exists()
+
+
+def test_a_loop_that_does_not_end_at_once_is_no_success(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    """`stop --now` has the status 1 if the loop still runs when it has waited long enough."""
+    journal = desk.begin(desk.settings("worker"))
+    monkeypatch.setattr("penstock.cli.loop.main.STOP_SECONDS", 0.0)
+    monkeypatch.setenv("PENSTOCK_DATA", str(desk.data))
+    assert command(["stop", "l1", "--now"]) == 1
+    assert command(["stop", "l1"]) == 0
+    journal.close()
+    assert command(["stop", "l1", "--now"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "plan"),
+    [
+        (["--plan", "PROMPT.md"], "auto"),
+        (["PROMPT.md", "--plan"], "auto"),
+        (["--plan", "ask", "PROMPT.md"], "ask"),
+        (["--plan=ask", "PROMPT.md"], "ask"),
+        (["PROMPT.md"], None),
+    ],
+)
+def test_a_plan_does_not_take_the_prompt(words: list[str], plan: str | None):
+    """The prompt may follow `--plan`, which has a value only if it is one of its own."""
+    options = parser().parse(with_plan(words))
+    assert (options.words, options.plan) == (["PROMPT.md"], plan)
+
+
+def test_the_time_of_the_reset_is_printed(desk: Desk):
+    """A loop whose agents are all at their limits says when the first one can be used again."""
+    desk.agent("limited", "limited 4102444800")
+    done = penstock(desk, "loop", "PROMPT.md", "--work=limited", "--check=test -e done", "--name=l1")
+    assert done.returncode == 6
+    assert f"limited resets first at {local_time(4102444800_000)}" in done.stderr
+    [line] = penstock(desk, "loop", "status", "--json").stdout.splitlines()
+    assert json.loads(line)["resets_at"] == 4102444800_000
+
+
+def test_what_the_tree_does_not_have_is_printed(desk: Desk):
+    """Files that are not committed are counted at the start, but for the prompt, and what no ref keeps is named."""
+    desk.user.write({"NEW.md": "Make it work.\n", "README": "mine\n", "new.txt": "mine\n"})
+    with open(desk.user.root / "video", "wb") as file:
+        file.truncate(MAX_KEPT_FILE_BYTES + 1)
+    done = penstock(desk, "loop", "NEW.md", "--work=worker", "--check=test -e done", "--name=l1")
+    assert "tree · begins with the last commit, without 3 files that you have not committed" in done.stderr
+    assert "too large or nested to be kept as they are: video" in done.stderr
+    assert desk.user.git("show", "refs/penstock/l1/yours:new.txt") == "mine"
+
+
+def test_a_loop_is_found_from_its_tree(desk: Desk):
+    """A user who looks around in the tree of a loop can ask for its status there."""
+    penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
+    argv = [sys.executable, "-m", "penstock", "loop", "status"]
+    place = desk.user.root.parent / "app.l1"
+    done = subprocess.run(argv, cwd=place, env=desk.environment, capture_output=True, text=True, timeout=TIMEOUT)
+    assert "l1: ended with 0" in done.stdout

@@ -68,7 +68,7 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     announces_running: bool = False
     """The agent announces a call when the call runs, whatever its status is."""
     counts: Literal["", "before", "after"] = ""
-    """Whether `usage_update` comes before or after each model call; "": neither is sure."""
+    """Place of `usage_update` beside its model call; "" if neither is sure."""
     tool_name: Literal["", "id", "title", "pending title"] = ""
     """Place of a tool's name: the beginning of the call's id or of its title, or the title while the call is
     pending."""
@@ -124,12 +124,12 @@ class RouteFacts(msgspec.Struct, frozen=True):
 
     @property
     def resume(self) -> bool:
-        """Whether a conversation can be resumed."""
+        """True if a conversation can be resumed."""
         return "resume" in self.supports
 
     @property
     def fork(self) -> bool:
-        """Whether a conversation can be forked."""
+        """True if a conversation can be forked."""
         return "fork" in self.supports
 
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -50,7 +50,6 @@ from penstock.loop.steps import (
     RunCheck,
     RunSetup,
     Step,
-    TreeMade,
 )
 from penstock.loop.workspace import LoopWorkspace, RepositoryChanges
 from penstock.repo.git import clean_environment
@@ -143,8 +142,8 @@ class Engine:
                     self._end_step(self._lost(step))
                 case rules.Wait(until, reason):
                     self._wait(until, reason)
-                case rules.EndLoop(status, reason):
-                    self._end(status, reason)
+                case rules.EndLoop():
+                    self._end(effect)
                 case rules.LoopOver(status):
                     return status
 
@@ -158,8 +157,8 @@ class Engine:
     def _begin_step(self, step: Step) -> None:
         self._append(lambda n, at: StepBegan(n, at, self.state.steps + 1, step))
 
-    def _end(self, status: int, reason: str) -> None:
-        self._append(lambda n, at: LoopEnded(n, at, status, reason))
+    def _end(self, end: rules.EndLoop) -> None:
+        self._append(lambda n, at: LoopEnded(n, at, end.status, end.reason, end.resets_at))
 
     def _append(self, make: Callable[[int, int], AnyRow]) -> None:
         self.journal.append(make(self.state.rows + 1, now_ms()))
@@ -209,7 +208,7 @@ class Engine:
     def _carry_out(self, step: Step) -> Result:
         match step:
             case MakeTree():
-                return TreeMade(path=self._workspace.make())
+                return self._workspace.make()
             case RunSetup():
                 return self._command(step.command, setup_log(self.journal.folder))
             case RunCheck():
@@ -264,7 +263,7 @@ class Engine:
 
     def _agent(self, step: RunAgent) -> AgentEnded:
         workspace = self._workspace
-        workspace.protect(now_ms())
+        workspace.keep_state(now_ms())
         workspace.renew(self.state.head)
         began = time.monotonic()
         try:
@@ -333,7 +332,7 @@ class Engine:
             return ended
         ref = f"{step.round}-lost" if ended.outcome == "lost" else str(step.round)
         try:
-            tree, held = workspace.take(self.state.head, self.state.protects, ref, now_ms())
+            tree, held = workspace.take(self.state, ref, now_ms())
         except PenstockError:
             if not ended.touched:
                 raise
@@ -380,6 +379,7 @@ def resume(
     ms: int = 0,
     cost_usd: float = 0.0,
     tokens: int = 0,
+    accepts: Sequence[str] = (),
     merges: str = "",
     merges_name: str = "",
 ) -> None:
@@ -389,4 +389,4 @@ def resume(
     """
     LoopInbox(journal.folder).remove_stops()
     row = LoopResumed(len(journal.rows) + 1, now_ms(), rounds=rounds, ms=ms, cost_usd=cost_usd, tokens=tokens)
-    journal.append(msgspec.structs.replace(row, merges=merges, merges_name=merges_name))
+    journal.append(msgspec.structs.replace(row, accepts=tuple(accepts), merges=merges, merges_name=merges_name))

@@ -68,6 +68,8 @@ class EndLoop(msgspec.Struct, frozen=True):
 
     status: int
     reason: str
+    resets_at: int | None = None
+    """Time at which the first agent can be used again, if all are at their limits."""
 
 
 class LoopOver(msgspec.Struct, frozen=True):
@@ -215,7 +217,7 @@ def _round_ended(state: LoopState, now: int) -> Effect | None:
 
 def _fixed_point(state: LoopState, it: Round) -> Effect:
     """End the loop after an agent with the whole prompt has changed nothing."""
-    if not state.head_is_approved(it):
+    if not state.head_differs_from_base(it):
         return EndLoop(NEEDS_PERSON, f"nothing was changed{_denied_others(state, it)}; the agent says: {_said(it)}")
     left = state.unchanged_tasks
     if left:
@@ -343,7 +345,7 @@ def _agent(
     _, choice = first_open(state.chains[key], now)
     if choice.action == "wait" and choice.at is not None:
         if choice.at - now > state.settings.wait_ms:
-            return EndLoop(ALL_LIMITED, f"all agents are at their limits; {choice.agent} resets first")
+            return EndLoop(ALL_LIMITED, f"all agents are at their limits; {choice.agent} resets first", choice.at)
         return Wait(choice.at, f"all agents are at their limits; {choice.agent} resets first")
     if choice.action != "use":
         return EndLoop(CANNOT_START, f"no agent can be used: {', '.join(agents.agents)}")

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.loop.prompts import is_conventional, subject_of
+from penstock.config.data import write_private
+from penstock.loop.prompts import is_conventional
 from penstock.loop.rows import LoopBegan
+from penstock.loop.state import LoopState
 from penstock.loop.steps import (
     BranchMerged,
     BranchPublished,
@@ -20,14 +22,15 @@ from penstock.loop.steps import (
     MergeBranch,
     Publish,
     PublishRejected,
+    TreeMade,
 )
-from penstock.repo.commit import Stamp, commit_tree, run_hooks, with_trailers
+from penstock.repo.commit import Stamp, commit_tree, run_hooks, subject_of, with_trailers
 from penstock.repo.diffs import patch_between, paths_between, stat_between
 from penstock.repo.landing import merge_trees
 from penstock.repo.protected import Protected, differences, keep, read_protected
 from penstock.repo.refs import RefMoved, publish, set_ref
 from penstock.repo.repository import Author, Repository
-from penstock.repo.snapshot import keep_snapshot, snapshot
+from penstock.repo.snapshot import CheckoutSnapshot, keep_snapshot, snapshot
 from penstock.repo.staging import stage
 from penstock.repo.tree import Tree, TreeRecord, place_of
 from penstock.repo.trees import home_of
@@ -71,7 +74,7 @@ class LoopWorkspace:
         self._lock = -1
         self._author: Author | None = None
         self._reported: set[str] = set()
-        """Changes of the user's repository since `protect` that were returned."""
+        """Changes of the user's repository since `keep_state` that were returned."""
 
     @property
     def tree(self) -> Tree:
@@ -102,9 +105,9 @@ class LoopWorkspace:
 
     # --- the tree ----------------------------------------------------------------------------------
 
-    def make(self) -> str:
-        """Make the tree, keep the state of the user's checkout, and return the path of the tree."""
-        self.began_refs()
+    def make(self) -> TreeMade:
+        """Make the tree, and keep the state of the user's checkout."""
+        found = self.set_first_refs()
         repository, began = self.repository, self.began
         record = TreeRecord(
             name=began.loop,
@@ -118,34 +121,36 @@ class LoopWorkspace:
         )
         self._tree = Tree.make(self._home, record, repository)
         self.tree.copy_ignored(began.settings.copy_globs)
-        return record.path
+        differs = paths_between(repository.git, began.base, found.tree)
+        prompt = os.path.relpath(began.prompt_path, repository.root)  # its text is in the journal
+        own = {*(path for path, _ in differs), *found.left_out} - {prompt}
+        return TreeMade(path=record.path, uncommitted=len(own), left_out=tuple(found.left_out))
 
-    def began_refs(self) -> None:
+    def set_first_refs(self) -> CheckoutSnapshot:
         """Set the refs of the base and of the user's checkout, so that nothing of either is lost."""
-        git = self.repository.git
         set_ref(self.repository, self._ref("base"), self.began.base)
-        if git.commit_of(self._ref("yours")) is None:
-            found = snapshot(self.repository, self.folder, self.repository.author(), self.began.at // 1000)
+        found = snapshot(self.repository, self.folder, self.repository.author(), self.began.at // 1000)
+        if self.repository.git.commit_of(self._ref("yours")) is None:
             keep_snapshot(self.repository, found, self._ref("yours"))
+        return found
 
     def renew(self, commit: str) -> None:
         """Make the agent's git directory anew, so that nothing that was planted in it is run."""
         self.tree.renew(commit)
 
-    def take(self, parent: str, protects: str, ref: str, at: int) -> tuple[str, tuple[HeldPath, ...]]:
+    def take(self, state: LoopState, ref: str, at: int) -> tuple[str, tuple[HeldPath, ...]]:
         """Put protected files back, and return the tree that is there now, and what is held back of it.
 
-        `protects` is the commit that has the protected files as they are to be. The tree is kept as the commit of a
-        ref, so that nothing lives in the directory alone.
+        The tree is kept as the commit of a ref, so that nothing lives in the directory alone.
         """
         tree = self.tree
-        tree.put_back(protects, self.began.settings.protect)
-        held = stage(tree.git, never=tree.copied)
+        tree.put_back(state.protects, self.began.settings.protect)
+        held = stage(tree.git, state.accepts, tree.copied)
         found = tree.git.text("write-tree")
-        commit = commit_tree(tree.git, found, [parent], f"{ref} of {self.began.loop}", self._stamp(at))
+        commit = commit_tree(tree.git, found, [state.head], f"{ref} of {self.began.loop}", self._stamp(at))
         old = self.repository.git.commit_of(self._ref(ref))
         set_ref(self.repository, self._ref(ref), commit, old)
-        return found, tuple(HeldPath(path=one.path, reason=one.text) for one in held)
+        return found, tuple(HeldPath(path=one.path, reason=one.text, is_final=one.is_final) for one in held)
 
     def merge(self, step: MergeBranch) -> BranchMerged:
         """Put the files of a merge into the tree, with the marks of its conflicts."""
@@ -169,14 +174,12 @@ class LoopWorkspace:
 
     # --- the user's repository -----------------------------------------------------------------------
 
-    def protect(self, at: int) -> None:
+    def keep_state(self, at: int) -> None:
         """Keep the state of the user's repository, to be compared after an agent has worked."""
         self._reported.clear()
         state = read_protected(self.repository)
         keep(self.repository, state, self.folder / KEPT, self.began.loop, self._stamp(at))
-        new = self.folder / f"{PROTECTED_STATE}.new"
-        new.write_bytes(msgspec.json.encode(state))
-        os.replace(new, self.folder / PROTECTED_STATE)
+        write_private(self.folder / PROTECTED_STATE, msgspec.json.encode(state))
 
     def compared(self) -> RepositoryChanges:
         """Return what has changed in the user's repository since then.
@@ -201,7 +204,7 @@ class LoopWorkspace:
         tree = self.tree
         tree.git.run("read-tree", "--reset", step.tree)
         tree.set_head(step.parent)
-        message = subject_of(reply, step.task, prompt) + "\n"
+        message = subject_of(reply, step.task or "", prompt) + "\n"
         touched: tuple[str, ...] = ()
         if self.began.settings.hooks:
             result = run_hooks(tree, message)

@@ -17,6 +17,9 @@ from penstock.repo.tree import Tree
 HOOK_FAILED = range(1, 128)
 """Exit statuses by which a hook rejects a commit; git itself fails with 128 and above."""
 
+MAX_SUBJECT_CHARS = 72
+"""Characters of the first line of a commit message: what tools for git show of it."""
+
 _TRAILER = re.compile(r"[A-Za-z0-9-]+: \S")
 
 
@@ -83,6 +86,18 @@ def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, stamp
     words += ["-S"] if sign else ["--no-gpg-sign"]
     text = message.encode("utf-8", "replace")
     return git.run("commit-tree", tree, *words, data=text, env=env, seconds=LONG_SECONDS).text
+
+
+def subject_of(*texts: str) -> str:
+    """Return the first line of a commit message: the first line of text in these, without its marks of Markdown."""
+    for text in texts:
+        for line in text.splitlines():
+            subject = " ".join(line.strip(" \t#*_>-").split())
+            if subject.count("`") == 2 and subject[0] == subject[-1] == "`":
+                subject = subject.strip("`")
+            if subject and subject.isprintable():
+                return subject if len(subject) <= MAX_SUBJECT_CHARS else subject[: MAX_SUBJECT_CHARS - 1].rstrip() + "…"
+    return "Work of an agent"
 
 
 def with_trailers(message: str, trailers: Mapping[str, str]) -> str:

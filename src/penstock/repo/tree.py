@@ -24,6 +24,7 @@ from typing import Literal
 
 import msgspec
 
+from penstock.config.data import write_private
 from penstock.errors import UsageError
 from penstock.repo.git import LONG_SECONDS, Git, GitError
 from penstock.repo.refs import set_ref
@@ -286,12 +287,7 @@ def read_record(home: Path) -> TreeRecord | None:
 
 def write_record(home: Path, record: TreeRecord) -> None:
     """Write the record of a home, whole or not at all."""
-    new = home / f"{RECORD}.new"
-    with open(new, "wb") as file:
-        file.write(msgspec.json.encode(record))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, home / RECORD)
+    write_private(home / RECORD, msgspec.json.encode(record))
 
 
 def is_ours(record: TreeRecord) -> bool:

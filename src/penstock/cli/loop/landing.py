@@ -8,12 +8,11 @@ from pathlib import Path
 from penstock.cli.console import columns, notify, one_line, say
 from penstock.config.data import data_path
 from penstock.errors import PenstockError, UsageError
-from penstock.loop import prompts
 from penstock.loop.journal import Journal
 from penstock.loop.loops import LoopFolder, reason_to_keep
 from penstock.loop.rows import LoopLanded
 from penstock.loop.state import LoopState
-from penstock.repo.commit import Stamp, with_trailers
+from penstock.repo.commit import Stamp, subject_of, with_trailers
 from penstock.repo.landing import Landed, NotLanded, land, merge_trees
 from penstock.repo.repository import Repository
 from penstock.repo.trees import TreeStatus, home_of, remove, status_of
@@ -54,7 +53,7 @@ def conflicting_branch(state: LoopState) -> tuple[str, str] | None:
 
 def _landed(state: LoopState, *, squash: bool) -> Landed | NotLanded:
     repository = Repository.at(Path(state.began.repository))
-    title = prompts.subject_of("", None, state.prompt)
+    title = subject_of(state.prompt)
     message = with_trailers(f"{title}\n", {"Penstock-Run": state.began.loop})
     stamp = Stamp(repository.author(), now_ms() // 1000)
     return land(repository, state.head, message, stamp, squash=squash, sign=state.settings.sign)

@@ -13,7 +13,15 @@ from penstock.cli.console import notify, one_line, say
 from penstock.cli.loop import words
 from penstock.cli.loop.asking import answer_of_user, check_terminal
 from penstock.cli.loop.landing import clean_loops, conflicting_branch, land_loop
-from penstock.cli.loop.options import COMMANDS, LoopConfig, budget_flags, check_no_settings, settings_flags, settings_of
+from penstock.cli.loop.options import (
+    COMMANDS,
+    LoopConfig,
+    budget_flags,
+    check_no_settings,
+    settings_flags,
+    settings_of,
+    with_plan,
+)
 from penstock.cli.loop.run import run_loop, run_notify
 from penstock.cli.options import DisplayOptions, display_flags
 from penstock.cli.parser import Parser
@@ -23,13 +31,12 @@ from penstock.config.settings import Config
 from penstock.errors import AgentNotFound, UsageError
 from penstock.loop import prompts
 from penstock.loop.engine import resume
-from penstock.loop.fold import begin, fold
+from penstock.loop.fold import apply, begin, fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal, process_of, read_rows
-from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt
+from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt, repository_of
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
-from penstock.repo.repository import Repository
 from penstock.run.history import now_ms
 from penstock.run.launch import plan
 from penstock.run.spec import RunSpec
@@ -73,7 +80,7 @@ STOP_SECONDS = 30.0
 def command(args: list[str]) -> int:
     """Run `penstock loop` and return the exit status."""
     known = parser()
-    options = known.parse(args)
+    options = known.parse(with_plan(args))
     if options.words[0] in COMMANDS:
         check_no_settings(options, known)
     given = DisplayOptions(**{name: getattr(options, name) for name in DisplayOptions.__struct_fields__})
@@ -222,6 +229,7 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
             ms=int((options.time or 0) * 1000),
             cost_usd=options.cost or 0.0,
             tokens=options.tokens or 0,
+            accepts=options.accept,
         )
     except BaseException:
         journal.close()
@@ -254,7 +262,7 @@ def _check_landed(state: LoopState) -> None:
 def settings_state(prompt: Path, options: Namespace, config: Config) -> LoopState:
     """Return the state of a loop that has just begun, without making anything."""
     settings = settings_of(options, LoopConfig(config, trust=options.trust))
-    repository = Repository.at(prompt.absolute().parent)
+    repository = repository_of(prompt)
     base = repository.head() or ""
     return begin(
         LoopBegan(
@@ -315,19 +323,13 @@ def _log(name: str | None) -> int:
     found = _find(name)
     rows = read_rows(found.path)
     before: LoopState | None = None
-    for number in range(1, len(rows) + 1):
-        state = fold(rows[:1]) if before is None else _applied(before, rows[number - 1])
-        line = words.step_line(rows[number - 1], state, before)
+    for row in rows:
+        state = fold([row]) if before is None else apply(before, row)
+        line = words.step_line(row, state, before)
         if line:
-            say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(rows[number - 1].at / 1000))}  {line}")
+            say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(row.at / 1000))}  {line}")
         before = state
     return 0
-
-
-def _applied(state: LoopState, row: object) -> LoopState:
-    from penstock.loop.fold import apply
-
-    return apply(state, row)  # type: ignore[arg-type]
 
 
 def _stop(name: str | None, options: Namespace) -> int:
@@ -340,7 +342,10 @@ def _stop(name: str | None, options: Namespace) -> int:
     end = time.monotonic() + STOP_SECONDS
     while process_of(found.path) is not None and time.monotonic() < end:
         time.sleep(POLL_SECONDS)
-    return say(f"The loop {found.id} has ended.\n" if process_of(found.path) is None else "It is still ending.\n")
+    if process_of(found.path) is None:
+        return say(f"The loop {found.id} has ended.\n")
+    notify(f"penstock: the loop {found.id} has not ended after {STOP_SECONDS:.0f} s\n")
+    return 1
 
 
 def _send_message(rest: list[str], options: Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError, Namespace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.options import DisplayOptions, number, whole_number
@@ -48,6 +49,9 @@ NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow")
 """Keys of `[loop]` and its roles that start programs, copy files, or permit agents to. Those of a project's own file
 count only with --trust."""
 
+PLANS = ("auto", "ask")
+"""Values of `--plan`; the first one is that of the flag alone."""
+
 LIMITS = ("rounds", "time", "wait", "cost", "tokens")
 """Keys of `[loop]` that limit what a loop may use."""
 
@@ -77,11 +81,13 @@ def settings_flags(made: Parser) -> None:
         "may be repeated")  # fmt: skip
     add("--check", action="append", default=[], metavar="COMMAND", help="command that has to succeed; may be repeated")
     add("--unchecked", action="store_true", help="accept the work without any check")
-    add("--plan", nargs="?", const="auto", choices=("auto", "ask"), help="let an agent write the tasks first · ask: "
+    add("--plan", choices=PLANS, help="let an agent write the tasks first · ask: "
         "they wait for your approval")  # fmt: skip
     add("--setup", metavar="COMMAND", help="command that makes the new tree ready to work in")
     add("--copy", action="append", default=[], metavar="GLOB", help="ignored files to copy into the tree")
     add("--protect", action="append", default=[], metavar="GLOB", help="files that are put back before each check")
+    add("--accept", action="append", default=[], metavar="PATH", help="file, pattern or DIRECTORY/ that is committed "
+        "although it is held back by rule; also for resume")  # fmt: skip
     add("--wait", type=seconds_of, metavar="T", help="how long to wait at most until a usage limit resets")
     add("--allow", choices=("default", "edits", "all"), help="what the worker may do without asking (default: edits)")
     add("--model", metavar="M", help="model of the worker")
@@ -91,6 +97,15 @@ def settings_flags(made: Parser) -> None:
     add("--keep-session", action="store_true", help="all rounds are one conversation")
     add("--sign", action="store_true", help="sign the commits, as git is configured to do it")
     add("--no-hooks", dest="hooks", action="store_false", help="do not run your commit hooks")
+
+
+def with_plan(words: Sequence[str]) -> list[str]:
+    """Return words in which `--plan` has a value: the word after it may be the prompt."""
+    followers = [*words[1:], ""]
+    return [
+        f"--plan={PLANS[0]}" if word == "--plan" and after not in PLANS else word
+        for word, after in zip(words, followers, strict=True)
+    ]
 
 
 def check_no_settings(words: Namespace, parser: Parser) -> None:
@@ -172,6 +187,7 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
         plan_is_asked=words.plan == "ask",
         setup=words.setup or config.value("setup", default=""),
         copy_globs=tuple(words.copy or config.value("copy", default=())),
+        accept=tuple(words.accept),
         protect=tuple(words.protect or config.value("protect", default=())),
         keep_session=words.keep_session,
         hooks=words.hooks and config.value("hooks", default=True),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from penstock.cli.console import columns, one_line
@@ -43,14 +45,14 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
         case PromptChanged():
             return _line("prompt", "was edited; the next round reads it")
         case LoopEnded():
-            return _line("ended", row.reason)
+            return _line("ended", end_reason(row))
     return ""
 
 
 def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
     match row.result:
-        case TreeMade(path):
-            return _line("tree", path)
+        case TreeMade() as tree:
+            return _line("tree", tree.path) + _not_in_tree(tree)
         case CommandEnded() as ended:
             name = f"check {step.command}" if isinstance(step, RunCheck) else "setup"
             name += " again" if isinstance(step, RunCheck) and step.attempt > 1 else ""
@@ -73,6 +75,17 @@ def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
         case PublishRejected() as problem:
             return _line("branch", problem.reason)
     return ""
+
+
+def _not_in_tree(made: TreeMade) -> str:
+    """Return lines about the files of the user that are not committed."""
+    lines = []
+    if made.uncommitted:
+        noun = "file that you have" if made.uncommitted == 1 else "files that you have"
+        lines.append(_line("tree", f"begins with the last commit, without {made.uncommitted:,} {noun} not committed"))
+    if made.left_out:
+        lines.append(_line("tree", f"too large or nested to be kept as they are: {', '.join(made.left_out)}"))
+    return "".join(lines)
 
 
 def _place(number: int) -> str:
@@ -136,7 +149,7 @@ def rounds_table(state: LoopState) -> str:
 def end_text(state: LoopState) -> str:
     """Return what is written at the end: the rounds, the sum, and what to type next."""
     ended = state.ended
-    reason = ended.reason if ended is not None else "not finished"
+    reason = end_reason(ended) if ended is not None else "not finished"
     used = state.used
     total = f"{used.rounds} round{'s' * (used.rounds != 1)} · {_seconds(used.ms)} · {cost_text(state)}"
     lines = [rounds_table(state), f"{total}\n", one_line(f"{state.began.loop}: {reason}") + "\n"]
@@ -145,6 +158,11 @@ def end_text(state: LoopState) -> str:
         lines.append(f"  to see the work:   git log --stat {base}..{branch}\n")
     lines += [f"  {line}\n" for line in next_commands(state)]
     return "".join(lines)
+
+
+def end_reason(ended: LoopEnded) -> str:
+    """Return why a loop has ended, with the time from which on agents can be used again."""
+    return ended.reason + (f" at {local_time(ended.resets_at)}" if ended.resets_at is not None else "")
 
 
 def next_commands(state: LoopState) -> list[str]:
@@ -158,9 +176,17 @@ def next_commands(state: LoopState) -> list[str]:
     elif status == 4 and state.settings.plan_is_asked and not state.plan_is_approved and state.plan:
         lines += [f"  {number}. {one_line(_first_line(task))}" for number, task in enumerate(state.plan, 1)]
         lines.append(f"to approve:        penstock loop tell {loop} yes")
+    elif status == 4 and (paths := _held(state)):
+        lines.append(f"to commit them:    penstock loop resume {loop} {' '.join(f'--accept {path}' for path in paths)}")
     more = {1: " --rounds 5", 5: _more_money(state), 124: " --time 1h"}.get(status or 0, "")
     lines.append(f"to go on:          penstock loop resume {loop}{more}")
     return lines
+
+
+def _held(state: LoopState) -> list[str]:
+    """Return the paths that are held back and that the user can accept, as words of a shell."""
+    work = state.rounds[-1].work if state.rounds else None
+    return [shlex.quote(one.path) for one in work.held if not one.is_final] if work is not None else []
 
 
 def _more_money(state: LoopState) -> str:
@@ -204,6 +230,7 @@ class LoopLine(msgspec.Struct, omit_defaults=True):
     process: int | None = None
     status: int | None = None
     reason: str | None = None
+    resets_at: int | None = None
     question: str | None = None
 
 
@@ -225,5 +252,6 @@ def json_line(state: LoopState, process: int | None) -> LoopLine:
         process=process,
         status=state.ended.status if state.ended is not None else None,
         reason=state.ended.reason if state.ended is not None else None,
+        resets_at=state.ended.resets_at if state.ended is not None else None,
         question=state.question or None,
     )
