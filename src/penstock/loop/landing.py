@@ -60,5 +60,5 @@ def _landed(state: LoopState, *, squash: bool) -> Landed | NotLanded:
 def _with_help(result: NotLanded, loop: str) -> NotLanded:
     if not result.conflicts or result.help:
         return result
-    help = f"penstock loop land {loop} --resolve has an agent resolve it in the tree of the loop"
+    help = f"an agent can resolve it in the tree of the loop: penstock loop land {loop} --resolve"
     return msgspec.structs.replace(result, help=help)
