@@ -172,6 +172,10 @@ declare namespace Api {
     on?: boolean;
   }
 
+  interface LandRun {
+    squash?: boolean;
+  }
+
   interface Level {
     allow: "all" | "default" | "edits";
     label: string;
@@ -251,6 +255,7 @@ declare namespace Api {
     is_stopping?: boolean;
     status?: number | null;
     reason?: string | null;
+    can_land?: boolean;
     landed?: string | null;
   }
 
@@ -318,6 +323,7 @@ declare namespace Api {
     detail: string;
     code: string;
     help?: string;
+    paths?: Array<string>;
   }
 
   interface Prompt {

@@ -12,7 +12,7 @@ import msgspec
 from penstock.cli.console import notify, one_line, say
 from penstock.cli.loop import words
 from penstock.cli.loop.asking import answer_of_user, check_terminal
-from penstock.cli.loop.landing import clean_loops, conflicting_branch, land_loop
+from penstock.cli.loop.landing import clean_loops, conflicting_branch, land
 from penstock.cli.loop.options import (
     COMMANDS,
     LoopConfig,
@@ -241,7 +241,7 @@ def _land(found: LoopFolder, options: Namespace, display: DisplayOptions) -> int
     """Land a result; with --resolve, a conflict is one more round instead, and its result can be landed."""
     conflict = conflicting_branch(found.state) if options.resolve else None
     if conflict is None:
-        return land_loop(found, squash=options.squash)
+        return land(found, squash=options.squash)
     _check_landed(found.state)
     config = configured()
     _check_agents(found.state.settings, config, trust=options.trust)
