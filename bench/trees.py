@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tempfile
 import time
@@ -60,6 +59,7 @@ def report(quick: bool) -> Iterator[str]:
             "| step | time | `git status` = 1 |",
             "| --- | ---: | ---: |",
         )
+        status = least(lambda: git(root, "status"), 5)
         yield line("`git status`", status, status)
         for name, seconds in loop_steps(Path(place), root, 2 if quick else 5):
             yield line(name, seconds, status)
@@ -123,21 +123,13 @@ def loop_steps(place: Path, root: Path, rounds: int) -> Iterator[tuple[str, floa
 
 
 def steps(place: Path, root: Path, rounds: int) -> Iterator[tuple[str, float]]:
-    repository, home = Repository.at(root), place / "home"
-    yield "`git clone --shared`", least(lambda: git(place, "clone", "-q", "--shared", "app", "clone"), 1)
-    shutil.rmtree(place / "clone")
-    record = TreeRecord(
-        name="bench",
-        owner="loop",
-        label="bench",
-        path=str(place_of(repository, "bench", home)),
-        repository=str(root),
-        base=repository.head() or "",
-        branch="penstock/bench",
-        made_at=0,
-    )
-    yield "tree", least(lambda: Tree.make(home, record, repository), 1)
-    tree = Tree.open(home)
+    repository = Repository.at(root)
+    clones = (str(place / f"clone{number}") for number in range(rounds))
+    yield "`git clone --shared`", least(lambda: git(place, "clone", "-q", "--shared", "app", next(clones)), rounds)
+    trees: list[Tree] = []
+    yield "tree", least(lambda: trees.append(make_tree(repository, place, len(trees))), rounds)
+    tree = trees[-1]
+    home, record = tree.home, tree.record
     (root / "mine").write_text("of the user")
     before = read_protected(repository)
     yield "snapshot of the user's checkout", least(lambda: snapshot(repository, home, STAMP.author, 1), rounds)
@@ -151,6 +143,21 @@ def steps(place: Path, root: Path, rounds: int) -> Iterator[tuple[str, float]]:
         committing.append(least(lambda: commit(tree), 1))
     yield "staging", min(staging)
     yield "hooks, commit, branch", min(committing)
+
+
+def make_tree(repository: Repository, place: Path, number: int) -> Tree:
+    name, home = f"bench{number}", place / f"home{number}"
+    record = TreeRecord(
+        name=name,
+        owner="loop",
+        label="bench",
+        path=str(place_of(repository, name, home)),
+        repository=str(repository.root),
+        base=repository.head() or "",
+        branch=f"penstock/{name}",
+        made_at=0,
+    )
+    return Tree.make(home, record, repository)
 
 
 def commit(tree: Tree) -> None:
