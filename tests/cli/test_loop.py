@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 from pathlib import Path
+from shutil import which
 
 import msgspec
 import pytest
@@ -91,7 +92,6 @@ def test_a_message_of_the_user(desk: Desk):
     ("words", "part"),
     [
         (["PROMPT.md", "--work", "worker"], "there is no check"),
-        (["PROMPT.md", "--check", "true"], "no agent is named"),
         (["PROMPT.md", "--check", "true", "--work", "nobody"], "there is no agent 'nobody'"),
         (["PROMPT.md", "--check", "true", "--work", "worker,nobody"], "there is no agent 'nobody'"),
         (
@@ -398,3 +398,49 @@ def test_a_loop_is_found_from_its_tree(desk: Desk):
     place = desk.user.root.parent / "app.l1"
     done = subprocess.run(argv, cwd=place, env=desk.environment, capture_output=True, text=True, timeout=TIMEOUT)
     assert "l1: ended with 0" in done.stdout
+
+
+def test_the_agent_that_is_installed_works_if_none_is_named(desk: Desk):
+    """Without --work the first agent in PATH works, and the start says which; without any, the error says so."""
+    programs = desk.folder / "programs"
+    programs.mkdir()
+    for name in ("git", "sh", "cat", "wc", "touch"):
+        (programs / name).symlink_to(which(name) or "")
+    program = programs / "claude"
+    program.write_text(f'#!/bin/sh\nexec sh "{desk.scripts}/worker.sh"\n')
+    program.chmod(0o755)
+    words = "loop", "PROMPT.md", "--check=test -e done", "--name=l1"
+    argv = [sys.executable, "-m", "penstock", *words]
+    env = {**desk.environment, "PATH": str(programs)}
+    done = subprocess.run(argv, cwd=desk.user.root, env=env, capture_output=True, text=True, timeout=TIMEOUT)
+    assert "work · claude, the first agent that is installed; --work AGENT names another" in done.stderr
+    assert done.returncode == 0, done.stderr
+    program.unlink()
+    done = subprocess.run(argv, cwd=desk.user.root, env=env, capture_output=True, text=True, timeout=TIMEOUT)
+    assert (done.returncode, "no agent is installed" in done.stderr) == (2, True)
+
+
+def test_the_output_of_the_check_that_failed_is_shown_at_the_end(desk: Desk):
+    """A loop that did not make its check green ends with the last lines of it, and so does its status."""
+    check = "seq 100; echo 'assert 1 == 2'; false"
+    done = penstock(desk, "loop", "PROMPT.md", "--work=worker", f"--check={check}", "--rounds=1", "--name=l1")
+    assert done.returncode == 1
+    for text in (done.stderr, penstock(desk, "loop", "status").stdout):
+        shown = text.partition(f"{check}:\n")[2].partition("\n\n")[0].splitlines()
+        assert shown[-1] == "  assert 1 == 2"
+        assert 5 < len(shown) < 30
+    done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=true", "--setup=echo broken; false")
+    assert done.returncode == 2
+    assert "echo broken; false:\n  broken\n" in done.stderr
+
+
+def test_init_says_what_is_missing(desk: Desk, tmp_path: Path):
+    """`loop init` writes a prompt anywhere, and names what a loop needs there first."""
+    place = tmp_path / "fresh"
+    place.mkdir()
+    argv = [sys.executable, "-m", "penstock", "loop", "init"]
+    done = subprocess.run(argv, cwd=place, env=desk.environment, capture_output=True, text=True, timeout=TIMEOUT)
+    assert "first: " in done.stdout
+    assert "is not in a git repository; git init makes one" in done.stdout
+    (desk.user.root / "PROMPT.md").unlink()
+    assert "first: " not in penstock(desk, "loop", "init").stdout

@@ -321,7 +321,7 @@ def test_l14_a_tree_that_is_gone(desk: Desk):
     before = desk.user.state()
     done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
     assert done.returncode == 2, done.stderr
-    assert "app.l1; look whether it was moved or removed" in done.stderr
+    assert "app.l1; check whether it was moved or removed" in done.stderr
     assert "Traceback" not in done.stderr
     assert fold(read_rows(desk.data / "loops" / "l1")).used.rounds == 1
     assert desk.user.state() == before

@@ -265,10 +265,10 @@ class Engine:
         workspace = self._workspace
         workspace.keep_state(now_ms())
         workspace.renew(self.state.head)
-        began = time.monotonic()
         try:
-            run = self._make_run(step)
-            with run:
+            prompt = self._prompt(step)
+            began = time.monotonic()
+            with self._make_run(step, prompt) as run:
                 summary = follow(run, step, show=lambda run, batch: self._show(step, run, batch),
                     is_stopped=self._is_stopped)  # fmt: skip
         except AgentNotFound as error:
@@ -281,12 +281,12 @@ class Engine:
     def _show(self, step: RunAgent, run: Run, batch: list[Event]) -> None:
         self._listener.events(step, run, batch)
 
-    def _make_run(self, step: RunAgent) -> Run:
+    def _make_run(self, step: RunAgent, prompt: str) -> Run:
         role, settings = self._agents(step), self.state.settings
         supported = features_of(step.agent, role.route, self._config)
         seconds = [it for it in (settings.step_seconds, step.ms_left / 1000 if step.ms_left else None) if it]
         return Agent(step.agent, {}, self._config).run(
-            self._prompt(step),
+            prompt,
             session_id=step.session_id if can_resume(step.agent, role.route, self._config) else None,
             model=role.model,
             cwd=self._workspace.tree.path,

@@ -314,7 +314,8 @@ def _work(state: LoopState, now: int) -> Effect:
     if left.rounds == 0:
         why = _failure(state, state.rounds[-1]) if _has_failed(state) else "no round has confirmed that all is done"
         why += _denied_others(state, state.rounds[-1])
-        return EndLoop(NOT_DONE, f"all {state.budget.rounds} rounds are used; {why}")
+        used = "the only round is" if state.budget.rounds == 1 else f"all {state.budget.rounds} rounds are"
+        return EndLoop(NOT_DONE, f"{used} used; {why}")
     number = len(state.rounds) if again else len(state.rounds) + 1
     task = state.rounds[-1].task if again else None if state.merge is not None else state.task
     return _agent(state, now, "work", state.settings.work, round_number=number, task=task)

@@ -13,6 +13,7 @@ from penstock.loop.prompts import is_conventional
 from penstock.loop.rows import LoopBegan
 from penstock.loop.state import LoopState
 from penstock.loop.steps import (
+    MAX_OUTPUT_CHARS,
     BranchMerged,
     BranchPublished,
     CommitRejected,
@@ -24,7 +25,7 @@ from penstock.loop.steps import (
     PublishRejected,
     TreeMade,
 )
-from penstock.repo.commit import Stamp, commit_tree, run_hooks, subject_of, with_trailers
+from penstock.repo.commit import HookResult, Stamp, commit_tree, run_hooks, subject_of, with_trailers
 from penstock.repo.diffs import patch_between, paths_between, stat_between
 from penstock.repo.landing import merge_trees
 from penstock.repo.protected import Protected, differences, keep, read_protected
@@ -204,23 +205,23 @@ class LoopWorkspace:
         tree = self.tree
         tree.git.run("read-tree", "--reset", step.tree)
         tree.set_head(step.parent)
-        message = subject_of(reply, step.task or "", prompt) + "\n"
+        result = HookResult("", "", subject_of(reply, step.task or "", prompt) + "\n")
         touched: tuple[str, ...] = ()
         if self.began.settings.hooks:
-            result = run_hooks(tree, message)
-            touched = self.compared().touched
+            result = run_hooks(tree, result.message)
+            touched = self.compared().touched if result.ran else ()
             if not result.passed:
                 tree.restore(step.tree)
-                return CommitRejected(hook=result.name, output=result.output[-4_000:], touched=touched)
-            message = result.message
-        written = tree.git.text("write-tree")
+                return CommitRejected(hook=result.name, output=result.output[-MAX_OUTPUT_CHARS:], touched=touched)
+        written = tree.git.text("write-tree") if result.ran else step.tree
         trailers = {"Penstock-Run": self.began.loop, "Penstock-Agent": step.agent}
         stamp = self._stamp(step.at)
         parents = [step.parent, step.merges] if step.merges else [step.parent]
-        text = with_trailers(message, trailers)
+        text = with_trailers(result.message, trailers)
         commit = commit_tree(tree.git, written, parents, text, stamp, sign=self.began.settings.sign)
-        tree.restore(written)
-        return Committed(commit=commit, tree=written, subject=message.partition("\n")[0], touched=touched)
+        if result.ran:
+            tree.restore(written)
+        return Committed(commit=commit, tree=written, subject=result.message.partition("\n")[0], touched=touched)
 
     def publish(self, step: Publish, ours: Sequence[str]) -> BranchPublished | PublishRejected:
         """Move the branch of the loop to a commit. `ours`: commits of the loop, at one of which the branch may be."""

@@ -34,11 +34,6 @@ class TreeChanges(msgspec.Struct, frozen=True):
     removed: list[str]
 
     @property
-    def is_empty(self) -> bool:
-        """Return whether there is no difference."""
-        return not (self.added or self.nested or self.modified or self.removed)
-
-    @property
     def paths(self) -> list[str]:
         """All paths, in the order of their names."""
         return sorted([*self.added, *self.nested, *self.modified, *self.removed])

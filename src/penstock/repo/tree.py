@@ -229,19 +229,17 @@ class Tree:
         self.git.run("read-tree", "--reset", "-u", commit, seconds=LONG_SECONDS)
         self.git.run("clean", "-ffdq", seconds=LONG_SECONDS)
 
-    def put_back(self, commit: str, pathspecs: Sequence[str]) -> list[str]:
-        """Put the files that match pathspecs of git back as they are in a commit; return those that were not so.
+    def put_back(self, commit: str, pathspecs: Sequence[str]) -> None:
+        """Put the files that match pathspecs of git back as they are in a commit.
 
-        New files that match go, also those that git ignores, as an agent can write a .gitignore; the latter are not
-        returned, as most are caches.
+        New files that match are removed, also those that git ignores, as an agent can write a .gitignore.
 
         Raises:
             GitError: git could not do it.
         """
         if not pathspecs:
-            return []
+            return
         wanted = [f":(top,glob){spec}" for spec in pathspecs]
-        added = self.git.run("ls-files", "--others", "--exclude-standard", "-z", "--", *wanted).items
         copied = self.copied
         for path in self.git.run("ls-files", "--others", "-z", "--", *wanted).items:
             if path not in copied:
@@ -251,7 +249,6 @@ class Tree:
             words = "--staged", "--worktree", "--no-overlay", "--pathspec-from-file=-", "--pathspec-file-nul"
             paths = "".join(f":(top,literal){path}\0" for path in changed)
             self.git.run("restore", f"--source={commit}", *words, data=os.fsencode(paths))
-        return sorted({*added, *changed})
 
 
 def place_of(repository: Repository, name: str, home: Path) -> Path:

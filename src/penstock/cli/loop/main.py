@@ -18,6 +18,7 @@ from penstock.cli.loop.options import (
     LoopConfig,
     budget_flags,
     check_no_settings,
+    default_worker,
     settings_flags,
     settings_of,
     with_plan,
@@ -37,6 +38,7 @@ from penstock.loop.journal import Journal, process_of, read_rows
 from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt, repository_of
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
+from penstock.repo.repository import Repository
 from penstock.run.history import now_ms
 from penstock.run.launch import plan
 from penstock.run.spec import RunSpec
@@ -178,6 +180,8 @@ def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
     journal = begin_loop(data_directory(), prompt, settings, options.name)
     state = fold(journal.rows)
     notify(f"loop {state.began.loop}, branch {state.began.branch}\n")
+    if worker := default_worker(options, LoopConfig(config, trust=options.trust)):
+        notify(f"work · {worker}, the first agent that is installed; --work AGENT names another\n")
     return _run(journal, config, options, display)
 
 
@@ -303,8 +307,19 @@ def _init() -> int:
         raise UsageError(
             "PROMPT.md exists already", help="penstock loop PROMPT.md --check COMMAND works on it"
         ) from error
-    return say('PROMPT.md is written. Say in it what is to be done, then:\n'
-        '  penstock loop PROMPT.md --work AGENT --check "make test"\n')  # fmt: skip
+    return say(
+        "PROMPT.md is written. Say in it what is to be done, and name a command that succeeds when it is done:\n"
+        f'{_before_begin()}  penstock loop PROMPT.md --check "make test"\n'
+    )
+
+
+def _before_begin() -> str:
+    """Return the line about what a loop needs before it can begin here; "" if it can."""
+    try:
+        Repository.at(Path.cwd()).author()
+    except UsageError as error:
+        return f"  first: {error}\n"
+    return ""
 
 
 # --- look and steer ----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from penstock.cli.run_factory import split_names
 from penstock.config.rules import ABOVE_0
 from penstock.errors import UsageError, shown
 from penstock.loop.rows import DEFAULT_ROUNDS, LoopBudget, RoleAgents, Settings
+from penstock.run.launch import installed_agent
 
 if TYPE_CHECKING:
     from penstock.cli.parser import Parser
@@ -76,7 +77,8 @@ def budget_flags(made: Parser) -> None:
 def settings_flags(made: Parser) -> None:
     """Add the options that become the settings of a loop."""
     add = made.add_argument
-    add("--work", metavar="AGENT[,AGENT…]", help="agent that works; the next ones take over at a usage limit")
+    add("--work", metavar="AGENT[,AGENT…]", help="agent that works (default: the first one that is "
+        "installed); the next ones take over at a usage limit")  # fmt: skip
     add("--review", action="append", default=[], metavar="AGENT[,AGENT…]", help="agent that has to approve each round; "
         "may be repeated")  # fmt: skip
     add("--check", action="append", default=[], metavar="COMMAND", help="command that has to succeed; may be repeated")
@@ -127,6 +129,7 @@ class LoopConfig:
     """Values of `[loop]`. Without trust those of the project start no programs, and only lower the user's limits."""
 
     def __init__(self, config: Config, *, trust: bool) -> None:
+        self.config = config
         self._settings = config.settings
         self._trust = trust
 
@@ -161,7 +164,7 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
     """Return the settings of a loop.
 
     Raises:
-        UsageError: there is no agent, or no check and no --unchecked.
+        UsageError: no agent is installed, or there is no check and no --unchecked.
     """
     checks = tuple(words.check or config.value("check", default=()))
     if not checks and not words.unchecked:
@@ -170,9 +173,8 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
             expected='--check COMMAND, e.g. --check "make test"',
             help="--unchecked works without one",
         )
-    work = _agents(words.work, config, "work", words)
-    if work is None:
-        raise UsageError("no agent is named", expected="--work AGENT", help="penstock agents lists them")
+    work = _agents(words.work or default_worker(words, config), config, "work", words)
+    assert work is not None
     reviewers = words.review or config.value("review", "reviewers", default=())
     reviews = tuple(RoleAgents(agents=_names(text), allow="default") for text in reviewers)
     if not reviews:
@@ -202,6 +204,15 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
             tokens=words.tokens or config.value("tokens"),
         ),
     )
+
+
+def default_worker(words: Namespace, config: LoopConfig) -> str | None:
+    """Return the agent that works if nobody names one: the first one that is installed. None if one is named.
+
+    Raises:
+        UsageError: none is installed.
+    """
+    return None if words.work or config.value("work", "agents", default=()) else installed_agent(config.config)
 
 
 def _names(text: str) -> tuple[str, ...]:

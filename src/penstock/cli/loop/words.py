@@ -24,6 +24,9 @@ from penstock.loop.steps import (
     TreeMade,
 )
 
+MAX_OUTPUT_LINES = 15
+"""Last lines of a failed command that are shown at the end: they have the reason, and the table stays in sight."""
+
 MAX_TASK_CHARS = 40
 """Characters of a task in a table, so that a row fits into a usual terminal."""
 
@@ -152,12 +155,23 @@ def end_text(state: LoopState) -> str:
     reason = end_reason(ended) if ended is not None else "not finished"
     used = state.used
     total = f"{used.rounds} round{'s' * (used.rounds != 1)} · {_seconds(used.ms)} · {cost_text(state)}"
-    lines = [rounds_table(state), f"{total}\n", one_line(f"{state.began.loop}: {reason}") + "\n"]
+    lines = [_failed_output(state), rounds_table(state), f"{total}\n", one_line(f"{state.began.loop}: {reason}") + "\n"]
     if state.head != state.began.base:
         base, branch = state.began.base[:10], state.began.branch
         lines.append(f"  to see the work:   git log --stat {base}..{branch}\n")
     lines += [f"  {line}\n" for line in next_commands(state)]
     return "".join(lines)
+
+
+def _failed_output(state: LoopState) -> str:
+    """Return the end of what the setup, or the check of the last round, printed when it failed; "" if none did."""
+    red, command = state.setup_failed, state.settings.setup
+    if red is None and state.rounds:
+        red, command = state.rounds[-1].red, state.rounds[-1].red_command
+    lines = red.output.strip("\n").splitlines()[-MAX_OUTPUT_LINES:] if red is not None else []
+    if not lines:
+        return ""
+    return f"{one_line(command)}:\n" + "".join(f"  {one_line(line)}\n" for line in lines) + "\n"
 
 
 def end_reason(ended: LoopEnded) -> str:
