@@ -31,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*$")
 _ATTRIBUTE = re.compile(r"""([A-Za-z_][\w-]*)(?:=("[^"]*"|'[^']*'|\S+))?""")
 _BOUNDARY = "boundary:"
 
-APPENDED = frozenset(["exchange", "findings"])
+APPENDED = frozenset(["exchange", "output", "findings"])
 """Components that are appended to, as in agent-doc, unless an attribute names another mode; others are replaced."""
 
 PatchMode = Literal["append", "prepend", "replace"]
