@@ -224,7 +224,7 @@ function Ending({ run, loop }) {
   const isDone = loop.status === 0;
   const reason = loop.reason ?? "It was interrupted: nothing runs it any more.";
   const next = isDone
-    ? `To take it over: \`penstock loop land ${name}\``
+    ? `To merge it: \`penstock loop land ${name}\``
     : `To go on: \`penstock loop resume ${name}\``;
   return html`<div class="loop-end">
     ${loop.question && html`<div class="hint"><h3>The agent asks</h3><p class="hint-text" dir="auto">${harmless(loop.question)}</p></div>`}
