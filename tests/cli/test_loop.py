@@ -58,8 +58,8 @@ def test_a_loop_from_begin_to_landing(desk: Desk):
     assert "work/worker" in done.stdout
     assert "Add done" in done.stdout
     assert "round 1 · check test -e done · green" in done.stderr
-    assert done.stderr.endswith("to take it over:   penstock loop land l1\n")
-    assert "l1: ended with 0" in penstock(desk, "loop", "status").stdout
+    assert done.stderr.endswith("to merge it:       penstock loop land l1\n")
+    assert "l1: ended with status 0" in penstock(desk, "loop", "status").stdout
     [line] = penstock(desk, "loop", "status", "--json").stdout.splitlines()
     assert json.loads(line)["reason"] == "done"
     assert "round 2 · work worker · ok" in penstock(desk, "loop", "log").stdout
@@ -397,7 +397,7 @@ def test_a_loop_is_found_from_its_tree(desk: Desk):
     argv = [sys.executable, "-m", "penstock", "loop", "status"]
     place = desk.user.root.parent / "app.l1"
     done = subprocess.run(argv, cwd=place, env=desk.environment, capture_output=True, text=True, timeout=TIMEOUT)
-    assert "l1: ended with 0" in done.stdout
+    assert "l1: ended with status 0" in done.stdout
 
 
 def test_the_agent_that_is_installed_works_if_none_is_named(desk: Desk):

@@ -183,7 +183,7 @@ def next_commands(state: LoopState) -> list[str]:
     """Return the commands that a user may want next, each with what it is for."""
     loop, status = state.began.loop, state.ended.status if state.ended is not None else None
     if status == 0:
-        return [f"to take it over:   penstock loop land {loop}"]
+        return [f"to merge it:       penstock loop land {loop}"]
     lines = []
     if status == 4 and state.question:
         lines.append(f'to answer:         penstock loop tell {loop} "…"')
@@ -213,10 +213,14 @@ def status_text(state: LoopState, process: int | None) -> str:
     """Return the state of a loop in full."""
     began = state.began
     how = (
-        f"runs (process {process})" if process else f"ended with {state.ended.status}" if state.ended else "interrupted"
+        f"runs (process {process})"
+        if process
+        else f"ended with status {state.ended.status}"
+        if state.ended
+        else "interrupted"
     )
     lines = [
-        f"{began.loop}: {how}, begun {local_time(began.at)}\n",
+        f"{began.loop}: {how}, started at {local_time(began.at)}\n",
         f"  prompt  {one_line(began.prompt_path)}\n",
         f"  branch  {began.branch}\n",
         f"  tree    {one_line(state.path or '–')}\n",
