@@ -23,6 +23,7 @@ from penstock.loop.steps import (
     RunCheck,
     TreeMade,
 )
+from penstock.sinks.sanitize import clean_line
 
 MAX_OUTPUT_LINES = 15
 """Last lines of a failed command that are shown at the end: they have the reason, and the table stays in sight."""
