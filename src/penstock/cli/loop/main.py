@@ -17,7 +17,7 @@ from penstock.cli.loop.options import (
     COMMANDS,
     LoopConfig,
     budget_flags,
-    check_no_settings,
+    check_options,
     default_worker,
     settings_flags,
     settings_of,
@@ -83,8 +83,7 @@ def command(args: list[str]) -> int:
     """Run `penstock loop` and return the exit status."""
     known = parser()
     options = known.parse(with_plan(args))
-    if options.words[0] in COMMANDS:
-        check_no_settings(options, known)
+    check_options(options, known)
     given = DisplayOptions(**{name: getattr(options, name) for name in DisplayOptions.__struct_fields__})
     match options.words:
         case ["init"]:

@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "log": ("Show the steps of a loop, each with its time.", ()),
     "tell": ("Send a message that the next round reads.", ()),
     "stop": ("Stop a loop after the step that runs.", ("now",)),
-    "resume": ("Go on with a loop.", ("rounds", "time", "cost", "tokens", "trust", "ask", *DISPLAY)),
+    "resume": ("Go on with a loop.", ("rounds", "time", "cost", "tokens", "accept", "trust", "ask", *DISPLAY)),
     "land": (
         "Merge the result of a loop into the branch that is checked out.",
         ("squash", "resolve", "rounds", "trust", *DISPLAY),
@@ -45,6 +45,9 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Commands about a loop that has begun, each with its summary and its options. A file of the same name
 is written `./status`."""
+
+OF_COMMANDS = ("json", "now", "squash", "resolve")
+"""Options that a new loop does not have."""
 
 NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow")
 """Keys of `[loop]` and its roles that start programs, copy files, or permit agents to. Those of a project's own file
@@ -110,19 +113,27 @@ def with_plan(words: Sequence[str]) -> list[str]:
     ]
 
 
-def check_no_settings(words: Namespace, parser: Parser) -> None:
-    """Check that a command about a loop that has begun has no option of a new one.
+def check_options(words: Namespace, parser: Parser) -> None:
+    """Check that a command about a loop that has begun, or a new loop, has only options of its own.
 
     Raises:
-        UsageError: it has one.
+        UsageError: it has another one.
     """
-    for name in OF_NEW_LOOPS:
-        if getattr(words, name) != parser.get_default(name):
-            flag = "--no-hooks" if name == "hooks" else "--" + name.replace("_", "-")
+    command = words.words[0] if words.words[0] in COMMANDS else None
+    for name, value in vars(words).items():
+        if name == "words" or name in DISPLAY or value == parser.get_default(name):
+            continue
+        flag = "--no-hooks" if name == "hooks" else "--" + name.replace("_", "-")
+        owners = [word for word, (_, options) in COMMANDS.items() if name in options]
+        if command is None and name in OF_COMMANDS:
+            raise UsageError(f"{flag} is an option of penstock loop {owners[0]}, not of a new loop")
+        if command is not None and name in OF_NEW_LOOPS:
             raise UsageError(
-                f"{flag} is an option of a new loop, and penstock loop {words.words[0]} is about one that has begun",
+                f"{flag} is an option of a new loop, and penstock loop {command} is about one that has begun",
                 help="penstock loop PROMPT.md begins another",
             )
+        if command is not None and command not in owners:
+            raise UsageError(f"penstock loop {command} has no option {flag}", help=f"penstock loop {owners[0]} has it")
 
 
 class LoopConfig:

@@ -23,6 +23,7 @@ from penstock.loop.steps import (
     RunCheck,
     TreeMade,
 )
+from penstock.sinks.sanitize import clean_line
 
 MAX_OUTPUT_LINES = 15
 """Last lines of a failed command that are shown at the end: they have the reason, and the table stays in sight."""
@@ -171,7 +172,7 @@ def _failed_output(state: LoopState) -> str:
     lines = red.output.strip("\n").splitlines()[-MAX_OUTPUT_LINES:] if red is not None else []
     if not lines:
         return ""
-    return f"{one_line(command)}:\n" + "".join(f"  {one_line(line)}\n" for line in lines) + "\n"
+    return f"{one_line(command)}:\n" + "".join(f"  {clean_line(line)}\n" for line in lines) + "\n"
 
 
 def end_reason(ended: LoopEnded) -> str:
