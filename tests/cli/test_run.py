@@ -226,9 +226,7 @@ def test_exit_statuses(run: Run, words: tuple[str, ...], status: int, said: str)
     assert done.stderr.count("\n") <= 1
 
 
-@pytest.mark.parametrize(
-    ("flag", "why"), [("--timeout", "time limit of 2 s"), ("--idle-timeout", "no output for 2 s")]
-)
+@pytest.mark.parametrize(("flag", "why"), [("--timeout", "time limit of 2 s"), ("--idle-timeout", "no output for 2 s")])
 def test_time_limits(run: Run, tmp_path: Path, flag: str, why: str) -> None:
     """Status 124, what was said is there, why is told, and the agent is gone."""
     done = run("slow", "hi", flag, "2", "--to", "ndjson")
