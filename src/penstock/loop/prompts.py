@@ -82,6 +82,26 @@ def review_prompt(state: LoopState, it: Round, *, diff: str, tests: tuple[str, .
     return _joined(parts)
 
 
+def judge_prompt(state: LoopState, it: Round, first: str, second: str) -> str:
+    """Return the prompt of a judge about two changes, each as a patch. It does not say whose they are."""
+    half = MAX_DIFF_CHARS // 2
+    parts = [
+        "Two changes of this repository were made for the same request, and both pass the checks. Decide which one "
+        "does it better: correct, complete, simple, and in the style of the repository. Change no files.",
+        f"Request:\n\n{quoted(state.prompt)}",
+    ]
+    if it.task is not None:
+        parts.append(f"Task:\n\n{quoted(it.task)}")
+    for name, diff in (("Change 1", first), ("Change 2", second)):
+        cut = "" if len(diff) <= half else " It is cut."
+        parts.append(f"{name}. {_DATA}{cut}\n\n{quoted(diff[:half])}" if diff else f"{name} leaves all as it is.")
+    parts.append(
+        "Answer with one JSON object and nothing else, without any text around it:\n"
+        '{"better": 1, "reason": "one sentence"} or {"better": 2, "reason": "one sentence"}'
+    )
+    return _joined(parts)
+
+
 def plan_prompt(state: LoopState) -> str:
     """Return the prompt of a planner."""
     return _joined(

@@ -10,7 +10,7 @@ from penstock.config.data import data_path
 from penstock.errors import PenstockError, UsageError
 from penstock.loop import prompts
 from penstock.loop.journal import Journal
-from penstock.loop.loops import LoopFolder, reason_to_keep
+from penstock.loop.loops import LoopFolder, reason_to_keep, tree_names
 from penstock.loop.rows import LoopLanded
 from penstock.loop.state import LoopState
 from penstock.repo.commit import Stamp, with_trailers
@@ -40,7 +40,7 @@ def land_loop(found: LoopFolder, *, squash: bool) -> int:
     finally:
         journal.close()
     say(f"{result.branch} is at {result.commit[:10]} ({result.way.replace('_', '-')}).\n")
-    return say(_kept_line(_removed(found.id)))
+    return say("".join(_kept_line(_removed(name)) for name in tree_names(state.settings, found.id)))
 
 
 def conflicting_branch(state: LoopState) -> tuple[str, str] | None:
@@ -60,10 +60,10 @@ def _landed(state: LoopState, *, squash: bool) -> Landed | NotLanded:
     return land(repository, state.head, message, stamp, squash=squash, sign=state.settings.sign)
 
 
-def _removed(loop: str) -> TreeStatus | None:
-    """Remove the tree of a loop if the rule of all trees allows it; return its state before, None if there is none."""
+def _removed(name: str) -> TreeStatus | None:
+    """Remove a tree of a loop if the rule of all trees allows it; return its state before, None if there is none."""
     try:
-        return remove(home_of(data_path(), loop))
+        return remove(home_of(data_path(), name))
     except PenstockError:
         return None  # removed before
 
@@ -78,16 +78,15 @@ def clean_loops(found: Iterable[LoopFolder], *, dry: bool) -> int:
     """Remove the trees of loops that are not needed any more, and say why others are kept."""
     rows = []
     for loop in found:
-        row = _cleaned(loop, dry=dry)
-        if row is not None:
-            rows.append(row)
+        cleaned = (_cleaned(loop, name, dry=dry) for name in tree_names(loop.state.settings, loop.id))
+        rows += [row for row in cleaned if row is not None]
     return say(columns(rows) if rows else "There are no trees of loops.\n")
 
 
-def _cleaned(loop: LoopFolder, *, dry: bool) -> tuple[str, str, str] | None:
-    """Return what was done with the tree of a loop, its directory, and why; None if there is no tree."""
+def _cleaned(loop: LoopFolder, name: str, *, dry: bool) -> tuple[str, str, str] | None:
+    """Return what was done with one of the trees of a loop, its directory, and why; None if there is no tree."""
     try:
-        status = status_of(home_of(data_path(), loop.id))
+        status = status_of(home_of(data_path(), name))
     except PenstockError:
         return None
     path = one_line(status.record.path)
@@ -95,6 +94,6 @@ def _cleaned(loop: LoopFolder, *, dry: bool) -> tuple[str, str, str] | None:
     if why:
         return "kept", path, why
     if not dry and status.is_removable:
-        status = _removed(loop.id) or status
+        status = _removed(name) or status
     verb = "would be removed" if dry else "removed"
     return verb if status.is_removable else "kept", path, one_line(status.text)
