@@ -60,7 +60,7 @@ from penstock.loop.steps import (
     TreeReset,
 )
 from penstock.loop.workspace import LoopWorkspace, RepositoryChanges
-from penstock.repo.git import clean_environment
+from penstock.repo.git import GitError, clean_environment
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
 from penstock.run.launch import features_of
@@ -133,9 +133,11 @@ class Engine:
         try:
             self._note_gone_trees()
             return self._run()
-        except OSError as error:
+        except (OSError, GitError) as error:
             loop = self.state.began.loop
             what = f"the loop {loop} cannot read or write its files: {_reason(error)}"
+            if isinstance(error, GitError):
+                what = f"the loop {loop} cannot go on: {error.what}"
             raise UsageError(what, help=f"penstock loop resume {loop} goes on when that is repaired") from error
         finally:
             for workspace in self._workspaces:
@@ -369,7 +371,7 @@ class Engine:
             old, new = it.head_tree, it.work.tree
             diff = workspace.patch(old, new, prompts.MAX_DIFF_CHARS) if old != new else ""
             return prompts.review_prompt(state, it, diff=diff, tests=workspace.changed_tests(old, new))
-        before = _before(state, it)
+        before = _before(state, it)  # it is the same for all candidates
         stat = workspace.stat(before.head_tree, before.work.tree) if before is not None and before.work else ""
         return prompts.work_prompt(
             before_round(state),
@@ -377,6 +379,7 @@ class Engine:
             commits=workspace.commits(state.head),
             diff_stat=stat,
             conventional=workspace.is_conventional(),
+            is_again=it.work is not None,
         )
 
     def _patch(self, step: RunAgent, candidate: int) -> str:
@@ -437,7 +440,7 @@ def before_round(state: LoopState) -> LoopState:
     return msgspec.structs.replace(state, rounds=state.rounds[:-1])
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, shutil.Error):  # of several files
         return str(error.args[0][0][2])
     return str(error)

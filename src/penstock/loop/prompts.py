@@ -25,7 +25,13 @@ def quoted(text: str) -> str:
 
 
 def work_prompt(
-    state: LoopState, task: str | None, *, commits: str = "", diff_stat: str = "", conventional: bool = False
+    state: LoopState,
+    task: str | None,
+    *,
+    commits: str = "",
+    diff_stat: str = "",
+    conventional: bool = False,
+    is_again: bool = False,
 ) -> str:
     """Return the prompt of a round's work.
 
@@ -35,8 +41,11 @@ def work_prompt(
         commits: the commits so far, with their stat.
         diff_stat: what the last round changed, if it was not green.
         conventional: whether the subjects of commits have the form of Conventional Commits.
+        is_again: whether the agent was interrupted in this round.
     """
     parts = [state.prompt.strip()]
+    if is_again:
+        parts.append("This work was interrupted. The files are as they were left; look at them first.")
     parts.append(_about_merge(state) or _about_task(state, task))
     parts.append(_about_last_round(state, diff_stat))
     parts.append(_about_base(state))

@@ -91,6 +91,7 @@ class LoopWorkspace:
             self._tree = Tree.open(self._home)
         if self._lock < 0:
             self._lock = self._tree.lock()
+            self._tree.remove_stale_lock()
         return self._tree
 
     def close(self) -> None:

@@ -76,6 +76,16 @@ def command(args: list[str]) -> int:
     """Run `penstock loop` and return the exit status."""
     known = parser()
     options = known.parse(args)
+    try:
+        return _command(options, known)
+    except BrokenPipeError:
+        raise  # the reader of the output has gone
+    except OSError as error:
+        what = f"the files of loops cannot be read or written: {error}"
+        raise UsageError(what, help="type the same again when that is repaired") from error
+
+
+def _command(options: Namespace, known: Parser) -> int:
     if options.words[0] in WORDS:
         check_no_settings(options, known)
     given = DisplayOptions(**{name: getattr(options, name) for name in DisplayOptions.__struct_fields__})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -42,19 +41,17 @@ MAX_REASON_CHARS = 10_000
 class Display:
     """Listener of a loop: writes events to stdout, and a line for each step to stderr."""
 
-    def __init__(
-        self, options: DisplayOptions, config: Config, data: Path, path: str, labels: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, options: DisplayOptions, config: Config, data: Path, path: str, state: LoopState) -> None:
         self._options = options
         self._config = config
         self._data = data
         self._path = path
-        self._labels = labels
+        self._labels = state.settings.candidate_labels
         self._screen = Screen(options)
         self._output = Output(1, stdout_encoding() if options.to == "text" else "utf-8")
         self._shown: dict[Run, tuple[Showing, HistoryWriter | None]] = {}
         """Runs that are shown: several while candidates work side by side."""
-        self._before: LoopState | None = None
+        self._before = state
 
     def row(self, row: AnyRow, state: LoopState) -> None:
         """Write the line of a row."""
@@ -89,8 +86,7 @@ class Display:
 
 def run_loop(journal: Journal, config: Config, options: DisplayOptions, data: Path, *, trust: bool) -> int:
     """Run a loop to its end, write what came of it, and return the exit status."""
-    labels = fold(journal.rows).settings.candidate_labels
-    display = Display(options, config, data, str(journal.folder), labels)
+    display = Display(options, config, data, str(journal.folder), fold(journal.rows))
     engine = Engine(journal, config, display, trust=trust)
     stops = 0
 
