@@ -156,19 +156,21 @@ class LoopReader:
         text = text or _outputs(read_rows(self.folder)).get(step, "")
         return StepOutput(text[-MAX_OUTPUT_CHARS:], max(0, len(text) - MAX_OUTPUT_CHARS))
 
-    def changes(self, number: int) -> RoundChanges:
-        """Return the changes of a round.
+    def changes(self, number: int, candidate: int = 0) -> RoundChanges:
+        """Return the changes of a round, or of a candidate in it.
 
         Raises:
-            NoSuchRun: there is no such round, or its repository is gone.
+            NoSuchRun: there is no such round or candidate, or its repository is gone.
         """
         rounds = self.state.rounds
-        work = rounds[number - 1].work if 1 <= number <= len(rounds) else None
-        if work is None or not work.tree:
+        it = rounds[number - 1] if 1 <= number <= len(rounds) else None
+        if it is not None and candidate:
+            it = it.candidates[candidate - 1] if 1 <= candidate <= len(it.candidates) else None
+        if it is None or it.work is None or not it.work.tree:
             raise NoSuchRun("this round has no changes")
         try:
             git = Repository.at(Path(self.state.began.repository)).git
-            found = changes_between(git, rounds[number - 1].head_tree, work.tree)
+            found = changes_between(git, it.head_tree, it.work.tree)
         except PenstockError as error:
             raise NoSuchRun(f"the changes cannot be read: {error}") from error
         return RoundChanges(*shorten(found, MAX_DIFF_CHARS, MAX_DIFF_LINES, MAX_FILES))
