@@ -189,10 +189,10 @@ def candidates_table(state: LoopState) -> str:
 
 
 def _look_at_candidate(state: LoopState) -> list[str]:
-    """Return the command that shows what a candidate did that was not chosen last; nothing if there is none."""
+    """Return the command that shows the newest change that was not chosen; nothing if there is none."""
     for it in reversed(state.rounds):
         for number, one in enumerate(it.candidates, 1):
-            if number != it.chosen and one.work is not None:
+            if one.work is not None and one.has_changed and it.work is not None and one.work.tree != it.work.tree:
                 return [f"to see another candidate:  git show {candidate_ref(state, it, number)}"]
     return []
 
