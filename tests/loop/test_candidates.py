@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from hostile_agents import HOSTILE
 from loop_desk import Desk, began
 
+from penstock.loop import Loop
 from penstock.loop.rows import LoopBudget, RoleAgents, Settings
 from penstock.loop.state import LoopState
 
@@ -157,6 +161,94 @@ def test_the_budget_is_shared_and_counts_all(desk: Desk):
     journal.close()
     assert [step.cost_left for step in began(watcher.rows)] == [1.0, 1.0, 0.625, 0.625]
     assert engine.state.used.cost_usd == 1.5
+
+
+@pytest.mark.parametrize(
+    "action", ["deletes its git directory", "links its git directory to the user's", "plants a hook"]
+)
+def test_l3_a_hostile_candidate(desk: Desk, monkeypatch: pytest.MonkeyPatch, action: str):
+    """A candidate that does harm in its tree changes nothing of the user's or of the other candidate's."""
+    planted = desk.folder / "planted"
+    monkeypatch.setenv("PLANTED", str(planted))
+    monkeypatch.setenv("USER_REPO", str(desk.user.root))
+    desk.agent("hostile", f'({HOSTILE[action]}) > /dev/null 2>&1; seq 9 > done; reply "Add done"')
+    desk.agent("small", SMALL)
+    before = desk.user.state()
+    status, state = desk.run(desk.settings("hostile", "small", candidates=("hostile", "small")))
+    assert (status, chosen(state)[0][0]) == (0, "small")
+    assert not planted.exists()
+    assert desk.user.state() == before
+
+
+def test_a_program_runs_a_loop_with_candidates(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    """From Python, the settings name the candidates, and the result has all of them."""
+    desk.agent("small", SMALL)
+    desk.agent("large", LARGE)
+    monkeypatch.setenv("PENSTOCK_CONFIG", str(desk.config_file))
+
+    async def follow() -> LoopState:
+        async with Loop(desk.prompt, settings(desk, "large", "small"), name="l1", data=desk.data) as loop:
+            async for _ in loop:
+                pass
+        return loop.result.state
+
+    first = asyncio.run(follow()).rounds[0]
+    assert (first.chosen, [one.agent for one in first.candidates]) == (2, ["large", "small"])
+
+
+def test_the_command_line_shows_the_candidates(desk: Desk):
+    """Lines, tables, status and log name them; the command that the end prints shows the other change; landing removes
+    all trees."""
+    desk.agent("small", SMALL)
+    desk.agent("large", LARGE)
+    words = "loop", "PROMPT.md", "--candidates=small,large", "--check=test -e done", "--name=l1"
+    dry = desk.penstock(*words, "--dry-run", "--judge=large")
+    assert "candidates  small, large (allow edits)\njudge       large\n" in dry.stdout
+    done = desk.penstock(*words)
+    assert done.returncode == 0, done.stderr
+    assert "[work/small]" in done.stdout
+    assert "[work/large]" in done.stdout
+    for line in ("round 1 · work large · ok", "round 1 · large · check test -e done · green",
+            "round 1 · chosen: small · the smaller change"):  # fmt: skip
+        assert line in done.stderr
+        assert line in desk.penstock("loop", "log").stdout
+    assert "chosen: the smaller change" in desk.penstock("loop", "status").stdout
+    [shown] = [line for line in done.stderr.splitlines() if "to see another candidate" in line]
+    assert "more" in desk.user.git(*shown.partition("git ")[2].split(), "--stat")
+    assert "it has not landed" in desk.penstock("trees", "clean").stdout
+    assert len(list(desk.user.root.parent.glob("app.l1*"))) == 3
+    assert desk.penstock("loop", "land").returncode == 0
+    assert not list(desk.user.root.parent.glob("app.l1*"))
+    assert desk.penstock("trees").stdout == "There are no trees.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--candidates=small"], "1 candidates are named"),
+        (["--candidates=small,small", "--work=small"], "exclude each other"),
+        (["--work=small", "--judge=small"], "there are none"),
+        (["--candidates=" + ",".join(["small"] * 9)], "9 candidates are named"),
+    ],
+)
+def test_candidates_that_cannot_be(desk: Desk, words: list[str], message: str):
+    """Too few, too many, or with --work: an error before anything is made."""
+    desk.agent("small", SMALL)
+    done = desk.penstock("loop", "PROMPT.md", *words, "--check=true")
+    assert (done.returncode, message in done.stderr) == (2, True)
+    assert not (desk.data / "loops").exists()
+
+
+def test_candidates_of_the_configuration(desk: Desk):
+    """`candidates` and `[loop.judge]` are read, and --work takes precedence over both."""
+    desk.agent("small", SMALL)
+    with desk.config_file.open("a") as file:
+        file.write('[loop]\ncandidates = ["small", "small"]\n[loop.judge]\nagents = ["small"]\n')
+    words = "loop", "PROMPT.md", "--check=true", "--dry-run"
+    assert "candidates  small, small (allow edits)\njudge       small\n" in desk.penstock(*words).stdout
+    shown = desk.penstock(*words, "--work=small").stdout
+    assert "work        small" in shown
+    assert "judge" not in shown
 
 
 def test_the_same_agent_twice(desk: Desk):

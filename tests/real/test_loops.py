@@ -197,9 +197,7 @@ def test_two_candidates_work_side_by_side(tmp_path: Path) -> None:
         status, output = at.penstock(*words, "--name", "prices")
         (tmp_path / "transcript.txt").write_text(output.replace(str(tmp_path), "/home/me"), "utf-8")
         assert status == 0, output
-        assert (
-            at.git("log", "--format=%s", "main..penstock/prices") == "Correct the total, and the average of nothing"
-        )
+        assert at.git("log", "--format=%s", "main..penstock/prices") == "Correct the total, and the average of nothing"
         assert "result += price" in at.git("show", "refs/penstock/prices.codex/1")
         assert at.git("status", "--porcelain") == ""
         landed, said = at.penstock("loop", "land")
