@@ -167,7 +167,7 @@ def test_l8_a_resumed_loop_goes_on_only_with_more(desk: Desk):
 
 
 def test_l9_secrets_are_not_committed(desk: Desk):
-    """A key, 20,000 files of dependencies and a large file are in no commit; the status is 4, and the reason names them."""
+    """A key, 20,000 files of dependencies and a large file are in no commit; status 4, and the reason names them."""
     junk = "mkdir -p node_modules; (cd node_modules; seq 20000 | xargs touch); head -c 20000000 /dev/zero > big.bin"
     desk.agent("leaky", f'touch done; echo "KEY=1" > .env; [ -e big.bin ] || {{ {junk}; }}; reply "Add"')
     status, state = desk.run(desk.settings("leaky"))
