@@ -98,7 +98,7 @@ bench: $(VENV)/.bench ## measure speed and memory beside other tools
 docs: $(VENV)/.docs ## build the site of the documents into build/site, strictly
 	$(BIN)/python -m mkdocs build --strict
 
-picture: $(VENV)/.run ## draw docs/terminal.svg and docs/first-run.svg from real runs
+picture: $(VENV)/.run ## draw the pictures of the documents from real runs
 	@$(BIN)/python docs/picture.py
 
 lifecycle: $(VENV)/.run ## write the table of a run's states into docs/processes.md

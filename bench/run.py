@@ -25,6 +25,7 @@ from pathlib import Path
 import msgspec
 
 import chat
+import documents
 import synthetic
 import trees
 from contenders import HAS_SDK, Work, core, loads, measured, penstock, sdk, typed
@@ -353,6 +354,7 @@ SECTIONS = {
     "run": first_text,
     "lenient": lenient,
     "chat": chat.report,
+    "documents": documents.report,
     "trees": trees.report,
 }
 

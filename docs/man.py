@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from penstock._version import __version__
-from penstock.cli.completion import all_commands
+from penstock.cli.completion import all_commands, subparsers_of
 
 PAGE = Path(__file__).parent / "penstock.1"
 STATUSES = Path(__file__).parent / "exit-status.md"
@@ -42,9 +42,14 @@ def option(action: argparse.Action) -> list[str]:
 def command(name: str, parser: argparse.ArgumentParser) -> list[str]:
     """Return the section of one command."""
     lines = [f'.SS "penstock {name}"', escaped(parser.description or "")]
+    subcommands: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:
-        if "--help" not in action.option_strings:
+        if isinstance(action, argparse._SubParsersAction):
+            subcommands = action.choices
+        elif "--help" not in action.option_strings:
             lines += option(action)
+    for word, one in subcommands.items():
+        lines += command(f"{name} {word}", one)
     return lines
 
 
@@ -61,7 +66,6 @@ def statuses() -> list[str]:
 def page() -> str:
     """Return the man page."""
     whole = all_commands()
-    [commands] = [action for action in whole._actions if isinstance(action, argparse._SubParsersAction)]
     lines = [
         f'.TH PENSTOCK 1 "" "Penstock {__version__}" "User Commands"',
         ".SH NAME",
@@ -77,7 +81,7 @@ def page() -> str:
         "It also reads the streams that they print.",
         ".SH COMMANDS",
     ]
-    for name, parser in commands.choices.items():
+    for name, parser in subparsers_of(whole).choices.items():
         lines += command(name, parser)
     lines += [".SH EXIT STATUS", *statuses(), ".SH FILES"]
     for name, text in FILES.items():

@@ -27,6 +27,16 @@ CASES = [
     ("penstock run --allow e", {"edits"}),
     ("penstock read --agent gem", {"gemini"}),
     ("penstock read no", {"notes.txt"}),
+    ("penstock doc wat", {"watch"}),
+    ("penstock doc no", {"notes.txt"}),
+    ("penstock doc init --templ", {"--template"}),
+    ("penstock doc watch no", {"notes.txt"}),
+    ("penstock doc notes.txt --queu", {"--queue"}),
+    ("penstock loop sta", {"status"}),
+    ("penstock loop no", {"notes.txt"}),
+    ("penstock loop land --squ", {"--squash"}),
+    ("penstock loop notes.txt --revie", {"--review"}),
+    ("penstock trees cle", {"clean"}),
 ]
 """Beginnings of command lines, each with what completes its last word."""
 

@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 from pathlib import Path
+from shutil import which
 
 import msgspec
 import pytest
@@ -17,14 +18,16 @@ from loop_desk import Desk
 from simulated_loop import Script, Simulation
 from simulated_loop import settings as loop_defaults
 
-from penstock.cli.loop.main import parser
-from penstock.cli.loop.options import LoopConfig, settings_of
+from penstock.cli.loop.main import command, parser
+from penstock.cli.loop.options import LoopConfig, settings_of, with_plan
 from penstock.cli.loop.run import run_notify
+from penstock.cli.screen import local_time
 from penstock.config.settings import load
 from penstock.errors import UsageError
 from penstock.loop.fold import fold
 from penstock.loop.journal import read_rows
 from penstock.loop.rows import LoopBudget, LoopEnded, Settings
+from penstock.repo.snapshot import MAX_KEPT_FILE_BYTES
 
 __all__ = ["identity"]
 
@@ -55,8 +58,8 @@ def test_a_loop_from_begin_to_landing(desk: Desk):
     assert "work/worker" in done.stdout
     assert "Add done" in done.stdout
     assert "round 1 · check test -e done · green" in done.stderr
-    assert done.stderr.endswith("to take it over:   penstock loop land l1\n")
-    assert "l1: ended with 0" in penstock(desk, "loop", "status").stdout
+    assert done.stderr.endswith("to merge it:       penstock loop land l1\n")
+    assert "l1: ended with status 0" in penstock(desk, "loop", "status").stdout
     [line] = penstock(desk, "loop", "status", "--json").stdout.splitlines()
     assert json.loads(line)["reason"] == "done"
     assert "round 2 · work worker · ok" in penstock(desk, "loop", "log").stdout
@@ -89,7 +92,6 @@ def test_a_message_of_the_user(desk: Desk):
     ("words", "part"),
     [
         (["PROMPT.md", "--work", "worker"], "there is no check"),
-        (["PROMPT.md", "--check", "true"], "no agent is named"),
         (["PROMPT.md", "--check", "true", "--work", "nobody"], "there is no agent 'nobody'"),
         (["PROMPT.md", "--check", "true", "--work", "worker,nobody"], "there is no agent 'nobody'"),
         (
@@ -103,6 +105,9 @@ def test_a_message_of_the_user(desk: Desk):
         (["resume", "l1", "--check", "true"], "--check is an option of a new loop"),
         (["land", "--no-hooks"], "--no-hooks is an option of a new loop"),
         (["status", "--check-timeout=9"], "--check-timeout is an option of a new loop"),
+        (["status", "--rounds=3"], "penstock loop status has no option --rounds; penstock loop resume has it"),
+        (["land", "--now"], "penstock loop land has no option --now; penstock loop stop has it"),
+        (["PROMPT.md", "--squash"], "--squash is an option of penstock loop land, not of a new loop"),
         (["tell"], "one message is expected"),
         (["one", "two"], "needs one prompt"),
     ],
@@ -339,3 +344,106 @@ def test_the_tree_of_a_loop_is_kept_until_it_has_landed(desk: Desk):
     assert penstock(desk, "loop", "land", "l1").returncode == 0
     penstock(desk, "trees", "clean")
     assert not (desk.user.root.parent / "app.l1").exists()
+
+
+def test_a_loop_that_does_not_end_at_once_is_no_success(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    """`stop --now` has the status 1 if the loop still runs when it has waited long enough."""
+    journal = desk.begin(desk.settings("worker"))
+    monkeypatch.setattr("penstock.cli.loop.main.STOP_SECONDS", 0.0)
+    monkeypatch.setenv("PENSTOCK_DATA", str(desk.data))
+    assert command(["stop", "l1", "--now"]) == 1
+    assert command(["stop", "l1"]) == 0
+    journal.close()
+    assert command(["stop", "l1", "--now"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "plan"),
+    [
+        (["--plan", "PROMPT.md"], "auto"),
+        (["PROMPT.md", "--plan"], "auto"),
+        (["--plan", "ask", "PROMPT.md"], "ask"),
+        (["--plan=ask", "PROMPT.md"], "ask"),
+        (["PROMPT.md"], None),
+    ],
+)
+def test_a_plan_does_not_take_the_prompt(words: list[str], plan: str | None):
+    """The prompt may follow `--plan`, which has a value only if it is one of its own."""
+    options = parser().parse(with_plan(words))
+    assert (options.words, options.plan) == (["PROMPT.md"], plan)
+
+
+def test_the_time_of_the_reset_is_printed(desk: Desk):
+    """A loop whose agents are all at their limits says when the first one can be used again."""
+    desk.agent("limited", "limited 4102444800")
+    done = penstock(desk, "loop", "PROMPT.md", "--work=limited", "--check=test -e done", "--name=l1")
+    assert done.returncode == 6
+    assert f"limited resets first at {local_time(4102444800_000)}" in done.stderr
+    [line] = penstock(desk, "loop", "status", "--json").stdout.splitlines()
+    assert json.loads(line)["resets_at"] == 4102444800_000
+
+
+def test_what_the_tree_does_not_have_is_printed(desk: Desk):
+    """Files that are not committed are counted at the start, but for the prompt, and what no ref keeps is named."""
+    desk.user.write({"NEW.md": "Make it work.\n", "README": "mine\n", "new.txt": "mine\n"})
+    with open(desk.user.root / "video", "wb") as file:
+        file.truncate(MAX_KEPT_FILE_BYTES + 1)
+    done = penstock(desk, "loop", "NEW.md", "--work=worker", "--check=test -e done", "--name=l1")
+    assert "tree · begins with the last commit, without 3 files that you have not committed" in done.stderr
+    assert "too large or nested to be kept as they are: video" in done.stderr
+    assert desk.user.git("show", "refs/penstock/l1/yours:new.txt") == "mine"
+
+
+def test_a_loop_is_found_from_its_tree(desk: Desk):
+    """A user who looks around in the tree of a loop can ask for its status there."""
+    penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
+    argv = [sys.executable, "-m", "penstock", "loop", "status"]
+    place = desk.user.root.parent / "app.l1"
+    done = subprocess.run(argv, cwd=place, env=desk.environment, capture_output=True, text=True, timeout=TIMEOUT)
+    assert "l1: ended with status 0" in done.stdout
+
+
+def test_the_agent_that_is_installed_works_if_none_is_named(desk: Desk):
+    """Without --work the first agent in PATH works, and the start says which; without any, the error says so."""
+    programs = desk.folder / "programs"
+    programs.mkdir()
+    for name in ("git", "sh", "cat", "wc", "touch"):
+        (programs / name).symlink_to(which(name) or "")
+    program = programs / "claude"
+    program.write_text(f'#!/bin/sh\nexec sh "{desk.scripts}/worker.sh"\n')
+    program.chmod(0o755)
+    words = "loop", "PROMPT.md", "--check=test -e done", "--name=l1"
+    argv = [sys.executable, "-m", "penstock", *words]
+    env = {**desk.environment, "PATH": str(programs)}
+    done = subprocess.run(argv, cwd=desk.user.root, env=env, capture_output=True, text=True, timeout=TIMEOUT)
+    assert "work · claude, the first agent that is installed; --work AGENT names another" in done.stderr
+    assert done.returncode == 0, done.stderr
+    program.unlink()
+    done = subprocess.run(argv, cwd=desk.user.root, env=env, capture_output=True, text=True, timeout=TIMEOUT)
+    assert (done.returncode, "no agent is installed" in done.stderr) == (2, True)
+
+
+def test_the_output_of_the_check_that_failed_is_shown_at_the_end(desk: Desk):
+    """A loop that did not make its check green ends with the last lines of it, and so does its status."""
+    check = "seq 100; echo 'assert 1 == 2'; false"
+    done = penstock(desk, "loop", "PROMPT.md", "--work=worker", f"--check={check}", "--rounds=1", "--name=l1")
+    assert done.returncode == 1
+    for text in (done.stderr, penstock(desk, "loop", "status").stdout):
+        shown = text.partition(f"{check}:\n")[2].partition("\n\n")[0].splitlines()
+        assert shown[-1] == "  assert 1 == 2"
+        assert 5 < len(shown) < 30
+    done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=true", "--setup=echo broken; false")
+    assert done.returncode == 2
+    assert "echo broken; false:\n  broken\n" in done.stderr
+
+
+def test_init_says_what_is_missing(desk: Desk, tmp_path: Path):
+    """`loop init` writes a prompt anywhere, and names what a loop needs there first."""
+    place = tmp_path / "fresh"
+    place.mkdir()
+    argv = [sys.executable, "-m", "penstock", "loop", "init"]
+    done = subprocess.run(argv, cwd=place, env=desk.environment, capture_output=True, text=True, timeout=TIMEOUT)
+    assert "first: " in done.stdout
+    assert "is not in a git repository; git init makes one" in done.stdout
+    (desk.user.root / "PROMPT.md").unlink()
+    assert "first: " not in penstock(desk, "loop", "init").stdout

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from git_repository import IDENTITY, UserRepository
 
-from penstock.cli.worktree import slug, subject
+from penstock.cli.worktree import slug
+from penstock.repo.commit import subject_of
 
 TIMEOUT = 120
 """Seconds after which a process hangs."""
@@ -199,12 +200,12 @@ def test_without_a_repository_nothing_runs(work: Workplace, tmp_path: Path) -> N
         ("", "Work of an agent"),
         ("##\n", "Work of an agent"),
         ("x" * 100, "x" * 71 + "…"),
-        ("a\x1b[31mred", "ared"),
+        ("a\x1b[31mred\nplain", "plain"),
     ],
 )
 def test_the_subject_of_a_result_is_the_beginning_of_the_prompt(prompt: str, expected: str) -> None:
     """The first line that says something is the subject, within the width of the lists of git."""
-    assert subject(prompt) == expected
+    assert subject_of(prompt) == expected
 
 
 def test_names_of_agents_fit_into_branches() -> None:

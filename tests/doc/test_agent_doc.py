@@ -206,6 +206,42 @@ def test_d4_the_reply_is_below_a_prompt_that_was_written_below_the_boundary() ->
     assert not asked.is_new
 
 
+OUTPUT = """\
+---
+agent_doc_session: 05304d74-90f1-46a1-8a79-55736341b193
+agent_doc_mode: stream
+agent: null
+model: ~
+---
+<!-- agent:output -->
+### 1
+
+An earlier answer.
+<!-- /agent:output -->
+
+<!-- agent:input -->
+And now?
+<!-- /agent:input -->
+"""
+
+
+def test_d4_earlier_answers_stay_in_the_output() -> None:
+    """A document without `exchange` has its answers in `output`, one below the other, unless it says `replace`."""
+    merged = merge(OUTPUT, OUTPUT, Reply.parse("Later."))
+    assert merged.text == OUTPUT.replace("An earlier answer.\n", "An earlier answer.\n\nLater.\n")
+    replacing = OUTPUT.replace("agent:output -->\n#", "agent:output patch=replace -->\n#")
+    assert "earlier" not in merge(replacing, replacing, Reply.parse("Later.")).text
+
+
+def test_d4_a_field_that_has_its_value_stays_as_it_is_written() -> None:
+    """An id without quotes, which our own would have, gets none; a field that is null is set."""
+    document = Document.parse(OUTPUT)
+    assert (document.front.get("agent"), document.front.get("model")) == (None, None)
+    assert document.session is not None
+    merged = merge(OUTPUT, OUTPUT, Reply.parse("R."), fields={"agent_doc_session": document.session, "agent": "claude"})
+    assert merged.text.startswith(OUTPUT.partition("agent: ")[0] + "agent: claude\nmodel: ~\n---\n")
+
+
 def test_d4_a_component_inside_a_line_stays_in_it() -> None:
     """A value of one line is replaced where it is; more than one line gets lines of its own."""
     said = "<!-- patch:build -->\nfailing\n<!-- /patch:build -->\n<!-- patch:log -->\n- second\n<!-- /patch:log -->"

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tmux_screen import Screen
 from waiting import until
 
 if TYPE_CHECKING:
@@ -30,41 +30,6 @@ def settings_of(language: str) -> str:
     found = re.search(rf"^```{language}\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert found is not None
     return found[1]
-
-
-class Screen:
-    """A terminal with an editor in it."""
-
-    def __init__(self, desk: Desk, command: str) -> None:
-        self._socket = f"penstock-{os.getpid()}-{id(self)}"
-        # The command of the tests stands where a user has the one that is installed.
-        bin = desk.folder.parent / "bin"
-        bin.mkdir()
-        program = bin / "penstock"
-        program.write_text(f'#!/bin/sh\nexec {desk.python} -m penstock "$@"\n')
-        program.chmod(0o755)
-        path = f"{bin}:{desk.env['PATH']}"
-        env = {**desk.env, "PATH": path, "TERM": "xterm-256color", "HOME": str(desk.folder.parent)}
-        words = ["new-session", "-d", "-x", "100", "-y", "30", command]
-        subprocess.run(["tmux", "-L", self._socket, "-f", "/dev/null", *words], env=env, cwd=desk.folder, check=True)
-
-    def type(self, *keys: str) -> None:
-        """Press keys, by their names or as text."""
-        subprocess.run(["tmux", "-L", self._socket, "send-keys", *keys], check=True)
-
-    @property
-    def text(self) -> str:
-        """What is on the screen."""
-        words = ["tmux", "-L", self._socket, "capture-pane", "-p"]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
-
-    def shows(self, words: str) -> str:
-        """Wait until the screen shows these words, and return all of it."""
-        return str(until(lambda: words in (text := self.text) and text, f"the screen shows {words!r}"))
-
-    def close(self) -> None:
-        """End the terminal and what runs in it."""
-        subprocess.run(["tmux", "-L", self._socket, "kill-server"], check=False)
 
 
 @pytest.fixture
@@ -86,7 +51,15 @@ def opened(desk: Desk, command: str, program: str) -> Iterator[Screen]:
     if shutil.which(program) is None or shutil.which("tmux") is None:
         pytest.skip(f"{program} or tmux is not installed")
     desk.write("notes.md", f"---\nagent: scripted\n---\n{TEXT}")
-    screen = Screen(desk, command)
+    # The command of the tests stands where a user has the one that is installed.
+    bin = desk.folder.parent / "bin"
+    bin.mkdir()
+    penstock = bin / "penstock"
+    penstock.write_text(f'#!/bin/sh\nexec {desk.python} -m penstock "$@"\n')
+    penstock.chmod(0o755)
+    path = f"{bin}:{desk.env['PATH']}"
+    env = {**desk.env, "PATH": path, "TERM": "xterm-256color", "HOME": str(desk.folder.parent)}
+    screen = Screen(command, env, desk.folder)
     try:
         screen.shows("Hello?")
         yield screen

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from loop_desk import Desk, began
 
+from penstock.cli.loop.words import next_commands
 from penstock.errors import UsageError
 from penstock.loop.fold import fold
 from penstock.loop.inbox import LoopInbox
@@ -179,6 +180,25 @@ def test_l9_secrets_are_not_committed(desk: Desk):
     for ref in refs:
         names = desk.user.git("ls-tree", "-r", "--name-only", ref).splitlines()
         assert not [name for name in names if name in (".env", "big.bin") or name.startswith("node_modules")]
+
+
+def test_a_held_file_is_committed_when_the_user_accepts_it(desk: Desk):
+    """A resume that accepts the file that ended the loop commits it, and no agent is asked to remove it again."""
+    desk.agent("leaky", 'touch done; echo "KEY=1" > .env; reply "Add"')
+    assert desk.run(desk.settings("leaky", accept=("*.env",)), name="l0")[0] == 0
+    assert ".env" in desk.files("penstock/l0")
+    status, state = desk.run(desk.settings("leaky"))
+    assert status == 4
+    assert [line for line in next_commands(state) if "--accept" in line] == [
+        "to commit them:    penstock loop resume l1 --accept .env"
+    ]
+    before = set(desk.scripts.glob("prompt.*"))
+    assert any("add them to .gitignore" in path.read_text() for path in before)
+    assert desk.resume(accepts=[".env"])[0] == 0
+    assert ".env" in desk.files()
+    after = set(desk.scripts.glob("prompt.*")) - before
+    assert after
+    assert not any("add them to .gitignore" in path.read_text() for path in after)
 
 
 def test_l11_a_reviewer_changes_nothing(desk: Desk):

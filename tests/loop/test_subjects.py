@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.loop.prompts import is_conventional, subject_of
+from penstock.loop.prompts import is_conventional
+from penstock.repo.commit import subject_of
 
 FORM = ["fix: a", "feat(parser): b", "refactor!: c", "docs: d", "Chore(deps)!: e"]
 
@@ -27,7 +28,7 @@ def test_subjects_in_the_form_of_conventional_commits(subjects: list[str], expec
 
 def test_the_subject_is_the_first_line_of_the_reply():
     """Marks of Markdown around it are left out, and so is what does not fit into a line."""
-    assert subject_of("\n**fix(parser): accept `x`**\n\nMore.", None, "p") == "fix(parser): accept `x`"
-    assert subject_of("`fix: a`", None, "p") == "fix: a"
+    assert subject_of("\n**fix(parser): accept `x`**\n\nMore.", "", "p") == "fix(parser): accept `x`"
+    assert subject_of("`fix: a`", "", "p") == "fix: a"
     assert subject_of("", "task\nmore", "p") == "task"
-    assert len(subject_of("x" * 100, None, "p")) == 72
+    assert len(subject_of("x" * 100, "", "p")) == 72

@@ -230,7 +230,7 @@ def test_an_address_that_leads_nowhere(at: Open, path: str) -> None:
     thread.device.allow(REFUSED)
     thread.page.goto(thread.base + path)
     expect(thread.page.get_by_role("heading", level=1)).to_have_text(re.compile("no such|nothing here"))
-    expect(thread.page.get_by_role("link", name=re.compile("Start a new chat|To the chat"))).to_be_visible()
+    expect(thread.page.get_by_role("link", name=re.compile("Start a new chat|Go back"))).to_be_visible()
 
 
 # --- signing in ---

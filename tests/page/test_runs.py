@@ -157,3 +157,66 @@ def test_an_address_that_leads_nowhere(server: Server, devices: Callable[..., De
     expect(page.locator(".side .entries")).to_be_attached()
     page.goto(f"{server.url}/runs/loop-nothing")
     expect(page.get_by_role("heading", level=1)).to_have_text("There is no such document or loop")
+
+
+# --- landing ---
+
+
+@pytest.fixture
+def finished(server: Server) -> Desk:
+    """A user below the root of the server, whose loop `l1` has ended with a commit."""
+    folder = server.root / "desk"
+    folder.mkdir()
+    desk = Desk(folder)
+    desk.data = server.data
+    desk.user.git("config", "user.name", "User")  # the server has its own environment
+    desk.user.git("config", "user.email", "user@example.org")
+    desk.agent("worker", 'echo theirs > shared; touch done; reply "Add done"')
+    assert desk.run(desk.settings("worker"))[0] == 0
+    return desk
+
+
+@pytest.mark.parametrize("viewport", [None, NARROW], ids=["wide", "narrow"])
+def test_a_loop_is_landed(
+    finished: Desk, server: Server, devices: Callable[..., Device], viewport: dict[str, int] | None
+) -> None:
+    """The page asks before it merges, then whether the directory is trusted; the loop is then in the user's branch."""
+    device = devices(**({"viewport": viewport} if viewport else {}))
+    device.allow("Failed to load resource: the server responded with a status of 409")
+    page = opened(device, server, "l1")
+    before = finished.user.git("rev-parse", "main")
+    page.get_by_role("button", name="Land…").click()
+    confirmation = page.get_by_label("Land this loop")
+    expect(confirmation).to_contain_text("1 commit of penstock/l1 will be merged into the branch that is checked out")
+    expect(confirmation).to_contain_text(str(finished.user.root))
+    confirmation.get_by_role("button", name="Cancel").click()
+    expect(confirmation).to_have_count(0)
+    page.get_by_role("button", name="Land…").click()
+    page.get_by_role("button", name="Merge", exact=True).click()
+    expect(page.get_by_role("heading", name="Do you trust this directory?")).to_be_visible()
+    assert finished.user.git("rev-parse", "main") == before
+    page.get_by_role("button", name="Trust").click()
+    expect(page.get_by_text("Its work is in main.")).to_be_visible()
+    expect(page.get_by_role("button", name="Merge", exact=True)).to_have_count(0)
+    assert finished.user.git("rev-parse", "main") == finished.user.git("rev-parse", "penstock/l1")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_landing_with_conflicts(finished: Desk, server: Server, devices: Callable[..., Device]) -> None:
+    """Files that both sides have changed are listed with what to do; when that is done, the same button merges."""
+    ours = finished.user.commit("Ours", {"shared": "ours\n"})
+    server.ask("POST", "/api/workspaces", {"path": str(finished.user.root)})
+    device = devices()
+    device.allow("Failed to load resource: the server responded with a status of 409")
+    page = opened(device, server, "l1")
+    page.get_by_role("button", name="Land…").click()
+    page.get_by_role("button", name="Merge as one commit").click()
+    expect(page.get_by_label("Files").get_by_role("listitem")).to_have_text(["shared"])
+    expect(page.get_by_role("alert").filter(has_text="The same lines were changed in main")).to_contain_text(
+        "penstock loop land l1 --resolve"
+    )
+    assert finished.user.git("rev-parse", "main") == ours
+    finished.user.git("reset", "--quiet", "--hard", "HEAD^")
+    page.get_by_role("button", name="Merge as one commit").click()
+    expect(page.get_by_text("Its work is in main.")).to_be_visible()
+    assert finished.user.git("show", "main:shared") == "theirs"

@@ -282,6 +282,21 @@ def test_the_first_run_is_drawn_as_recorded(picture: ModuleType) -> None:
         assert mark in shown
 
 
+def test_the_editors_are_drawn_as_recorded(picture: ModuleType) -> None:
+    """The pictures of editors are what `make picture` draws of their screens, which show what the page says of them."""
+    page = (ROOT / "docs" / "doc.md").read_text("utf-8")
+    screens = {}
+    for name in picture.EDITORS:
+        assert picture.editor_picture(name) == (ROOT / "docs" / f"{name}.svg").read_text("utf-8"), name
+        assert f"({name}.svg)" in page
+        screens[name] = re.sub(r"\x1b\[[0-9;]*m", "", (ROOT / "docs" / f"{name}.ansi").read_text("utf-8"))
+        assert max(map(len, screens[name].splitlines())) <= picture.COLUMNS
+    for name in ("doc-vim", "doc-emacs"):
+        assert "## Assistant\n\nThe outer five" in screens[name]
+    assert "W12" in screens["doc-vim-changed"]
+    assert "has changed since visited or saved" in screens["doc-emacs-changed"]
+
+
 def test_the_picture_says_what_penstock_says(picture: ModuleType) -> None:
     """Row by row, the texts of the SVG are the plain output of the recording at that width, under the command."""
     lines: dict[str, str] = {}
@@ -303,6 +318,8 @@ def test_the_picture_reads_what_a_terminal_reads(picture: ModuleType) -> None:
     assert [(column, text) for column, text, _ in second] == [(0, "日")]
     assert "bold" in first[1][2]
     assert "bold" not in first[0][2] + first[2][2]
+    [[(_, _, marked)]] = picture.rows("\x1b[7mline\x1b[0m\n")
+    assert picture.drawn([[(0, "line", marked)]]).count("<rect") == 2
     assert picture.attributes({2, 36}) != picture.attributes({36}) != picture.attributes(set())
 
 

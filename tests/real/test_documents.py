@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import scenarios
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
     from penstock.events import Event
 
-ONLY = ("claude-exec", "claude-server", "codex-exec", "codex-server", "gemini-exec", "opencode-server")
-"""Targets that these tests are for: each agent that people use most, by the route that it has by default."""
+ONLY = ("claude-exec", "claude-server", "codex-exec", "codex-server", "gemini-exec", "opencode-server", "gemini-acp")
+"""Targets that these tests are for: each agent that people use most, by the route that it has by default, and one that
+loses a conversation that is resumed too early."""
 
 
 def answered(at: Bench, path: Path) -> tuple[DocumentAnswer, list[Event]]:
@@ -47,10 +49,14 @@ def test_two_answers_in_one_conversation(at: Bench, monkeypatch: pytest.MonkeyPa
     assert events
     text = path.read_text("utf-8")
     assert f"## Assistant\n\n{scenarios.MARKDOWN.strip()}\n\n## User\n" in text
+    assert ("--route exec" in " ".join(first.notes)) == (str(at.target) == "gemini-acp")
+    if str(at.target) == "gemini-acp":
+        time.sleep(61 - time.time() % 60)  # until the minute in which the conversation began is over
     path.write_text(f"{text}scenario=history please\n", "utf-8")
     second, _ = answered(at, path)
     assert first.result is not None
     assert second.result is not None
+    assert second.notes == ()
     assert second.result.session_id == first.result.session_id
     # The second prompt has the change and the whole document.
     assert second.reply == scenarios.history(["text", "history", "text", "history"])

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.repo.commit import Stamp, commit_tree, run_hooks, with_trailers
+from penstock.repo.commit import HookResult, Stamp, commit_tree, run_hooks, with_trailers
 from penstock.repo.git import GitError
-from penstock.repo.refs import RefMoved, checked_out_at, delete_ref, free_branch, publish, set_ref
+from penstock.repo.refs import RefMoved, checked_out_at, free_branch, publish, set_ref
 from penstock.repo.repository import Author
 from penstock.repo.staging import stage
 from penstock.repo.tree import Tree
@@ -77,7 +77,7 @@ def test_a_ref_moves_only_from_where_it_was_seen(user: UserRepository, home: Pat
     assert caught.value.found == second
     with pytest.raises(RefMoved):
         set_ref(repository, "refs/penstock/t1/1", base, None)
-    delete_ref(repository, "refs/penstock/t1/1", second)
+    user.git("update-ref", "-d", "refs/penstock/t1/1", second)
     with pytest.raises(RefMoved) as caught:
         set_ref(repository, "refs/penstock/t1/1", base, first)
     assert caught.value.found is None
@@ -224,3 +224,11 @@ def test_the_author_is_that_of_the_repository(user: UserRepository, monkeypatch:
     user.git("config", "user.useConfigOnly", "true")
     with pytest.raises(UsageError, match=r"git config --global user\.name"):
         user.repository.author()
+
+
+def test_without_hooks_nothing_has_to_be_put_back(user: UserRepository, home: Path) -> None:
+    """The result says whether there are hooks, as only they change the tree before a commit."""
+    tree = user.tree(home)
+    assert run_hooks(tree, "Change\n") == HookResult("", "", "Change\n")
+    hook(user, "commit-msg", "exit 0")
+    assert run_hooks(tree, "Change\n") == HookResult("", "", "Change\n", ran=True)

@@ -11,7 +11,7 @@ from hostile_agents import HOSTILE, REACHED
 from penstock.repo.commit import Stamp, commit_tree
 from penstock.repo.protected import Difference, Protected, differences, keep, read_protected
 from penstock.repo.refs import publish
-from penstock.repo.repository import Author
+from penstock.repo.repository import Author, Repository
 from penstock.repo.staging import stage
 from penstock.repo.tree import Tree
 
@@ -205,3 +205,29 @@ def test_a_fetch_is_no_harm(watched: Watched) -> None:
     watched.user.git("update-ref", "-d", "refs/remotes/origin/one")
     watched.user.git("update-ref", "refs/remotes/origin/two", "HEAD~1")
     assert differences(before, watched.repository, watched.kept) == []
+
+
+def test_a_detached_head_is_restored_by_its_command(user: UserRepository, tmp_path: Path) -> None:
+    """The command that undoes a switch works for a user who had checked out a commit."""
+    user.git("switch", "-q", "--detach")
+    before = read_protected(user.repository)
+    user.git("switch", "-q", "main")
+    [found] = differences(before, user.repository, tmp_path)
+    subprocess.run(found.restore, shell=True, cwd=user.root, check=True, capture_output=True)
+    assert differences(before, user.repository, tmp_path) == []
+
+
+def test_settings_of_a_linked_worktree_are_compared(user: UserRepository, tmp_path: Path) -> None:
+    """The settings of the checkout in which the user works are those of its own git directory too."""
+    user.git("config", "extensions.worktreeConfig", "true")
+    user.git("worktree", "add", "-q", "-b", "feature", "../linked")
+    linked = user.root.parent / "linked"
+    user.git("config", "--worktree", "core.pager", "cat", cwd=linked)
+    repository = Repository.at(linked)
+    before = read_protected(repository)
+    keep(repository, before, tmp_path, "t1", STAMP)
+    user.git("config", "--worktree", "core.pager", "touch planted", cwd=linked)
+    [found] = differences(before, repository, tmp_path)
+    assert (found.name, found.is_harm) == ("core.pager", True)
+    subprocess.run(found.restore, shell=True, cwd=linked, check=True)
+    assert differences(before, repository, tmp_path) == []

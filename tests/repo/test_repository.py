@@ -8,6 +8,7 @@ from git_repository import UserRepository, files_of
 
 from penstock.errors import UsageError
 from penstock.repo.commit import Stamp
+from penstock.repo.git import Git
 from penstock.repo.repository import Author, Repository
 from penstock.repo.result import save_result
 from penstock.repo.tree import Tree, TreeRecord, place_of
@@ -125,7 +126,7 @@ def test_variables_of_another_repository_do_not_count(
     ("script", "message"),
     [
         ("true", "is not in a git repository; git init makes one"),
-        ("git init -q", "has no commit yet; git commit --allow-empty"),
+        ("git init -q", "has no commit yet; git add . && git commit"),
         ("git init -q --bare", "without a checkout"),
     ],
 )
@@ -136,3 +137,14 @@ def test_a_place_without_a_commit_is_an_error(tmp_path: Path, script: str, messa
     subprocess.run(["sh", "-c", script], cwd=place, check=True)
     with pytest.raises(UsageError, match=message):
         Repository.at(place)
+
+
+def test_files_of_git_lfs_are_stored_with_those_of_the_user(user: UserRepository, home: Path) -> None:
+    """Objects of git-lfs that an agent makes are in the user's repository, so that they stay when the tree goes."""
+    tree = user.tree(home)
+    assert not (user.root / ".git/lfs").exists()
+    for where in (tree.git, Git(tree.path)):
+        assert where.text("config", "lfs.storage") == str(user.root / ".git/lfs")
+    user.git("config", "lfs.storage", "elsewhere")
+    tree.renew(tree.record.base)
+    assert Git(tree.path).text("config", "--get-all", "lfs.storage") == "elsewhere"

@@ -36,7 +36,7 @@ def test_everything_that_git_would_add_is_staged(user: UserRepository, home: Pat
     )
     shell(tree, "mkdir pkg && mv src/a.py pkg/ && rm -r src && echo now a file > src")
     assert stage(tree.git) == []
-    assert changes(tree.git).is_empty
+    assert changes(tree.git).paths == []
     assert staged(tree) == ["link", "né w", "pkg/a.py", "src"]
     assert tree.git.text("ls-files", "-s", "pkg/a.py").startswith("100755")
     shell(tree, "rm src; mkdir src; echo 1 > src/again")
@@ -200,3 +200,18 @@ def test_patterns_that_allow() -> None:
     assert is_allowed("certs/a.pem", ["*.pem"])
     assert is_allowed("certs/a/b", ["certs/"])
     assert not is_allowed("certs2/a", ["certs/"])
+
+
+def test_a_filtered_file_is_as_large_as_its_commit_stores_it(user: UserRepository, home: Path) -> None:
+    """A large file that a filter such as git-lfs commits as a few bytes is not held back, new or changed."""
+    user.git("config", "filter.small.clean", "wc -c")
+    user.commit("Filter", {".gitattributes": "*.bin filter=small\n*.iso filter=missing\n"})
+    tree = user.tree(home)
+    for name in ("big.bin", "big.iso"):
+        with open(tree.path / name, "wb") as file:
+            file.truncate(MAX_FILE_BYTES + 1)
+    assert [held.path for held in stage(tree.git)] == ["big.iso"]
+    with open(tree.path / "big.bin", "ab") as file:
+        file.write(b"more")
+    assert [held.path for held in stage(tree.git)] == ["big.iso"]
+    assert tree.git.text("show", ":big.bin").strip() == str(MAX_FILE_BYTES + 5)

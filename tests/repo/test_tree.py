@@ -123,9 +123,9 @@ def test_protected_files_are_put_back(user: UserRepository, home: Path) -> None:
     """Of the files that match, changed and removed ones come back and new ones go; other files stay as they are."""
     tree = user.tree(home)
     agent(tree, "echo 2 > src/a.py; rm src/b.py; echo 3 > src/c.py; echo changed > README")
-    assert tree.put_back(tree.record.base, ["src/**"]) == ["src/a.py", "src/b.py", "src/c.py"]
-    assert agent(tree, "git status --porcelain") == " M README\n"
-    assert tree.put_back(tree.record.base, ["src/**", "no/such/*"]) == []
+    for pathspecs in (["src/**"], ["src/**", "no/such/*"], []):
+        tree.put_back(tree.record.base, pathspecs)
+        assert agent(tree, "git status --porcelain") == " M README\n"
 
 
 def test_a_protected_file_that_git_ignores_goes_too(user: UserRepository, home: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_protected_file_that_git_ignores_goes_too(user: UserRepository, home: 
     tree = user.tree(home)
     tree.copy_ignored()
     agent(tree, "echo conftest.py >> .gitignore; echo skip > src/conftest.py")
-    assert tree.put_back(tree.record.base, ["src/**"]) == []
+    tree.put_back(tree.record.base, ["src/**"])
     assert sorted(os.listdir(tree.path / "src")) == ["a.py", "b.py", "mine.local"]
 
 

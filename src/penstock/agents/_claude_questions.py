@@ -51,7 +51,7 @@ class PendingRequest(msgspec.Struct, kw_only=True):
 
     @property
     def is_answered(self) -> bool:
-        """Whether no question of it is open any more."""
+        """True if no question of it is open any more."""
         return len(self.answers) == len(self.questions)
 
     def response(self) -> Fields:

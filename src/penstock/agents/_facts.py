@@ -68,7 +68,7 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     announces_running: bool = False
     """The agent announces a call when the call runs, whatever its status is."""
     counts: Literal["", "before", "after"] = ""
-    """Whether `usage_update` comes before or after each model call; "": neither is sure."""
+    """Place of `usage_update` beside its model call; "" if neither is sure."""
     tool_name: Literal["", "id", "title", "pending title"] = ""
     """Place of a tool's name: the beginning of the call's id or of its title, or the title while the call is
     pending."""
@@ -110,6 +110,8 @@ class RouteFacts(msgspec.Struct, frozen=True):
     """Changes that the result of an editing tool shows."""
     counts_refused: bool = False
     """The number of actions that were denied is known at the end of the run."""
+    resume_warning: str = ""
+    """Sentence about conversations that the agent loses when they are resumed, and about what to do."""
     needs_answers: bool = False
     """The agent asks on this route before it acts, so it is the default only if somebody can answer."""
     signs: tuple[Sign, ...] = ()
@@ -122,12 +124,12 @@ class RouteFacts(msgspec.Struct, frozen=True):
 
     @property
     def resume(self) -> bool:
-        """Whether a conversation can be resumed."""
+        """True if a conversation can be resumed."""
         return "resume" in self.supports
 
     @property
     def fork(self) -> bool:
-        """Whether a conversation can be forked."""
+        """True if a conversation can be forked."""
         return "fork" in self.supports
 
 

@@ -212,7 +212,7 @@ class ClaudeLike:
     wire: ClassVar[Any] = Wire
     traits: ClassVar[Traits] = Traits(block_ends=True, finals=True)
     cached_inside: ClassVar[bool] = False
-    """Whether the figure of the input includes the cached tokens, as OpenAI's does, or excludes them."""
+    """True if the figure of the input includes the cached tokens, as OpenAI's does; False if it excludes them."""
 
     def read(self, event: Any) -> Sequence[Update]:
         if type(event) is StreamEvent:

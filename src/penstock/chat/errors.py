@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.errors import UsageError
 
 
@@ -75,6 +77,14 @@ class Conflicting(ChatError):
 
     code = "conflict"
     status = 409
+
+
+class LandingConflict(Conflicting):
+    """The result of a loop was not landed. `paths` are the files in conflict or in the way."""
+
+    def __init__(self, what: str, *, help: str = "", paths: Sequence[str] = ()) -> None:
+        super().__init__(what, help=help)
+        self.paths = list(paths)
 
 
 class ContentTooLarge(ChatError):

@@ -16,7 +16,7 @@ from penstock.cli.console import columns, one_line
 from penstock.cli.options import RunOptions
 from penstock.config.data import data_directory
 from penstock.errors import PenstockError, UsageError
-from penstock.repo.commit import Stamp
+from penstock.repo.commit import Stamp, subject_of
 from penstock.repo.diffs import stat_between
 from penstock.repo.git import clean_environment
 from penstock.repo.refs import free_branch
@@ -27,9 +27,6 @@ from penstock.repo.tree import Tree, TreeRecord, place_of
 from penstock.repo.trees import home_of, old_trees, remove
 from penstock.run.history import now_ms
 from penstock.sinks.sanitize import clean, clean_line
-
-MAX_SUBJECT_CHARS = 72
-"""Characters of the first line of a commit message, by which it fits into the lists of git."""
 
 MAX_HELD_SHOWN = 5
 """Paths that were held back and are shown of each agent; `penstock trees` shows the others."""
@@ -122,7 +119,7 @@ class RunTrees:
         for tree in self.trees:
             trailers = {"Penstock-Run": tree.record.name, "Penstock-Agent": one_line(tree.record.label)}
             try:
-                result = save_result(tree, subject(prompt), trailers, Stamp(self._author, int(time.time())))
+                result = save_result(tree, subject_of(prompt), trailers, Stamp(self._author, int(time.time())))
             except PenstockError as error:
                 finished.append(FinishedTree(tree, None, one_line(str(error))))
             else:
@@ -140,13 +137,6 @@ def report(finished: list[FinishedTree], *, with_stat: bool) -> str:
         parts += _details(one, with_stat=with_stat)
     parts += _next_commands(finished)
     return "".join(parts)
-
-
-def subject(prompt: str) -> str:
-    """Return the first line of a commit message: the beginning of a prompt."""
-    lines = [" ".join(line.split()) for line in clean(prompt).splitlines()]
-    first = next((line.lstrip("#").strip() for line in lines if line.strip("# ")), "Work of an agent")
-    return first if len(first) <= MAX_SUBJECT_CHARS else first[: MAX_SUBJECT_CHARS - 1].rstrip() + "…"
 
 
 def slug(label: str) -> str:

@@ -1,7 +1,8 @@
-"""Data directory: where Penstock keeps chats, documents, loops and the history of runs."""
+"""Data directory: where Penstock keeps chats, documents, loops and the history of runs, and files that last in it."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,10 @@ from penstock.errors import UsageError
 
 DATA_VARIABLE = "PENSTOCK_DATA"
 """Environment variable that names the data directory, if no option does."""
+
+
+NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
+"""Error numbers of a file system that cannot make the names in a directory durable."""
 
 
 def data_path(named: Path | None = None, env: Mapping[str, str] | None = None) -> Path:
@@ -40,3 +45,30 @@ def data_directory(named: Path | None = None) -> Path:
     if chosen and mode & 0o022:
         raise UsageError(f"others can write into the data directory {path}", help=f"chmod 700 {path}")
     return path
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can read, and make it durable. Readers see the old content or the new one."""
+    new = path.with_name(f"{path.name}.new")
+    with open(new, "wb", opener=_open_private) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    fsync_directory(path.parent)
+
+
+def fsync_directory(directory: Path) -> None:
+    """Make the names in a directory durable, if the file system can."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in NO_FSYNC:
+            raise
+    finally:
+        os.close(fd)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)

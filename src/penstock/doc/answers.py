@@ -23,7 +23,7 @@ from penstock.events import Event
 from penstock.run.agent import agent
 from penstock.run.history import now_ms
 from penstock.run.result import Result
-from penstock.run.resuming import can_resume
+from penstock.run.resuming import can_resume, resume_warning
 from penstock.run.run import OnQuestion, Run
 from penstock.run.spec import OPTION_RULES, Options
 
@@ -177,6 +177,7 @@ def publish_reply(
         fields["resume"] = result.session_id
         cwd = os.path.realpath(run.spec.cwd or os.getcwd())
         options["conversation"] = {"agent": name, "cwd": cwd, "session_id": result.session_id}
+    warning = "" if ask.session_id is not None else resume_warning(name, run.route)
     done = document.publish(text, {**options, "fields": fields})
     return msgspec.structs.replace(
         known,
@@ -184,7 +185,7 @@ def publish_reply(
         reply=text,
         line=done.line,
         proposals=done.proposals,
-        notes=(*document.notes, *done.notes),
+        notes=(*document.notes, *done.notes, *([warning] if warning else [])),
         text_hash=done.text_hash,
     )
 

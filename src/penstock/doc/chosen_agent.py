@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from shutil import which
 from typing import TYPE_CHECKING
 
 from penstock.agents import registry
 from penstock.errors import UsageError, shown
+from penstock.run.launch import installed_agent
 
 if TYPE_CHECKING:
     from penstock.config.settings import Config
@@ -26,7 +25,7 @@ def chosen_agent(asked: str | None, named: str | None, config: Config, env: Mapp
     if asked is not None:
         return asked
     if named is None:
-        return _installed(config, os.environ if env is None else env)
+        return installed_agent(config, env)
     base = named.partition("/")[0]
     if base not in registry.names() and base not in config.agents() and named not in config.agents():
         raise UsageError(
@@ -35,14 +34,3 @@ def chosen_agent(asked: str | None, named: str | None, config: Config, env: Mapp
             help="change the line agent: of its front matter, or use --agent NAME",
         )
     return named
-
-
-def _installed(config: Config, env: Mapping[str, str]) -> str:
-    for name, facts in registry.AGENTS.items():
-        command = config.agent(name).command
-        program = command[0] if command else facts.default.program
-        if program and which(program, path=env.get("PATH")) is not None:
-            return name
-    raise UsageError(
-        "no agent is installed", expected="one in PATH", help="penstock agents lists them, with how to install each"
-    )

@@ -78,31 +78,6 @@ def write_all(fd: int, data: bytes, offset: int = 0) -> None:
         view, offset = view[written:], offset + written
 
 
-def fsync_directory(directory: Path) -> None:
-    """Make the names in a directory durable, if the file system can."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    except OSError as error:
-        if error.errno not in NOT_SUPPORTED:
-            raise
-    finally:
-        os.close(fd)
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file of the data directory, readable by its owner only. Readers see the old content or the new one."""
-    temporary = path.with_name(f"{path.name}.new")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        write_all(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    temporary.replace(path)
-    fsync_directory(path.parent)
-
-
 def write_like(path: Path, data: bytes, model: Path) -> None:
     """Create a file with the mode, the owner and the extended attributes of another, and make it durable.
 

@@ -81,6 +81,8 @@ class FrontMatter(msgspec.Struct, frozen=True):
         index = self._find(key)
         if index is None:
             return (*self.lines, f"{key}: {_format(value, False)}\n")
+        if self.get(key) == value:
+            return self.lines  # as the user writes it, with or without quotes
         match = _VALUE.match(_rest(self.lines[index]))
         if match is None or not self._is_single(index):
             return None

@@ -44,11 +44,15 @@ def without_end(line: str) -> str:
     return line.rstrip("\r\n")
 
 
+def without_ends(lines: Sequence[str]) -> list[str]:
+    """Return lines without their line ends."""
+    return [line.rstrip("\r\n") for line in lines]  # a call for each line would take longer than the work
+
+
 def compare(a: Sequence[str], b: Sequence[str]) -> list[LineChange]:
     """Compare two lists of lines, without regard to line ends. The changes cover both lists, equal parts included."""
-    keys_a, keys_b = [without_end(line) for line in a], [without_end(line) for line in b]
     merged: list[LineChange] = []
-    for change in _compare(keys_a, keys_b, 0, len(a), 0, len(b)):
+    for change in _compare(without_ends(a), without_ends(b), 0, len(a), 0, len(b)):
         if merged and merged[-1].equal == change.equal:
             change = LineChange(change.equal, merged[-1].a_start, change.a_end, merged[-1].b_start, change.b_end)
             merged.pop()

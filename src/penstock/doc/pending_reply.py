@@ -11,7 +11,7 @@ import msgspec
 from penstock.doc.components import find_component
 from penstock.doc.document import Document
 from penstock.doc.front_matter import FrontMatter
-from penstock.doc.lines import compare, split_lines, without_end
+from penstock.doc.lines import compare, split_lines, without_ends
 from penstock.doc.merge import PROPOSED, Merged, merge
 from penstock.doc.reply import Reply
 from penstock.doc.state import Pending
@@ -93,7 +93,7 @@ def _has_removals(name: str, base: str, placed: str, text: str) -> bool:
 
 def _component_lines(text: str, name: str) -> list[str]:
     component = find_component(text, name, FrontMatter.parse(text).end)
-    return [without_end(line) for line in split_lines(text[component.start : component.end])] if component else []
+    return without_ends(split_lines(text[component.start : component.end])) if component else []
 
 
 def _quoted(lines: Sequence[str]) -> list[str]:
@@ -112,7 +112,7 @@ def reply_line(pending: Pending, text: str) -> int | None:
 
 def body_lines(text: str) -> list[str]:
     """Return the lines after the front matter, without their line ends."""
-    return [without_end(line) for line in split_lines(text[FrontMatter.parse(text).end :])]
+    return without_ends(split_lines(text[FrontMatter.parse(text).end :]))
 
 
 def _placed(pending: Pending) -> str:

@@ -28,15 +28,14 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from penstock.config.data import fsync_directory, write_private
 from penstock.doc.exchange import (
     ExchangeUnsupported,
     exchange,
-    fsync_directory,
     is_utf8,
     read_bytes,
     write_in_place,
     write_like,
-    write_private,
 )
 from penstock.doc.saves import merge_saves
 from penstock.doc.state import Attempt, DocumentState, Pending

@@ -25,7 +25,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.doc.exchange import fsync_directory, read_bytes, write_private
+from penstock.config.data import fsync_directory, write_private
+from penstock.doc.exchange import read_bytes
 from penstock.errors import UsageError
 from penstock.run import locks
 

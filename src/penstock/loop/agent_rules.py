@@ -41,7 +41,7 @@ def agent_effect(
     _, choice = first_open(state.chains[key], now)
     if choice.action == "wait" and choice.at is not None:
         if choice.at - now > state.settings.wait_ms:
-            return EndLoop(ALL_LIMITED, f"all agents are at their limits; {choice.agent} resets first")
+            return EndLoop(ALL_LIMITED, f"all agents are at their limits; {choice.agent} resets first", choice.at)
         return Wait(choice.at, f"all agents are at their limits; {choice.agent} resets first")
     if choice.action != "use":
         return EndLoop(CANNOT_START, f"no agent can be used: {', '.join(agents.agents)}")

@@ -1,7 +1,8 @@
 """Loops for programs: begin one, follow its rows, and read its result.
 
 async with Loop("PROMPT.md", Settings(work=RoleAgents(agents=("AGENT",)), checks=("make test",))) as loop:
-async for row in loop: ...
+async for row in loop:
+print(row)
 print(loop.result.status, loop.result.state.head)
 """
 

@@ -103,7 +103,7 @@ def _wait(state: LoopState, candidates: list[int], now: int) -> Effect:
         return EndLoop(CANNOT_START, f"no agent can be used: {', '.join(dict.fromkeys(names))}")
     at, name = min(resets)
     reason = f"all agents are at their limits; {name} resets first"
-    return EndLoop(ALL_LIMITED, reason) if at - now > state.settings.wait_ms else Wait(at, reason)
+    return EndLoop(ALL_LIMITED, reason, at) if at - now > state.settings.wait_ms else Wait(at, reason)
 
 
 def _part(left: LoopBudget, count: int) -> LoopBudget:

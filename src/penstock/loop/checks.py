@@ -54,8 +54,6 @@ class CommandRun:
         self._is_stopped = is_stopped
         self._pieces: deque[bytes] = deque()
         self._held = 0
-        self.stopped = False
-        """True if it was ended because of `is_stopped`."""
 
     def to_end(self, log: Path | None = None) -> CommandEnded:
         """Run the command to its end and return the result; write the end of its output to a file.
@@ -96,7 +94,6 @@ class CommandRun:
             if left <= 0:
                 return f"it did not end within {self._seconds:g} s"
             if self._is_stopped():
-                self.stopped = True
                 return "it was stopped"
             for fd, _ in poll.poll(min(left, POLL_SECONDS) * 1000):
                 if fd == process.control:

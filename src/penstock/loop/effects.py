@@ -48,6 +48,8 @@ class EndLoop(msgspec.Struct, frozen=True):
 
     status: int
     reason: str
+    resets_at: int | None = None
+    """Time at which the first agent can be used again, if all are at their limits."""
 
 
 class LoopOver(msgspec.Struct, frozen=True):

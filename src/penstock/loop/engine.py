@@ -9,7 +9,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -56,7 +56,6 @@ from penstock.loop.steps import (
     RunCheck,
     RunSetup,
     Step,
-    TreeMade,
     TreeReset,
 )
 from penstock.loop.workspace import LoopWorkspace, RepositoryChanges
@@ -159,8 +158,8 @@ class Engine:
                     self._end_step(number, self._lost(number, step))
                 case effects.Wait(until, reason):
                     self._wait(until, reason)
-                case effects.EndLoop(status, reason):
-                    self._end(status, reason)
+                case effects.EndLoop():
+                    self._end(effect)
                 case effects.LoopOver(status):
                     return status
 
@@ -184,8 +183,8 @@ class Engine:
         self._append(lambda n, at: StepBegan(n, at, self.state.steps + 1, step))
         return self.state.steps
 
-    def _end(self, status: int, reason: str) -> None:
-        self._append(lambda n, at: LoopEnded(n, at, status, reason))
+    def _end(self, end: effects.EndLoop) -> None:
+        self._append(lambda n, at: LoopEnded(n, at, end.status, end.reason, end.resets_at))
 
     def _append(self, make: Callable[[int, int], AnyRow]) -> None:
         self.journal.append(make(self.state.rows + 1, now_ms()))
@@ -249,7 +248,7 @@ class Engine:
     def _carry_out(self, step: CommandStep) -> Result:
         match step:
             case MakeTree():
-                return TreeMade(path=self._workspaces[step.candidate].make(step.tree))
+                return self._workspaces[step.candidate].make(step.tree)
             case RunSetup():
                 workspace = self._workspaces[step.candidate]
                 return self._command(workspace, step.command, setup_log(self.journal.folder, step.candidate))
@@ -312,14 +311,17 @@ class Engine:
 
     def _agents_ended(self, steps: Mapping[int, RunAgent]) -> Iterator[tuple[int, AgentEnded]]:
         """Run agents side by side, each step by its number, and yield the result of each when it has ended."""
-        self._workspace.protect(now_ms())
+        self._workspace.keep_state(now_ms())
         for step in steps.values():
             self._workspaces[step.candidate].renew(self.state.head)
-        began, runs = time.monotonic(), {}
+        began: dict[int, float] = {}
+        runs: dict[int, Run] = {}
         with ExitStack() as started:
             for number, step in steps.items():
                 try:
-                    runs[number] = started.enter_context(self._make_run(number, step))
+                    prompt = self._prompt(step)
+                    began[number] = time.monotonic()
+                    runs[number] = started.enter_context(self._make_run(number, step, prompt))
                 except AgentNotFound as error:
                     yield number, AgentEnded(outcome="error", cause="missing", reason=str(error), tree=self.state.files)
                 except PenstockError as error:  # it is charged as a round, so that it cannot go on for ever
@@ -329,15 +331,15 @@ class Engine:
                 is_stopped=self._is_stopped)  # fmt: skip
             for number, summary in following:
                 runs[number].close()  # before its tree is read, so that none of its processes is left
-                ended = summary.result(steps[number], int((time.monotonic() - began) * 1000))
+                ended = summary.result(steps[number], int((time.monotonic() - began[number]) * 1000))
                 yield number, self._with_tree(steps[number], ended)
 
-    def _make_run(self, number: int, step: RunAgent) -> Run:
+    def _make_run(self, number: int, step: RunAgent, prompt: str) -> Run:
         role, settings = self._agents(step), self.state.settings
         supported = features_of(step.agent, role.route, self._config)
         seconds = [it for it in (settings.step_seconds, step.ms_left / 1000 if step.ms_left else None) if it]
         return Agent(step.agent, {}, self._config).run(
-            self._prompt(step),
+            prompt,
             session_id=step.session_id if can_resume(step.agent, role.route, self._config) else None,
             model=role.model,
             cwd=self._workspaces[step.candidate].tree.path,
@@ -398,7 +400,7 @@ class Engine:
             return ended
         ref = f"{step.round}-lost" if ended.outcome == "lost" else str(step.round)
         try:
-            tree, held = workspace.take(self.state.head, self.state.protects, ref, now_ms())
+            tree, held = workspace.take(self.state, ref, now_ms())
         except PenstockError:
             if not ended.touched:
                 raise
@@ -460,6 +462,7 @@ def resume(
     ms: int = 0,
     cost_usd: float = 0.0,
     tokens: int = 0,
+    accepts: Sequence[str] = (),
     merges: str = "",
     merges_name: str = "",
 ) -> None:
@@ -469,4 +472,4 @@ def resume(
     """
     LoopInbox(journal.folder).remove_stops()
     row = LoopResumed(len(journal.rows) + 1, now_ms(), rounds=rounds, ms=ms, cost_usd=cost_usd, tokens=tokens)
-    journal.append(msgspec.structs.replace(row, merges=merges, merges_name=merges_name))
+    journal.append(msgspec.structs.replace(row, accepts=tuple(accepts), merges=merges, merges_name=merges_name))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.config.data import fsync_directory
 from penstock.errors import UsageError
 from penstock.loop.rows import VERSION, AnyRow, decode, encode
 from penstock.run import locks
@@ -68,7 +69,7 @@ class Journal:
             os.ftruncate(self._fd, size)
             raise
         if not self.rows:
-            _sync_directory(self.folder)
+            fsync_directory(self.folder)
         self.rows.append(decode(data))
 
     def close(self) -> None:
@@ -150,11 +151,3 @@ def _check_version(line: bytes, path: Path) -> None:
             expected=f"version {VERSION}",
             help="use the version of Penstock that began the loop",
         )
-
-
-def _sync_directory(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

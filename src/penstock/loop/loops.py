@@ -50,7 +50,7 @@ def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = 
         UsageError: the prompt, the repository or the name cannot be used.
     """
     text = read_prompt(prompt)
-    repository = Repository.at(prompt.absolute().parent)
+    repository = repository_of(prompt)
     repository.check_complete(with_setup=bool(settings.setup))
     repository.author()
     loop = name or f"{_slug(prompt.stem)}-{uuid.uuid4().hex[:6]}"
@@ -80,6 +80,15 @@ def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = 
     return journal
 
 
+def repository_of(prompt: Path) -> Repository:
+    """Return the repository in whose checkout a prompt is, or a link to it.
+
+    Raises:
+        UsageError: there is none, or it cannot be used.
+    """
+    return Repository.at(prompt.absolute().parent.resolve())
+
+
 def read_prompt(path: Path) -> str:
     """Return the text of a prompt.
 
@@ -92,7 +101,7 @@ def read_prompt(path: Path) -> str:
     except OSError as error:
         what = f"the prompt {path} cannot be read: {error.strerror}"
         raise UsageError(what, help="penstock loop init writes one to begin with") from error
-    text = data.decode("utf-8", "replace")
+    text = data.decode("utf-8-sig", "replace")  # some editors of Windows write a mark at the beginning
     if not text.strip():
         raise UsageError(f"the prompt {path} is empty", expected="what is to be done")
     if len(data) > MAX_PROMPT_BYTES:
@@ -167,7 +176,7 @@ def round_folder(folder: Path, number: int) -> Path:
 
 
 def find_loop(data: Path, name: str | None, cwd: Path) -> LoopFolder:
-    """Return the loop of a name, or the newest of the repository in which `cwd` is.
+    """Return the loop of a name, or the newest of the repository, or the one of the tree, in which `cwd` is.
 
     Raises:
         UsageError: there is none, it has not begun, or its journal cannot be read.
@@ -178,7 +187,7 @@ def find_loop(data: Path, name: str | None, cwd: Path) -> LoopFolder:
             raise UsageError(f"there is no loop {name!r}", help="penstock loop status --json lists all")
         return LoopFolder(folder, fold(read_rows(folder)))
     root = str(Repository.at(cwd).root)
-    here = [loop for loop in loops(data) if loop.state.began.repository == root]
+    here = [loop for loop in loops(data) if root in (loop.state.began.repository, loop.state.path)]
     if not here:
         raise UsageError("there is no loop of this repository yet", help="penstock loop PROMPT.md begins one")
     return here[-1]

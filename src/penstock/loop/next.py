@@ -183,7 +183,7 @@ def _round_ended(state: LoopState, now: int) -> Effect | None:
 
 def _fixed_point(state: LoopState, it: Round) -> Effect:
     """End the loop after an agent with the whole prompt has changed nothing."""
-    if not state.head_is_approved(it):
+    if not state.head_differs_from_base(it):
         return EndLoop(NEEDS_PERSON, f"nothing was changed{_denied_others(state, it)}; the agent says: {_said(it)}")
     left = state.unchanged_tasks
     if left:
@@ -280,7 +280,8 @@ def _work(state: LoopState, now: int) -> Effect:
     if left.rounds == 0:
         why = _failure(state, state.rounds[-1]) if _has_failed(state) else "no round has confirmed that all is done"
         why += _denied_others(state, state.rounds[-1])
-        return EndLoop(NOT_DONE, f"all {state.budget.rounds} rounds are used; {why}")
+        used = "the only round is" if state.budget.rounds == 1 else f"all {state.budget.rounds} rounds are"
+        return EndLoop(NOT_DONE, f"{used} used; {why}")
     number = len(state.rounds) if again else len(state.rounds) + 1
     task = state.rounds[-1].task if again else None if state.merge is not None else state.task
     if state.settings.candidates and state.merge is None:

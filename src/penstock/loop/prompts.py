@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from penstock.loop.state import LoopState, Round
+from penstock.repo.held import is_allowed
 
 MAX_MESSAGES_CHARS = 20_000
 """Characters of the user's messages in one prompt; the newest are kept."""
@@ -168,8 +169,8 @@ def _about_last_round(state: LoopState, diff_stat: str) -> str:
     elif stage == "not_approved":
         remarks = "\n".join(f"- {remark}" for remark in it.remarks)
         parts.append(f"A reviewer did not approve the last round. {_DATA}\n\n{quoted(remarks)}")
-    elif stage == "held":
-        held = "\n".join(f"{path.path}: {path.reason}" for path in work.held)
+    elif stage == "held" and (left := [path for path in work.held if not is_allowed(path.path, state.accepts)]):
+        held = "\n".join(f"{path.path}: {path.reason}" for path in left)
         parts.append(
             "These new files of the last round are not committed. Remove them, or add them to .gitignore. "
             f"{_DATA}\n\n{quoted(held)}"
@@ -241,19 +242,3 @@ _CONVENTIONAL = re.compile(
 def is_conventional(subjects: Sequence[str]) -> bool:
     """Return whether all of these subjects of commits have the form of Conventional Commits, and there are enough."""
     return len(subjects) >= MIN_SUBJECTS and all(_CONVENTIONAL.match(subject) for subject in subjects)
-
-
-MAX_SUBJECT_CHARS = 72
-"""Characters of the first line of a commit: what tools for git show of it."""
-
-
-def subject_of(reply: str, task: str | None, prompt: str) -> str:
-    """Return the first line of a commit: that of the worker's reply, else of the task, else of the prompt."""
-    for text in (reply, task or "", prompt):
-        for line in text.splitlines():
-            subject = " ".join(line.strip(" \t#*_>-").split())
-            if subject.count("`") == 2 and subject[0] == subject[-1] == "`":
-                subject = subject.strip("`")
-            if subject and subject.isprintable():
-                return subject if len(subject) <= MAX_SUBJECT_CHARS else subject[: MAX_SUBJECT_CHARS - 1] + "…"
-    return "Work of a loop"

@@ -78,7 +78,7 @@ def winner(state: LoopState, it: Round) -> tuple[int, str]:
 
 def _class_of(state: LoopState, it: Round) -> int:
     stage = state.stage(it)
-    if stage == "unchanged" and it.task is None and state.head_is_approved(it):
+    if stage == "unchanged" and it.task is None and state.head_differs_from_base(it):
         return 0  # it confirms that the work is done
     return next(number for number, stages in enumerate(CLASSES) if stage in stages)
 

@@ -63,6 +63,8 @@ class Settings(JournalStruct, frozen=True):
     """Ignored files that are copied into the tree."""
     protect: tuple[str, ...] = ()
     """Files that are put back as they were before each check."""
+    accept: tuple[str, ...] = ()
+    """Paths, patterns and directories that are committed whatever is held back by rule."""
     keep_session: bool = False
     """All rounds are one conversation."""
     hooks: bool = True
@@ -171,6 +173,8 @@ class LoopResumed(JournalRow, frozen=True, tag="loop_resumed"):
     ms: int = 0
     cost_usd: float = 0.0
     tokens: int = 0
+    accepts: tuple[str, ...] = ()
+    """Further paths as in `Settings.accept`."""
     merges: str = ""
     """Commit of the user's branch with which the next round resolves the conflicts."""
     merges_name: str = ""
@@ -189,6 +193,8 @@ class LoopEnded(JournalRow, frozen=True, tag="loop_ended"):
 
     status: int
     reason: str
+    resets_at: int | None = None
+    """Time at which the first agent can be used again, if all are at their limits; in milliseconds since 1970."""
 
 
 class LoopLanded(JournalRow, frozen=True, tag="landed"):

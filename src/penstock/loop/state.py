@@ -102,6 +102,8 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     """Merge of the user's branch that is under way."""
     protects: str = ""
     """Commit whose protected files are put back: the base, or the user's commit that was merged last."""
+    accepts: tuple[str, ...] = ()
+    """Paths that the user has accepted, so that they are not held back."""
     touched: tuple[str, ...] = ()
     """Harm to the user's repository during the last step."""
     waiting: Waiting | None = None
@@ -167,7 +169,7 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
 
     def _stage_of_green(self, it: Round) -> Stage:
         reviewers = len(self.settings.reviews)
-        if not it.has_changed and (reviewers == 0 or (it.task is None and self.head_is_approved(it))):
+        if not it.has_changed and (reviewers == 0 or (it.task is None and self.head_differs_from_base(it))):
             return "unchanged"
         if any(not review.approved for review in it.reviews):
             return "not_approved"
@@ -179,8 +181,8 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
             return "commit"
         return "green" if it.published is not None else "publish"
 
-    def head_is_approved(self, it: Round) -> bool:
-        """Return whether the tree with which a round began is that of a green round, not that of the base."""
+    def head_differs_from_base(self, it: Round) -> bool:
+        """Return whether the tree with which a round began is another one than that of the base."""
         return it.head_tree != self.began.base_tree
 
     @property

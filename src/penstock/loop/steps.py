@@ -146,6 +146,10 @@ class TreeMade(JournalStruct, frozen=True, tag="tree_made"):
     """The tree is there."""
 
     path: str
+    uncommitted: int = 0
+    """Number of files that differ from the base in the user's checkout, so that the tree does not have them."""
+    left_out: tuple[str, ...] = ()
+    """Those that the snapshot of the checkout does not have either: very large files and nested repositories."""
 
 
 class TreeReset(JournalStruct, frozen=True, tag="tree_reset"):
@@ -193,6 +197,8 @@ class HeldPath(JournalStruct, frozen=True):
 
     path: str
     reason: str
+    is_final: bool = False
+    """True if git cannot commit it, so that nobody can accept it."""
 
 
 class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.config.data import write_private
 from penstock.loop.loops import tree_names
-from penstock.loop.prompts import is_conventional, subject_of
+from penstock.loop.prompts import is_conventional
 from penstock.loop.rows import LoopBegan
+from penstock.loop.state import LoopState
 from penstock.loop.steps import (
+    MAX_OUTPUT_CHARS,
     BranchMerged,
     BranchPublished,
     ChangeSize,
@@ -24,14 +27,15 @@ from penstock.loop.steps import (
     MergeBranch,
     Publish,
     PublishRejected,
+    TreeMade,
 )
-from penstock.repo.commit import Stamp, commit_tree, run_hooks, with_trailers
+from penstock.repo.commit import HookResult, Stamp, commit_tree, run_hooks, subject_of, with_trailers
 from penstock.repo.diffs import patch_between, paths_between, size_between, stat_between
 from penstock.repo.landing import merge_trees
 from penstock.repo.protected import Protected, differences, keep, read_protected
 from penstock.repo.refs import RefMoved, publish, set_ref
 from penstock.repo.repository import Author, Repository
-from penstock.repo.snapshot import keep_snapshot, snapshot
+from penstock.repo.snapshot import CheckoutSnapshot, keep_snapshot, snapshot
 from penstock.repo.staging import stage
 from penstock.repo.tree import Tree, TreeRecord, is_ours, place_of, read_record
 from penstock.repo.trees import home_of
@@ -78,7 +82,7 @@ class LoopWorkspace:
         self._lock = -1
         self._author: Author | None = None
         self._reported: set[str] = set()
-        """Changes of the user's repository since `protect` that were returned."""
+        """Changes of the user's repository since `keep_state` that were returned."""
 
     @property
     def tree(self) -> Tree:
@@ -116,13 +120,9 @@ class LoopWorkspace:
         record = read_record(self._home)
         return record is None or not is_ours(record)
 
-    def make(self, files: str = "") -> str:
-        """Make the tree, keep the state of the user's checkout, and return the path of the tree.
-
-        `files`: tree of git whose files it gets; "": the base.
-        """
-        if not self._candidate:
-            self.began_refs()
+    def make(self, files: str = "") -> TreeMade:
+        """Make the tree, and keep the state of the user's checkout. `files`: tree of git that it gets; "": the base."""
+        found = None if self._candidate else self.set_first_refs()
         repository, began = self.repository, self.began
         record = TreeRecord(
             name=self._name,
@@ -138,34 +138,38 @@ class LoopWorkspace:
         self.tree.copy_ignored(began.settings.copy_globs)
         if files:
             self.tree.restore(files)
-        return record.path
+        if found is None or files:
+            return TreeMade(path=record.path)  # what is not committed was shown before
+        differs = paths_between(repository.git, began.base, found.tree)
+        prompt = os.path.relpath(began.prompt_path, repository.root)  # its text is in the journal
+        own = {*(path for path, _ in differs), *found.left_out} - {prompt}
+        return TreeMade(path=record.path, uncommitted=len(own), left_out=tuple(found.left_out))
 
-    def began_refs(self) -> None:
+    def set_first_refs(self) -> CheckoutSnapshot:
         """Set the refs of the base and of the user's checkout, so that nothing of either is lost."""
-        git = self.repository.git
         set_ref(self.repository, self._ref("base"), self.began.base)
-        if git.commit_of(self._ref("yours")) is None:
-            found = snapshot(self.repository, self.folder, self.repository.author(), self.began.at // 1000)
+        found = snapshot(self.repository, self.folder, self.repository.author(), self.began.at // 1000)
+        if self.repository.git.commit_of(self._ref("yours")) is None:
             keep_snapshot(self.repository, found, self._ref("yours"))
+        return found
 
     def renew(self, commit: str) -> None:
         """Make the agent's git directory anew, so that nothing that was planted in it is run."""
         self.tree.renew(commit)
 
-    def take(self, parent: str, protects: str, ref: str, at: int) -> tuple[str, tuple[HeldPath, ...]]:
+    def take(self, state: LoopState, ref: str, at: int) -> tuple[str, tuple[HeldPath, ...]]:
         """Put protected files back, and return the tree that is there now, and what is held back of it.
 
-        `protects` is the commit that has the protected files as they are to be. The tree is kept as the commit of a
-        ref, so that nothing lives in the directory alone.
+        The tree is kept as the commit of a ref, so that nothing lives in the directory alone.
         """
         tree = self.tree
-        tree.put_back(protects, self.began.settings.protect)
-        held = stage(tree.git, never=tree.copied)
+        tree.put_back(state.protects, self.began.settings.protect)
+        held = stage(tree.git, state.accepts, tree.copied)
         found = tree.git.text("write-tree")
-        commit = commit_tree(tree.git, found, [parent], f"{ref} of {self.began.loop}", self._stamp(at))
+        commit = commit_tree(tree.git, found, [state.head], f"{ref} of {self.began.loop}", self._stamp(at))
         old = self.repository.git.commit_of(self._ref(ref))
         set_ref(self.repository, self._ref(ref), commit, old)
-        return found, tuple(HeldPath(path=one.path, reason=one.text) for one in held)
+        return found, tuple(HeldPath(path=one.path, reason=one.text, is_final=one.is_final) for one in held)
 
     def put_held_aside(self, folder: Path) -> None:
         """Move what is held back from commits to a folder, so that nothing is lost when the files are put back."""
@@ -205,14 +209,12 @@ class LoopWorkspace:
 
     # --- the user's repository -----------------------------------------------------------------------
 
-    def protect(self, at: int) -> None:
+    def keep_state(self, at: int) -> None:
         """Keep the state of the user's repository, to be compared after an agent has worked."""
         self._reported.clear()
         state = read_protected(self.repository)
         keep(self.repository, state, self.folder / KEPT, self.began.loop, self._stamp(at))
-        new = self.folder / f"{PROTECTED_STATE}.new"
-        new.write_bytes(msgspec.json.encode(state))
-        os.replace(new, self.folder / PROTECTED_STATE)
+        write_private(self.folder / PROTECTED_STATE, msgspec.json.encode(state))
 
     def compared(self) -> RepositoryChanges:
         """Return what has changed in the user's repository since then.
@@ -237,23 +239,23 @@ class LoopWorkspace:
         tree = self.tree
         tree.git.run("read-tree", "--reset", step.tree)
         tree.set_head(step.parent)
-        message = subject_of(reply, step.task, prompt) + "\n"
+        result = HookResult("", "", subject_of(reply, step.task or "", prompt) + "\n")
         touched: tuple[str, ...] = ()
         if self.began.settings.hooks:
-            result = run_hooks(tree, message)
-            touched = self.compared().touched
+            result = run_hooks(tree, result.message)
+            touched = self.compared().touched if result.ran else ()
             if not result.passed:
                 tree.restore(step.tree)
-                return CommitRejected(hook=result.name, output=result.output[-4_000:], touched=touched)
-            message = result.message
-        written = tree.git.text("write-tree")
+                return CommitRejected(hook=result.name, output=result.output[-MAX_OUTPUT_CHARS:], touched=touched)
+        written = tree.git.text("write-tree") if result.ran else step.tree
         trailers = {"Penstock-Run": self.began.loop, "Penstock-Agent": step.agent}
         stamp = self._stamp(step.at)
         parents = [step.parent, step.merges] if step.merges else [step.parent]
-        text = with_trailers(message, trailers)
+        text = with_trailers(result.message, trailers)
         commit = commit_tree(tree.git, written, parents, text, stamp, sign=self.began.settings.sign)
-        tree.restore(written)
-        return Committed(commit=commit, tree=written, subject=message.partition("\n")[0], touched=touched)
+        if result.ran:
+            tree.restore(written)
+        return Committed(commit=commit, tree=written, subject=result.message.partition("\n")[0], touched=touched)
 
     def publish(self, step: Publish, ours: Sequence[str]) -> BranchPublished | PublishRejected:
         """Move the branch of the loop to a commit. `ours`: commits of the loop, at one of which the branch may be."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -16,6 +17,9 @@ from penstock.repo.tree import Tree
 
 HOOK_FAILED = range(1, 128)
 """Exit statuses by which a hook rejects a commit; git itself fails with 128 and above."""
+
+MAX_SUBJECT_CHARS = 72
+"""Characters of the first line of a commit message: what tools for git show of it."""
 
 _TRAILER = re.compile(r"[A-Za-z0-9-]+: \S")
 
@@ -36,6 +40,8 @@ class HookResult(msgspec.Struct, frozen=True):
     output: str
     message: str
     """Message of the commit, which a hook may have changed."""
+    ran: bool = False
+    """True if there are hooks, so that files, index and repository may have changed."""
 
     @property
     def passed(self) -> bool:
@@ -51,21 +57,29 @@ def run_hooks(tree: Tree, message: str, seconds: float = LONG_SECONDS) -> HookRe
     Raises:
         GitError: a hook did not end in time, or git failed.
     """
+    folder = tree.repository.hooks()
     file = tree.home / "COMMIT_EDITMSG"
+    hooks = {name: words for name, words in _hooks(file).items() if (folder / name).exists()}
+    if not hooks:
+        return HookResult("", "", message)
     file.write_text(message, encoding="utf-8")
     output = ""
-    for words in (["pre-commit"], ["commit-msg", "--", str(file)]):
-        name, *more = words
+    for name, words in hooks.items():
         done = tree.git.run(
-            *("hook", "run", "--ignore-missing", name, *more),
-            hooks=str(tree.repository.hooks()),
+            *("hook", "run", "--ignore-missing", name, *words),
+            hooks=str(folder),
             seconds=seconds,
             accepts=(0, *HOOK_FAILED),
         )
         output += (done.out + done.err).decode("utf-8", "replace")
         if done.status != 0:
-            return HookResult(name, output, message)
-    return HookResult("", output, file.read_text(encoding="utf-8", errors="replace"))
+            return HookResult(name, output, message, ran=True)
+    return HookResult("", output, file.read_text(encoding="utf-8", errors="replace"), ran=True)
+
+
+def _hooks(message: Path) -> dict[str, tuple[str, ...]]:
+    """Return the hooks of a commit in their order, with the words after their names."""
+    return {"pre-commit": (), "commit-msg": ("--", str(message))}
 
 
 def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, stamp: Stamp, *, sign: bool = False) -> str:
@@ -83,6 +97,18 @@ def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, stamp
     words += ["-S"] if sign else ["--no-gpg-sign"]
     text = message.encode("utf-8", "replace")
     return git.run("commit-tree", tree, *words, data=text, env=env, seconds=LONG_SECONDS).text
+
+
+def subject_of(*texts: str) -> str:
+    """Return the first line of a commit message: the first line of text in these, without its marks of Markdown."""
+    for text in texts:
+        for line in text.splitlines():
+            subject = " ".join(line.strip(" \t#*_>-").split())
+            if subject.count("`") == 2 and subject[0] == subject[-1] == "`":
+                subject = subject.strip("`")
+            if subject and subject.isprintable():
+                return subject if len(subject) <= MAX_SUBJECT_CHARS else subject[: MAX_SUBJECT_CHARS - 1].rstrip() + "…"
+    return "Work of an agent"
 
 
 def with_trailers(message: str, trailers: Mapping[str, str]) -> str:

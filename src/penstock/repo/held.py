@@ -77,6 +77,11 @@ class Held(msgspec.Struct, frozen=True):
     text: str
     """Reason as a phrase for people."""
 
+    @property
+    def is_final(self) -> bool:
+        """Return whether git cannot commit it, so that nobody can allow it."""
+        return self.reason in ("nested", "special")
+
 
 def held_by_name(path: str) -> Held | None:
     """Return why a new file is held back for its name; None if it is not."""

@@ -78,7 +78,7 @@ def land(
         return _forward(repository, branch, result, "fast_forward")
     tree, conflicts = merge_trees(git, head, result)
     if conflicts:
-        return NotLanded(f"{branch} and the result have changed the same lines", conflicts=conflicts)
+        return NotLanded(f"the same lines were changed in {branch} and in the result", conflicts=conflicts)
     if squash and tree == git.tree_of(head):
         return Landed("nothing", branch, head)
     commit = commit_tree(git, tree, [head] if squash else [head, result], message, stamp, sign=sign)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -30,10 +31,11 @@ last, as the remote repository does."""
 USUAL_SECTIONS = frozenset({"branch"})
 """Sections of the configuration that git itself changes when a user works with branches."""
 
-CONFIG_FILES = ("config", "config.worktree")
-
 MAX_PARENTS = 200
 """Parents of one commit that keeps the targets of refs; more are kept by several commits."""
+
+_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+"""Id of a commit."""
 
 Kind = Literal["ref", "head", "stash", "config", "hook", "index"]
 
@@ -98,9 +100,9 @@ def keep(repository: Repository, state: Protected, folder: Path, name: str, stam
         GitError: git could not write the commit.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for file in CONFIG_FILES:
-        if (repository.common / file).exists():
-            shutil.copy2(repository.common / file, folder / file)
+    for file in _config_files(repository):
+        if file.exists():
+            shutil.copy2(file, folder / file.name)
     if (repository.git_dir / "index").exists():
         shutil.copy2(repository.git_dir / "index", folder / "index")
     _keep_hooks(repository.hooks(), folder / "hooks")
@@ -126,13 +128,14 @@ def differences(before: Protected, repository: Repository, folder: Path) -> list
     try:
         after = read_protected(repository)
     except (GitError, PenstockError) as error:
-        restore = f"cp {_quoted(folder / 'config')} {_quoted(repository.common / 'config')}"
+        restore = _restore_config(repository, folder)
         return [Difference("config", "config", f"git cannot read the repository any more: {error.what}", True, restore)]
     found = [*_ref_differences(before, after, repository.git), *_stash_differences(before, after)]
     found += _config_differences(before, after, repository, folder)
     found += _hook_differences(before, after, repository.hooks(), folder / "hooks")
     if before.head != after.head:
-        restore = f"git switch {shlex.quote(before.head)}"
+        detach = "--detach " if _ID.fullmatch(before.head) else ""
+        restore = f"git switch {detach}{shlex.quote(before.head)}"
         found.append(Difference("head", "HEAD", f"was {before.head}, is {after.head}", False, restore))
     if before.index != after.index:
         restore = f"cp {_quoted(folder / 'index')} {_quoted(repository.git_dir / 'index')}"
@@ -140,10 +143,19 @@ def differences(before: Protected, repository: Repository, folder: Path) -> list
     return found
 
 
+def _config_files(repository: Repository) -> tuple[Path, Path]:
+    """Return the files with the local settings: those of the repository, and those of this checkout alone."""
+    return repository.common / "config", repository.git_dir / "config.worktree"
+
+
+def _restore_config(repository: Repository, folder: Path) -> str:
+    kept = [file for file in _config_files(repository) if (folder / file.name).exists()]
+    return " && ".join(f"cp {_quoted(folder / file.name)} {_quoted(file)}" for file in kept)
+
+
 def _config(repository: Repository) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for name in CONFIG_FILES:
-        file = repository.common / name
+    for file in _config_files(repository):
         if file.exists():
             # Outside of the repository, as git reads its configuration before anything else.
             for item in Git(Path("/")).run("config", "--file", str(file), "--no-includes", "--list", "-z").items:
@@ -226,7 +238,7 @@ def _stash_differences(before: Protected, after: Protected) -> Iterator[Differen
 def _config_differences(
     before: Protected, after: Protected, repository: Repository, folder: Path
 ) -> Iterator[Difference]:
-    restore = f"cp {_quoted(folder / 'config')} {_quoted(repository.common / 'config')}"
+    restore = _restore_config(repository, folder)
     for key in sorted({*before.config, *after.config}):
         old, new = before.config.get(key), after.config.get(key)
         if old != new:

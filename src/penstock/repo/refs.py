@@ -41,11 +41,6 @@ def set_ref(repository: Repository, ref: str, new: str, old: str | None = None) 
         raise RefMoved(ref, old, found) from None
 
 
-def delete_ref(repository: Repository, ref: str, old: str) -> None:
-    """Delete a ref that is at `old`."""
-    repository.git.run("update-ref", "-d", ref, old)
-
-
 def free_branch(repository: Repository, name: str) -> str:
     """Return the branch for a tree's result: `penstock/NAME`, or `penstock-NAME` if a branch `penstock` is in the way.
 

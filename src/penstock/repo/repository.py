@@ -88,7 +88,7 @@ class Repository(msgspec.Struct, frozen=True):
         found = cls(Path(root), Path(git_dir), Path(common), Path(objects), object_format)
         if found.head() is None:
             what = f"the repository {root} has no commit yet"
-            raise UsageError(what, help="git commit --allow-empty -m 'Begin' makes one")
+            raise UsageError(what, help="git add . && git commit -m 'Begin' makes one of your files")
         return found
 
     @property
@@ -160,9 +160,9 @@ class Repository(msgspec.Struct, frozen=True):
                 key, newline, value = item.partition("\n")
                 pairs.append((key, value if newline else None))
         kept = [(key, value) for key, value in pairs if _is_inherited(key)]
-        storage = self.common / "lfs"
-        if storage.is_dir() and all(key != "lfs.storage" for key, _ in kept):
-            kept.append(("lfs.storage", str(storage)))  # so that no file is fetched a second time
+        if all(key != "lfs.storage" for key, _ in kept):
+            # So that no file is fetched a second time, and those that an agent adds stay when the tree is removed.
+            kept.append(("lfs.storage", str(self.common / "lfs")))
         return kept
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
@@ -27,9 +27,7 @@ class TreeResult(msgspec.Struct, frozen=True):
     """Result of the user's hooks."""
 
 
-def save_result(
-    tree: Tree, message: str, trailers: Mapping[str, str], stamp: Stamp, allowed: Sequence[str] = ()
-) -> TreeResult:
+def save_result(tree: Tree, message: str, trailers: Mapping[str, str], stamp: Stamp) -> TreeResult:
     """Commit the files of a tree on its branch.
 
     A result that a hook of the user rejects gets no branch; `refs/penstock/NAME/result` has it nevertheless.
@@ -39,7 +37,7 @@ def save_result(
         GitError: git failed, or a hook did not end in time.
     """
     base = tree.record.base
-    held = stage(tree.git, allowed, tree.copied)
+    held = stage(tree.git, never=tree.copied)
     hook = HookResult("", "", message)
     if tree.git.text("write-tree") == tree.git.tree_of(base):
         return TreeResult(None, None, Size(), held, hook)

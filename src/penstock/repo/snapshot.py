@@ -22,10 +22,8 @@ class CheckoutSnapshot(msgspec.Struct, frozen=True):
     """State of a checkout, as commits."""
 
     commit: str
-    """Commit of all files; `git stash apply --index` accepts it, as it is made like a stash."""
+    """Commit of all files, made like a stash, so that `git stash apply --index` accepts it. HEAD if nothing differs."""
     tree: str
-    is_clean: bool
-    """True if the checkout has no changes: the commit is that of HEAD."""
     left_out: list[str]
     """Paths that are not in it: nested repositories and very large files."""
 
@@ -69,10 +67,10 @@ def _snapshot(repository: Repository, git: Git, stamp: Stamp) -> CheckoutSnapsho
     tree = git.text("write-tree")
     left_out = sorted([*found.nested, *large])
     if tree == staged == base:
-        return CheckoutSnapshot(head, tree, True, left_out)
+        return CheckoutSnapshot(head, tree, left_out)
     index = commit_tree(git, staged, [head], "The index before the start", stamp)
     return CheckoutSnapshot(
-        commit_tree(git, tree, [head, index], "The checkout before the start", stamp), tree, False, left_out
+        commit_tree(git, tree, [head, index], "The checkout before the start", stamp), tree, left_out
     )
 
 

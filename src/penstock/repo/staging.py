@@ -34,11 +34,6 @@ class TreeChanges(msgspec.Struct, frozen=True):
     removed: list[str]
 
     @property
-    def is_empty(self) -> bool:
-        """Return whether there is no difference."""
-        return not (self.added or self.nested or self.modified or self.removed)
-
-    @property
     def paths(self) -> list[str]:
         """All paths, in the order of their names."""
         return sorted([*self.added, *self.nested, *self.modified, *self.removed])
@@ -126,12 +121,21 @@ def _held(git: Git, path: str, *, is_new: bool) -> Held | None:
     if by_name is not None or not stat.S_ISREG(status.st_mode):
         return by_name
     if status.st_size > MAX_FILE_BYTES:
-        return held_by_size(path, status.st_size, 0 if is_new else _old_size(git, path))
+        return held_by_size(path, _stored_size(git, path, status.st_size), 0 if is_new else _old_size(git, path))
     found = secrets_in(_content(place))
     if found and not is_new:
         old = secrets_in(git.run("cat-file", "blob", f":{path}", seconds=LONG_SECONDS).out)
         found = {secret: kind for secret, kind in found.items() if secret not in old}
     return held_by_content(path, found.values())
+
+
+def _stored_size(git: Git, path: str, size: int) -> int:
+    """Return the size with which a file is committed: a filter such as that of git-lfs makes it small."""
+    *_, value = git.run("check-attr", "-z", "filter", "--", path).items
+    if value in ("unspecified", "unset"):
+        return size
+    stored = git.run("hash-object", "-w", f"--path={path}", "--", path, seconds=LONG_SECONDS).text
+    return int(git.text("cat-file", "-s", stored))
 
 
 def _old_size(git: Git, path: str) -> int:

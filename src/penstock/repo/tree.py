@@ -24,6 +24,7 @@ from typing import Literal
 
 import msgspec
 
+from penstock.config.data import write_private
 from penstock.errors import UsageError
 from penstock.repo.git import LONG_SECONDS, Git, GitError
 from penstock.repo.refs import set_ref
@@ -232,19 +233,17 @@ class Tree:
         self.git.run("read-tree", "--reset", "-u", commit, seconds=LONG_SECONDS)
         self.git.run("clean", "-ffdq", seconds=LONG_SECONDS)
 
-    def put_back(self, commit: str, pathspecs: Sequence[str]) -> list[str]:
-        """Put the files that match pathspecs of git back as they are in a commit; return those that were not so.
+    def put_back(self, commit: str, pathspecs: Sequence[str]) -> None:
+        """Put the files that match pathspecs of git back as they are in a commit.
 
-        New files that match go, also those that git ignores, as an agent can write a .gitignore; the latter are not
-        returned, as most are caches.
+        New files that match are removed, also those that git ignores, as an agent can write a .gitignore.
 
         Raises:
             GitError: git could not do it.
         """
         if not pathspecs:
-            return []
+            return
         wanted = [f":(top,glob){spec}" for spec in pathspecs]
-        added = self.git.run("ls-files", "--others", "--exclude-standard", "-z", "--", *wanted).items
         copied = self.copied
         for path in self.git.run("ls-files", "--others", "-z", "--", *wanted).items:
             if path not in copied:
@@ -254,7 +253,6 @@ class Tree:
             words = "--staged", "--worktree", "--no-overlay", "--pathspec-from-file=-", "--pathspec-file-nul"
             paths = "".join(f":(top,literal){path}\0" for path in changed)
             self.git.run("restore", f"--source={commit}", *words, data=os.fsencode(paths))
-        return sorted({*added, *changed})
 
 
 def place_of(repository: Repository, name: str, home: Path) -> Path:
@@ -290,12 +288,7 @@ def read_record(home: Path) -> TreeRecord | None:
 
 def write_record(home: Path, record: TreeRecord) -> None:
     """Write the record of a home, whole or not at all."""
-    new = home / f"{RECORD}.new"
-    with open(new, "wb") as file:
-        file.write(msgspec.json.encode(record))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, home / RECORD)
+    write_private(home / RECORD, msgspec.json.encode(record))
 
 
 def is_ours(record: TreeRecord) -> bool:

@@ -6,6 +6,7 @@ import os
 import shlex
 import uuid
 from collections.abc import Mapping
+from shutil import which
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -310,3 +311,20 @@ def _found(agent: str, program: str, env: Mapping[str, str], cwd: str) -> str:
     other = which(place, mode=os.F_OK, path=path)
     why = f"{other} is not executable" if other is not None else ""
     raise AgentNotFound(agent, program, entry.install if entry is not None else "", why)
+
+
+def installed_agent(config: Config, env: Mapping[str, str] | None = None) -> str:
+    """Return the first known agent whose program is installed.
+
+    Raises:
+        UsageError: there is none.
+    """
+    path = (os.environ if env is None else env).get("PATH")
+    for name, facts in registry.AGENTS.items():
+        command = config.agent(name).command
+        program = command[0] if command else facts.default.program
+        if program and which(program, path=path) is not None:
+            return name
+    raise UsageError(
+        "no agent is installed", expected="one in PATH", help="penstock agents lists them, with how to install each"
+    )

@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from penstock.config.settings import Config
 
 
+def resume_warning(agent: str, route: str) -> str:
+    """Return a sentence for a user whose conversation has begun, if the agent may lose it when it is resumed."""
+    facts = registry.AGENTS.get(agent.partition("/")[0])
+    found = facts.routes.get(route) if facts is not None else None
+    return found.resume_warning if found is not None else ""
+
+
 def can_resume(agent: str, route: str | None, config: Config) -> bool:
     """Return whether a run of the agent can resume a conversation, by this route or, if it is None, by its default."""
     facts, own = registry.AGENTS.get(agent.partition("/")[0]), config.agent(agent)

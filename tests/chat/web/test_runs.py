@@ -479,3 +479,120 @@ def test_links_are_not_followed(documents: Documents, tmp_path: Path) -> None:
     folder.rename(tmp_path / "moved")
     folder.symlink_to(tmp_path / "moved")
     assert listed(documents.gateway) == []
+
+
+# --- landing ---
+
+
+class Landings:
+    """A gateway, and a loop below its root that has ended with a commit."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        folder = gateway.root / "desk"
+        folder.mkdir()
+        self.desk = Desk(folder)
+        self.desk.data = gateway.folder
+        self.desk.agent("worker", 'echo theirs > shared; touch done; reply "Add done"')
+        assert self.desk.run(self.desk.settings("worker"))[0] == 0
+
+    def trust(self) -> None:
+        """Trust the directory of the repository."""
+        with self.gateway.client() as client:
+            client.post("/api/workspaces", json={"path": str(self.desk.user.root)}).raise_for_status()
+
+    def land(self, **body: object) -> httpx.Response:
+        """Ask for the landing."""
+        with self.gateway.client() as client:
+            return client.post("/api/runs/loop-l1/land", json=body)
+
+    @property
+    def loop(self) -> dict[str, Any]:
+        """State of the loop."""
+        with self.gateway.client() as client:
+            found: dict[str, Any] = client.get("/api/runs/loop-l1").json()["loop"]
+            return found
+
+
+@pytest.fixture
+def landings(own: Callable[..., Gateway]) -> Landings:
+    """A gateway with a loop that can be landed."""
+    return Landings(own())
+
+
+def test_a_loop_is_landed_in_a_trusted_directory(landings: Landings) -> None:
+    """Nothing is merged before the directory is trusted; then the branch has the commits, and a second time is 409."""
+    assert landings.loop["can_land"] is True
+    before = landings.desk.user.git("rev-parse", "main")
+    refused = landings.land()
+    assert (refused.status_code, refused.json()["code"]) == (409, "untrusted_directory")
+    assert landings.desk.user.git("rev-parse", "main") == before
+    landings.trust()
+    landed = landings.land()
+    assert (landed.status_code, landed.json()["loop"]["landed"]) == (200, "main")
+    assert landed.json()["run"]["note"] == "landed in main"
+    assert landings.desk.user.git("rev-parse", "main") == landings.desk.user.git("rev-parse", "penstock/l1")
+    assert (landings.desk.user.root / "done").exists()
+    assert "can_land" not in landings.loop
+    again = landings.land()
+    assert (again.status_code, again.json()["code"]) == (409, "conflict")
+
+
+def test_a_landing_as_one_commit(landings: Landings) -> None:
+    """With `squash` the branch gets one commit, which is not that of the loop."""
+    landings.trust()
+    before = landings.desk.user.git("rev-parse", "main")
+    assert landings.land(squash=True).status_code == 200
+    assert landings.desk.user.git("rev-parse", "main^") == before
+    assert landings.desk.user.git("rev-parse", "main") != landings.desk.user.git("rev-parse", "penstock/l1")
+
+
+def test_a_landing_with_conflicts(landings: Landings) -> None:
+    """Files that both sides have changed are named, with what to do; nothing has changed."""
+    landings.trust()
+    before = landings.desk.user.commit("Ours", {"shared": "ours\n"})
+    found = landings.land()
+    assert (found.status_code, found.json()["code"], found.json()["paths"]) == (409, "conflict", ["shared"])
+    assert "penstock loop land l1 --resolve" in found.json()["help"]
+    assert landings.desk.user.git("rev-parse", "main") == before
+    assert landings.loop["can_land"] is True
+
+
+def test_a_landing_over_files_of_the_user(landings: Landings) -> None:
+    """A file that is not committed is not overwritten: it is named."""
+    landings.trust()
+    landings.desk.user.write({"shared": "mine\n"})
+    found = landings.land()
+    assert (found.status_code, found.json()["paths"]) == (409, ["shared"])
+    assert (landings.desk.user.root / "shared").read_text() == "mine\n"
+
+
+def test_no_landing_outside_of_the_roots(loops: Loops) -> None:
+    """The repository of a loop may be anywhere; the server merges only below its roots."""
+    assert loops.desk.run(loops.desk.settings("fixer"))[0] == 0
+    with loops.gateway.client() as client:
+        found = client.post("/api/runs/loop-l1/land", json={})
+    assert (found.status_code, found.json()["code"]) == (403, "forbidden")
+
+
+def test_no_landing_of_a_loop_that_runs(landings: Landings) -> None:
+    """A loop that runs has nothing to land yet."""
+    gate = landings.desk.scripts / "gate"
+    landings.desk.agent("waiter", 'while [ ! -e "$DESK/gate" ]; do sleep 0.02; done; touch more; reply "Add more"')
+    landings.trust()
+    journal = landings.desk.begin(landings.desk.settings("waiter", checks=("test -e more",)), "l2")
+    engine, _ = landings.desk.engine(journal)
+
+    def run() -> None:
+        engine.run()
+        journal.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        with landings.gateway.client() as client:
+            found = client.post("/api/runs/loop-l2/land", json={})
+        assert (found.status_code, found.json()["code"]) == (409, "conflict")
+    finally:
+        gate.touch()
+        thread.join()

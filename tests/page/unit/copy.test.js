@@ -9,6 +9,7 @@ import {
   isLocal,
   outcomeText,
   refusedText,
+  sentence,
 } from "../../../src/penstock/chat/page/text/copy.js";
 import { day, dayAndClock, fullTime } from "../../../src/penstock/chat/page/text/format.js";
 
@@ -65,4 +66,10 @@ test("days are named as people name them", () => {
   assert.ok(!/2026|day$/.test(at(2026, 10, 17)) && /17/.test(at(2026, 10, 17)));
   assert.match(at(2025, 10, 17), /2025/);
   assert.match(fullTime(new Date(2026, 10, 17, 9, 8, 7).getTime()), /2026.*08:07/);
+});
+
+test("a command at the beginning of a sentence stays as it is typed", () => {
+  assert.equal(sentence("the disk is full"), "The disk is full.");
+  assert.equal(sentence("git config --global user.name NAME"), "git config --global user.name NAME.");
+  assert.equal(sentence("penstock serve"), "penstock serve.");
 });

@@ -86,7 +86,7 @@ class AcpCall:
 
     @property
     def edits(self) -> bool:
-        """Whether the tool changes files."""
+        """True if the tool changes files."""
         marked = self.kind in _CHANGING or self.name in _PATCH_TOOLS
         return marked or any(as_dict(part).get("type") == "diff" for part in as_list(self.fields.get("content")))
 
@@ -120,7 +120,7 @@ class AcpCalls:
 
     @property
     def any_open(self) -> bool:
-        """Whether a call is open."""
+        """True if a call is open."""
         return bool(self._open)
 
     def open(self) -> list[AcpCall]:

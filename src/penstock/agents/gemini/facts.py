@@ -36,6 +36,8 @@ FACTS = AgentFacts(
             proposed="diff",
             made="diff",
             counts_refused=True,
+            resume_warning="gemini loses a conversation that is resumed over ACP in the minute in which it began; "
+            "--route exec resumes it at any time",
         ),
     },
     allows={

@@ -172,6 +172,10 @@ declare namespace Api {
     on?: boolean;
   }
 
+  interface LandRun {
+    squash?: boolean;
+  }
+
   interface Level {
     allow: "all" | "default" | "edits";
     label: string;
@@ -263,6 +267,7 @@ declare namespace Api {
     is_stopping?: boolean;
     status?: number | null;
     reason?: string | null;
+    can_land?: boolean;
     landed?: string | null;
   }
 
@@ -330,6 +335,7 @@ declare namespace Api {
     detail: string;
     code: string;
     help?: string;
+    paths?: Array<string>;
   }
 
   interface Prompt {

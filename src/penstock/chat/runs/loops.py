@@ -342,6 +342,7 @@ def _loop_view(state: LoopState, steps: list[LoopStepView], letters: list[Letter
         is_stopping=is_live and is_stopping,
         status=ended.status if ended is not None else None,
         reason=ended.reason if ended is not None else None,
+        can_land=not is_live and state.landed is None and state.head != state.began.base,
         landed=state.landed.into if state.landed is not None else None,
     )
 

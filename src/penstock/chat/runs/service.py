@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock import events as ev
-from penstock.chat.errors import Conflicting, Invalid, NoSuchRun
+from penstock.chat.errors import Conflicting, Invalid, LandingConflict, NoSuchRun
 from penstock.chat.history.details import Details, details_of
 from penstock.chat.history.entries import Entry, Numbered, TurnBegan
 from penstock.chat.history.frames import TurnView
@@ -30,8 +30,12 @@ from penstock.errors import UsageError
 from penstock.loop.fold import fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import FILE_NAME, process_of, read_rows
+from penstock.loop.landing import land_loop
 from penstock.loop.loops import FOLDER as LOOPS
+from penstock.loop.loops import LoopFolder
 from penstock.loop.state import LoopState
+from penstock.repo.git import GitError
+from penstock.repo.landing import NotLanded
 from penstock.run.recording import Meta
 
 POLL_SECONDS = 0.25
@@ -230,6 +234,33 @@ class Runs:
             return reader.details()
 
         return await asyncio.to_thread(put)
+
+    async def land(self, id: str, *, squash: bool) -> RunDetails:
+        """Merge the result of a loop into the branch that is checked out, and return the loop.
+
+        Raises:
+            NoSuchRun: there is no such loop.
+            Conflicting: it runs, or has nothing to land.
+            LandingConflict: files are in conflict or in the way. Nothing was changed.
+        """
+
+        def merge() -> RunDetails:
+            reader = self._read_loop(id)
+            assert self._data is not None  # it has the loop
+            loop = reader.details().loop
+            if loop is None or not loop.can_land:
+                raise Conflicting("the loop cannot be landed", expected="a loop that has ended, with a commit")
+            try:
+                result, _ = land_loop(self._data, LoopFolder(reader.folder, reader.state), squash=squash)
+            except GitError as error:
+                raise Conflicting(error.what, help=error.help) from error
+            if isinstance(result, NotLanded):
+                raise LandingConflict(result.reason, help=result.help, paths=result.conflicts)
+            for _ in reader.read():
+                pass
+            return reader.details()
+
+        return await asyncio.to_thread(merge)
 
     async def message(self, id: str, text: str) -> RunDetails:
         """Write to the agents of a loop, or answer its question, and return it.

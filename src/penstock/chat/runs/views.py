@@ -137,6 +137,8 @@ class LoopView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Exit status, if it has ended."""
     reason: str | None = None
     """Why it has ended."""
+    can_land: bool = False
+    """True if it does not run and has a result that is in no branch of the user yet."""
     landed: str | None = None
     """Branch that has its work."""
 

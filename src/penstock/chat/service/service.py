@@ -210,6 +210,16 @@ class Service:
         self._require_open()
         return await self._workspaces.trust(path)
 
+    def check_trusted(self, path: str) -> None:
+        """Check that a directory is below a root, and that a user trusts it.
+
+        Raises:
+            Invalid, OutsideRoots: it is not a directory below a root.
+            UntrustedDirectory: it is not trusted yet.
+        """
+        self._require_open()
+        self._workspaces.require(path)
+
     async def turns(self, id: str, *, before: int | None = None, limit: int = 50) -> tuple[list[TurnView], bool]:
         """Return the newest turns of a chat before turn `before`, oldest first, and whether there are earlier ones.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from starlette.responses import Response
@@ -38,7 +38,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Body of any response from 400 on: problem details of RFC 9457, with `code` and `help` as extensions."""
+    """Body of any response from 400 on: problem details of RFC 9457, with `code`, `help` and `paths` as extensions."""
 
     type: str
     """`urn:penstock:problem:CODE`."""
@@ -50,11 +50,13 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     code: str
     help: str = ""
     """Advice on what to do about it."""
+    paths: list[str] = []
+    """Files that are the reason."""
 
 
-def problem(code: str, status: int, detail: str, help: str = "") -> Problem:
+def problem(code: str, status: int, detail: str, help: str = "", paths: Sequence[str] = ()) -> Problem:
     """Return the problem of a code."""
-    return Problem(f"urn:penstock:problem:{code}", TITLES[code], status, detail, code, help)
+    return Problem(f"urn:penstock:problem:{code}", TITLES[code], status, detail, code, help, [*paths])
 
 
 class HttpError(ChatError):
@@ -189,7 +191,7 @@ def answer(error: Exception) -> Response:
         headers.setdefault("Retry-After", "1")
     if isinstance(error, PenstockError) and status != 500:
         detail = f"{error.what}; expected {error.expected}" if error.expected else error.what
-        found = problem(code, status, detail, error.help)
+        found = problem(code, status, detail, error.help, getattr(error, "paths", ()))
     else:
         found = problem(code, status, "something went wrong inside of Penstock", "see its log on stderr")
     return Response(msgspec.json.encode(found), status, headers, media_type=MEDIA_TYPE)

@@ -260,6 +260,11 @@ class Api:
         """Ask a loop to end."""
         return _json(await self.runs.stop(run, now=body.now), 202)
 
+    async def land_run(self, request: Request, run: str, body: schemas.LandRun) -> Response:
+        """Merge the result of a loop into the branch that is checked out; its directory has to be trusted."""
+        self.service.check_trusted((await self.runs.details(run)).run.path)
+        return _json(await self.runs.land(run, squash=body.squash))
+
     async def message_run(self, request: Request, run: str, body: schemas.LoopMessage) -> Response:
         """Write to the agents of a loop."""
         return _json(await self.runs.message(run, body.text), 202)

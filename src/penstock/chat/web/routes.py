@@ -82,6 +82,8 @@ ADDRESSES = (
     Address("GET", f"{R}/rounds/{{round}}/candidates/{{candidate}}/changes", "run_candidate_changes",
             "The changes of a candidate in a round of a loop", None, 200, RoundChanges, (404,)),
     Address("POST", f"{R}/stop", "stop_run", "Ask a loop to end", schemas.StopRun, 202, RunDetails, (400, 404, 409)),
+    Address("POST", f"{R}/land", "land_run", "Merge the result of a loop into the branch that is checked out",
+            schemas.LandRun, 200, RunDetails, (400, 403, 404, 409)),
     Address("POST", f"{R}/messages", "message_run", "Write to the agents of a loop, or answer its question",
             schemas.LoopMessage, 202, RunDetails, (400, 404)),
     Address("GET", f"{R}/events", "run_events", "The stream of a document or loop", None, 200, RunFrame, (404, 429),

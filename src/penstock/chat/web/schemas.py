@@ -91,6 +91,12 @@ class StopRun(Body):
     now: bool = False
 
 
+class LandRun(Body):
+    """Landing of a loop: with all its commits, or as one."""
+
+    squash: bool = False
+
+
 class LoopMessage(Body):
     """Message to the agents of a loop, or the answer to its question."""
 

@@ -37,3 +37,8 @@ def parser() -> Parser:
     from penstock.cli.doc.answer import parser
 
     return parser()
+
+
+def subcommands() -> dict[str, Parser]:
+    """Return the parser of each command."""
+    return {name: import_module(module).parser() for name, module in COMMANDS.items()}

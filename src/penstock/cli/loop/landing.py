@@ -7,40 +7,28 @@ from pathlib import Path
 
 from penstock.cli.console import columns, notify, one_line, say
 from penstock.config.data import data_path
-from penstock.errors import PenstockError, UsageError
-from penstock.loop import prompts
-from penstock.loop.journal import Journal
+from penstock.errors import PenstockError
+from penstock.loop.landing import land_loop, remove_tree
 from penstock.loop.loops import LoopFolder, reason_to_keep, tree_names
-from penstock.loop.rows import LoopLanded
 from penstock.loop.state import LoopState
-from penstock.repo.commit import Stamp, with_trailers
-from penstock.repo.landing import Landed, NotLanded, land, merge_trees
+from penstock.repo.landing import NotLanded, merge_trees
 from penstock.repo.repository import Repository
-from penstock.repo.trees import TreeStatus, home_of, remove, status_of
-from penstock.run.history import now_ms
+from penstock.repo.trees import TreeStatus, home_of, status_of
+
+NOT_LANDED = 4
+"""Exit status if the result was not landed and the user has to do something."""
 
 
-def land_loop(found: LoopFolder, *, squash: bool) -> int:
+def land(found: LoopFolder, *, squash: bool) -> int:
     """Land the result of a loop, remove its tree, and return the exit status."""
-    state = found.state
-    if state.head == state.began.base:
-        raise UsageError(f"the loop {found.id} has no commit to land")
-    journal = Journal.open(found.path)  # so that no process works on it meanwhile
-    try:
-        result = _landed(state, squash=squash)
-        if isinstance(result, NotLanded):
-            for path in result.conflicts:
-                notify(f"  {one_line(path)}\n")
-            help = result.help
-            if result.conflicts and not help:
-                help = f"penstock loop land {found.id} --resolve has an agent resolve it in the tree of the loop"
-            notify(f"penstock: not landed: {result.reason}" + (f"; {help}" if help else "") + "\n")
-            return 4
-        journal.append(LoopLanded(len(journal.rows) + 1, now_ms(), result.commit, result.branch, result.way))
-    finally:
-        journal.close()
+    result, trees = land_loop(data_path(), found, squash=squash)
+    if isinstance(result, NotLanded):
+        for path in result.conflicts:
+            notify(f"  {one_line(path)}\n")
+        notify(f"penstock: not landed: {result.reason}" + (f"; {result.help}" if result.help else "") + "\n")
+        return NOT_LANDED
     say(f"{result.branch} is at {result.commit[:10]} ({result.way.replace('_', '-')}).\n")
-    return say("".join(_kept_line(_removed(name)) for name in tree_names(state.settings, found.id)))
+    return say("".join(_kept_line(tree) for tree in trees))
 
 
 def conflicting_branch(state: LoopState) -> tuple[str, str] | None:
@@ -50,22 +38,6 @@ def conflicting_branch(state: LoopState) -> tuple[str, str] | None:
     if head is None or branch is None or state.head == state.began.base:
         return None
     return (head, branch) if merge_trees(repository.git, head, state.head)[1] else None
-
-
-def _landed(state: LoopState, *, squash: bool) -> Landed | NotLanded:
-    repository = Repository.at(Path(state.began.repository))
-    title = prompts.subject_of("", None, state.prompt)
-    message = with_trailers(f"{title}\n", {"Penstock-Run": state.began.loop})
-    stamp = Stamp(repository.author(), now_ms() // 1000)
-    return land(repository, state.head, message, stamp, squash=squash, sign=state.settings.sign)
-
-
-def _removed(name: str) -> TreeStatus | None:
-    """Remove a tree of a loop if the rule of all trees allows it; return its state before, None if there is none."""
-    try:
-        return remove(home_of(data_path(), name))
-    except PenstockError:
-        return None  # removed before
 
 
 def _kept_line(status: TreeStatus | None) -> str:
@@ -94,6 +66,6 @@ def _cleaned(loop: LoopFolder, name: str, *, dry: bool) -> tuple[str, str, str] 
     if why:
         return "kept", path, why
     if not dry and status.is_removable:
-        status = _removed(name) or status
+        status = remove_tree(data_path(), name) or status
     verb = "would be removed" if dry else "removed"
     return verb if status.is_removable else "kept", path, one_line(status.text)

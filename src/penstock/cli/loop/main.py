@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from argparse import Namespace
+from argparse import Action, Namespace
+from copy import copy
 from pathlib import Path
 
 import msgspec
@@ -11,8 +12,17 @@ import msgspec
 from penstock.cli.console import notify, one_line, say
 from penstock.cli.loop import words
 from penstock.cli.loop.asking import answer_of_user, check_terminal
-from penstock.cli.loop.landing import clean_loops, conflicting_branch, land_loop
-from penstock.cli.loop.options import LoopConfig, budget_flags, check_no_settings, settings_flags, settings_of
+from penstock.cli.loop.landing import clean_loops, conflicting_branch, land
+from penstock.cli.loop.options import (
+    COMMANDS,
+    LoopConfig,
+    budget_flags,
+    check_options,
+    default_worker,
+    settings_flags,
+    settings_of,
+    with_plan,
+)
 from penstock.cli.loop.run import run_loop, run_notify
 from penstock.cli.options import DisplayOptions, display_flags
 from penstock.cli.parser import Parser
@@ -22,10 +32,10 @@ from penstock.config.settings import Config
 from penstock.errors import AgentNotFound, UsageError
 from penstock.loop import prompts
 from penstock.loop.engine import resume
-from penstock.loop.fold import begin, fold
+from penstock.loop.fold import apply, begin, fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal, process_of, read_rows
-from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt
+from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt, repository_of
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
 from penstock.repo.repository import Repository
@@ -52,8 +62,6 @@ exit status:
   6 all agents are at their limits · 124 the time budget · 130 and 143 stopped
 """
 
-WORDS = ("status", "resume", "stop", "tell", "log", "land", "clean", "init")
-
 STARTER = """\
 # What is to be done
 
@@ -75,9 +83,10 @@ STOP_SECONDS = 30.0
 def command(args: list[str]) -> int:
     """Run `penstock loop` and return the exit status."""
     known = parser()
-    options = known.parse(args)
+    options = known.parse(with_plan(args))
+    check_options(options, known)
     try:
-        return _command(options, known)
+        return _command(options)
     except BrokenPipeError:
         raise  # the reader of the output has gone
     except OSError as error:
@@ -85,9 +94,7 @@ def command(args: list[str]) -> int:
         raise UsageError(what, help="type the same again when that is repaired") from error
 
 
-def _command(options: Namespace, known: Parser) -> int:
-    if options.words[0] in WORDS:
-        check_no_settings(options, known)
+def _command(options: Namespace) -> int:
     given = DisplayOptions(**{name: getattr(options, name) for name in DisplayOptions.__struct_fields__})
     match options.words:
         case ["init"]:
@@ -108,7 +115,9 @@ def _command(options: Namespace, known: Parser) -> int:
             return _resume(_one(rest), options, given)
         case [prompt]:
             return _begin(Path(prompt), options, given)
-    raise UsageError("penstock loop needs one prompt, or a command: " + ", ".join(WORDS), help="penstock loop --help")
+    raise UsageError(
+        "penstock loop needs one prompt, or a command: " + ", ".join(COMMANDS), help="penstock loop --help"
+    )
 
 
 def parser() -> Parser:
@@ -116,7 +125,7 @@ def parser() -> Parser:
     text = "Work on a repository with agents, in a tree of its own, until checks and reviewers find the work done."
     made = Parser("loop", text, examples=EXAMPLES, arguments="PROMPT.md|COMMAND [LOOP] [options]")
     add = made.add_argument
-    help = "prompt of a new loop, or one of " + ", ".join(WORDS) + "; ./status is a file. "
+    help = "prompt of a new loop, or one of " + ", ".join(COMMANDS) + "; ./status is a file. "
     help += "They are about the newest loop of this repository, or the one named after them"
     add("words", nargs="+", metavar="PROMPT.md|COMMAND", help=help)
     settings_flags(made)
@@ -131,6 +140,27 @@ def parser() -> Parser:
     add("--resolve", action="store_true", help="land: have an agent resolve conflicts in the tree of the loop")
     add("--squash", action="store_true", help="land: make one commit of all")
     display_flags(made)
+    return made
+
+
+def subcommands() -> dict[str, Parser]:
+    """Return the parser of each command about a loop that has begun, for completion and the man page."""
+    actions = parser()._actions
+    return {name: _subcommand(name, summary, options, actions) for name, (summary, options) in COMMANDS.items()}
+
+
+def _subcommand(name: str, summary: str, options: tuple[str, ...], actions: list[Action]) -> Parser:
+    made = Parser(f"loop {name}", summary)
+    if name != "init":
+        made.add_argument("loop", nargs="?", metavar="LOOP", help="name of a loop (default: the newest one of this "
+            "repository)")  # fmt: skip
+    if name == "tell":
+        made.add_argument("message", metavar="MESSAGE", help="message to the agents")
+    for action in actions:
+        if action.dest in options:
+            own = copy(action)
+            own.help = (action.help or "").rpartition(f"{name}: ")[2]
+            made._add_action(own)
     return made
 
 
@@ -160,6 +190,8 @@ def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
     journal = begin_loop(data_directory(), prompt, settings, options.name)
     state = fold(journal.rows)
     notify(f"loop {state.began.loop}, branch {state.began.branch}\n")
+    if worker := default_worker(options, LoopConfig(config, trust=options.trust)):
+        notify(f"work · {worker}, the first agent that is installed; --work AGENT names another\n")
     return _run(journal, config, options, display)
 
 
@@ -211,6 +243,7 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
             ms=int((options.time or 0) * 1000),
             cost_usd=options.cost or 0.0,
             tokens=options.tokens or 0,
+            accepts=options.accept,
         )
     except BaseException:
         journal.close()
@@ -222,7 +255,7 @@ def _land(found: LoopFolder, options: Namespace, display: DisplayOptions) -> int
     """Land a result; with --resolve, a conflict is one more round instead, and its result can be landed."""
     conflict = conflicting_branch(found.state) if options.resolve else None
     if conflict is None:
-        return land_loop(found, squash=options.squash)
+        return land(found, squash=options.squash)
     _check_landed(found.state)
     config = configured()
     _check_agents(found.state.settings, config, trust=options.trust)
@@ -243,7 +276,7 @@ def _check_landed(state: LoopState) -> None:
 def settings_state(prompt: Path, options: Namespace, config: Config) -> LoopState:
     """Return the state of a loop that has just begun, without making anything."""
     settings = settings_of(options, LoopConfig(config, trust=options.trust))
-    repository = Repository.at(prompt.absolute().parent)
+    repository = repository_of(prompt)
     base = repository.head() or ""
     return begin(
         LoopBegan(
@@ -286,8 +319,19 @@ def _init() -> int:
         raise UsageError(
             "PROMPT.md exists already", help="penstock loop PROMPT.md --check COMMAND works on it"
         ) from error
-    return say('PROMPT.md is written. Say in it what is to be done, then:\n'
-        '  penstock loop PROMPT.md --work AGENT --check "make test"\n')  # fmt: skip
+    return say(
+        "PROMPT.md is written. Say in it what is to be done, and name a command that succeeds when it is done:\n"
+        f'{_before_begin()}  penstock loop PROMPT.md --check "make test"\n'
+    )
+
+
+def _before_begin() -> str:
+    """Return the line about what a loop needs before it can begin here; "" if it can."""
+    try:
+        Repository.at(Path.cwd()).author()
+    except UsageError as error:
+        return f"  first: {error}\n"
+    return ""
 
 
 # --- look and steer ----------------------------------------------------------------------------------
@@ -306,19 +350,13 @@ def _log(name: str | None) -> int:
     found = _find(name)
     rows = read_rows(found.path)
     before: LoopState | None = None
-    for number in range(1, len(rows) + 1):
-        state = fold(rows[:1]) if before is None else _applied(before, rows[number - 1])
-        line = words.step_line(rows[number - 1], state, before)
+    for row in rows:
+        state = fold([row]) if before is None else apply(before, row)
+        line = words.step_line(row, state, before)
         if line:
-            say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(rows[number - 1].at / 1000))}  {line}")
+            say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(row.at / 1000))}  {line}")
         before = state
     return 0
-
-
-def _applied(state: LoopState, row: object) -> LoopState:
-    from penstock.loop.fold import apply
-
-    return apply(state, row)  # type: ignore[arg-type]
 
 
 def _stop(name: str | None, options: Namespace) -> int:
@@ -331,7 +369,10 @@ def _stop(name: str | None, options: Namespace) -> int:
     end = time.monotonic() + STOP_SECONDS
     while process_of(found.path) is not None and time.monotonic() < end:
         time.sleep(POLL_SECONDS)
-    return say(f"The loop {found.id} has ended.\n" if process_of(found.path) is None else "It is still ending.\n")
+    if process_of(found.path) is None:
+        return say(f"The loop {found.id} has ended.\n")
+    notify(f"penstock: the loop {found.id} has not ended after {STOP_SECONDS:.0f} s\n")
+    return 1
 
 
 def _send_message(rest: list[str], options: Namespace) -> int:

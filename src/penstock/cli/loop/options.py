@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError, Namespace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.options import number, whole_number
+from penstock.cli.options import DisplayOptions, number, whole_number
 from penstock.cli.run_factory import split_names
 from penstock.config.rules import ABOVE_0
 from penstock.errors import UsageError, shown
 from penstock.loop.rows import DEFAULT_ROUNDS, LoopBudget, RoleAgents, Settings
+from penstock.run.launch import installed_agent
 
 if TYPE_CHECKING:
     from penstock.cli.parser import Parser
@@ -40,12 +42,36 @@ OF_NEW_LOOPS = (
 )
 """Options of a loop that begins: its settings never change afterwards."""
 
+DISPLAY = DisplayOptions.__struct_fields__
+"""Options of what is shown of the agents' work."""
+
+COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "init": ("Write a PROMPT.md to begin with.", ()),
+    "status": ("Show what a loop does or has done.", ("json",)),
+    "log": ("Show the steps of a loop, each with its time.", ()),
+    "tell": ("Send a message that the next round reads.", ()),
+    "stop": ("Stop a loop after the step that runs.", ("now",)),
+    "resume": ("Go on with a loop.", ("rounds", "time", "cost", "tokens", "accept", "trust", "ask", *DISPLAY)),
+    "land": (
+        "Merge the result of a loop into the branch that is checked out.",
+        ("squash", "resolve", "rounds", "trust", *DISPLAY),
+    ),
+    "clean": ("Remove the trees of loops that have landed.", ("dry_run",)),
+}
+"""Commands about a loop that has begun, each with its summary and its options. A file of the same name
+is written `./status`."""
+
+OF_COMMANDS = ("json", "now", "squash", "resolve")
+"""Options that a new loop does not have."""
+
 NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow")
 """Keys of `[loop]` and its roles that start programs, copy files, or permit agents to. Those of a project's own file
 count only with --trust."""
 
 MAX_CANDIDATES = 8
 """Candidates of a round: each has a tree and a running agent, which is what one machine does at once."""
+PLANS = ("auto", "ask")
+"""Values of `--plan`; the first one is that of the flag alone."""
 
 LIMITS = ("rounds", "time", "wait", "cost", "tokens")
 """Keys of `[loop]` that limit what a loop may use."""
@@ -71,7 +97,8 @@ def budget_flags(made: Parser) -> None:
 def settings_flags(made: Parser) -> None:
     """Add the options that become the settings of a loop."""
     add = made.add_argument
-    add("--work", metavar="AGENT[,AGENT…]", help="agent that works; the next ones take over at a usage limit")
+    add("--work", metavar="AGENT[,AGENT…]", help="agent that works (default: the first one that is "
+        "installed); the next ones take over at a usage limit")  # fmt: skip
     add("--candidates", metavar="AGENT,AGENT…", help="agents that work side by side in each round, each in a "
         "tree of its own; the best result goes on")  # fmt: skip
     add("--judge", metavar="AGENT[,AGENT…]", help="agent that compares candidates that are equal by checks and reviews")
@@ -79,11 +106,13 @@ def settings_flags(made: Parser) -> None:
         "may be repeated")  # fmt: skip
     add("--check", action="append", default=[], metavar="COMMAND", help="command that has to succeed; may be repeated")
     add("--unchecked", action="store_true", help="accept the work without any check")
-    add("--plan", nargs="?", const="auto", choices=("auto", "ask"), help="let an agent write the tasks first · ask: "
+    add("--plan", choices=PLANS, help="let an agent write the tasks first · ask: "
         "they wait for your approval")  # fmt: skip
     add("--setup", metavar="COMMAND", help="command that makes the new tree ready to work in")
     add("--copy", action="append", default=[], metavar="GLOB", help="ignored files to copy into the tree")
     add("--protect", action="append", default=[], metavar="GLOB", help="files that are put back before each check")
+    add("--accept", action="append", default=[], metavar="PATH", help="file, pattern or DIRECTORY/ that is committed "
+        "although it is held back by rule; also for resume")  # fmt: skip
     add("--wait", type=seconds_of, metavar="T", help="how long to wait at most until a usage limit resets")
     add("--allow", choices=("default", "edits", "all"), help="what the worker may do without asking (default: edits)")
     add("--model", metavar="M", help="model of the worker")
@@ -95,25 +124,43 @@ def settings_flags(made: Parser) -> None:
     add("--no-hooks", dest="hooks", action="store_false", help="do not run your commit hooks")
 
 
-def check_no_settings(words: Namespace, parser: Parser) -> None:
-    """Check that a command about a loop that has begun has no option of a new one.
+def with_plan(words: Sequence[str]) -> list[str]:
+    """Return words in which `--plan` has a value: the word after it may be the prompt."""
+    followers = [*words[1:], ""]
+    return [
+        f"--plan={PLANS[0]}" if word == "--plan" and after not in PLANS else word
+        for word, after in zip(words, followers, strict=True)
+    ]
+
+
+def check_options(words: Namespace, parser: Parser) -> None:
+    """Check that a command about a loop that has begun, or a new loop, has only options of its own.
 
     Raises:
-        UsageError: it has one.
+        UsageError: it has another one.
     """
-    for name in OF_NEW_LOOPS:
-        if getattr(words, name) != parser.get_default(name):
-            flag = "--no-hooks" if name == "hooks" else "--" + name.replace("_", "-")
+    command = words.words[0] if words.words[0] in COMMANDS else None
+    for name, value in vars(words).items():
+        if name == "words" or name in DISPLAY or value == parser.get_default(name):
+            continue
+        flag = "--no-hooks" if name == "hooks" else "--" + name.replace("_", "-")
+        owners = [word for word, (_, options) in COMMANDS.items() if name in options]
+        if command is None and name in OF_COMMANDS:
+            raise UsageError(f"{flag} is an option of penstock loop {owners[0]}, not of a new loop")
+        if command is not None and name in OF_NEW_LOOPS:
             raise UsageError(
-                f"{flag} is an option of a new loop, and penstock loop {words.words[0]} is about one that has begun",
+                f"{flag} is an option of a new loop, and penstock loop {command} is about one that has begun",
                 help="penstock loop PROMPT.md begins another",
             )
+        if command is not None and command not in owners:
+            raise UsageError(f"penstock loop {command} has no option {flag}", help=f"penstock loop {owners[0]} has it")
 
 
 class LoopConfig:
     """Values of `[loop]`. Without trust those of the project start no programs, and only lower the user's limits."""
 
     def __init__(self, config: Config, *, trust: bool) -> None:
+        self.config = config
         self._settings = config.settings
         self._trust = trust
 
@@ -148,7 +195,7 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
     """Return the settings of a loop.
 
     Raises:
-        UsageError: there is no agent, or no check and no --unchecked.
+        UsageError: no agent is installed, or there is no check and no --unchecked.
     """
     checks = tuple(words.check or config.value("check", default=()))
     if not checks and not words.unchecked:
@@ -158,9 +205,9 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
             help="--unchecked works without one",
         )
     candidates = _candidates(words, config)
-    work = _agents(",".join(dict.fromkeys(candidates)) or words.work, config, "work", words)
-    if work is None:
-        raise UsageError("no agent is named", expected="--work AGENT", help="penstock agents lists them")
+    worker = ",".join(dict.fromkeys(candidates)) or words.work or default_worker(words, config)
+    work = _agents(worker, config, "work", words)
+    assert work is not None
     reviewers = words.review or config.value("review", "reviewers", default=())
     reviews = tuple(RoleAgents(agents=_names(text), allow="default") for text in reviewers)
     if not reviews:
@@ -177,6 +224,7 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
         plan_is_asked=words.plan == "ask",
         setup=words.setup or config.value("setup", default=""),
         copy_globs=tuple(words.copy or config.value("copy", default=())),
+        accept=tuple(words.accept),
         protect=tuple(words.protect or config.value("protect", default=())),
         keep_session=words.keep_session,
         hooks=words.hooks and config.value("hooks", default=True),
@@ -191,6 +239,15 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
             tokens=words.tokens or config.value("tokens"),
         ),
     )
+
+
+def default_worker(words: Namespace, config: LoopConfig) -> str | None:
+    """Return the agent that works if nobody names one: the first one that is installed. None if one is named.
+
+    Raises:
+        UsageError: none is installed.
+    """
+    return None if words.work or config.value("work", "agents", default=()) else installed_agent(config.config)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from penstock.cli.console import columns, one_line
@@ -33,6 +35,10 @@ from penstock.loop.steps import (
     RunSetup,
     TreeMade,
 )
+from penstock.sinks.sanitize import clean_line
+
+MAX_OUTPUT_LINES = 15
+"""Last lines of a failed command that are shown at the end: they have the reason, and the table stays in sight."""
 
 MAX_TASK_CHARS = 40
 """Characters of a task in a table, so that a row fits into a usual terminal."""
@@ -57,14 +63,14 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
         case PromptChanged():
             return _line("prompt", "was edited; the next round reads it")
         case LoopEnded():
-            return _line("ended", row.reason)
+            return _line("ended", end_reason(row))
     return ""
 
 
 def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
     match row.result:
-        case TreeMade(path):
-            return _line("tree", path)
+        case TreeMade() as tree:
+            return _line("tree", tree.path) + _not_in_tree(tree)
         case CandidateChosen() if isinstance(step, ChooseCandidate):
             label = state.settings.candidate_labels[step.candidate - 1]
             return _line(_place(step.round), f"chosen: {label}", step.reason)
@@ -110,6 +116,17 @@ def _what(step: RunAgent, state: LoopState) -> str:
         return f"judge {step.agent} · " + " and ".join(state.settings.candidate_labels[n - 1] for n in step.pair)
     is_candidate = step.role == "work" and step.candidate
     return f"{step.role} {state.settings.candidate_labels[step.candidate - 1] if is_candidate else step.agent}"
+
+
+def _not_in_tree(made: TreeMade) -> str:
+    """Return lines about the files of the user that are not committed."""
+    lines = []
+    if made.uncommitted:
+        noun = "file that you have" if made.uncommitted == 1 else "files that you have"
+        lines.append(_line("tree", f"begins with the last commit, without {made.uncommitted:,} {noun} not committed"))
+    if made.left_out:
+        lines.append(_line("tree", f"too large or nested to be kept as they are: {', '.join(made.left_out)}"))
+    return "".join(lines)
 
 
 def _place(number: int) -> str:
@@ -200,10 +217,11 @@ def _look_at_candidate(state: LoopState) -> list[str]:
 def end_text(state: LoopState) -> str:
     """Return what is written at the end: the rounds, the sum, and what to type next."""
     ended = state.ended
-    reason = ended.reason if ended is not None else "not finished"
+    reason = end_reason(ended) if ended is not None else "not finished"
     used = state.used
     total = f"{used.rounds} round{'s' * (used.rounds != 1)} · {_seconds(used.ms)} · {cost_text(state)}"
     lines = [
+        _failed_output(state),
         rounds_table(state),
         candidates_table(state),
         f"{total}\n",
@@ -216,20 +234,44 @@ def end_text(state: LoopState) -> str:
     return "".join(lines)
 
 
+def _failed_output(state: LoopState) -> str:
+    """Return the end of what the setup, or the check of the last round, printed when it failed; "" if none did."""
+    red, command = state.setup_failed, state.settings.setup
+    if red is None and state.rounds:
+        red, command = state.rounds[-1].red, state.rounds[-1].red_command
+    lines = red.output.strip("\n").splitlines()[-MAX_OUTPUT_LINES:] if red is not None else []
+    if not lines:
+        return ""
+    return f"{one_line(command)}:\n" + "".join(f"  {clean_line(line)}\n" for line in lines) + "\n"
+
+
+def end_reason(ended: LoopEnded) -> str:
+    """Return why a loop has ended, with the time from which on agents can be used again."""
+    return ended.reason + (f" at {local_time(ended.resets_at)}" if ended.resets_at is not None else "")
+
+
 def next_commands(state: LoopState) -> list[str]:
     """Return the commands that a user may want next, each with what it is for."""
     loop, status = state.began.loop, state.ended.status if state.ended is not None else None
     if status == 0:
-        return [f"to take it over:   penstock loop land {loop}"]
+        return [f"to merge it:       penstock loop land {loop}"]
     lines = []
     if status == 4 and state.question:
         lines.append(f'to answer:         penstock loop tell {loop} "…"')
     elif status == 4 and state.settings.plan_is_asked and not state.plan_is_approved and state.plan:
         lines += [f"  {number}. {one_line(_first_line(task))}" for number, task in enumerate(state.plan, 1)]
         lines.append(f"to approve:        penstock loop tell {loop} yes")
+    elif status == 4 and (paths := _held(state)):
+        lines.append(f"to commit them:    penstock loop resume {loop} {' '.join(f'--accept {path}' for path in paths)}")
     more = {1: " --rounds 5", 5: _more_money(state), 124: " --time 1h"}.get(status or 0, "")
     lines.append(f"to go on:          penstock loop resume {loop}{more}")
     return lines
+
+
+def _held(state: LoopState) -> list[str]:
+    """Return the paths that are held back and that the user can accept, as words of a shell."""
+    work = state.rounds[-1].work if state.rounds else None
+    return [shlex.quote(one.path) for one in work.held if not one.is_final] if work is not None else []
 
 
 def _more_money(state: LoopState) -> str:
@@ -242,10 +284,14 @@ def status_text(state: LoopState, process: int | None) -> str:
     """Return the state of a loop in full."""
     began = state.began
     how = (
-        f"runs (process {process})" if process else f"ended with {state.ended.status}" if state.ended else "interrupted"
+        f"runs (process {process})"
+        if process
+        else f"ended with status {state.ended.status}"
+        if state.ended
+        else "interrupted"
     )
     lines = [
-        f"{began.loop}: {how}, begun {local_time(began.at)}\n",
+        f"{began.loop}: {how}, started at {local_time(began.at)}\n",
         f"  prompt  {one_line(began.prompt_path)}\n",
         f"  branch  {began.branch}\n",
         f"  tree    {one_line(state.path or '–')}\n",
@@ -273,6 +319,7 @@ class LoopLine(msgspec.Struct, omit_defaults=True):
     process: int | None = None
     status: int | None = None
     reason: str | None = None
+    resets_at: int | None = None
     question: str | None = None
 
 
@@ -294,5 +341,6 @@ def json_line(state: LoopState, process: int | None) -> LoopLine:
         process=process,
         status=state.ended.status if state.ended is not None else None,
         reason=state.ended.reason if state.ended is not None else None,
+        resets_at=state.ended.resets_at if state.ended is not None else None,
         question=state.question or None,
     )

@@ -12,11 +12,12 @@ export class ApiError extends Error {
    * @param {number} status
    * @param {Partial<Api.Problem>} [problem]
    */
-  constructor(status, { code = "internal_error", detail = `The server answered ${status}.`, help } = {}) {
+  constructor(status, { code = "internal_error", detail = `The server answered ${status}.`, help, paths = [] } = {}) {
     const sentences = [detail, help];
     super(sentences.flatMap((text) => (text ? [sentence(text)] : [])).join(" "));
     this.status = status;
     this.code = code;
+    this.paths = paths;
   }
 }
 
@@ -122,6 +123,8 @@ export const api = {
     request("GET", `${runUrl(id)}/rounds/${round}/candidates/${candidate}/changes`),
   /** @type {(id: string, now: boolean) => Promise<Api.RunDetails>} */
   stopRun: (id, now) => request("POST", `${runUrl(id)}/stop`, { now }),
+  /** @type {(id: string, squash: boolean) => Promise<Api.RunDetails>} */
+  landRun: (id, squash) => request("POST", `${runUrl(id)}/land`, { squash }),
   /** @type {(id: string, text: string) => Promise<Api.RunDetails>} */
   messageRun: (id, text) => request("POST", `${runUrl(id)}/messages`, { text }),
   /** @type {(id: string, turn: number) => Promise<import("./wire.js").Details>} */

@@ -54,6 +54,21 @@ export async function trust(path) {
 }
 
 /**
+ * Land the result of a loop. A directory that is not trusted yet is asked about once.
+ *
+ * @param {Api.RunView} run
+ * @param {boolean} squash
+ */
+export async function landRun(run, squash) {
+  try {
+    return await api.landRun(run.id, squash);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== "untrusted_directory") throw error;
+    return (await trust(run.path)) && (await api.landRun(run.id, squash));
+  }
+}
+
+/**
  * @param {string} id
  * @param {Api.Changes} changes
  */

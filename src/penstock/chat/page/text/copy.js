@@ -5,13 +5,15 @@ import { dayAndClock, oneLine, plural } from "./format.js";
 const LOOPBACK = /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/;
 const SURE_ATTEMPTS = 3; // then a server of this machine does not run; a connection elsewhere may only be bad
 
+const COMMAND = /^(git|penstock) /;
+
 /**
- * A text that begins and ends as a sentence does.
+ * A text that begins and ends as a sentence does; a command at its beginning stays as it is typed.
  *
  * @param {string} text
  */
 export function sentence(text) {
-  const upper = text.slice(0, 1).toUpperCase() + text.slice(1);
+  const upper = COMMAND.test(text) ? text : text.slice(0, 1).toUpperCase() + text.slice(1);
   return /[.!?…]$/.test(upper) ? upper : `${upper}.`;
 }
 

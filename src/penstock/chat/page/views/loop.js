@@ -7,6 +7,7 @@ import { runPath } from "../state/router.js";
 import { bytes, dayAndClock, duration, harmless, money, oneLine, plural } from "../text/format.js";
 import { ConnectionLost, Latest, useStickToEnd } from "./chat.js";
 import { Composer } from "./composer.js";
+import { Landing } from "./landing.js";
 import { Prompt, TurnView } from "./turn.js";
 
 /** @typedef {import("../state/chat-session.js").ChatSession} ChatSession */
@@ -253,12 +254,13 @@ function Ending({ run, loop }) {
   const isDone = loop.status === 0;
   const reason = loop.reason ?? "It was interrupted: nothing runs it any more.";
   const next = isDone
-    ? `To take it over: \`penstock loop land ${name}\``
+    ? `In the terminal: \`penstock loop land ${name}\``
     : `To go on: \`penstock loop resume ${name}\``;
   return html`<div class="loop-end">
     ${loop.question && html`<div class="hint"><h3>The agent asks</h3><p class="hint-text" dir="auto">${harmless(loop.question)}</p></div>`}
     ${loop.plan && html`<h3>The plan waits for you. Answer <code>yes</code>, or say what to change.</h3><ol>${loop.plan.map((it) => html`<li dir="auto">${oneLine(it)}</li>`)}</ol>`}
     <p class="outcome" data-outcome=${OUTCOMES[loop.status ?? STOPPED] ?? "error"}><bdi>${loop.status === undefined ? reason : `Ended: ${oneLine(reason)}`}</bdi></p>
+    ${loop.can_land && html`<${Landing} run=${run} loop=${loop} />`}
     ${loop.landed ? html`<p class="side-note">Its work is in <bdi>${oneLine(loop.landed)}</bdi>.</p>` : html`<p class="side-note"><${Coded} text=${next} /></p>`}
   </div>`;
 }

@@ -1,0 +1,64 @@
+"""Landing of a loop: its result becomes part of the user's branch, and its tree is removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from penstock.errors import PenstockError, UsageError
+from penstock.loop.journal import Journal
+from penstock.loop.loops import LoopFolder, tree_names
+from penstock.loop.rows import LoopLanded
+from penstock.loop.state import LoopState
+from penstock.repo.commit import Stamp, subject_of, with_trailers
+from penstock.repo.landing import Landed, NotLanded, land
+from penstock.repo.repository import Repository
+from penstock.repo.trees import TreeStatus, home_of, remove
+from penstock.run.history import now_ms
+
+
+def land_loop(data: Path, found: LoopFolder, *, squash: bool) -> tuple[Landed | NotLanded, list[TreeStatus]]:
+    """Land the result of a loop on the branch that is checked out, and remove its trees if all is saved.
+
+    The second value has the states of the trees before; it is empty if there are none, or nothing has landed.
+
+    Raises:
+        UsageError: the loop has no commit, or another process works on it.
+    """
+    state = found.state
+    if state.head == state.began.base:
+        raise UsageError(f"the loop {found.id} has no commit to land")
+    journal = Journal.open(found.path)  # so that no process works on it meanwhile
+    try:
+        result = _landed(state, squash=squash)
+        if isinstance(result, NotLanded):
+            return _with_help(result, found.id), []
+        journal.append(LoopLanded(len(journal.rows) + 1, now_ms(), result.commit, result.branch, result.way))
+    finally:
+        journal.close()
+    removed = (remove_tree(data, name) for name in tree_names(state.settings, found.id))
+    return result, [status for status in removed if status is not None]
+
+
+def remove_tree(data: Path, name: str) -> TreeStatus | None:
+    """Remove a tree of a loop if the rule of all trees allows it; return its state before, None if there is none."""
+    try:
+        return remove(home_of(data, name))
+    except PenstockError:
+        return None  # removed before
+
+
+def _landed(state: LoopState, *, squash: bool) -> Landed | NotLanded:
+    repository = Repository.at(Path(state.began.repository))
+    title = subject_of(state.prompt)
+    message = with_trailers(f"{title}\n", {"Penstock-Run": state.began.loop})
+    stamp = Stamp(repository.author(), now_ms() // 1000)
+    return land(repository, state.head, message, stamp, squash=squash, sign=state.settings.sign)
+
+
+def _with_help(result: NotLanded, loop: str) -> NotLanded:
+    if not result.conflicts or result.help:
+        return result
+    help = f"an agent can resolve it in the tree of the loop: penstock loop land {loop} --resolve"
+    return msgspec.structs.replace(result, help=help)

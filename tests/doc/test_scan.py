@@ -1,0 +1,50 @@
+"""The scan of a document for code and comments, by one rule written in another way."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.doc.components import scan
+
+FENCE = re.compile(r"\ufeff?[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*(?P<marks>`{3,}(?=[^`]*$)|~{3,})")
+PIECES = ["`", "```", "````", "~~~", "~~~~", "<!--", "-->", "\n", "\n", "\r\n", " ", "\t", "- ", "1. ", "x", "\ufeff"]
+
+
+def fences(text: str) -> list[tuple[int, int]]:
+    """Return the code fences of a text without comments, line by line."""
+    found: list[tuple[int, int]] = []
+    opened: tuple[int, str] | None = None
+    position = 0
+    for line in text.splitlines(keepends=True):
+        if opened is None:
+            mark = FENCE.match(line.rstrip("\n"))
+            opened = (position, mark["marks"]) if mark else None
+        else:
+            start, marks = opened
+            closing = re.fullmatch(rf"[ \t]*{marks[0]}{{{len(marks)},}}[ \t]*\r?\n?", line)
+            if closing:
+                found.append((start, position + len(line.rstrip("\n"))))
+                opened = None
+        position += len(line)
+    return [*found, (opened[0], len(text))] if opened else found
+
+
+@given(st.lists(st.sampled_from([piece for piece in PIECES if piece not in ("<!--", "\r\n")])).map("".join))
+def test_fences_are_found_line_by_line(text: str) -> None:
+    """A fence begins on a line of its own, maybe of a list item, and ends with as many marks or with the text."""
+    ranges = [(it.start, it.end) for it in scan(text)]
+    assert ranges == fences(text)
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join))
+def test_tokens_follow_each_other(text: str) -> None:
+    """No two tokens overlap, and each is a comment or begins with a mark of a fence."""
+    end = 0
+    for token in scan(text):
+        assert end <= token.start < token.end <= len(text)
+        end = token.end
+        first = text[token.start : token.end].lstrip("\ufeff \t-1.")
+        assert first.startswith(("<!--", "```", "~~~")), text
