@@ -26,15 +26,15 @@ def test_the_exit_status_is_the_result(tmp_path: Path, command: str, status: int
     assert "0 failed" in ended.output
 
 
-def test_a_check_that_hangs_is_ended(tmp_path: Path):
-    """L10: a check that hangs, whatever signals it ignores, is ended by its time limit."""
+def test_l10_a_check_that_hangs_is_ended(tmp_path: Path):
+    """A check that hangs, whatever signals it ignores, is ended by its time limit."""
     ended = run("trap '' TERM INT HUP; while :; do sleep 1; done", tmp_path, seconds=0.5)
     assert ended.status is None
     assert ended.reason == "it did not end within 0.5 s"
 
 
-def test_a_daemon_of_a_check_does_not_stay(tmp_path: Path):
-    """L10: a process that a check leaves behind in a session of its own is gone when the check is over."""
+def test_l10_a_daemon_of_a_check_does_not_stay(tmp_path: Path):
+    """A process that a check leaves behind in a session of its own is gone when the check is over."""
     ended = run("setsid sh -c 'echo $$ > pid; exec sleep 1000' & while [ ! -s pid ]; do sleep 0.01; done", tmp_path)
     assert ended.status == 0
     pid = int((tmp_path / "pid").read_text())
@@ -42,8 +42,8 @@ def test_a_daemon_of_a_check_does_not_stay(tmp_path: Path):
         os.kill(pid, 0)
 
 
-def test_endless_output_is_bounded(tmp_path: Path):
-    """L10: of a large output the end is kept, in memory, on disk and in the journal."""
+def test_l10_endless_output_is_bounded(tmp_path: Path):
+    """Of a large output the end is kept, in memory, on disk and in the journal."""
     ended = run("head -c 300000000 /dev/zero | tr '\\0' 'x'; echo; echo the end", tmp_path)
     assert ended.status == 0
     assert ended.output.endswith("the end\n")
@@ -51,8 +51,8 @@ def test_endless_output_is_bounded(tmp_path: Path):
     assert (tmp_path / "log" / "check.txt").stat().st_size <= MAX_KEPT_BYTES + 65536
 
 
-def test_a_check_has_no_terminal(tmp_path: Path):
-    """L10: a check that asks a person finds no terminal and no input, and ends."""
+def test_l10_a_check_has_no_terminal(tmp_path: Path):
+    """A check that asks a person finds no terminal and no input, and ends."""
     ended = run("read answer; cat; cat /dev/tty", tmp_path)
     assert ended.status == 1
     assert "/dev/tty" in ended.output

@@ -86,6 +86,15 @@ def left() -> list[str]:
     return found
 
 
+def check_nothing_is_left(desk: Desk) -> None:
+    """Check that no agent or check of this loop runs; a guard may still be ending them."""
+    end = time.monotonic() + 10
+    marks = str(desk.folder).encode()
+    while any(marks in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left() if Path(f"/proc/{pid}").exists()):
+        assert time.monotonic() < end, "a process of the loop is left"
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("row", range(2, ROWS + 1, at_most(9, 1)))
 def test_l1_killed_at_a_row(desk: Desk, row: int, when: str):
@@ -130,6 +139,46 @@ def test_l1_killed_while_a_conflict_is_resolved(desk: Desk, row: int, when: str)
     assert process_of(folder) is None
 
 
+SMALL = """
+sleep 0.05; if [ -e done ]; then :; elif grep -q "After the last round" "$DESK/prompt.$$"; then echo b > done; \
+else echo a > half; fi; sleep 0.05; reply "Add a small part"
+"""
+LARGE = """
+sleep 0.03; if grep -q "After the last round" "$DESK/prompt.$$"; then seq 9 > done; \
+elif [ ! -e done ]; then seq 9 > half; fi; sleep 0.07; reply "Add a large part"
+"""
+"""Candidates whose tree follows from the round, also if they are begun again in it."""
+
+CANDIDATE_ROWS = 78
+"""Rows of the loop with candidates if nobody kills it."""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("row", range(2, CANDIDATE_ROWS + 1, at_most(9, 1)))
+def test_l1_killed_while_candidates_work(desk: Desk, row: int, when: str):
+    """A kill at any row of a loop with candidates, and a resume: the same candidate is chosen, with the same tree."""
+    desk.agent("large", LARGE)
+    desk.agent("small", SMALL)
+    desk.agent("judge", JUDGE.replace("approved", "better").replace("true", "1"))
+    settings = desk.settings("large", "small", candidates=("large", "small"), judge=RoleAgents(agents=("judge",)),
+        checks=("test -e half", "test -e done"))  # fmt: skip
+    desk.begin(settings).close()
+    before, folder = desk.user.state(), desk.data / "loops" / "l1"
+    if run(desk, row, when) == -9:
+        assert run(desk, 0, "never") == 0
+    rows = read_rows(folder)
+    state = fold(rows)
+    assert state.ended is not None
+    assert (state.ended.status, state.ended.reason) == (0, "done")
+    assert {it.agent for it in state.rounds if it.commit is not None} == {"small"}
+    assert (desk.user.git("show", "penstock/l1:half"), desk.user.git("show", "penstock/l1:done")) == ("a", "b")
+    assert len(desk.subjects()) == 1
+    assert state.used.rounds == len(state.rounds) == 3
+    assert process_of(folder) is None
+    check_nothing_is_left(desk)
+    assert desk.user.state() == before
+
+
 @pytest.mark.parametrize("seed", range(at_most(2, 100)))
 def test_l1_killed_at_random_times(desk: Desk, seed: int):
     """A loop that is killed at random times and resumed each time ends as one that nobody killed."""
@@ -145,8 +194,4 @@ def test_l1_killed_at_random_times(desk: Desk, seed: int):
             process.wait()
     assert run(desk, 0, "never") == 0
     check_end(desk, before)
-    end = time.monotonic() + 10
-    marks = str(desk.folder).encode()
-    while any(marks in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left() if Path(f"/proc/{pid}").exists()):
-        assert time.monotonic() < end, "a process of the loop is left"
-        time.sleep(0.05)
+    check_nothing_is_left(desk)

@@ -18,6 +18,7 @@ from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal
 from penstock.loop.loops import begin_loop
 from penstock.loop.rows import LoopBudget, RoleAgents
+from penstock.run import fallback
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +58,19 @@ def test_l6_protected_files_are_back_before_the_check(desk: Desk):
     assert desk.user.git("show", f"{tree}:penstock.toml") == "[output]"
 
 
+def test_l6_changed_tests_are_listed_to_the_reviewer(desk: Desk):
+    """Tests that an agent skips, and settings of tests that it edits, are named in the prompt of the reviewer."""
+    desk.user.commit("Tests", {"tests/test_a.py": "def test_a(): ...\n", "conftest.py": "", "keep.py": ""})
+    skip = "sed -i '1i import pytest; pytestmark = pytest.mark.skip' tests/test_a.py; echo x >> conftest.py"
+    desk.agent("cheat", f'{skip}; touch done keep.py; reply "Done"')
+    desk.agent("judge", 'cp "$DESK/prompt.$$" "$DESK/prompt.judge"; reply "No."')
+    desk.run(desk.settings("cheat", reviews=(RoleAgents(agents=("judge",)),), budget=LoopBudget(rounds=1)))
+    prompt = (desk.scripts / "prompt.judge").read_text()
+    assert (
+        "changed or removed; check whether they still test as much:\n\n```\nconftest.py\ntests/test_a.py\n```" in prompt
+    )
+
+
 def test_l7_another_agent_takes_over_at_a_limit(desk: Desk):
     """The first agent is at its usage limit: the second works, and no round is charged for the first."""
     desk.agent("first", "limited 4102444800")
@@ -86,6 +100,18 @@ def test_l7_a_reset_that_is_near_is_waited_for(desk: Desk):
     assert state.used.rounds == 2
 
 
+def test_l7_too_many_requests_are_not_charged(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    """Two answers with status 429 are retried with the same agent, and no round is charged for them."""
+    monkeypatch.setattr(fallback, "FIRST_WAIT_MS", 50)
+    desk.agent("first", 'if [ $(count first) -le 2 ]; then failed 429; else touch done; reply "Add done"; fi')
+    desk.agent("second", 'reply "never"')
+    status, state = desk.run(desk.settings("first", "second"))
+    assert status == 0
+    assert state.used.rounds == 2
+    assert {it.agent for it in state.rounds} == {"first"}
+    assert len((desk.scripts / "first.count").read_text().splitlines()) == 4
+
+
 def test_l7_words_about_limits_are_no_limit(desk: Desk):
     """A reply that only talks about rate limits changes no agent."""
     desk.agent("first", 'touch done; reply "I handled the usage limit: 429 rate_limit_error, resets at 5pm"')
@@ -108,6 +134,27 @@ def test_l8_a_running_agent_is_stopped_at_its_budget(desk: Desk):
     assert work.cause == "budget"
 
 
+def test_l8_an_agent_that_reports_no_cost(desk: Desk):
+    """With a budget of cost alone, an agent that reports none works for one step: status 5 says what to set."""
+    desk.agent("silent", 'COST=null; touch half; reply "Add a part"')
+    status, state = desk.run(desk.settings("silent", budget=LoopBudget(cost_usd=5.0)))
+    assert status == 5
+    assert len(state.rounds) == 1
+    assert state.ended is not None
+    assert "the cost is unknown: silent does not report it" in state.ended.reason
+
+
+def test_l8_a_used_budget_needs_more(desk: Desk):
+    """A loop that ended with 5 ends so again without starting an agent, and goes on with more tokens."""
+    desk.agent("worker", 'if [ $(count worker) = 2 ]; then touch done; else touch half; fi; reply "Add a part"')
+    assert desk.run(desk.settings("worker", budget=LoopBudget(tokens=100)))[0] == 5
+    assert desk.resume()[0] == 5
+    assert len((desk.scripts / "worker.count").read_text().splitlines()) == 1
+    status, state = desk.resume(tokens=1_000)
+    assert status == 0
+    assert state.used.tokens == 330
+
+
 def test_l8_a_resumed_loop_goes_on_only_with_more(desk: Desk):
     """A loop that has used its rounds ends again when it is resumed without more of them, and counts on with more."""
     desk.agent("slow", 'n=$(count slow); echo $n > half; if [ $n -ge 3 ]; then touch done; fi; reply "Add $n"')
@@ -121,16 +168,18 @@ def test_l8_a_resumed_loop_goes_on_only_with_more(desk: Desk):
 
 
 def test_l9_secrets_are_not_committed(desk: Desk):
-    """A key that the agent leaves in new files is in no commit; the status is 4 and the reason names the file."""
-    desk.agent("leaky", 'touch done; echo "KEY=1" > .env; reply "Add"')
+    """A key, 20,000 files of dependencies and a large file are in no commit; status 4, and the reason names them."""
+    junk = "mkdir -p node_modules; (cd node_modules; seq 20000 | xargs touch); head -c 20000000 /dev/zero > big.bin"
+    desk.agent("leaky", f'touch done; echo "KEY=1" > .env; [ -e big.bin ] || {{ {junk}; }}; reply "Add"')
     status, state = desk.run(desk.settings("leaky"))
     assert status == 4
     assert state.ended is not None
-    assert ".env" in state.ended.reason
+    assert all(name in state.ended.reason for name in (".env", "node_modules/", "big.bin"))
     refs = desk.user.git("for-each-ref", "--format=%(refname)", "refs/penstock/l1").splitlines()
     assert refs
     for ref in refs:
-        assert ".env" not in desk.user.git("ls-tree", "-r", "--name-only", ref).splitlines()
+        names = desk.user.git("ls-tree", "-r", "--name-only", ref).splitlines()
+        assert not [name for name in names if name in (".env", "big.bin") or name.startswith("node_modules")]
 
 
 def test_a_held_file_is_committed_when_the_user_accepts_it(desk: Desk):
@@ -166,7 +215,8 @@ def test_l11_a_reviewer_changes_nothing(desk: Desk):
 def test_l11_prose_does_not_approve(desk: Desk):
     """A reviewer that answers in prose, with an approval in a quotation, does not approve: nothing is committed."""
     desk.agent("worker", 'touch done; reply "Add done"')
-    desk.agent("judge", "reply 'It says {approved: true}. Approved!'")
+    quoted = r'It says: {\\"approved\\": true}. Approved!'
+    desk.agent("judge", f"reply '{quoted}'")
     status, _ = desk.run(desk.settings("worker", reviews=(RoleAgents(agents=("judge",)),)))
     assert status == 1
     assert desk.user.git("for-each-ref", "refs/heads/penstock") == ""

@@ -1,4 +1,4 @@
-"""Random loops, crashes and resumes, judged from the rows alone by code that shares nothing with the rules."""
+"""Random loops, crashes and resumes, judged from the rows alone by code that shares nothing with the effects."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from simulated_loop import BASE_TREE, Simulation
 from simulated_loop import settings as loop_settings
 
-from penstock.loop import next as rules
+from penstock.loop import effects
 from penstock.loop.fold import apply, fold
+from penstock.loop.next import next_effect
 from penstock.loop.rows import (
     AnyRow,
     LoopBegan,
@@ -21,6 +22,7 @@ from penstock.loop.rows import (
     Settings,
     StepBegan,
     StepEnded,
+    TreeGone,
     decode,
     encode,
 )
@@ -28,6 +30,9 @@ from penstock.loop.state import LoopState
 from penstock.loop.steps import (
     AgentEnded,
     BranchPublished,
+    CandidateChosen,
+    ChangeSize,
+    ChooseCandidate,
     CommandEnded,
     CommitRejected,
     Committed,
@@ -36,12 +41,14 @@ from penstock.loop.steps import (
     MakeTree,
     Publish,
     PublishRejected,
+    ResetTree,
     Result,
     ReviewVerdict,
     RunAgent,
     RunCheck,
     Step,
     TreeMade,
+    TreeReset,
 )
 
 MAX_STEPS = 400
@@ -64,6 +71,8 @@ loops = st.builds(
     reviews=st.lists(roles, max_size=2).map(tuple),
     checks=st.sampled_from([("test",), ("lint", "test")]),
     plan=st.none() | roles,
+    candidates=st.sampled_from([(), (), ("claude", "codex"), ("claude", "claude", "gemini")]),
+    judge=st.none() | roles,
     setup=st.sampled_from(["", "make deps"]),
     keep_session=st.booleans(),
     wait_ms=st.sampled_from([0, 10_000_000]),
@@ -84,6 +93,8 @@ agent_results = st.one_of(
         question=st.sampled_from(["", "", "", "which?"]),
         verdict=st.builds(ReviewVerdict, st.booleans(), st.sampled_from([(), ("a",), ("b",)])),
         tasks=st.sampled_from([(), ("one",), ("one", "two")]),
+        size=st.builds(ChangeSize, files=st.integers(0, 2), added=st.integers(0, 3)),
+        better=st.integers(0, 2),
         session_id=st.sampled_from([None, "s1"]),
     ),
     st.builds(
@@ -107,6 +118,10 @@ def answer(data: st.DataObject):
                 return TreeMade(path="/tree")
             case RunAgent():
                 return data.draw(agent_results)
+            case ResetTree():
+                return TreeReset()
+            case ChooseCandidate():
+                return CandidateChosen()
             case MakeCommit():
                 if data.draw(st.integers(0, 9)) == 0:
                     return CommitRejected(hook="pre-commit", output="no")
@@ -133,17 +148,23 @@ def run(loop: Simulation) -> None:
 
 def ended_steps(rows: list[AnyRow]) -> list[tuple[int, Step, Result]]:
     """Return the steps that have ended, with the index of the row of their end."""
-    found, begun = [], None
+    found: list[tuple[int, Step, Result]] = []
+    begun: dict[int, Step] = {}
     for index, row in enumerate(rows):
         if isinstance(row, StepBegan):
-            assert begun is None, "two steps are open"
-            begun = row
+            side_by_side = [*begun.values(), row.does]
+            assert len(side_by_side) == 1 or all(is_candidate(it) for it in side_by_side), "two steps are open"
+            begun[row.step] = row.does
         elif isinstance(row, StepEnded):
-            assert begun is not None
-            assert row.step == begun.step
-            found.append((index, begun.does, row.result))
-            begun = None
+            found.append((index, begun.pop(row.step), row.result))
+        elif isinstance(row, TreeGone):
+            begun.clear()
     return found
+
+
+def is_candidate(step: Step) -> bool:
+    """Return whether a step is the work of a candidate."""
+    return isinstance(step, RunAgent) and step.role == "work" and step.candidate > 0
 
 
 def judge(rows: list[AnyRow]) -> None:
@@ -162,26 +183,34 @@ def judge_budget(rows: list[AnyRow]) -> None:
     """No agent starts when a budget is used, and no round beyond their number, over all processes."""
     assert isinstance(rows[0], LoopBegan)
     limit = rows[0].settings.budget
-    rounds, most, cost, tokens, ms = 0, limit.rounds, 0.0, 0, 0
-    begun: Step | None = None
+    rounds, most, cost, tokens, ms, shared = 0, limit.rounds, 0.0, 0, 0, 0
+    open_steps: dict[int, Step] = {}
     for row in rows:
         if isinstance(row, LoopResumed):
             most += row.rounds
+        elif isinstance(row, TreeGone):
+            open_steps.clear()
         elif isinstance(row, StepBegan):
             begun = row.does
+            shared = shared if open_steps else 0
+            open_steps[row.step] = begun
             if isinstance(begun, RunAgent):
                 assert limit.cost_usd is None or cost < limit.cost_usd
                 assert limit.tokens is None or tokens < limit.tokens
                 assert limit.ms is None or ms < limit.ms
                 assert begun.role != "work" or rounds < most
-                assert begun.cost_left is None or begun.cost_left <= (limit.cost_usd or 0) - cost + 1e-9
+                parts = sum(getattr(step, "cost_left", 0) or 0 for step in open_steps.values())
+                assert begun.cost_left is None or parts <= (limit.cost_usd or 0) - cost + 1e-9
         elif isinstance(row, StepEnded):
-            result = row.result
-            ms += getattr(result, "ms", 0)
+            result, begun = row.result, open_steps.pop(row.step)
+            more = max(0, getattr(result, "ms", 0) - shared)
+            ms, shared = ms + more, shared + more
             cost += getattr(result, "cost_usd", None) or 0.0
             tokens += getattr(result, "tokens", None) or 0
+            rounds += isinstance(result, CandidateChosen)
             if isinstance(begun, RunAgent) and begun.role == "work" and isinstance(result, AgentEnded):
-                rounds += result.outcome in ("ok", "lost") or result.cause in CHARGED
+                is_charged = result.outcome in ("ok", "lost") or result.cause in CHARGED
+                rounds += is_charged and not begun.candidate
     state = fold(rows)
     assert state.used.rounds == rounds
     assert state.used.tokens == tokens
@@ -189,38 +218,56 @@ def judge_budget(rows: list[AnyRow]) -> None:
     assert abs(state.used.cost_usd - cost) < 1e-6
 
 
+Ended = list[tuple[Step, Result]]
+
+
+def last_work(ended: Ended) -> tuple[RunAgent, AgentEnded, Ended]:
+    """Return the work of the last round, that of the chosen candidate, and what was done about it since."""
+    is_work = [isinstance(step, RunAgent) and step.role == "work" for step, _ in ended]
+    choices = [(i, step) for i, (step, _) in enumerate(ended) if isinstance(step, ChooseCandidate)]
+    plain = [i for i, (step, _) in enumerate(ended) if is_work[i] and not is_candidate(step)]
+    candidate, index = 0, plain[-1] if plain else -1
+    if choices and choices[-1][0] > index:
+        chosen, candidate = choices[-1][0], choices[-1][1].candidate
+        index = max(i for i in range(chosen) if is_work[i] and getattr(ended[i][0], "candidate", 0) == candidate)
+    step, work = ended[index]
+    assert isinstance(step, RunAgent)
+    assert isinstance(work, AgentEnded)
+    since = [(done, it) for done, it in ended[index + 1 :] if getattr(done, "candidate", 0) == candidate]
+    return step, work, since
+
+
+def is_review(step: Step) -> bool:
+    """Return whether a step is a review."""
+    return isinstance(step, RunAgent) and step.role == "review"
+
+
 def judge_commits(settings: Settings, ended: list[tuple[int, Step, Result]]) -> None:
     """Each commit is of the tree of a run that ended well, checked by all checks and approved by all reviewers."""
     for number, (_, step, result) in enumerate(ended):
         if not isinstance(step, MakeCommit) or not isinstance(result, Committed):
             continue
-        before = [(done, outcome) for _, done, outcome in ended[:number]]
-        works = [i for i, (done, _) in enumerate(before) if isinstance(done, RunAgent) and done.role == "work"]
-        work = before[works[-1]][1]
-        since = before[works[-1] + 1 :]
+        work, since = last_work([(done, outcome) for _, done, outcome in ended[:number]])[1:]
         assert isinstance(work, AgentEnded)
         assert work.outcome == "ok"
         assert not work.held
         assert work.tree == step.tree
         green = [done.command for done, it in since if isinstance(done, RunCheck) and it.is_green]  # type: ignore[union-attr]
         assert tuple(green) == settings.checks
-        verdicts = [it.verdict for done, it in since if isinstance(done, RunAgent) and isinstance(it, AgentEnded)]
+        verdicts = [it.verdict for done, it in since if is_review(done) and isinstance(it, AgentEnded)]
         approvals = [verdict for verdict in verdicts if verdict is not None and verdict.approved]
         assert len(approvals) == len(settings.reviews)
 
 
 def judge_done(settings: Settings, ended: list[tuple[Step, Result]]) -> None:
     """Status 0 needs a worker that ended well with green checks, and an approval or a tree that it left as it was."""
-    works = [i for i, (step, _) in enumerate(ended) if isinstance(step, RunAgent) and step.role == "work"]
-    step, work = ended[works[-1]]
-    since = ended[works[-1] + 1 :]
-    assert isinstance(work, AgentEnded)
-    assert isinstance(step, RunAgent)
+    step, work, since = last_work(ended)
     assert step.task is None
     assert work.outcome == "ok"
     green = [done.command for done, it in since if isinstance(done, RunCheck) and it.is_green]  # type: ignore[union-attr]
     assert tuple(green) == settings.checks
-    approvals = [it for _, it in since if isinstance(it, AgentEnded) and it.verdict is not None and it.verdict.approved]
+    verdicts = [it.verdict for done, it in since if is_review(done) and isinstance(it, AgentEnded)]
+    approvals = [verdict for verdict in verdicts if verdict is not None and verdict.approved]
     if settings.reviews and len(approvals) == len(settings.reviews):
         return
     commits = [it for _, it in ended if isinstance(it, Committed)]
@@ -256,15 +303,23 @@ def test_every_prefix_folds_and_decides_the_same(given_settings: Settings, promp
         kept = [decode(encode(row)) for row in loop.rows[:number]]
         assert fold(kept) == state
         following = loop.rows[number]
-        if state.open is None:
-            effect = rules.next_effect(state, following.at)
+        effect = next_effect(state, following.at)
+        if not state.open:
             begun = following.does if isinstance(following, StepBegan) else None
-            assert (effect.step if isinstance(effect, rules.Begin) else None) == begun
-        elif isinstance(state.open, RunAgent):
-            assert rules.next_effect(state, following.at) == rules.EndLost(state.open)
+            steps = effect.steps if isinstance(effect, effects.BeginTogether) else ()
+            assert (effect.step if isinstance(effect, effects.Begin) else steps[0] if steps else None) == begun
         else:
-            assert rules.next_effect(state, following.at) == rules.Repeat(state.open)
+            step, does = next(iter(state.open.items()))
+            lost = isinstance(does, RunAgent)
+            assert effect == (effects.EndLost(step, does) if lost else effects.Repeat(step, does))  # type: ignore[arg-type]
         state = apply(state, following)
+
+
+def remove_tree(loop: Simulation, candidate: int) -> None:
+    """Remove a tree, if there is one of this number and no agent works."""
+    works = any(isinstance(step, RunAgent) for step in loop.state.open.values())
+    if 0 <= candidate <= len(loop.state.candidate_trees) and not works:
+        loop.add(TreeGone(n=loop.number, at=loop.now, candidate=candidate))
 
 
 @examples(30, 1_000)
@@ -273,10 +328,14 @@ def test_a_crash_at_any_row_keeps_the_promises(given_settings: Settings, prompt:
     """A loop that crashes while each of its steps runs, and is resumed, still keeps its promises."""
     loop = Simulation(given_settings, answer(data), prompt)
     for _ in range(MAX_STEPS):
-        effect = rules.next_effect(loop.state, loop.now)
-        if isinstance(effect, rules.Begin) and data.draw(st.integers(0, 3)) == 0:
-            loop.add(StepBegan(n=loop.number, at=loop.now, step=loop.state.steps + 1, does=effect.step))
+        effect = next_effect(loop.state, loop.now)
+        steps = (effect.step,) if isinstance(effect, effects.Begin) else ()
+        steps = effect.steps if isinstance(effect, effects.BeginTogether) else steps
+        if steps and data.draw(st.integers(0, 3)) == 0:
+            for step in steps[: data.draw(st.integers(1, len(steps)))]:
+                loop.add(StepBegan(n=loop.number, at=loop.now, step=loop.state.steps + 1, does=step))
             loop.add(LoopResumed(n=loop.number, at=loop.now))
+            remove_tree(loop, data.draw(st.integers(-9, 3)))
         elif not loop.step():
             break
     judge(loop.rows)

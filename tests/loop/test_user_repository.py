@@ -15,8 +15,6 @@ from loop_desk import Desk, Watcher, ended
 from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.loop.engine import Engine
-from penstock.loop.fold import fold
-from penstock.loop.journal import read_rows
 from penstock.loop.loops import begin_loop
 from penstock.loop.rows import RoleAgents
 from penstock.loop.state import LoopState
@@ -310,72 +308,6 @@ def test_l13_ten_loops_at_once(desk: Desk):
     assert statuses == dict.fromkeys(names, 0)
     assert [desk.subjects(f"penstock/{name}") for name in names] == [["Add done"]] * 10
     assert desk.user.state() == before
-
-
-# --- L14: things that go away ----------------------------------------------------------------------------
-
-
-def test_l14_a_tree_that_is_gone(desk: Desk):
-    """An agent that removes its tree ends the loop in words; the journal is whole, and green rounds can be landed."""
-    desk.agent("worker", 'if [ $(count worker) = 2 ]; then rm -rf "$PWD"; fi; touch done; reply "Add done"')
-    before = desk.user.state()
-    done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
-    assert done.returncode == 2, done.stderr
-    assert "app.l1; check whether it was moved or removed" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert fold(read_rows(desk.data / "loops" / "l1")).used.rounds == 1
-    assert desk.user.state() == before
-    assert penstock(desk, "loop", "land").returncode == 0
-    assert (desk.user.root / "done").exists()
-
-
-def test_l14_a_full_disk(desk: Desk):
-    """A loop that cannot write ends in words with a whole journal, and is resumed when there is space."""
-    desk.agent("worker", 'touch done; reply "Add done"')
-    desk.begin(desk.settings("worker")).close()
-    folder = desk.data / "loops" / "l1"
-    size = (folder / "journal.ndjson").stat().st_size
-    before = desk.user.state()
-    # A limit on the size of files fails as a full disk does: the row is written in part.
-    words = f"ulimit -f {size // 512 + 1}; exec {sys.executable} -m penstock loop resume l1"
-    done = subprocess.run(["bash", "-c", words], cwd=desk.user.root, env=desk.environment, capture_output=True,
-        text=True, timeout=TIMEOUT)  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    fold(read_rows(folder))
-    assert desk.user.state() == before
-    status, _ = desk.resume()
-    assert status == 0
-
-
-def test_l14_a_repository_that_was_moved(desk: Desk):
-    """A loop whose repository is elsewhere is not resumed, and the error names the directory; back there, it is."""
-    desk.agent("worker", 'touch done; reply "Add done"')
-    desk.begin(desk.settings("worker")).close()
-    away = desk.user.root.rename(desk.user.root.with_name("away"))
-    argv = [sys.executable, "-m", "penstock", "loop", "resume", "l1"]
-    done = subprocess.run(argv, cwd=away, env=desk.environment, capture_output=True, text=True, timeout=TIMEOUT)
-    assert done.returncode == 2
-    assert str(desk.user.root) in done.stderr
-    assert "Traceback" not in done.stderr
-    away.rename(desk.user.root)
-    assert desk.resume()[0] == 0
-
-
-def test_l14_a_branch_of_that_name(desk: Desk):
-    """A loop does not begin if its branch exists, and one that appears meanwhile is left where it is: status 4."""
-    desk.user.git("branch", "penstock/l1")
-    with pytest.raises(UsageError, match="the branch penstock/l1 exists already"):
-        desk.begin(desk.settings("worker"))
-    assert not (desk.data / "loops").exists()
-    desk.user.git("branch", "-D", "penstock/l1")
-    desk.agent("worker", f'git -C "{desk.user.root}" branch -q penstock/l1 main; touch done; reply "Add done"')
-    main = desk.user.git("rev-parse", "main")
-    status, state = desk.run(desk.settings("worker"))
-    assert status == 4
-    assert state.ended is not None
-    assert "penstock/l1 was moved by somebody else" in state.ended.reason
-    assert desk.user.git("rev-parse", "penstock/l1") == main
 
 
 # --- L19, L20: kinds of repositories ----------------------------------------------------------------------

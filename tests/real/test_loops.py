@@ -171,3 +171,38 @@ def test_another_agent_works_on_at_a_usage_limit(tmp_path: Path) -> None:
         assert at.git("log", "--format=%s", "main..penstock/prices") == "Return 0 as the average of no prices"
         assert at.penstock("loop", "status")[1].count("claude") == 0
     assert steady(output, str(tmp_path)) in steady(DOCS.read_text("utf-8"))
+
+
+BOTH: list[Answer] = [
+    *SUM[:2],
+    [Call("edit", f"    if not prices:\n        return 0\n{DIVISION}", "prices.py", DIVISION)],
+    [Say("Correct the total, and the average of nothing")],
+]
+LONGER = "    result = 0\n    for price in prices:\n        result += price\n    return result\n"
+BOTH_LONGER: list[Answer] = [
+    SUM[0],
+    [Call("edit", LONGER, "prices.py", "    return max(prices)\n")],
+    [Call("edit", f"    if len(prices) == 0:\n        return 0\n{DIVISION}", "prices.py", DIVISION)],
+    [Say("Add the prices one by one, and return 0 as the average of no prices")],
+]
+
+
+def test_two_candidates_work_side_by_side(tmp_path: Path) -> None:
+    """Claude and Codex both make the tests succeed; the smaller change is the user's to land, the other one is kept."""
+    with shop(tmp_path) as at:
+        for name, server, answers in (("claude", at.claude, BOTH), ("codex", at.codex, BOTH_LONGER)):
+            server.folder = tmp_path / f"shop.prices.{name}"
+            server.scripts = {PROMPT.strip(): answers, "Commits so far": NOTHING}
+        words = "loop", "PROMPT.md", "--candidates", "claude,codex", "--allow", "all", "--check", CHECK
+        status, output = at.penstock(*words, "--name", "prices")
+        (tmp_path / "transcript.txt").write_text(output.replace(str(tmp_path), "/home/me"), "utf-8")
+        assert status == 0, output
+        assert at.git("log", "--format=%s", "main..penstock/prices") == "Correct the total, and the average of nothing"
+        assert "result += price" in at.git("show", "refs/penstock/prices.codex/1")
+        assert at.git("status", "--porcelain") == ""
+        landed, said = at.penstock("loop", "land")
+        assert landed == 0, said
+        assert not list(tmp_path.glob("shop.prices*"))
+    # What the agents print side by side is in another order each time.
+    end = output[output.index("round  candidate") :]
+    assert steady(end, str(tmp_path)) in steady(DOCS.read_text("utf-8"))

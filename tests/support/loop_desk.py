@@ -7,6 +7,8 @@ them: `begin`, `reply TEXT`, `limited MILLISECONDS`, `usage COST`.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ from penstock.loop.rows import AnyRow, RoleAgents, Settings, StepBegan, StepEnde
 from penstock.loop.state import LoopState
 from penstock.loop.steps import RunAgent
 from penstock.run.run import Run
+
+TIMEOUT = 120
+"""Seconds after which a process hangs."""
 
 FRAMES = r"""
 begin() { printf '{"type":"system","subtype":"init","session_id":"s1","model":"m1"}\n'; }
@@ -105,6 +110,13 @@ class Desk:
         """Return settings with these agents of work, and a check for a file."""
         defaults: dict[str, object] = {"checks": ("test -e done",)}
         return Settings(work=RoleAgents(agents=agents), **{**defaults, **fields})  # type: ignore[arg-type]
+
+    def penstock(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in the user's repository."""
+        argv = [sys.executable, "-m", "penstock", *words]
+        return subprocess.run(
+            argv, cwd=self.user.root, env=self.environment, capture_output=True, text=True, timeout=TIMEOUT
+        )
 
     def begin(self, settings: Settings, name: str = "l1") -> Journal:
         """Begin a loop."""

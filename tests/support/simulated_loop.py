@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from penstock.loop import next as rules
+from penstock.loop import effects
 from penstock.loop.fold import apply, fold
+from penstock.loop.next import next_effect
 from penstock.loop.rows import (
     VERSION,
     AnyRow,
@@ -24,12 +25,15 @@ from penstock.loop.steps import (
     AgentEnded,
     BranchMerged,
     BranchPublished,
+    CandidateChosen,
+    ChooseCandidate,
     CommandEnded,
     Committed,
     MakeCommit,
     MakeTree,
     MergeBranch,
     Publish,
+    ResetTree,
     Result,
     ReviewVerdict,
     RunAgent,
@@ -37,6 +41,7 @@ from penstock.loop.steps import (
     RunSetup,
     Step,
     TreeMade,
+    TreeReset,
 )
 
 BASE, BASE_TREE = "c0", "t0"
@@ -84,31 +89,37 @@ class Simulation:
 
     def step(self) -> bool:
         """Carry out one effect; return whether the loop goes on."""
-        match rules.next_effect(self.state, self.now):
-            case rules.Begin(step):
+        match next_effect(self.state, self.now):
+            case effects.Begin(step):
                 self.add(StepBegan(n=self.number, at=self.now, step=self.state.steps + 1, does=step))
-                self.end_step(step)
-            case rules.Repeat(step):
-                self.end_step(step)
-            case rules.EndLost():
-                self.end(AgentEnded(outcome="lost", tree=self.tree, ms=1_000))
-            case rules.Wait(until, reason):
+                self.end_step(self.state.steps, step)
+            case effects.BeginTogether(steps):
+                numbers = [self.state.steps + number for number in range(1, len(steps) + 1)]
+                for number, step in zip(numbers, steps, strict=True):
+                    self.add(StepBegan(n=self.number, at=self.now, step=number, does=step))
+                for number, step in zip(numbers, steps, strict=True):
+                    self.end_step(number, step)
+            case effects.Repeat(number, step):
+                self.end_step(number, step)
+            case effects.EndLost(number, _):
+                self.end(number, AgentEnded(outcome="lost", tree=self.tree, ms=1_000))
+            case effects.Wait(until, reason):
                 self.add(Waiting(n=self.number, at=self.now, until=until, reason=reason))
                 self.now = max(self.now, until)
-            case rules.EndLoop(status, reason):
+            case effects.EndLoop(status, reason):
                 self.add(LoopEnded(n=self.number, at=self.now, status=status, reason=reason))
-            case rules.LoopOver(status):
+            case effects.LoopOver(status):
                 self.ended, self.reason = status, self.state.ended.reason if self.state.ended else ""
                 return False
         return True
 
-    def end_step(self, step: Step) -> None:
-        """End the open step with the result that the function returns."""
-        self.end(self.answer(step, self.state))
+    def end_step(self, number: int, step: Step) -> None:
+        """End an open step with the result that the function returns."""
+        self.end(number, self.answer(step, self.state))
 
-    def end(self, result: Result) -> None:
-        """End the open step with a result."""
-        self.add(StepEnded(n=self.number, at=self.now, step=self.state.steps, result=result))
+    def end(self, number: int, result: Result) -> None:
+        """End an open step with a result."""
+        self.add(StepEnded(n=self.number, at=self.now, step=number, result=result))
 
     @property
     def tree(self) -> str:
@@ -138,8 +149,9 @@ class Script:
         checks: Callable[[RunCheck, LoopState], bool] = lambda step, state: True,
         reviews: Iterable[AgentEnded] = (),
         plans: Iterable[AgentEnded] = (),
+        judges: Iterable[AgentEnded] = (),
     ) -> None:
-        self.agents = {"work": iter(work), "review": iter(reviews), "plan": iter(plans)}
+        self.agents = {"work": iter(work), "review": iter(reviews), "plan": iter(plans), "judge": iter(judges)}
         self.plans = plans
         self.checks = checks
 
@@ -149,6 +161,10 @@ class Script:
                 return TreeMade(path="/repository.loop-1")
             case RunSetup():
                 return CommandEnded(status=0)
+            case ResetTree():
+                return TreeReset()
+            case ChooseCandidate():
+                return CandidateChosen()
             case RunCheck():
                 green = self.checks(step, state)
                 return CommandEnded(status=0 if green else 1, ms=10, output="" if green else "1 failed in 0.31s")

@@ -69,7 +69,7 @@ def _with_loop(status: TreeStatus) -> TreeStatus:
         return status
     from penstock.loop.loops import loops, reason_to_keep  # only a tree of a loop needs it
 
-    loop = next((loop for loop in loops(data_path()) if loop.id == status.record.name), None)
+    loop = next((loop for loop in loops(data_path()) if loop.id == status.record.name.partition(".")[0]), None)
     why = reason_to_keep(loop) if loop is not None else ""
     return TreeStatus(status.record, "used", why) if why else status
 

@@ -74,6 +74,7 @@ LOOP: dict[str, Rule] = {
     "tokens": whole(1, MAX_EXACT_INTEGER),
     "hooks": _switch,
     "sign": _switch,
+    "candidates": _words,
     "notify": _text,
 }
 LOOP_ROLE: dict[str, Rule] = {"agents": _words, "model": _text, "allow": _one_of("default", "edits", "all")}
@@ -299,7 +300,7 @@ def _is_table(path: KeyPath) -> bool:
     match path:
         case ("json_streaming" | "output" | "history" | "agents" | "loop",) | ("agents", _):
             return True
-        case ("loop", "work" | "review"):
+        case ("loop", "work" | "review" | "judge"):
             return True
         case ("agents", _, "json_streaming" | "env" | "events"):
             return True
@@ -330,13 +331,13 @@ def judge(path: KeyPath, value: Any) -> tuple[str, bool]:
             rule = HISTORY[key]
         case ("loop", "review", "reviewers"):
             rule = _words
-        case ("loop", "work" | "review", key):
+        case ("loop", "work" | "review" | "judge", key):
             if key not in LOOP_ROLE:
                 return _unknown(path, LOOP_ROLE), False
             rule = LOOP_ROLE[key]
-        case ("loop", key) if key not in ("work", "review"):
+        case ("loop", key) if key not in ("work", "review", "judge"):
             if key not in LOOP:
-                return _unknown(path, [*LOOP, "work", "review"]), False
+                return _unknown(path, [*LOOP, "work", "review", "judge"]), False
             rule = LOOP[key]
         case (
             ("json_streaming" | "output" | "history" | "agents" | "loop",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,7 @@ from penstock.errors import PenstockError
 from penstock.events import Event, QuestionAsked, RunEnded, RunStarted, ToolCalled, ToolReturned, UsageReported
 from penstock.loop.steps import MAX_REPLY_CHARS, MAX_SUMMARY_CHARS, AgentEnded, RunAgent
 from penstock.loop.tasks import open_tasks
-from penstock.loop.verdict import verdict_of
+from penstock.loop.verdict import better_of, verdict_of
 from penstock.run.replay import find, replay
 from penstock.run.run import Run
 from penstock.stream import Stream
@@ -35,6 +35,8 @@ class AgentSummary:
         self.ended: RunEnded | None = None
         self.session_id: str | None = None
         self.question = ""
+        self.error: PenstockError | None = None
+        """Error that ended the run on the side of Penstock."""
         self.cost_usd: float | None = None
         """Sum of the costs of the model calls so far, in US dollars."""
         self.tokens: int | None = None
@@ -76,6 +78,8 @@ class AgentSummary:
 
     def result(self, step: RunAgent, ms: int) -> AgentEnded:
         """Return the result of the step; without the end of the run it is lost."""
+        if self.error is not None:  # it is charged as a round, so that it cannot go on for ever
+            return AgentEnded(outcome="error", cause="agent", reason=str(self.error), ms=ms)
         ended = self.ended
         cost, tokens = self.cost_usd, self.tokens
         if ended is not None and ended.cost_usd is not None:
@@ -109,29 +113,50 @@ class AgentSummary:
             resets_at=ended.resets_at,
             verdict=verdict_of(ended.reply) if is_ok and step.role == "review" else None,
             tasks=open_tasks(ended.reply) if is_ok and step.role == "plan" else (),
+            better=better_of(ended.reply) if is_ok and step.role == "judge" else 0,
         )
 
 
 def follow(
-    run: Run, step: RunAgent, *, show: Callable[[Run, list[Event]], None], is_stopped: Callable[[], bool]
-) -> AgentSummary:
-    """Follow a run that has started to its end, and cancel it if it asks a person or is stopped."""
-    summary = AgentSummary()
-    news = threading.Event()
-    run.on_news(news.set)
-    is_cancelled = False
-    while not run.ended:
+    runs: Mapping[int, Run], *, show: Callable[[int, Run, list[Event]], None], is_stopped: Callable[[], bool]
+) -> Iterator[tuple[int, AgentSummary]]:
+    """Follow runs that have started, by their numbers, and yield the number and the sum of each when it has ended.
+
+    A run that asks a person is cancelled, and all are if they are to be stopped.
+    """
+    summaries = {number: AgentSummary() for number in runs}
+    left, news = dict(runs), threading.Event()
+    cancelled: set[int] = set()
+    for run in runs.values():
+        run.on_news(news.set)
+    while left:
         news.clear()
-        batch = run.poll()
-        if batch:
-            summary.add(batch)
-            show(run, batch)
-        if not is_cancelled and (summary.question or is_stopped()):
-            is_cancelled = True
-            run.cancel()
-        if not batch:
+        is_quiet, stopped = True, is_stopped()
+        for number, run in list(left.items()):
+            summary = summaries[number]
+            batch = _read(run, summary)
+            if batch:
+                show(number, run, batch)
+                is_quiet = False
+            if run.ended or summary.error is not None:
+                del left[number]
+                yield number, summary
+            elif number not in cancelled and (summary.question or stopped):
+                cancelled.add(number)
+                run.cancel()
+        if is_quiet and left:
             news.wait(POLL_SECONDS)
-    return summary
+
+
+def _read(run: Run, summary: AgentSummary) -> list[Event]:
+    """Add what is new of a run to its sum, and return it."""
+    try:
+        batch = run.poll()
+    except PenstockError as error:
+        summary.error = error
+        return []
+    summary.add(batch)
+    return batch
 
 
 def read_again(step: RunAgent, folder: Path) -> AgentEnded:

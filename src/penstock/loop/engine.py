@@ -9,7 +9,9 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -17,14 +19,14 @@ import msgspec
 
 from penstock.errors import AgentNotFound, PenstockError, UsageError
 from penstock.events import Event
-from penstock.loop import next as rules
-from penstock.loop import prompts
+from penstock.loop import effects, prompts
 from penstock.loop.agent_run import follow, read_again
 from penstock.loop.checks import DEFAULT_SECONDS, CommandRun
 from penstock.loop.fold import apply, fold
 from penstock.loop.inbox import Letter, LoopInbox
 from penstock.loop.journal import Journal
-from penstock.loop.loops import check_log, read_prompt, recording_folder, setup_log
+from penstock.loop.loops import check_log, held_folder, read_prompt, recording_folder, setup_log
+from penstock.loop.next import next_effect
 from penstock.loop.rows import (
     AnyRow,
     LoopEnded,
@@ -35,24 +37,29 @@ from penstock.loop.rows import (
     RoleAgents,
     StepBegan,
     StepEnded,
+    TreeGone,
     Waiting,
 )
-from penstock.loop.state import LoopState, Round
+from penstock.loop.state import LoopState, Round, round_of
 from penstock.loop.steps import (
     AgentEnded,
+    CandidateChosen,
+    ChooseCandidate,
     CommandEnded,
     MakeCommit,
     MakeTree,
     MergeBranch,
     Publish,
+    ResetTree,
     Result,
     RunAgent,
     RunCheck,
     RunSetup,
     Step,
+    TreeReset,
 )
 from penstock.loop.workspace import LoopWorkspace, RepositoryChanges
-from penstock.repo.git import clean_environment
+from penstock.repo.git import GitError, clean_environment
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
 from penstock.run.launch import features_of
@@ -101,7 +108,11 @@ class Engine:
         self._trust = trust
         self._listener = listener
         self._inbox = LoopInbox(journal.folder)
-        self._workspace = LoopWorkspace(journal.folder.parent.parent, journal.folder, self.state.began)
+        began, data = self.state.began, journal.folder.parent.parent
+        count = 1 + len(began.settings.candidates)
+        self._workspaces = [LoopWorkspace(data, journal.folder, began, number) for number in range(count)]
+        """Tree of the loop, and those of the candidates by their numbers."""
+        self._workspace = self._workspaces[0]
         self._stop_status: int | None = None
         self._woken = threading.Event()
         self._is_stopped_now = False
@@ -119,45 +130,60 @@ class Engine:
             PenstockError: it cannot go on; its journal is whole, and it can be resumed.
         """
         try:
+            self._note_gone_trees()
             return self._run()
-        except OSError as error:
+        except (OSError, GitError) as error:
             loop = self.state.began.loop
             what = f"the loop {loop} cannot read or write its files: {_reason(error)}"
+            if isinstance(error, GitError):
+                what = f"the loop {loop} cannot go on: {error.what}"
             raise UsageError(what, help=f"penstock loop resume {loop} goes on when that is repaired") from error
         finally:
-            self._workspace.close()
+            for workspace in self._workspaces:
+                workspace.close()
 
     def _run(self) -> int:
         while True:
             self._read_inbox()
             self._read_prompt()
-            effect = rules.next_effect(self.state, now_ms())
+            effect = next_effect(self.state, now_ms())
             match effect:
-                case rules.Begin(step):
-                    self._begin_step(step)
-                    self._do(step)
-                case rules.Repeat(step):
-                    self._do(step)
-                case rules.EndLost(step):
-                    self._end_step(self._lost(step))
-                case rules.Wait(until, reason):
+                case effects.Begin(step):
+                    self._do(self._begin_step(step), step)
+                case effects.BeginTogether(steps):
+                    self._do_together({self._begin_step(step): step for step in steps})
+                case effects.Repeat(number, step):
+                    self._do(number, step)
+                case effects.EndLost(number, step):
+                    self._end_step(number, self._lost(number, step))
+                case effects.Wait(until, reason):
                     self._wait(until, reason)
-                case rules.EndLoop():
+                case effects.EndLoop():
                     self._end(effect)
-                case rules.LoopOver(status):
+                case effects.LoopOver(status):
                     return status
 
-    def _do(self, step: Step) -> None:
+    def _do(self, number: int, step: Step) -> None:
         """Carry out a step. A command that is stopped stays open, and is run again when the loop is resumed."""
+        if isinstance(step, RunAgent):
+            self._do_together({number: step})
+            return
         result = self._carry_out(step)
         if isinstance(result, CommandEnded) and self._is_stopped():
             return
-        self._end_step(result)
+        self._end_step(number, result)
 
-    def _begin_step(self, step: Step) -> None:
+    def _do_together(self, steps: Mapping[int, RunAgent]) -> None:
+        """Run agents side by side, each step by its number, and end each step when its agent has ended."""
+        for number, result in self._agents_ended(steps):
+            self._end_step(number, result)
+
+    def _begin_step(self, step: Step) -> int:
+        """Write the row of a step that begins, and return the number of the step."""
         self._append(lambda n, at: StepBegan(n, at, self.state.steps + 1, step))
+        return self.state.steps
 
-    def _end(self, end: rules.EndLoop) -> None:
+    def _end(self, end: effects.EndLoop) -> None:
         self._append(lambda n, at: LoopEnded(n, at, end.status, end.reason, end.resets_at))
 
     def _append(self, make: Callable[[int, int], AnyRow]) -> None:
@@ -166,8 +192,22 @@ class Engine:
         self.state = apply(self.state, row)
         self._listener.row(row, self.state)
 
-    def _end_step(self, result: Result) -> None:
-        self._append(lambda n, at: StepEnded(n, at, self.state.steps, result))
+    def _end_step(self, number: int, result: Result) -> None:
+        self._append(lambda n, at: StepEnded(n, at, number, result))
+
+    def _note_gone_trees(self) -> None:
+        """Note the trees that were removed since the loop last ran, so that they are made again from their refs."""
+        if self.state.ended is not None:
+            return
+        paths = [self.state.path, *(one.path for one in self.state.candidate_trees)]
+        gone = [number for number, path in enumerate(paths) if path and self._workspaces[number].is_gone]
+        if not gone:
+            return
+        for number, step in self.state.open.items():
+            if isinstance(step, RunAgent):
+                self._end_step(number, self._lost(number, step, is_gone=step.candidate in gone))
+        for candidate in gone:
+            self._append(partial(_tree_gone, candidate))
 
     # --- the user ------------------------------------------------------------------------------------
 
@@ -205,16 +245,23 @@ class Engine:
 
     # --- steps ---------------------------------------------------------------------------------------
 
-    def _carry_out(self, step: Step) -> Result:
+    def _carry_out(self, step: CommandStep) -> Result:
         match step:
             case MakeTree():
-                return self._workspace.make()
+                return self._workspaces[step.candidate].make(step.tree)
             case RunSetup():
-                return self._command(step.command, setup_log(self.journal.folder))
+                workspace = self._workspaces[step.candidate]
+                return self._command(workspace, step.command, setup_log(self.journal.folder, step.candidate))
+            case ResetTree():
+                workspace = self._workspaces[step.candidate]
+                workspace.put_held_aside(held_folder(self.journal.folder, self.state, step.candidate))
+                workspace.restore(step.tree)
+                return TreeReset()
             case RunCheck():
                 return self._check(step)
-            case RunAgent():
-                return self._agent(step)
+            case ChooseCandidate():
+                self._workspace.choose(step, self._workspaces[step.candidate])
+                return CandidateChosen()
             case MergeBranch():
                 return self._workspace.merge(step)
             case MakeCommit():
@@ -228,23 +275,24 @@ class Engine:
     def _environment(self) -> Mapping[str, str]:
         return {**clean_environment(os.environ), LOOP_VARIABLE: self.state.began.loop}
 
-    def _command(self, command: str, log: Path) -> CommandEnded:
-        workspace, seconds = self._workspace, self.state.settings.check_seconds or DEFAULT_SECONDS
+    def _command(self, workspace: LoopWorkspace, command: str, log: Path) -> CommandEnded:
+        seconds = self.state.settings.check_seconds or DEFAULT_SECONDS
         left = self.state.unfinished_budget().ms
         if left is not None:
             seconds = min(seconds, max(left / 1000, 0.001))
         workspace.renew(self.state.head)
         run = CommandRun(command, workspace.tree.path, self._environment(), seconds, self._is_stopped)
-        return _with_changes(run.to_end(log), workspace.compared())
+        return _with_changes(run.to_end(log), self._workspace.compared())
 
     def _check(self, step: RunCheck) -> CommandEnded:
         """Run a check, then put back what it has changed: a commit has the files that the agent left."""
-        ended = self._command(step.command, check_log(self.journal.folder, step))
-        work = self.state.rounds[step.round - 1].work if step.round else None
+        workspace = self._workspaces[step.candidate]
+        ended = self._command(workspace, step.command, check_log(self.journal.folder, step))
+        work = round_of(self.state, step).work if step.round else None
         if work is None:
-            self._workspace.restore(self.state.head_tree)
+            workspace.restore(self.state.head_tree)
         elif not work.held:  # a file that is held back is nowhere else, so nothing is put back
-            self._workspace.restore(work.tree)
+            workspace.restore(work.tree)
         return ended
 
     # --- agents --------------------------------------------------------------------------------------
@@ -256,32 +304,37 @@ class Engine:
         if step.role == "plan":
             assert settings.plan is not None
             return settings.plan
+        if step.role == "judge":
+            assert settings.judge is not None
+            return settings.judge
         return settings.work
 
-    def _record_folder(self, step: RunAgent) -> Path:
-        return recording_folder(self.journal.folder, step, self.state.steps)
+    def _agents_ended(self, steps: Mapping[int, RunAgent]) -> Iterator[tuple[int, AgentEnded]]:
+        """Run agents side by side, each step by its number, and yield the result of each when it has ended."""
+        self._workspace.keep_state(now_ms())
+        for step in steps.values():
+            self._workspaces[step.candidate].renew(self.state.head)
+        began: dict[int, float] = {}
+        runs: dict[int, Run] = {}
+        with ExitStack() as started:
+            for number, step in steps.items():
+                try:
+                    prompt = self._prompt(step)
+                    began[number] = time.monotonic()
+                    runs[number] = started.enter_context(self._make_run(number, step, prompt))
+                except AgentNotFound as error:
+                    yield number, AgentEnded(outcome="error", cause="missing", reason=str(error), tree=self.state.files)
+                except PenstockError as error:  # it is charged as a round, so that it cannot go on for ever
+                    failed = AgentEnded(outcome="error", cause="agent", reason=str(error))
+                    yield number, self._with_tree(step, failed)
+            following = follow(runs, show=lambda number, run, batch: self._listener.events(steps[number], run, batch),
+                is_stopped=self._is_stopped)  # fmt: skip
+            for number, summary in following:
+                runs[number].close()  # before its tree is read, so that none of its processes is left
+                ended = summary.result(steps[number], int((time.monotonic() - began[number]) * 1000))
+                yield number, self._with_tree(steps[number], ended)
 
-    def _agent(self, step: RunAgent) -> AgentEnded:
-        workspace = self._workspace
-        workspace.keep_state(now_ms())
-        workspace.renew(self.state.head)
-        try:
-            prompt = self._prompt(step)
-            began = time.monotonic()
-            with self._make_run(step, prompt) as run:
-                summary = follow(run, step, show=lambda run, batch: self._show(step, run, batch),
-                    is_stopped=self._is_stopped)  # fmt: skip
-        except AgentNotFound as error:
-            return AgentEnded(outcome="error", cause="missing", reason=str(error), tree=self.state.head_tree)
-        except PenstockError as error:  # it is charged as a round, so that it cannot go on for ever
-            return self._with_tree(step, AgentEnded(outcome="error", cause="agent", reason=str(error)))
-        ended = summary.result(step, int((time.monotonic() - began) * 1000))
-        return self._with_tree(step, ended)
-
-    def _show(self, step: RunAgent, run: Run, batch: list[Event]) -> None:
-        self._listener.events(step, run, batch)
-
-    def _make_run(self, step: RunAgent, prompt: str) -> Run:
+    def _make_run(self, number: int, step: RunAgent, prompt: str) -> Run:
         role, settings = self._agents(step), self.state.settings
         supported = features_of(step.agent, role.route, self._config)
         seconds = [it for it in (settings.step_seconds, step.ms_left / 1000 if step.ms_left else None) if it]
@@ -289,31 +342,38 @@ class Engine:
             prompt,
             session_id=step.session_id if can_resume(step.agent, role.route, self._config) else None,
             model=role.model,
-            cwd=self._workspace.tree.path,
+            cwd=self._workspaces[step.candidate].tree.path,
             allow=role.allow,
             route=role.route,
             timeout=min(seconds, default=None),
             # A limit that the agent does not support is looked at after the step.
             max_cost=step.cost_left if "max_cost" in supported else None,
             max_tokens=step.tokens_left if "max_tokens" in supported else None,
-            record=self._record_folder(step),
+            record=recording_folder(self.journal.folder, step, number),
             environ=self._environment(),
-            label=f"{step.role}/{step.agent}",
-            number=self.state.steps,
+            label=f"{step.role}/{self._label(step)}",
+            number=number,
             trust=self._trust,
         )
+
+    def _label(self, step: RunAgent) -> str:
+        labels = self.state.settings.candidate_labels
+        return labels[step.candidate - 1] if step.role == "work" and step.candidate else step.agent
 
     def _prompt(self, step: RunAgent) -> str:
         state, workspace = self.state, self._workspace
         if step.role == "plan":
             return prompts.plan_prompt(state)
-        it = state.rounds[step.round - 1]
+        if step.role == "judge":
+            patches = [self._patch(step, number) for number in step.pair]
+            return prompts.judge_prompt(state, state.rounds[step.round - 1], *patches)
+        it = round_of(state, step)
         if step.role == "review":
             assert it.work is not None
             old, new = it.head_tree, it.work.tree
             diff = workspace.patch(old, new, prompts.MAX_DIFF_CHARS) if old != new else ""
             return prompts.review_prompt(state, it, diff=diff, tests=workspace.changed_tests(old, new))
-        before = _before(state, it)
+        before = _before(state, it)  # it is the same for all candidates
         stat = workspace.stat(before.head_tree, before.work.tree) if before is not None and before.work else ""
         return prompts.work_prompt(
             before_round(state),
@@ -321,12 +381,20 @@ class Engine:
             commits=workspace.commits(state.head),
             diff_stat=stat,
             conventional=workspace.is_conventional(),
+            is_again=it.work is not None,
         )
+
+    def _patch(self, step: RunAgent, candidate: int) -> str:
+        """Return what a candidate has changed."""
+        it = self.state.rounds[step.round - 1].candidates[candidate - 1]
+        if it.work is None or not it.has_changed:
+            return ""
+        return self._workspace.patch(it.head_tree, it.work.tree, prompts.MAX_DIFF_CHARS)
 
     def _with_tree(self, step: RunAgent, ended: AgentEnded) -> AgentEnded:
         """Add what the agent left in the tree and did to the user's repository; only a worker's changes are kept."""
-        workspace = self._workspace
-        ended = _with_changes(ended, workspace.compared())
+        workspace = self._workspaces[step.candidate]
+        ended = _with_changes(ended, self._workspace.compared())
         if step.role != "work":
             workspace.restore(self._tree_before(step))
             return ended
@@ -339,15 +407,30 @@ class Engine:
             tree, held = self._tree_before(step), ()  # nothing can be kept until the user has restored the repository
         merge = self.state.merge
         conflicts = workspace.marked(tree, merge.conflicts) if merge is not None else ()
-        return msgspec.structs.replace(ended, tree=tree, held=held, conflicts=conflicts)
+        ended = msgspec.structs.replace(ended, tree=tree, held=held, conflicts=conflicts)
+        size = workspace.size(self.state.head_tree, tree) if step.candidate and not ended.touched else ended.size
+        return msgspec.structs.replace(ended, size=size)
 
     def _tree_before(self, step: RunAgent) -> str:
-        work = self.state.rounds[step.round - 1].work if step.round else None
-        return work.tree if work is not None else self.state.head_tree
+        work = round_of(self.state, step).work if step.round and step.role != "judge" else None
+        return work.tree if work is not None else self.state.files
 
-    def _lost(self, step: RunAgent) -> AgentEnded:
+    def _lost(self, number: int, step: RunAgent, *, is_gone: bool = False) -> AgentEnded:
         """Return the result of a step in which Penstock was killed; the guard has killed the agent."""
-        return self._with_tree(step, read_again(step, self._record_folder(step)))
+        ended = read_again(step, recording_folder(self.journal.folder, step, number))
+        if not is_gone:
+            return self._with_tree(step, ended)
+        if step.role != "work":
+            return ended
+        return msgspec.structs.replace(ended, outcome="lost", tree=self._tree_before(step))  # its files are gone
+
+
+CommandStep = MakeTree | RunSetup | ResetTree | RunCheck | ChooseCandidate | MergeBranch | MakeCommit | Publish
+"""Steps that run no agent."""
+
+
+def _tree_gone(candidate: int, n: int, at: int) -> TreeGone:
+    return TreeGone(n, at, candidate)
 
 
 def _before(state: LoopState, it: Round) -> Round | None:
@@ -359,7 +442,7 @@ def before_round(state: LoopState) -> LoopState:
     return msgspec.structs.replace(state, rounds=state.rounds[:-1])
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, shutil.Error):  # of several files
         return str(error.args[0][0][2])
     return str(error)

@@ -22,13 +22,27 @@ from penstock.loop.rows import (
     PromptChanged,
     StepBegan,
     StepEnded,
+    TreeGone,
     Waiting,
 )
-from penstock.loop.state import UNFINISHED_STAGES, LoopState, Merge, Review, Round, Used, UserMessage
+from penstock.loop.state import (
+    UNFINISHED_STAGES,
+    CandidateTree,
+    Comparison,
+    LoopState,
+    Merge,
+    Review,
+    Round,
+    Used,
+    UserMessage,
+    round_of,
+)
 from penstock.loop.steps import (
     AgentEnded,
     BranchMerged,
     BranchPublished,
+    CandidateChosen,
+    ChooseCandidate,
     CommandEnded,
     CommitRejected,
     Committed,
@@ -37,10 +51,13 @@ from penstock.loop.steps import (
     MergeBranch,
     Publish,
     PublishRejected,
+    ResetTree,
     RunAgent,
     RunCheck,
     RunSetup,
+    Step,
     TreeMade,
+    TreeReset,
 )
 from penstock.run.fallback import PASSING, Chain, next_agent
 
@@ -52,7 +69,12 @@ MAX_RETRIES = 20
 
 def chain_key(step: RunAgent) -> str:
     """Return the name of the chain of agents to which a step belongs."""
-    return f"{step.role}-{step.number}"
+    return candidate_key(step.candidate) if step.role == "work" and step.candidate else f"{step.role}-{step.number}"
+
+
+def candidate_key(candidate: int) -> str:
+    """Return the name of the chain of a candidate, which has one agent."""
+    return f"candidate-{candidate}"
 
 
 def is_charged(state: LoopState, step: RunAgent, ended: AgentEnded) -> bool:
@@ -73,6 +95,9 @@ def begin(row: LoopBegan) -> LoopState:
     settings = row.settings
     chains = {"work-0": Chain.of(*settings.work.agents)}
     chains |= {f"review-{number}": Chain.of(*it.agents) for number, it in enumerate(settings.reviews)}
+    chains |= {candidate_key(number): Chain.of(agent) for number, agent in enumerate(settings.candidates, 1)}
+    if settings.judge is not None:
+        chains["judge-0"] = Chain.of(*settings.judge.agents)
     if settings.plan is not None:
         chains["plan-0"] = Chain.of(*settings.plan.agents)
     return LoopState(
@@ -87,6 +112,7 @@ def begin(row: LoopBegan) -> LoopState:
         at=row.at,
         is_set_up=not settings.setup,
         chains=chains,
+        candidate_trees=tuple(CandidateTree(is_set_up=not settings.setup) for _ in settings.candidates),
         used=Used(),
     )
 
@@ -134,6 +160,8 @@ def apply(state: LoopState, row: AnyRow) -> LoopState:
             return _with(state, stop=row)
         case LoopResumed():
             return _resumed(state, row)
+        case TreeGone():
+            return _tree_gone(state, row)
         case LoopEnded():
             is_merged = bool(state.rounds) and bool(state.rounds[-1].merges) and state.rounds[-1].published is not None
             return _with(state, ended=row, merge=None if is_merged else state.merge)
@@ -205,14 +233,30 @@ def _reopened(chain: Chain) -> Chain:
     return msgspec.structs.replace(chain, closed=closed, retries=0)
 
 
+def _tree_gone(state: LoopState, row: TreeGone) -> LoopState:
+    """Return a state that makes a tree again. Agents' steps have ended before; others begin again."""
+    state = _with(state, open={})
+    is_set_up = not state.settings.setup
+    if row.candidate:
+        return _with_candidate_tree(state, row.candidate, path="", is_set_up=is_set_up, files="")
+    merge = None if state.merge is None else msgspec.structs.replace(state.merge, is_in_tree=False)
+    return _with(state, path="", is_set_up=is_set_up, merge=merge)
+
+
+def _with_candidate_tree(state: LoopState, candidate: int, **fields: object) -> LoopState:
+    trees = list(state.candidate_trees)
+    trees[candidate - 1] = msgspec.structs.replace(trees[candidate - 1], **fields)
+    return _with(state, candidate_trees=tuple(trees))
+
+
 # --- steps -------------------------------------------------------------------------------------------
 
 
 def _step_began(state: LoopState, row: StepBegan) -> LoopState:
-    if state.open is not None:
-        raise ValueError(f"step {row.step} begins before step {state.steps} has ended")
     step = row.does
-    state = _with(state, steps=row.step, open=step)
+    if state.open and not _is_side_by_side(step, state.open.values()):
+        raise ValueError(f"step {row.step} begins before step {state.steps} has ended")
+    state = _with(state, steps=row.step, open={**state.open, row.step: step}, open_ms=state.open_ms * bool(state.open))
     if not isinstance(step, RunAgent):
         return state
     key = chain_key(step)
@@ -223,28 +267,54 @@ def _step_began(state: LoopState, row: StepBegan) -> LoopState:
     state = _with(state, chains={**state.chains, key: chain}, retry_at=retry_at)
     if step.role != "work":
         return state
+    if step.candidate:
+        state = _with_candidate_tree(state, step.candidate, files="")
     if step.round > len(state.rounds):
-        merges = state.merge.commit if state.merge is not None else ""
-        new = Round(number=step.round, task=step.task, head_tree=state.head_tree, agent=step.agent, merges=merges)
-        return _with(state, rounds=(*state.rounds, new))
+        return _with(state, rounds=(*state.rounds, _new_round(state, step)))
+    if step.candidate:
+        return state
     return _in_round(state, step.round, agent=step.agent)
 
 
+def _is_side_by_side(step: Step, others: Iterable[Step]) -> bool:
+    """Return whether a step may run beside others: all are candidates at work."""
+    return all(isinstance(it, RunAgent) and it.role == "work" and it.candidate > 0 for it in (step, *others))
+
+
+def _new_round(state: LoopState, step: RunAgent) -> Round:
+    merges = state.merge.commit if state.merge is not None else ""
+    new = Round(number=step.round, task=step.task, head_tree=state.head_tree, agent=step.agent, merges=merges)
+    if not step.candidate:
+        return new
+    candidates = tuple(msgspec.structs.replace(new, agent=agent) for agent in state.settings.candidates)
+    return msgspec.structs.replace(new, candidates=candidates)
+
+
 def _step_ended(state: LoopState, row: StepEnded) -> LoopState:
-    step, result = state.open, row.result
-    if step is None or row.step != state.steps:
+    step, result = state.open.get(row.step), row.result
+    if step is None:
         raise ValueError(f"step {row.step} ends and was not open")
-    state = _with(state, open=None)
+    state = _with(state, open={number: it for number, it in state.open.items() if number != row.step})
     if isinstance(result, AgentEnded | CommandEnded | Committed | CommitRejected):
         state = _with(state, touched=tuple(dict.fromkeys((*state.touched, *result.touched))))
     match step, result:
         case MakeTree(), TreeMade():
+            if step.candidate:
+                return _with_candidate_tree(state, step.candidate, path=result.path)
             return _with(state, path=result.path)
+        case ResetTree(), TreeReset():
+            return _with_candidate_tree(state, step.candidate, files=step.tree)
+        case ChooseCandidate(), CandidateChosen():
+            return _chosen(state, step)
         case RunSetup(), CommandEnded():
             state = _spend(state, 0, result)
+            if step.candidate and result.is_green:
+                return _with_candidate_tree(state, step.candidate, is_set_up=True)
+            if step.candidate:
+                return _with(state, setup_failed=result)
             return _with(state, is_set_up=result.is_green, setup_failed=None if result.is_green else result)
         case RunCheck(), CommandEnded():
-            return _checked(_spend(state, step.round, result), step, result)
+            return _checked(_spend(state, step.round, result, step.candidate), step, result)
         case RunAgent(), AgentEnded():
             return _agent_ended(state, step, result, row.at)
         case MergeBranch(), BranchMerged() if state.merge is not None:
@@ -266,49 +336,70 @@ def _step_ended(state: LoopState, row: StepEnded) -> LoopState:
     raise ValueError(f"{type(result).__name__} is not a result of {type(step).__name__}")
 
 
-def _in_round(state: LoopState, number: int, **fields: object) -> LoopState:
-    changed = msgspec.structs.replace(state.rounds[number - 1], **fields)
+def _in_round(state: LoopState, number: int, candidate: int = 0, /, **fields: object) -> LoopState:
+    """Return the state with other fields of a round, or of a candidate of it."""
+    it = state.rounds[number - 1]
+    if candidate:
+        one = msgspec.structs.replace(it.candidates[candidate - 1], **fields)
+        fields = {"candidates": (*it.candidates[: candidate - 1], one, *it.candidates[candidate:])}
+    changed = msgspec.structs.replace(it, **fields)
     return _with(state, rounds=(*state.rounds[: number - 1], changed, *state.rounds[number:]))
 
 
-def _spend(state: LoopState, number: int, result: CommandEnded | AgentEnded) -> LoopState:
-    """Count what a step has used, for the loop and for its round."""
-    used = msgspec.structs.replace(state.used, ms=state.used.ms + result.ms)
+def _spend(state: LoopState, number: int, result: CommandEnded | AgentEnded, candidate: int = 0) -> LoopState:
+    """Count what a step has used, for the loop, for its round and for its candidate."""
+    if candidate:
+        one = state.rounds[number - 1].candidates[candidate - 1]
+        state = _in_round(state, number, candidate, **_spent(one, result, result.ms))
+    ms = max(0, result.ms - state.open_ms)  # the time of candidates at work counts once
+    state = _with(state, open_ms=state.open_ms + ms)
+    used = msgspec.structs.replace(state.used, ms=state.used.ms + ms)
     cost = result.cost_usd if isinstance(result, AgentEnded) else None
     tokens = result.tokens if isinstance(result, AgentEnded) else None
     used = msgspec.structs.replace(used, cost_usd=used.cost_usd + (cost or 0.0), tokens=used.tokens + (tokens or 0))
     state = _with(state, used=used)
     if number == 0:
         return state
-    it = state.rounds[number - 1]
-    known = it.cost_usd if cost is None else (it.cost_usd or 0.0) + cost
-    return _in_round(state, number, ms=it.ms + result.ms, cost_usd=known)
+    return _in_round(state, number, **_spent(state.rounds[number - 1], result, ms))
+
+
+def _spent(it: Round, result: CommandEnded | AgentEnded, ms: int) -> dict[str, object]:
+    cost = result.cost_usd if isinstance(result, AgentEnded) else None
+    return {"ms": it.ms + ms, "cost_usd": it.cost_usd if cost is None else (it.cost_usd or 0.0) + cost}
 
 
 def _checked(state: LoopState, step: RunCheck, result: CommandEnded) -> LoopState:
     if step.round == 0:
         return _with(state, base_checks=(*state.base_checks, result))
-    it = state.rounds[step.round - 1]
+    it, place = round_of(state, step), (step.round, step.candidate)
     if result.is_green:
         flaky = (*it.flaky, step.command) if it.reds else it.flaky
-        return _in_round(state, step.round, passed=it.passed + 1, reds=0, flaky=flaky)
+        return _in_round(state, *place, passed=it.passed + 1, reds=0, flaky=flaky)
     if it.reds == 0:
-        return _in_round(state, step.round, reds=1)
-    return _in_round(state, step.round, reds=2, red=result, red_command=step.command)
+        return _in_round(state, *place, reds=1)
+    return _in_round(state, *place, reds=2, red=result, red_command=step.command)
 
 
 def _agent_ended(state: LoopState, step: RunAgent, ended: AgentEnded, at: int) -> LoopState:
-    state = _with(_spend(state, step.round, ended), question=ended.question or state.question)
+    state = _spend(state, step.round, ended, step.candidate)
+    if not step.candidate:  # of candidates only the question of the chosen one counts
+        state = _with(state, question=ended.question or state.question)
     state = _note_unknown(state, step, ended)
     charged = is_charged(state, step, ended)
     state = _move_chain(state, step, ended, at, charged=charged)
     if not charged:
-        return state
+        is_candidate = step.role == "work" and step.candidate > 0
+        return _in_round(state, step.round, step.candidate, sits_out=True) if is_candidate else state
     match step.role:
         case "plan":
             if ended.outcome == "lost":
                 return state
             return _with(state, plans=state.plans + 1, plan=ended.tasks or None)
+        case "work" if step.candidate:
+            losses = round_of(state, step).losses + (ended.outcome == "lost")
+            return _in_round(state, step.round, step.candidate, work=ended, losses=losses, sits_out=False)
+        case "judge":
+            return _compared(state, step, ended)
         case "work":
             used = msgspec.structs.replace(state.used, rounds=state.used.rounds + 1)
             return _in_round(_with(state, used=used), step.round, work=ended)
@@ -324,7 +415,27 @@ def _reviewed(state: LoopState, step: RunAgent, ended: AgentEnded) -> LoopState:
         review = Review(step.agent, False, (f"The review by {step.agent} failed: {ended.reason or ended.outcome}",))
     else:
         review = Review(step.agent, verdict.approved, verdict.remarks)
-    return _in_round(state, step.round, reviews=(*state.rounds[step.round - 1].reviews, review))
+    return _in_round(state, step.round, step.candidate, reviews=(*round_of(state, step).reviews, review))
+
+
+def _compared(state: LoopState, step: RunAgent, ended: AgentEnded) -> LoopState:
+    if ended.outcome == "lost":  # the comparison is made again
+        return state
+    better = step.pair[ended.better - 1] if ended.outcome == "ok" and ended.better else 0
+    comparisons = (*state.rounds[step.round - 1].comparisons, Comparison(*step.pair, better))
+    return _in_round(state, step.round, comparisons=comparisons)
+
+
+def _chosen(state: LoopState, step: ChooseCandidate) -> LoopState:
+    """Make the result of a candidate that of the round, which is charged now."""
+    it = state.rounds[step.round - 1]
+    best = it.candidates[step.candidate - 1]
+    assert best.work is not None
+    names = ("agent", "work", "passed", "reds", "red", "red_command", "flaky", "reviews")
+    state = _in_round(state, step.round, chosen=step.candidate, chosen_reason=step.reason,
+        **{name: getattr(best, name) for name in names})  # fmt: skip
+    used = msgspec.structs.replace(state.used, rounds=state.used.rounds + 1)
+    return _with(state, used=used, question=best.work.question or state.question)
 
 
 def _note_unknown(state: LoopState, step: RunAgent, ended: AgentEnded) -> LoopState:

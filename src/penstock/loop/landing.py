@@ -8,7 +8,7 @@ import msgspec
 
 from penstock.errors import PenstockError, UsageError
 from penstock.loop.journal import Journal
-from penstock.loop.loops import LoopFolder
+from penstock.loop.loops import LoopFolder, tree_names
 from penstock.loop.rows import LoopLanded
 from penstock.loop.state import LoopState
 from penstock.repo.commit import Stamp, subject_of, with_trailers
@@ -18,10 +18,10 @@ from penstock.repo.trees import TreeStatus, home_of, remove
 from penstock.run.history import now_ms
 
 
-def land_loop(data: Path, found: LoopFolder, *, squash: bool) -> tuple[Landed | NotLanded, TreeStatus | None]:
-    """Land the result of a loop on the branch that is checked out, and remove its tree if all is saved.
+def land_loop(data: Path, found: LoopFolder, *, squash: bool) -> tuple[Landed | NotLanded, list[TreeStatus]]:
+    """Land the result of a loop on the branch that is checked out, and remove its trees if all is saved.
 
-    The second value is the state of the tree before; None if there is none, or nothing has landed.
+    The second value has the states of the trees before; it is empty if there are none, or nothing has landed.
 
     Raises:
         UsageError: the loop has no commit, or another process works on it.
@@ -33,17 +33,18 @@ def land_loop(data: Path, found: LoopFolder, *, squash: bool) -> tuple[Landed | 
     try:
         result = _landed(state, squash=squash)
         if isinstance(result, NotLanded):
-            return _with_help(result, found.id), None
+            return _with_help(result, found.id), []
         journal.append(LoopLanded(len(journal.rows) + 1, now_ms(), result.commit, result.branch, result.way))
     finally:
         journal.close()
-    return result, remove_tree(data, found.id)
+    removed = (remove_tree(data, name) for name in tree_names(state.settings, found.id))
+    return result, [status for status in removed if status is not None]
 
 
-def remove_tree(data: Path, loop: str) -> TreeStatus | None:
-    """Remove the tree of a loop if the rule of all trees allows it; return its state before, None if there is none."""
+def remove_tree(data: Path, name: str) -> TreeStatus | None:
+    """Remove a tree of a loop if the rule of all trees allows it; return its state before, None if there is none."""
     try:
-        return remove(home_of(data, loop))
+        return remove(home_of(data, name))
     except PenstockError:
         return None  # removed before
 

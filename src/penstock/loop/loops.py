@@ -151,12 +151,23 @@ def recording_folder(folder: Path, step: RunAgent, number: int) -> Path:
 
 def check_log(folder: Path, step: RunCheck) -> Path:
     """Return the file with the output of a check."""
-    return round_folder(folder, step.round) / f"check-{step.number + 1}-{step.attempt}.txt"
+    candidate = f"candidate-{step.candidate}-" if step.candidate else ""
+    return round_folder(folder, step.round) / f"{candidate}check-{step.number + 1}-{step.attempt}.txt"
 
 
-def setup_log(folder: Path) -> Path:
+def setup_log(folder: Path, candidate: int = 0) -> Path:
     """Return the file with the output of the setup."""
-    return round_folder(folder, 0) / "setup.txt"
+    return round_folder(folder, 0) / (f"candidate-{candidate}-setup.txt" if candidate else "setup.txt")
+
+
+def tree_names(settings: Settings, loop: str) -> list[str]:
+    """Return the names of the trees of a loop: its own, and those of its candidates."""
+    return [loop, *(f"{loop}.{label}" for label in settings.candidate_labels)]
+
+
+def held_folder(folder: Path, state: LoopState, candidate: int) -> Path:
+    """Return the directory for what was held back in the tree of a candidate in the last round."""
+    return round_folder(folder, len(state.rounds)) / f"held-{state.settings.candidate_labels[candidate - 1]}"
 
 
 def round_folder(folder: Path, number: int) -> Path:

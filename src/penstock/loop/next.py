@@ -10,7 +10,20 @@ from collections.abc import Callable
 import msgspec
 
 from penstock.adapter import Allow
-from penstock.loop.rows import RoleAgents
+from penstock.loop import candidates
+from penstock.loop.agent_rules import agent_effect, next_check, review_effect, time_is_over
+from penstock.loop.effects import (
+    CANNOT_START,
+    DONE,
+    NEEDS_PERSON,
+    NOT_DONE,
+    Begin,
+    Effect,
+    EndLoop,
+    EndLost,
+    LoopOver,
+    Repeat,
+)
 from penstock.loop.state import LoopState, Round
 from penstock.loop.steps import (
     AgentEnded,
@@ -18,13 +31,10 @@ from penstock.loop.steps import (
     MakeTree,
     MergeBranch,
     Publish,
-    Role,
     RunAgent,
     RunCheck,
     RunSetup,
-    Step,
 )
-from penstock.run.fallback import first_open
 
 STUCK_ROUNDS = 3
 """Rounds in a row with the same tree, failing check or remarks after which a loop ends: what three agents that had the
@@ -33,52 +43,6 @@ FAILED_STAGES = ("failed", "conflict", "red", "not_approved", "held")
 """Stages of rounds that have to be made good by the next one."""
 MAX_PLANS = 3
 """Attempts of a planner to write tasks."""
-
-DONE, NOT_DONE, CANNOT_START, NEEDS_PERSON, OVER_BUDGET, ALL_LIMITED, TIMED_OUT = 0, 1, 2, 4, 5, 6, 124
-"""Exit statuses, as in `docs/exit-status.md`."""
-
-
-class Begin(msgspec.Struct, frozen=True):
-    """Begin a step."""
-
-    step: Step
-
-
-class Repeat(msgspec.Struct, frozen=True):
-    """Do the open step again: it was interrupted, and doing it twice has the effect of doing it once."""
-
-    step: Step
-
-
-class EndLost(msgspec.Struct, frozen=True):
-    """End the open step of an agent as lost: it was interrupted, and an agent is never run twice for one step."""
-
-    step: RunAgent
-
-
-class Wait(msgspec.Struct, frozen=True):
-    """Wait until a time, in milliseconds since 1970."""
-
-    until: int
-    reason: str
-
-
-class EndLoop(msgspec.Struct, frozen=True):
-    """End the loop."""
-
-    status: int
-    reason: str
-    resets_at: int | None = None
-    """Time at which the first agent can be used again, if all are at their limits."""
-
-
-class LoopOver(msgspec.Struct, frozen=True):
-    """The loop has ended; there is nothing to do."""
-
-    status: int
-
-
-Effect = Begin | Repeat | EndLost | Wait | EndLoop | LoopOver
 
 
 def next_effect(state: LoopState, now: int) -> Effect:
@@ -98,9 +62,9 @@ def _ended(state: LoopState, now: int) -> Effect | None:
 
 
 def _interrupted(state: LoopState, now: int) -> Effect | None:
-    if state.open is None:
-        return None
-    return EndLost(state.open) if isinstance(state.open, RunAgent) else Repeat(state.open)
+    for number, step in state.open.items():
+        return EndLost(number, step) if isinstance(step, RunAgent) else Repeat(number, step)
+    return None
 
 
 def _stopped(state: LoopState, now: int) -> Effect | None:
@@ -114,7 +78,9 @@ def _touched(state: LoopState, now: int) -> Effect | None:
 
 
 def _tree(state: LoopState, now: int) -> Effect | None:
-    return None if state.path else Begin(MakeTree())
+    if state.path:
+        return None
+    return Begin(MakeTree(tree=state.files if state.files != state.began.base_tree else ""))
 
 
 def _setup(state: LoopState, now: int) -> Effect | None:
@@ -128,7 +94,7 @@ def _base_checks(state: LoopState, now: int) -> Effect | None:
     number = len(state.base_checks)
     if number == len(state.settings.checks):
         return None
-    return _time_is_over(state) or Begin(RunCheck(round=0, number=number, command=state.settings.checks[number]))
+    return time_is_over(state) or Begin(RunCheck(round=0, number=number, command=state.settings.checks[number]))
 
 
 def _merge(state: LoopState, now: int) -> Effect | None:
@@ -148,10 +114,14 @@ def _plan(state: LoopState, now: int) -> Effect | None:
     if state.plan is None:
         if state.plans >= MAX_PLANS:
             return EndLoop(NOT_DONE, f"{state.plans} attempts to plan have given no tasks")
-        return _agent(state, now, "plan", settings.plan)
+        return agent_effect(state, now, "plan", settings.plan)
     if settings.plan_is_asked and not state.plan_is_approved:
         return EndLoop(NEEDS_PERSON, "the plan waits for your approval")
     return None
+
+
+def _candidate_trees(state: LoopState, now: int) -> Effect | None:
+    return candidates.make_trees(state)
 
 
 # --- in a round --------------------------------------------------------------------------------------
@@ -162,11 +132,12 @@ def _unfinished_round(state: LoopState, now: int) -> Effect | None:
         return None
     it = state.rounds[-1]
     match state.stage(it):
+        case "candidates":
+            return candidates.compare(state, it, now)
         case "check":
-            return _time_is_over(state) or Begin(_check(state, it))
+            return time_is_over(state) or Begin(next_check(state, it))
         case "review":
-            number = len(it.reviews)
-            return _agent(state, now, "review", state.settings.reviews[number], number)
+            return review_effect(state, it, now)
         case "commit":
             assert it.work is not None
             tree, parent = it.work.tree, state.head
@@ -178,11 +149,6 @@ def _unfinished_round(state: LoopState, now: int) -> Effect | None:
             assert it.commit is not None
             return Begin(Publish(round=it.number, commit=it.commit.commit, old=_published(state)))
     return None
-
-
-def _check(state: LoopState, it: Round) -> RunCheck:
-    command = state.settings.checks[it.passed]
-    return RunCheck(round=it.number, number=it.passed, command=command, attempt=it.reds + 1)
 
 
 def _published(state: LoopState) -> str:
@@ -318,100 +284,13 @@ def _work(state: LoopState, now: int) -> Effect:
         return EndLoop(NOT_DONE, f"{used} used; {why}")
     number = len(state.rounds) if again else len(state.rounds) + 1
     task = state.rounds[-1].task if again else None if state.merge is not None else state.task
-    return _agent(state, now, "work", state.settings.work, round_number=number, task=task)
+    if state.settings.candidates and state.merge is None:
+        return candidates.work_together(state, now, number, task)
+    return agent_effect(state, now, "work", state.settings.work, round_number=number, task=task)
 
 
 def _has_failed(state: LoopState) -> bool:
     return bool(state.rounds) and state.stage(state.rounds[-1]) in FAILED_STAGES
-
-
-def _agent(
-    state: LoopState,
-    now: int,
-    role: Role,
-    agents: RoleAgents,
-    number: int = 0,
-    *,
-    round_number: int | None = None,
-    task: str | None = None,
-) -> Effect:
-    """Return the effect that runs an agent of a role: a budget or a limit of the agents may prevent it."""
-    over = _budget_is_over(state)
-    if over is not None:
-        return over
-    key = f"{role}-{number}"
-    retry_at = state.retry_at.get(key, 0)
-    if retry_at > now:
-        return Wait(retry_at, f"{state.chains[key].current} failed temporarily; it is retried")
-    _, choice = first_open(state.chains[key], now)
-    if choice.action == "wait" and choice.at is not None:
-        if choice.at - now > state.settings.wait_ms:
-            return EndLoop(ALL_LIMITED, f"all agents are at their limits; {choice.agent} resets first", choice.at)
-        return Wait(choice.at, f"all agents are at their limits; {choice.agent} resets first")
-    if choice.action != "use":
-        return EndLoop(CANNOT_START, f"no agent can be used: {', '.join(agents.agents)}")
-    left = state.unfinished_budget()
-    if role == "review":
-        round_number, task = state.rounds[-1].number, state.rounds[-1].task
-    return Begin(
-        RunAgent(
-            role=role,
-            round=round_number or 0,
-            agent=choice.agent,
-            number=number,
-            task=task,
-            session_id=_session(state, choice.agent) if role == "work" else None,
-            cost_left=left.cost_usd,
-            tokens_left=left.tokens,
-            ms_left=left.ms,
-        )
-    )
-
-
-def _session(state: LoopState, agent: str) -> str | None:
-    """Return the conversation that the next round continues.
-
-    It continues one that was lost, and with `keep_session` any but one that was too long.
-    """
-    works = [it for it in state.rounds if it.work is not None]
-    if not works or works[-1].agent != agent or works[-1].work is None:
-        return None
-    work = works[-1].work
-    continues = work.outcome == "lost" or bool(work.question) or state.settings.keep_session
-    return work.session_id if continues and work.cause != "context" else None
-
-
-def _budget_is_over(state: LoopState) -> EndLoop | None:
-    budget, left = state.budget, state.unfinished_budget()
-    if left.cost_usd == 0:
-        return EndLoop(OVER_BUDGET, f"the cost budget of ${budget.cost_usd:.2f} is used")
-    if left.tokens == 0:
-        return EndLoop(OVER_BUDGET, f"the budget of {budget.tokens:,} tokens is used")
-    return _time_is_over(state) or _was_stopped_at_budget(state) or _cost_is_unknown(state)
-
-
-def _was_stopped_at_budget(state: LoopState) -> EndLoop | None:
-    """End a loop whose last agent met the limit of its step, by a count of its own that may be a little higher."""
-    work = state.rounds[-1].work if len(state.rounds) > state.since else None
-    return EndLoop(OVER_BUDGET, work.reason) if work is not None and work.cause == "budget" else None
-
-
-def _time_is_over(state: LoopState) -> EndLoop | None:
-    if state.unfinished_budget().ms == 0:
-        return EndLoop(TIMED_OUT, "the time budget is used")
-    return None
-
-
-def _cost_is_unknown(state: LoopState) -> EndLoop | None:
-    """End a loop whose budget cannot be kept: an agent does not report what it is measured in."""
-    budget, used = state.budget, state.used
-    if budget.cost_usd is not None and used.without_cost and budget.tokens is None and budget.ms is None:
-        names = ", ".join(used.without_cost)
-        return EndLoop(OVER_BUDGET, f"the cost is unknown: {names} does not report it; set a budget of tokens or time")
-    if budget.tokens is not None and used.without_tokens and budget.ms is None:
-        names = ", ".join(used.without_tokens)
-        return EndLoop(OVER_BUDGET, f"the tokens are unknown: {names} does not report them; set a time budget")
-    return None
 
 
 RULES: tuple[Callable[[LoopState, int], Effect | None], ...] = (
@@ -425,6 +304,7 @@ RULES: tuple[Callable[[LoopState, int], Effect | None], ...] = (
     _merge,
     _question,
     _plan,
+    _candidate_trees,
     _unfinished_round,
     _round_ended,
     _stuck,

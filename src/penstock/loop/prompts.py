@@ -26,7 +26,13 @@ def quoted(text: str) -> str:
 
 
 def work_prompt(
-    state: LoopState, task: str | None, *, commits: str = "", diff_stat: str = "", conventional: bool = False
+    state: LoopState,
+    task: str | None,
+    *,
+    commits: str = "",
+    diff_stat: str = "",
+    conventional: bool = False,
+    is_again: bool = False,
 ) -> str:
     """Return the prompt of a round's work.
 
@@ -36,8 +42,11 @@ def work_prompt(
         commits: the commits so far, with their stat.
         diff_stat: what the last round changed, if it was not green.
         conventional: whether the subjects of commits have the form of Conventional Commits.
+        is_again: whether the agent was interrupted in this round.
     """
     parts = [state.prompt.strip()]
+    if is_again:
+        parts.append("This work was interrupted. The files are as they were left; look at them first.")
     parts.append(_about_merge(state) or _about_task(state, task))
     parts.append(_about_last_round(state, diff_stat))
     parts.append(_about_base(state))
@@ -79,6 +88,26 @@ def review_prompt(state: LoopState, it: Round, *, diff: str, tests: tuple[str, .
         "Answer with one JSON object and nothing else, without any text around it:\n"
         '{"approved": true, "remarks": []}\n'
         'or, if something has to be changed, {"approved": false, "remarks": ["one remark for each change"]}'
+    )
+    return _joined(parts)
+
+
+def judge_prompt(state: LoopState, it: Round, first: str, second: str) -> str:
+    """Return the prompt of a judge about two changes, each as a patch. It does not say whose they are."""
+    half = MAX_DIFF_CHARS // 2
+    parts = [
+        "Two changes of this repository were made for the same request, and both pass the checks. Decide which one "
+        "does it better: correct, complete, simple, and in the style of the repository. Change no files.",
+        f"Request:\n\n{quoted(state.prompt)}",
+    ]
+    if it.task is not None:
+        parts.append(f"Task:\n\n{quoted(it.task)}")
+    for name, diff in (("Change 1", first), ("Change 2", second)):
+        cut = "" if len(diff) <= half else " It is cut."
+        parts.append(f"{name}. {_DATA}{cut}\n\n{quoted(diff[:half])}" if diff else f"{name} leaves all as it is.")
+    parts.append(
+        "Answer with one JSON object and nothing else, without any text around it:\n"
+        '{"better": 1, "reason": "one sentence"} or {"better": 2, "reason": "one sentence"}'
     )
     return _joined(parts)
 

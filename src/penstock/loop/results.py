@@ -6,6 +6,7 @@ from penstock.loop.state import LoopState, Round
 
 RESULTS = {
     "work": "not finished",
+    "candidates": "not finished",
     "check": "not finished",
     "review": "not finished",
     "commit": "not finished",
@@ -22,7 +23,7 @@ RESULTS = {
 }
 """Words for the stages of a round."""
 
-UNDER_WAY = ("check", "review", "commit", "publish")
+UNDER_WAY = ("candidates", "check", "review", "commit", "publish")
 """Stages after which a round goes on."""
 
 MAX_COMMAND_CHARS = 40
@@ -42,3 +43,29 @@ def result_of(state: LoopState, it: Round) -> str:
         command = it.red_command.strip().partition("\n")[0]
         return f"red: {command if len(command) <= MAX_COMMAND_CHARS else command[: MAX_COMMAND_CHARS - 1] + '…'}"
     return RESULTS[stage] + (", flaky check" if it.flaky else "")
+
+
+def candidate_result_of(state: LoopState, one: Round) -> str:
+    """Return the result of a candidate in words."""
+    if one.work is None:
+        return "could not work" if one.sits_out else "not finished"
+    stage = state.stage(one)
+    if stage == "commit":
+        return "green" + (", approved" if one.reviews else "") + (", flaky check" if one.flaky else "")
+    return result_of(state, one)
+
+
+def size_text(one: Round) -> str:
+    """Return the size of what a candidate has changed, as a phrase for people."""
+    if one.work is None:
+        return "–"
+    size = one.work.size
+    files = f"{size.files} file{'s' * (size.files != 1)}"
+    return f"{files}, +{size.added} −{size.removed}" if size.files else "no changes"
+
+
+def candidate_ref(state: LoopState, it: Round, number: int) -> str:
+    """Return the ref in the user's repository that has what a candidate left in a round."""
+    work = it.candidates[number - 1].work
+    lost = "-lost" if work is not None and work.outcome == "lost" else ""
+    return f"refs/penstock/{state.began.loop}.{state.settings.candidate_labels[number - 1]}/{it.number}{lost}"

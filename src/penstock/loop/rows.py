@@ -6,6 +6,7 @@ format and the settings, which never change; budgets can be raised by later rows
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
@@ -49,6 +50,11 @@ class Settings(JournalStruct, frozen=True):
     """The user wants a loop without checks."""
     reviews: tuple[RoleAgents, ...] = ()
     """Reviewers; all of them have to approve."""
+    candidates: tuple[str, ...] = ()
+    """Agents that work side by side in each round, each in a tree of its own; the best result is that of the round.
+    None: the agents of `work` are a chain. What `work` has besides its agents counts for candidates as well."""
+    judge: RoleAgents | None = None
+    """Agent that compares the changes of candidates that are equal by checks and reviews."""
     plan: RoleAgents | None = None
     plan_is_asked: bool = False
     """The user approves the plan before work begins."""
@@ -72,6 +78,16 @@ class Settings(JournalStruct, frozen=True):
     check_seconds: float | None = None
     """Time limit of one check in seconds; None: the default of `checks`."""
     budget: LoopBudget = LoopBudget()
+
+    @property
+    def candidate_labels(self) -> tuple[str, ...]:
+        """Names of the candidates in paths and refs: those of their agents, with a number if one is there twice."""
+        labels: list[str] = []
+        for agent in self.candidates:
+            name = re.sub(r"[^a-z0-9]+", "-", agent.lower()).strip("-") or "agent"
+            others = sum(label.rpartition("-")[0] == name or label == name for label in labels)
+            labels.append(f"{name}-{others + 1}" if others else name)
+        return tuple(labels)
 
 
 class JournalRow(JournalStruct, frozen=True, tag_field="row"):
@@ -165,6 +181,13 @@ class LoopResumed(JournalRow, frozen=True, tag="loop_resumed"):
     """Name of that branch."""
 
 
+class TreeGone(JournalRow, frozen=True, tag="tree_gone"):
+    """A tree was removed by somebody; it is made again. A step that was open in it begins again then."""
+
+    candidate: int = 0
+    """Number of the candidate, from 1; 0: the tree of the loop itself."""
+
+
 class LoopEnded(JournalRow, frozen=True, tag="loop_ended"):
     """The loop has ended with an exit status."""
 
@@ -191,6 +214,7 @@ AnyRow = (
     | PromptChanged
     | LoopStopRequested
     | LoopResumed
+    | TreeGone
     | LoopEnded
     | LoopLanded
 )

@@ -22,6 +22,8 @@ from penstock.loop.steps import (
     BranchPublished,
     CommandEnded,
     Committed,
+    RunAgent,
+    RunCheck,
     Step,
 )
 from penstock.loop.tasks import open_tasks
@@ -29,6 +31,7 @@ from penstock.run.fallback import Chain
 
 Stage = Literal[
     "work",  # the agent has not ended, or could not work at all
+    "candidates",  # candidates work, or are compared
     "failed",  # the agent did not end well
     "check",  # checks are left
     "red",  # a check, or a hook of the commit, failed twice
@@ -45,7 +48,7 @@ Stage = Literal[
 ]
 """Stage of a round."""
 
-UNFINISHED_STAGES = ("work", "check", "review", "commit", "publish")
+UNFINISHED_STAGES = ("work", "candidates", "check", "review", "commit", "publish")
 """Stages of a round that has not ended."""
 
 
@@ -64,10 +67,14 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     at: int = 0
     """Time of the last row."""
     steps: int = 0
-    open: Step | None = None
-    """Step that has begun and not ended."""
+    open: Mapping[int, Step] = {}
+    """Steps that have begun and not ended, by their numbers: more than one only if candidates work side by side."""
+    open_ms: int = 0
+    """Milliseconds that were counted of steps side by side; the time that they share counts once."""
     path: str = ""
     """Directory of the tree."""
+    candidate_trees: tuple[CandidateTree, ...] = ()
+    """Trees of the candidates, in their order."""
     is_set_up: bool = False
     setup_failed: CommandEnded | None = None
     base_checks: tuple[CommandEnded, ...] = ()
@@ -115,6 +122,16 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
         return self.plan if self.plan is not None else open_tasks(self.prompt)
 
     @property
+    def files(self) -> str:
+        """Tree of git with which the next round begins: what the last one left, green or not."""
+        for it in reversed(self.rounds):
+            if it.commit is not None:
+                return it.commit.tree
+            if it.work is not None:
+                return it.work.tree
+        return self.began.base_tree
+
+    @property
     def finished_tasks(self) -> set[str]:
         """Tasks that a green round has done, or all reviewers found done."""
         return {it.task for it in self.rounds if it.task is not None and self.stage(it) in ("green", "approved")}
@@ -135,7 +152,7 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
         """Return the stage of a round."""
         settings, work = self.settings, it.work
         if work is None:
-            return "work"
+            return "candidates" if it.candidates else "work"
         if work.outcome != "ok" or work.question:
             return "failed"
         if work.conflicts:
@@ -208,6 +225,16 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     published: BranchPublished | None = None
     problem: str = ""
     """Why the commit could not be published."""
+    candidates: tuple[Round, ...] = ()
+    """Results of the candidates, each as that of a round of its own; the chosen one is the result of the round."""
+    sits_out: bool = False
+    """The candidate could not work in this round, e.g. because of a limit."""
+    losses: int = 0
+    """Number of times that Penstock was killed while the candidate worked."""
+    comparisons: tuple[Comparison, ...] = ()
+    chosen: int = 0
+    """Number of the chosen candidate, from 1."""
+    chosen_reason: str = ""
     ms: int = 0
     cost_usd: float | None = None
     """Known cost of all of its steps in US dollars."""
@@ -226,6 +253,30 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     def signature(self) -> str:
         """Text that is equal for two rounds with the same failing check; "" if none failed."""
         return "" if self.red is None else f"{self.red_command}\n{normalised(self.red.output)}"
+
+
+def round_of(state: LoopState, step: RunCheck | RunAgent) -> Round:
+    """Return the round of a step, or the candidate of it that the step is about."""
+    it = state.rounds[step.round - 1]
+    return it.candidates[step.candidate - 1] if step.candidate else it
+
+
+class CandidateTree(msgspec.Struct, frozen=True):
+    """Tree of a candidate."""
+
+    path: str = ""
+    is_set_up: bool = False
+    files: str = ""
+    """Tree of git that it has; "" if its agent has worked since."""
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """Choice of a judge between two candidates, in the order in which they were shown."""
+
+    first: int
+    second: int
+    better: int
+    """Number of the candidate that is better; 0 if the judge made no choice."""
 
 
 class Merge(msgspec.Struct, frozen=True):

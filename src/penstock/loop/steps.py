@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.events import Cause
 
-Role = Literal["plan", "work", "review"]
+Role = Literal["plan", "work", "review", "judge"]
 """Task of an agent in a loop."""
 
 AgentOutcome = Literal["ok", "error", "cancelled", "timed_out", "cut_off", "empty", "lost"]
@@ -36,13 +36,28 @@ class JournalStruct(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_d
 
 
 class MakeTree(JournalStruct, frozen=True, tag="make_tree"):
-    """Make the tree of the loop."""
+    """Make the tree of the loop, or that of a candidate."""
+
+    candidate: int = 0
+    """Number of the candidate, from 1; 0: the tree of the loop itself. It means the same in all steps."""
+    tree: str = ""
+    """Tree of git whose files it gets; "": the base."""
 
 
 class RunSetup(JournalStruct, frozen=True, tag="setup"):
     """Run the user's command that makes the tree ready to work in."""
 
     command: str
+    candidate: int = 0
+
+
+class ResetTree(JournalStruct, frozen=True, tag="reset_tree"):
+    """Put the files with which a round begins into the tree of a candidate."""
+
+    candidate: int
+    tree: str
+    held: tuple[str, ...] = ()
+    """Paths that were held back in it, which are moved to the folder of the loop."""
 
 
 class RunCheck(JournalStruct, frozen=True, tag="check"):
@@ -55,6 +70,7 @@ class RunCheck(JournalStruct, frozen=True, tag="check"):
     command: str
     attempt: int = 1
     """2: the check was red, and is run again at once."""
+    candidate: int = 0
 
 
 class RunAgent(JournalStruct, frozen=True, tag="agent"):
@@ -75,6 +91,9 @@ class RunAgent(JournalStruct, frozen=True, tag="agent"):
     """Tokens that the step may use."""
     ms_left: int | None = None
     """Milliseconds that the step may take."""
+    candidate: int = 0
+    pair: tuple[int, int] = (0, 0)
+    """Candidates that a judge compares, in the order in which they are shown."""
 
 
 class MergeBranch(JournalStruct, frozen=True, tag="merge_branch"):
@@ -84,6 +103,16 @@ class MergeBranch(JournalStruct, frozen=True, tag="merge_branch"):
     """Commit of the user's branch."""
     head: str
     """Last green commit of the loop."""
+
+
+class ChooseCandidate(JournalStruct, frozen=True, tag="choose"):
+    """Make the result of a candidate that of its round, and put its files into the tree of the loop."""
+
+    round: int
+    candidate: int
+    tree: str
+    reason: str
+    """Why it is the best."""
 
 
 class MakeCommit(JournalStruct, frozen=True, tag="commit"):
@@ -108,7 +137,7 @@ class Publish(JournalStruct, frozen=True, tag="publish"):
     old: str
 
 
-Step = MakeTree | RunSetup | RunCheck | RunAgent | MergeBranch | MakeCommit | Publish
+Step = MakeTree | RunSetup | ResetTree | RunCheck | RunAgent | ChooseCandidate | MergeBranch | MakeCommit | Publish
 
 # --- results -----------------------------------------------------------------------------------------
 
@@ -121,6 +150,10 @@ class TreeMade(JournalStruct, frozen=True, tag="tree_made"):
     """Number of files that differ from the base in the user's checkout, so that the tree does not have them."""
     left_out: tuple[str, ...] = ()
     """Those that the snapshot of the checkout does not have either: very large files and nested repositories."""
+
+
+class TreeReset(JournalStruct, frozen=True, tag="tree_reset"):
+    """The tree of a candidate has the files with which the round begins."""
 
 
 class CommandEnded(JournalStruct, frozen=True, tag="command_ended"):
@@ -149,6 +182,14 @@ class ReviewVerdict(JournalStruct, frozen=True):
 
     approved: bool
     remarks: tuple[str, ...] = ()
+
+
+class ChangeSize(JournalStruct, frozen=True):
+    """Size of what a candidate has changed since the last green commit; binary files count no lines."""
+
+    files: int = 0
+    added: int = 0
+    removed: int = 0
 
 
 class HeldPath(JournalStruct, frozen=True):
@@ -199,6 +240,14 @@ class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     """Judgement, of a reviewer."""
     tasks: tuple[str, ...] = ()
     """Tasks, of a planner."""
+    size: ChangeSize = ChangeSize()
+    """Size of the changes, of a candidate."""
+    better: int = 0
+    """Choice of a judge: 1 or 2, as the two were shown; 0: none."""
+
+
+class CandidateChosen(JournalStruct, frozen=True, tag="chosen"):
+    """The round has the result of the candidate."""
 
 
 class BranchMerged(JournalStruct, frozen=True, tag="branch_merged"):
@@ -242,5 +291,14 @@ class PublishRejected(JournalStruct, frozen=True, tag="publish_rejected"):
 
 
 Result = (
-    TreeMade | CommandEnded | AgentEnded | BranchMerged | Committed | CommitRejected | BranchPublished | PublishRejected
+    TreeMade
+    | TreeReset
+    | CommandEnded
+    | AgentEnded
+    | CandidateChosen
+    | BranchMerged
+    | Committed
+    | CommitRejected
+    | BranchPublished
+    | PublishRejected
 )

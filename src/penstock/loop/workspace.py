@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from penstock.config.data import write_private
+from penstock.loop.loops import tree_names
 from penstock.loop.prompts import is_conventional
 from penstock.loop.rows import LoopBegan
 from penstock.loop.state import LoopState
@@ -16,6 +18,8 @@ from penstock.loop.steps import (
     MAX_OUTPUT_CHARS,
     BranchMerged,
     BranchPublished,
+    ChangeSize,
+    ChooseCandidate,
     CommitRejected,
     Committed,
     HeldPath,
@@ -26,14 +30,14 @@ from penstock.loop.steps import (
     TreeMade,
 )
 from penstock.repo.commit import HookResult, Stamp, commit_tree, run_hooks, subject_of, with_trailers
-from penstock.repo.diffs import patch_between, paths_between, stat_between
+from penstock.repo.diffs import patch_between, paths_between, size_between, stat_between
 from penstock.repo.landing import merge_trees
 from penstock.repo.protected import Protected, differences, keep, read_protected
 from penstock.repo.refs import RefMoved, publish, set_ref
 from penstock.repo.repository import Author, Repository
 from penstock.repo.snapshot import CheckoutSnapshot, keep_snapshot, snapshot
 from penstock.repo.staging import stage
-from penstock.repo.tree import Tree, TreeRecord, place_of
+from penstock.repo.tree import Tree, TreeRecord, is_ours, place_of, read_record
 from penstock.repo.trees import home_of
 
 MAX_SHOWN_COMMITS = 50
@@ -64,13 +68,16 @@ class LoopWorkspace:
         data: the data directory.
         folder: folder of the loop.
         began: first row of the loop.
+        candidate: number of the candidate whose tree it is, from 1; 0: the tree of the loop itself.
     """
 
-    def __init__(self, data: Path, folder: Path, began: LoopBegan) -> None:
+    def __init__(self, data: Path, folder: Path, began: LoopBegan, candidate: int = 0) -> None:
         self.folder = folder
         self.began = began
         self.repository = Repository.at(Path(began.repository))
-        self._home = home_of(data, began.loop)
+        self._candidate = candidate
+        self._name = tree_names(began.settings, began.loop)[candidate]
+        self._home = home_of(data, self._name)
         self._tree: Tree | None = None
         self._lock = -1
         self._author: Author | None = None
@@ -88,6 +95,7 @@ class LoopWorkspace:
             self._tree = Tree.open(self._home)
         if self._lock < 0:
             self._lock = self._tree.lock()
+            self._tree.remove_stale_lock()
         return self._tree
 
     def close(self) -> None:
@@ -102,19 +110,25 @@ class LoopWorkspace:
         return Stamp(self._author, at // 1000)
 
     def _ref(self, name: str) -> str:
-        return f"refs/penstock/{self.began.loop}/{name}"
+        return f"refs/penstock/{self._name}/{name}"
 
     # --- the tree ----------------------------------------------------------------------------------
 
-    def make(self) -> TreeMade:
-        """Make the tree, and keep the state of the user's checkout."""
-        found = self.set_first_refs()
+    @property
+    def is_gone(self) -> bool:
+        """Whether the directory of the tree was removed or replaced by somebody."""
+        record = read_record(self._home)
+        return record is None or not is_ours(record)
+
+    def make(self, files: str = "") -> TreeMade:
+        """Make the tree, and keep the state of the user's checkout. `files`: tree of git that it gets; "": the base."""
+        found = None if self._candidate else self.set_first_refs()
         repository, began = self.repository, self.began
         record = TreeRecord(
-            name=began.loop,
+            name=self._name,
             owner="loop",
-            label="",
-            path=str(place_of(repository, began.loop, self._home)),
+            label=self._name.partition(".")[2],
+            path=str(place_of(repository, self._name, self._home)),
             repository=str(repository.root),
             base=began.base,
             branch=began.branch,
@@ -122,6 +136,10 @@ class LoopWorkspace:
         )
         self._tree = Tree.make(self._home, record, repository)
         self.tree.copy_ignored(began.settings.copy_globs)
+        if files:
+            self.tree.restore(files)
+        if found is None or files:
+            return TreeMade(path=record.path)  # what is not committed was shown before
         differs = paths_between(repository.git, began.base, found.tree)
         prompt = os.path.relpath(began.prompt_path, repository.root)  # its text is in the journal
         own = {*(path for path, _ in differs), *found.left_out} - {prompt}
@@ -152,6 +170,22 @@ class LoopWorkspace:
         old = self.repository.git.commit_of(self._ref(ref))
         set_ref(self.repository, self._ref(ref), commit, old)
         return found, tuple(HeldPath(path=one.path, reason=one.text, is_final=one.is_final) for one in held)
+
+    def put_held_aside(self, folder: Path) -> None:
+        """Move what is held back from commits to a folder, so that nothing is lost when the files are put back."""
+        tree = self.tree
+        for one in stage(tree.git, never=tree.copied):
+            target = folder / one.path.rstrip("/")
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.move(tree.path / one.path.rstrip("/"), target)
+
+    def choose(self, step: ChooseCandidate, candidate: LoopWorkspace) -> None:
+        """Put the files of a candidate into this tree, and keep its result by the ref of the round."""
+        self.tree.restore(step.tree)
+        git, ref = self.repository.git, self._ref(str(step.round))
+        result = git.commit_of(candidate._ref(str(step.round)))
+        if result is not None:
+            set_ref(self.repository, ref, result, git.commit_of(ref))
 
     def merge(self, step: MergeBranch) -> BranchMerged:
         """Put the files of a merge into the tree, with the marks of its conflicts."""
@@ -255,6 +289,11 @@ class LoopWorkspace:
     def stat(self, old: str, new: str) -> str:
         """Return the files that differ, with their figures."""
         return "" if old == new else stat_between(self.tree.git, old, new)
+
+    def size(self, old: str, new: str) -> ChangeSize:
+        """Return the size of a difference."""
+        found = size_between(self.tree.git, old, new)
+        return ChangeSize(files=found.files, added=found.added, removed=found.removed)
 
     def patch(self, old: str, new: str, max_chars: int) -> str:
         """Return the difference as a patch."""

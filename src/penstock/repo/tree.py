@@ -151,6 +151,10 @@ class Tree:
             raise UsageError(what, help="wait for its end, or stop it") from error
         return lock
 
+    def remove_stale_lock(self) -> None:
+        """Remove the lock of the private index that a crash has left. Call it with the lock of the tree."""
+        (self.home / "index.lock").unlink(missing_ok=True)
+
     def copy_ignored(self, patterns: Sequence[str] = ()) -> list[str]:
         """Copy ignored files of the user's checkout into the tree, and return their paths.
 

@@ -121,7 +121,7 @@ def _status(tree: Tree) -> TreeStatus:
         if paths:
             return TreeStatus(record, "unsaved", f"{_count(paths)} in no ref: {', '.join(paths[:3])}", paths)
         staged = tree.git.text("write-tree")
-        listed = tree.repository.git.text("for-each-ref", "--format=%(tree) %(refname)", tree.refs, "refs/heads")
+        listed = tree.repository.git.text("for-each-ref", "--format=%(tree) %(refname)", "refs/penstock", "refs/heads")
     except PenstockError as error:
         return TreeStatus(record, "unknown", error.what)
     refs = [line.split(" ", 1)[1] for line in listed.splitlines() if line.startswith(f"{staged} ")]

@@ -328,6 +328,59 @@ def test_the_output_of_a_check_and_the_changes_of_a_round(loops: Loops) -> None:
         assert client.get("/api/runs/loop-l1/rounds/9/changes").status_code == 404
 
 
+def test_candidates_are_shown_with_their_changes(loops: Loops) -> None:
+    """Agents side by side are turns one after the other; a round has its candidates, and each one's changes."""
+    loops.desk.agent("small", 'touch done; reply "Small"')
+    loops.desk.agent("large", 'touch done; seq 3 > more; reply "Large"')
+    status, _ = loops.desk.run(loops.desk.settings("small", "large", candidates=("small", "large")))
+    assert status == 0
+    watching = Watching(loops.gateway, "loop-l1")
+    watching.until(lambda: watching.has("run"))
+    turns = watching.frames[0]["turns"]
+    assert [(it["turn"], it["agent"], it["message"]) for it in turns[:2]] == [
+        (1, "small", "Small"),
+        (2, "large", "Large"),
+    ]
+    assert {turn["outcome"] for turn in turns} == {"ok"}
+    loop = watching.state["loop"]
+    first = loop["rounds"][0]["candidates"]
+    assert [(it["name"], it["result"], it["changes"], it.get("chosen")) for it in first] == [
+        ("small", "green", "1 file, +0 −0", "the smaller change"),
+        ("large", "green", "2 files, +3 −0", None),
+    ]
+    assert [it["candidate"] for it in loop["steps"] if it["kind"] == "check" and it.get("round") == 1] == [
+        "small",
+        "large",
+    ]
+    assert next(it["text"] for it in loop["steps"] if it["kind"] == "choose") == "small"
+    assert "running" not in {step["state"] for step in loop["steps"]}
+    watching.close()
+    with loops.gateway.client() as client:
+        url = "/api/runs/loop-l1/rounds/1/candidates"
+        assert [it["path"] for it in client.get(f"{url}/2/changes").json()["changes"]] == ["done", "more"]
+        assert client.get(f"{url}/3/changes").status_code == 404
+
+
+def test_candidates_are_shown_while_they_work(loops: Loops) -> None:
+    """Two agents work at once: the first is a running turn; the second follows when the first has ended."""
+    loops.desk.agent("quick", 'touch done; reply "Quick"')
+    journal = loops.desk.begin(loops.desk.settings("waiter", "quick", candidates=("waiter", "quick")))
+    engine, _ = loops.desk.engine(journal)
+    thread = threading.Thread(target=engine.run)
+    thread.start()
+    until(lambda: any(run["note"] == "round 1" for run in listed(loops.gateway)), "the first round begins")
+    watching = Watching(loops.gateway, "loop-l1")
+    watching.until(lambda: watching.has("run"))
+    assert [(it["turn"], it["state"]) for it in watching.frames[0]["turns"]] == [(1, "running")]
+    loops.gate.touch()
+    watching.until(lambda: watching.state["run"]["state"] == "idle")
+    thread.join()
+    journal.close()
+    ended = [frame["turn"] for frame in watching.frames if frame["type"] == "completed"]
+    assert ended[:2] == [1, 2]
+    watching.close()
+
+
 def test_a_loop_is_shown_while_it_runs(loops: Loops) -> None:
     """A viewer sees the agent at work; a message is shown as not read until the loop reads it; stop ends it at once."""
     thread = loops.begin("waiter")

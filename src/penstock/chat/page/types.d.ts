@@ -195,6 +195,16 @@ declare namespace Api {
     everywhere?: boolean;
   }
 
+  interface LoopCandidateView {
+    name: string;
+    result: string;
+    changes: string;
+    ms?: number;
+    cost_usd?: number | null;
+    ref?: string;
+    chosen?: string | null;
+  }
+
   interface LoopMessage {
     text: string;
   }
@@ -214,15 +224,17 @@ declare namespace Api {
     cost_usd?: number | null;
     commit?: string | null;
     has_changes?: boolean;
+    candidates?: Array<LoopCandidateView>;
   }
 
   interface LoopStepView {
     step: number;
-    kind: "check" | "commit" | "merge" | "plan" | "publish" | "review" | "setup" | "tree" | "work";
+    kind: "check" | "choose" | "commit" | "judge" | "merge" | "plan" | "publish" | "review" | "setup" | "tree" | "work";
     state: "failed" | "ok" | "running";
     round?: number;
     turn?: number | null;
     agent?: string | null;
+    candidate?: string | null;
     text?: string;
     note?: string;
     remarks?: Array<string>;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,6 +13,8 @@ from penstock.loop.steps import (
     AgentEnded,
     BranchMerged,
     BranchPublished,
+    CandidateChosen,
+    ChooseCandidate,
     CommandEnded,
     CommitRejected,
     Committed,
@@ -20,18 +23,20 @@ from penstock.loop.steps import (
     MergeBranch,
     Publish,
     PublishRejected,
+    ResetTree,
     RunAgent,
     RunCheck,
     RunSetup,
     TreeMade,
+    TreeReset,
 )
 
 COMMIT_CHARS = 10
 """Characters of a commit's id that are shown."""
 
 
-def began_view(row: StepBegan) -> LoopStepView:
-    """Return the view of a step that has begun."""
+def began_view(row: StepBegan, labels: Sequence[str] = ()) -> LoopStepView:
+    """Return the view of a step that has begun. `labels`: names of the candidates."""
     kind: StepKind
     fields: dict[str, Any] = {}
     match row.does:
@@ -43,6 +48,14 @@ def began_view(row: StepBegan) -> LoopStepView:
             kind, fields = "check", {"text": check.command, "round": check.round}
             if check.attempt > 1:
                 fields["note"] = "again"
+        case ResetTree():
+            kind, fields = "tree", {"text": "as the last round left it"}
+        case ChooseCandidate() as choice:
+            kind, fields = "choose", {"round": choice.round, "text": labels[choice.candidate - 1]}
+            fields["note"] = choice.reason
+        case RunAgent(role="judge") as step:
+            pair = " and ".join(labels[number - 1] for number in step.pair)
+            kind, fields = "judge", {"agent": step.agent, "round": step.round, "note": pair}
         case RunAgent() as step:
             kind, fields = step.role, {"agent": step.agent, "round": step.round, "text": step.task or ""}
         case MergeBranch(commit=merged):
@@ -51,6 +64,9 @@ def began_view(row: StepBegan) -> LoopStepView:
             kind, fields = "commit", {"round": commit.round}
         case Publish() as publish:
             kind, fields = "publish", {"round": publish.round}
+    candidate = getattr(row.does, "candidate", 0)
+    if candidate and kind != "choose":
+        fields["candidate"] = labels[candidate - 1]
     return LoopStepView(step=row.step, kind=kind, state="running", began_at=row.at, **fields)
 
 
@@ -58,6 +74,8 @@ def ended_view(view: LoopStepView, row: StepEnded) -> LoopStepView:
     """Return the view of a step that has ended."""
     took = max(0, row.at - view.began_at)
     match row.result:
+        case TreeReset() | CandidateChosen():
+            return replace(view, state="ok", ms=took)
         case TreeMade(path):
             return replace(view, state="ok", text=path, ms=took)
         case CommandEnded() as command:
@@ -87,7 +105,8 @@ def ended_view(view: LoopStepView, row: StepEnded) -> LoopStepView:
 
 def _agent_view(view: LoopStepView, ended: AgentEnded) -> LoopStepView:
     is_ok = ended.outcome == "ok"
-    notes = [] if is_ok else [ended.reason or ended.outcome.replace("_", " ")]
+    notes = [view.note] if view.note else []
+    notes += [] if is_ok else [ended.reason or ended.outcome.replace("_", " ")]
     remarks: list[str] = []
     if is_ok and ended.verdict is not None:
         notes.append("approved" if ended.verdict.approved else "not approved")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from penstock.chat.history.entries import Entry, Prompted, TurnBegan, TurnEnded
 from penstock.chat.runs.loop_steps import began_view, ended_view
 from penstock.chat.runs.recordings import RecordingReader, is_inside, recordings_in
 from penstock.chat.runs.views import (
+    LoopCandidateView,
     LoopMessageView,
     LoopRoundView,
     LoopStepView,
@@ -30,10 +32,10 @@ from penstock.loop.fold import apply, begin
 from penstock.loop.inbox import Letter, LoopInbox
 from penstock.loop.journal import FILE_NAME, process_of, read_rows
 from penstock.loop.loops import check_log, recording_folder, setup_log
-from penstock.loop.results import is_over, result_of
-from penstock.loop.rows import AnyRow, LoopBegan, StepBegan, StepEnded
-from penstock.loop.state import LoopState
-from penstock.loop.steps import AgentEnded, RunAgent, RunCheck, RunSetup
+from penstock.loop.results import candidate_ref, candidate_result_of, is_over, result_of, size_text
+from penstock.loop.rows import AnyRow, LoopBegan, StepBegan, StepEnded, TreeGone
+from penstock.loop.state import LoopState, Round
+from penstock.loop.steps import AgentEnded, RunAgent, RunCheck, RunSetup, Step
 from penstock.repo.diffs import changes_between
 from penstock.repo.repository import Repository
 from penstock.run.recording import Meta
@@ -49,6 +51,19 @@ MAX_DIFF_CHARS, MAX_DIFF_LINES, MAX_FILES = 512 * 1024, 10_000, 300
 
 NEEDS_PERSON = 4
 """Exit status of a loop that waits for a person."""
+
+
+@dataclass
+class _OpenTurn:
+    """Turn of an agent that is not over."""
+
+    began: StepBegan
+    step: RunAgent
+    number: int
+    ended: StepEnded | None = None
+    reader: RecordingReader | None = None
+    is_shown: bool = False
+    is_over: bool = False
 
 
 class LoopReader:
@@ -67,8 +82,8 @@ class LoopReader:
         self._steps: list[LoopStepView] = []
         self._does: list[StepBegan] = []
         self._turns = self._skipped = 0
-        self._reader: RecordingReader | None = None
-        self._turn_is_open = False
+        self._open: list[_OpenTurn] = []
+        """Turns that are not over, in their order: several if agents work side by side."""
         self.is_live = False
         """True if a process runs it."""
         self._shown: tuple[object, RunDetails] | None = None
@@ -97,6 +112,8 @@ class LoopReader:
                 yield from self._begin(row)
             elif isinstance(row, StepEnded):
                 yield from self._end(row)
+            elif isinstance(row, TreeGone):
+                self._drop_steps()
         self.is_live = is_live and self.state.ended is None
         yield from self._read_on(is_live=self.is_live)
 
@@ -120,7 +137,7 @@ class LoopReader:
         if not found:
             raise NoSuchTurn("the loop has no recording of this turn")
         path, meta, _ = found[-1]
-        return path, meta, self.is_live and self.state.open is not None and turn == self._turns
+        return path, meta, self.is_live and began is not None and began.step in self.state.open
 
     def output(self, step: int) -> StepOutput:
         """Return the output of a command: of the file that has all of it, else what the journal has.
@@ -131,25 +148,29 @@ class LoopReader:
         if not 1 <= step <= len(self._steps) or not self._steps[step - 1].has_output:
             raise NoSuchRun("this step has no output")
         does = self._does[step - 1].does
-        log = check_log(self.folder, does) if isinstance(does, RunCheck) else setup_log(self.folder)
+        log = (
+            check_log(self.folder, does) if isinstance(does, RunCheck) else setup_log(self.folder, _candidate_of(does))
+        )
         is_command = isinstance(does, RunCheck | RunSetup) and is_inside(log.parent, self.folder)
         text = _read_text(log) if is_command else ""
         text = text or _outputs(read_rows(self.folder)).get(step, "")
         return StepOutput(text[-MAX_OUTPUT_CHARS:], max(0, len(text) - MAX_OUTPUT_CHARS))
 
-    def changes(self, number: int) -> RoundChanges:
-        """Return the changes of a round.
+    def changes(self, number: int, candidate: int = 0) -> RoundChanges:
+        """Return the changes of a round, or of a candidate in it.
 
         Raises:
-            NoSuchRun: there is no such round, or its repository is gone.
+            NoSuchRun: there is no such round or candidate, or its repository is gone.
         """
         rounds = self.state.rounds
-        work = rounds[number - 1].work if 1 <= number <= len(rounds) else None
-        if work is None or not work.tree:
+        it = rounds[number - 1] if 1 <= number <= len(rounds) else None
+        if it is not None and candidate:
+            it = it.candidates[candidate - 1] if 1 <= candidate <= len(it.candidates) else None
+        if it is None or it.work is None or not it.work.tree:
             raise NoSuchRun("this round has no changes")
         try:
             git = Repository.at(Path(self.state.began.repository)).git
-            found = changes_between(git, rounds[number - 1].head_tree, work.tree)
+            found = changes_between(git, it.head_tree, it.work.tree)
         except PenstockError as error:
             raise NoSuchRun(f"the changes cannot be read: {error}") from error
         return RoundChanges(*shorten(found, MAX_DIFF_CHARS, MAX_DIFF_LINES, MAX_FILES))
@@ -164,53 +185,75 @@ class LoopReader:
         return read_rows(self.folder)[self._state.rows if self._state is not None else 0 :]
 
     def _begin(self, row: StepBegan) -> Iterator[tuple[int, Entry | ev.Event]]:
-        step, view = row.does, began_view(row)
-        if isinstance(step, RunAgent):
+        view = began_view(row, self.state.settings.candidate_labels)
+        if isinstance(row.does, RunAgent):
             self._turns += 1
             view = replace(view, turn=self._turns)
-            self._turn_is_open = self._turns > self._skipped
-            self._reader = None
+            if self._turns > self._skipped:
+                self._open.append(_OpenTurn(row, row.does, self._turns))
         self._steps.append(view)
         self._does.append(row)
-        if isinstance(step, RunAgent) and self._turn_is_open:
-            yield row.at, Prompted(self._turns, "")
-            yield row.at, TurnBegan(self._turns, step.agent, self.state.path)
+        yield from self._show_first()
 
     def _end(self, row: StepEnded) -> Iterator[tuple[int, Entry | ev.Event]]:
-        view = self._steps[-1]
-        if view.turn is not None:
-            yield from self._read_on(is_live=False, ended=row)
-        self._steps[-1] = ended_view(view, row)
+        for turn in self._open:
+            if turn.began.step == row.step:
+                turn.ended = row
+        yield from self._read_on(is_live=True)
+        self._steps[row.step - 1] = ended_view(self._steps[row.step - 1], row)
 
-    # --- the agent that works ---
+    def _drop_steps(self) -> None:
+        """Note that the steps that run are begun again, as their tree is gone."""
+        for number, view in enumerate(self._steps):
+            if view.state == "running":
+                self._steps[number] = replace(view, state="failed", note="the tree is gone")
 
-    def _read_on(self, *, is_live: bool, ended: StepEnded | None = None) -> Iterator[tuple[int, Entry | ev.Event]]:
-        if not self._turn_is_open:
-            return
-        began = self._does[-1]
-        if self._reader is None:
-            found = self._recordings(began)
-            self._reader = RecordingReader(found[-1][0]) if found else None
-        reader, has_ended = self._reader, False
+    # --- the agents that work ---
+
+    def _show_first(self) -> Iterator[tuple[int, Entry]]:
+        """Begin the first open turn for clients, who see one turn after the other, also of agents side by side."""
+        if self._open and not self._open[0].is_shown:
+            turn = self._open[0]
+            turn.is_shown = True
+            yield turn.began.at, Prompted(turn.number, "")
+            yield turn.began.at, TurnBegan(turn.number, turn.step.agent, self.state.path)
+
+    def _read_on(self, *, is_live: bool) -> Iterator[tuple[int, Entry | ev.Event]]:
+        while self._open:
+            yield from self._show_first()
+            turn = self._open[0]
+            yield from self._read_turn(turn, is_live=is_live and turn.ended is None)
+            if not turn.is_over:
+                return
+            del self._open[0]
+
+    def _read_turn(self, turn: _OpenTurn, *, is_live: bool) -> Iterator[tuple[int, Entry | ev.Event]]:
+        if turn.reader is None:
+            found = self._recordings(turn.began)
+            turn.reader = RecordingReader(found[-1][0]) if found else None
+        reader, has_ended = turn.reader, False
         for event in reader.read(is_live=is_live) if reader is not None else ():
             has_ended = isinstance(event, ev.RunEnded)
-            yield began.at + (event.at or 0), event
-        if reader.over if reader is not None else not is_live:
-            self._turn_is_open = False
-            if not has_ended:
-                yield self._without_recording(began, ended)
+            yield turn.began.at + (event.at or 0), event
+        turn.is_over = reader.over if reader is not None else not is_live
+        if turn.is_over and not has_ended:
+            yield self._without_recording(turn)
 
-    def _without_recording(self, began: StepBegan, ended: StepEnded | None) -> tuple[int, TurnEnded]:
+    def _without_recording(self, turn: _OpenTurn) -> tuple[int, TurnEnded]:
         """Return the end of a turn of which no recording has the end, as of an agent that is not installed."""
-        result = ended.result if ended is not None else None
+        result = turn.ended.result if turn.ended is not None else None
         if not isinstance(result, AgentEnded):
-            return began.at, TurnEnded(self._turns, "cut_off", "Penstock was ended while the agent worked")
+            return turn.began.at, TurnEnded(turn.number, "cut_off", "Penstock was ended while the agent worked")
         outcome: ev.Outcome = "cut_off" if result.outcome == "lost" else result.outcome
-        return began.at + result.ms, TurnEnded(self._turns, outcome, result.reason or None)
+        return turn.began.at + result.ms, TurnEnded(turn.number, outcome, result.reason or None)
 
     def _recordings(self, began: StepBegan) -> list[tuple[Path, Meta, int]]:
         assert isinstance(began.does, RunAgent)
         return recordings_in(recording_folder(self.folder, began.does, began.step), self.folder)
+
+
+def _candidate_of(step: Step) -> int:
+    return step.candidate if isinstance(step, RunSetup) else 0
 
 
 def _first(row: AnyRow) -> LoopState:
@@ -315,4 +358,18 @@ def _round_view(state: LoopState, index: int) -> LoopRoundView:
         cost_usd=it.cost_usd,
         commit=it.commit.commit if it.commit is not None else None,
         has_changes=it.has_changed and bool(it.work and it.work.tree),
+        candidates=[_candidate_view(state, it, number) for number in range(1, len(it.candidates) + 1)],
+    )
+
+
+def _candidate_view(state: LoopState, it: Round, number: int) -> LoopCandidateView:
+    one = it.candidates[number - 1]
+    return LoopCandidateView(
+        name=state.settings.candidate_labels[number - 1],
+        result=candidate_result_of(state, one),
+        changes=size_text(one),
+        ms=one.ms,
+        cost_usd=one.cost_usd,
+        ref=candidate_ref(state, it, number) if one.work is not None else "",
+        chosen=it.chosen_reason if number == it.chosen else None,
     )

@@ -210,13 +210,13 @@ class Runs:
         """
         return await asyncio.to_thread(lambda: self._read_loop(id).output(step))
 
-    async def changes(self, id: str, number: int) -> RoundChanges:
-        """Return the changes of a round of a loop.
+    async def changes(self, id: str, number: int, candidate: int = 0) -> RoundChanges:
+        """Return the changes of a round of a loop, or of a candidate in it, by its number from 1.
 
         Raises:
-            NoSuchRun: there is no such loop or round, or it has no changes.
+            NoSuchRun: there is no such loop, round or candidate, or it has no changes.
         """
-        return await asyncio.to_thread(lambda: self._read_loop(id).changes(number))
+        return await asyncio.to_thread(lambda: self._read_loop(id).changes(number, candidate))
 
     async def stop(self, id: str, *, now: bool) -> RunDetails:
         """Ask a loop to end after its step, or at once, and return it.

@@ -10,7 +10,7 @@ from penstock import events as ev
 
 RunKind = Literal["document", "loop"]
 RunState = Literal["running", "asks", "idle"]
-StepKind = Literal["tree", "setup", "check", "plan", "work", "review", "merge", "commit", "publish"]
+StepKind = Literal["tree", "setup", "check", "plan", "work", "review", "judge", "choose", "merge", "commit", "publish"]
 StepState = Literal["running", "ok", "failed"]
 
 
@@ -44,8 +44,11 @@ class LoopStepView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     turn: int | None = None
     """Turn of the agent, for an agent's step."""
     agent: str | None = None
+    candidate: str | None = None
+    """Name of the candidate that the step is about."""
     text: str = ""
-    """Command of a check, commit that is merged, subject of a commit, branch that was published, path of the tree."""
+    """Command of a check, commit that is merged, subject of a commit, branch that was published, path of the tree,
+    chosen candidate."""
     note: str = ""
     """Result in words, if there is more to say than whether it went well."""
     remarks: list[str] = []
@@ -58,6 +61,22 @@ class LoopStepView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     has_output: bool = False
     """True if its output can be requested."""
     cost_usd: float | None = None
+
+
+class LoopCandidateView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Result of a candidate in a round."""
+
+    name: str
+    result: str
+    """Result in words, as that of a round."""
+    changes: str
+    """Size of its changes in words: "1 file, +3 −1"."""
+    ms: int = 0
+    cost_usd: float | None = None
+    ref: str = ""
+    """Ref in the repository that has its result; "" if it has none."""
+    chosen: str | None = None
+    """Why it was chosen, if it was."""
 
 
 class LoopRoundView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -73,6 +92,7 @@ class LoopRoundView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     commit: str | None = None
     has_changes: bool = False
     """True if its changes can be requested."""
+    candidates: list[LoopCandidateView] = []
 
 
 class LoopMessageView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

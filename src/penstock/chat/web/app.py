@@ -29,6 +29,7 @@ IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "turn": (TURN, int),
     "step": (TURN, int),
     "round": (TURN, int),
+    "candidate": (TURN, int),
 }
 
 

@@ -252,6 +252,10 @@ class Api:
         """Return the changes of a round of a loop."""
         return _json(await self.runs.changes(run, round))
 
+    async def run_candidate_changes(self, request: Request, run: str, round: int, candidate: int) -> Response:
+        """Return the changes of a candidate in a round of a loop."""
+        return _json(await self.runs.changes(run, round, candidate))
+
     async def stop_run(self, request: Request, run: str, body: schemas.StopRun) -> Response:
         """Ask a loop to end."""
         return _json(await self.runs.stop(run, now=body.now), 202)

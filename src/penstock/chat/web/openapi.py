@@ -23,6 +23,7 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "turn": ("The number of the turn", {**INTEGER, "minimum": 1}),
     "step": ("The number of the step", {**INTEGER, "minimum": 1}),
     "round": ("The number of the round", {**INTEGER, "minimum": 1}),
+    "candidate": ("The number of the candidate", {**INTEGER, "minimum": 1}),
     "before": ("Only turns before this one; by default the last", {**INTEGER, "minimum": 1}),
     "limit": ("At most so many", {**INTEGER, "minimum": 1, "maximum": 200, "default": 50}),
     "format": ("ndjson: the events, one a line", {**TEXT, "enum": ["json", "ndjson"], "default": "json"}),

@@ -79,6 +79,8 @@ ADDRESSES = (
             StepOutput, (404,)),
     Address("GET", f"{R}/rounds/{{round}}/changes", "run_changes", "The changes of a round of a loop", None, 200,
             RoundChanges, (404,)),
+    Address("GET", f"{R}/rounds/{{round}}/candidates/{{candidate}}/changes", "run_candidate_changes",
+            "The changes of a candidate in a round of a loop", None, 200, RoundChanges, (404,)),
     Address("POST", f"{R}/stop", "stop_run", "Ask a loop to end", schemas.StopRun, 202, RunDetails, (400, 404, 409)),
     Address("POST", f"{R}/land", "land_run", "Merge the result of a loop into the branch that is checked out",
             schemas.LandRun, 200, RunDetails, (400, 403, 404, 409)),

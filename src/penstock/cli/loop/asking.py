@@ -8,7 +8,7 @@ from argparse import Namespace
 from penstock.cli.console import notify
 from penstock.cli.conversation import read_line
 from penstock.errors import UsageError
-from penstock.loop.next import NEEDS_PERSON
+from penstock.loop.effects import NEEDS_PERSON
 from penstock.loop.state import LoopState
 
 

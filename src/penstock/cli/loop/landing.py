@@ -9,7 +9,7 @@ from penstock.cli.console import columns, notify, one_line, say
 from penstock.config.data import data_path
 from penstock.errors import PenstockError
 from penstock.loop.landing import land_loop, remove_tree
-from penstock.loop.loops import LoopFolder, reason_to_keep
+from penstock.loop.loops import LoopFolder, reason_to_keep, tree_names
 from penstock.loop.state import LoopState
 from penstock.repo.landing import NotLanded, merge_trees
 from penstock.repo.repository import Repository
@@ -21,14 +21,14 @@ NOT_LANDED = 4
 
 def land(found: LoopFolder, *, squash: bool) -> int:
     """Land the result of a loop, remove its tree, and return the exit status."""
-    result, tree = land_loop(data_path(), found, squash=squash)
+    result, trees = land_loop(data_path(), found, squash=squash)
     if isinstance(result, NotLanded):
         for path in result.conflicts:
             notify(f"  {one_line(path)}\n")
         notify(f"penstock: not landed: {result.reason}" + (f"; {result.help}" if result.help else "") + "\n")
         return NOT_LANDED
     say(f"{result.branch} is at {result.commit[:10]} ({result.way.replace('_', '-')}).\n")
-    return say(_kept_line(tree))
+    return say("".join(_kept_line(tree) for tree in trees))
 
 
 def conflicting_branch(state: LoopState) -> tuple[str, str] | None:
@@ -50,16 +50,15 @@ def clean_loops(found: Iterable[LoopFolder], *, dry: bool) -> int:
     """Remove the trees of loops that are not needed any more, and say why others are kept."""
     rows = []
     for loop in found:
-        row = _cleaned(loop, dry=dry)
-        if row is not None:
-            rows.append(row)
+        cleaned = (_cleaned(loop, name, dry=dry) for name in tree_names(loop.state.settings, loop.id))
+        rows += [row for row in cleaned if row is not None]
     return say(columns(rows) if rows else "There are no trees of loops.\n")
 
 
-def _cleaned(loop: LoopFolder, *, dry: bool) -> tuple[str, str, str] | None:
-    """Return what was done with the tree of a loop, its directory, and why; None if there is no tree."""
+def _cleaned(loop: LoopFolder, name: str, *, dry: bool) -> tuple[str, str, str] | None:
+    """Return what was done with one of the trees of a loop, its directory, and why; None if there is no tree."""
     try:
-        status = status_of(home_of(data_path(), loop.id))
+        status = status_of(home_of(data_path(), name))
     except PenstockError:
         return None
     path = one_line(status.record.path)
@@ -67,6 +66,6 @@ def _cleaned(loop: LoopFolder, *, dry: bool) -> tuple[str, str, str] | None:
     if why:
         return "kept", path, why
     if not dry and status.is_removable:
-        status = remove_tree(data_path(), loop.id) or status
+        status = remove_tree(data_path(), name) or status
     verb = "would be removed" if dry else "removed"
     return verb if status.is_removable else "kept", path, one_line(status.text)

@@ -48,6 +48,7 @@ examples:
   penstock loop init                                    write a PROMPT.md to begin with
   penstock loop PROMPT.md --work AGENT --check "make test"
   penstock loop PROMPT.md --work AGENT,OTHER --review THIRD --cost 5 --wait 5h
+  penstock loop PROMPT.md --candidates AGENT,OTHER --judge THIRD --check "make test"
   penstock loop PROMPT.md --work AGENT --check "make test" --dry-run
   penstock loop status                                  what the newest loop of this repository does
   penstock loop tell "use the new API"                  the next round reads it
@@ -84,6 +85,16 @@ def command(args: list[str]) -> int:
     known = parser()
     options = known.parse(with_plan(args))
     check_options(options, known)
+    try:
+        return _command(options)
+    except BrokenPipeError:
+        raise  # the reader of the output has gone
+    except OSError as error:
+        what = f"the files of loops cannot be read or written: {error}"
+        raise UsageError(what, help="type the same again when that is repaired") from error
+
+
+def _command(options: Namespace) -> int:
     given = DisplayOptions(**{name: getattr(options, name) for name in DisplayOptions.__struct_fields__})
     match options.words:
         case ["init"]:
@@ -190,13 +201,13 @@ def _check_agents(settings: Settings, config: Config, *, trust: bool) -> None:
     Raises:
         UsageError: one cannot.
     """
-    for role in (settings.work, *settings.reviews, *([settings.plan] if settings.plan else [])):
+    for role in filter(None, (settings.work, *settings.reviews, settings.plan, settings.judge)):
         for number, agent in enumerate(role.agents):
             spec = RunSpec(agent=agent, prompt="x", model=role.model, allow=role.allow, route=role.route, trust=trust)
             try:
                 plan(spec, config)
             except AgentNotFound:
-                if number == 0:
+                if number == 0 or agent in settings.candidates:
                     raise
 
 
@@ -289,7 +300,9 @@ def _dry_run(prompt: Path, state: LoopState) -> int:
     lines = [f"repository  {began.repository} at {began.base[:10]}", f"branch      {began.branch}"]
     lines += [f"setup       {settings.setup}"] if settings.setup else []
     lines += [f"check       {command}" for command in settings.checks] or ["check       none"]
-    lines.append(f"work        {', '.join(settings.work.agents)} (allow {settings.work.allow})")
+    work = f"{', '.join(settings.candidates or settings.work.agents)} (allow {settings.work.allow})"
+    lines.append(f"{'candidates' if settings.candidates else 'work      '}  {work}")
+    lines += [f"judge       {', '.join(settings.judge.agents)}"] if settings.judge is not None else []
     lines += [f"review      {', '.join(role.agents)}" for role in settings.reviews]
     lines += [f"task        {task.partition(chr(10))[0]}" for task in state.tasks]
     lines.append(f"rounds      {state.budget.rounds}")

@@ -22,7 +22,22 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)", re.ASCII)
 
 OF_NEW_LOOPS = (
-    *("work", "review", "check", "unchecked", "plan", "setup", "copy", "protect", "wait", "allow", "model", "route"),
+    *(
+        "work",
+        "candidates",
+        "judge",
+        "review",
+        "check",
+        "unchecked",
+        "plan",
+        "setup",
+        "copy",
+        "protect",
+        "wait",
+        "allow",
+        "model",
+        "route",
+    ),
     *("timeout", "check_timeout", "keep_session", "hooks", "sign", "name"),
 )
 """Options of a loop that begins: its settings never change afterwards."""
@@ -53,6 +68,8 @@ NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow")
 """Keys of `[loop]` and its roles that start programs, copy files, or permit agents to. Those of a project's own file
 count only with --trust."""
 
+MAX_CANDIDATES = 8
+"""Candidates of a round: each has a tree and a running agent, which is what one machine does at once."""
 PLANS = ("auto", "ask")
 """Values of `--plan`; the first one is that of the flag alone."""
 
@@ -82,6 +99,9 @@ def settings_flags(made: Parser) -> None:
     add = made.add_argument
     add("--work", metavar="AGENT[,AGENT…]", help="agent that works (default: the first one that is "
         "installed); the next ones take over at a usage limit")  # fmt: skip
+    add("--candidates", metavar="AGENT,AGENT…", help="agents that work side by side in each round, each in a "
+        "tree of its own; the best result goes on")  # fmt: skip
+    add("--judge", metavar="AGENT[,AGENT…]", help="agent that compares candidates that are equal by checks and reviews")
     add("--review", action="append", default=[], metavar="AGENT[,AGENT…]", help="agent that has to approve each round; "
         "may be repeated")  # fmt: skip
     add("--check", action="append", default=[], metavar="COMMAND", help="command that has to succeed; may be repeated")
@@ -184,7 +204,9 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
             expected='--check COMMAND, e.g. --check "make test"',
             help="--unchecked works without one",
         )
-    work = _agents(words.work or default_worker(words, config), config, "work", words)
+    candidates = _candidates(words, config)
+    worker = ",".join(dict.fromkeys(candidates)) or words.work or default_worker(words, config)
+    work = _agents(worker, config, "work", words)
     assert work is not None
     reviewers = words.review or config.value("review", "reviewers", default=())
     reviews = tuple(RoleAgents(agents=_names(text), allow="default") for text in reviewers)
@@ -195,6 +217,8 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
         work=work,
         checks=checks,
         unchecked=words.unchecked,
+        candidates=candidates,
+        judge=_judge(words, config) if candidates else None,
         reviews=reviews,
         plan=RoleAgents(agents=work.agents, model=work.model, allow="default") if words.plan else None,
         plan_is_asked=words.plan == "ask",
@@ -245,6 +269,29 @@ def _agents(text: str | None, config: LoopConfig, role: str, words: Namespace | 
         allow=words.allow or config.value(role, "allow", default="edits"),
         route=words.route,
     )
+
+
+def _candidates(words: Namespace, config: LoopConfig) -> tuple[str, ...]:
+    """Return the candidates. `--work` takes precedence over those of the configuration.
+
+    Raises:
+        UsageError: there is only one, there are too many, or both options are given.
+    """
+    if words.candidates and words.work:
+        raise UsageError("--work and --candidates exclude each other", help="--candidates names all agents that work")
+    configured = () if words.work else tuple(config.value("candidates", default=()))
+    names = _names(words.candidates) if words.candidates is not None else configured
+    if words.judge and not names:
+        raise UsageError("--judge compares candidates, and there are none", expected="--candidates AGENT,AGENT")
+    if (names or words.candidates is not None) and not 2 <= len(names) <= MAX_CANDIDATES:
+        raise UsageError(f"{len(names)} candidates are named", expected=f"2 to {MAX_CANDIDATES} agents, e.g. a,b")
+    return names
+
+
+def _judge(words: Namespace, config: LoopConfig) -> RoleAgents | None:
+    if words.judge:
+        return RoleAgents(agents=_names(words.judge), allow="default")
+    return _agents(None, config, "judge", None)
 
 
 def _ms(seconds: float | None, config: LoopConfig, key: str) -> int | None:

@@ -18,6 +18,7 @@ from penstock.errors import PenstockError
 from penstock.events import Event
 from penstock.loop.checks import CommandRun
 from penstock.loop.engine import Engine
+from penstock.loop.fold import fold
 from penstock.loop.journal import Journal
 from penstock.loop.rows import AnyRow, StepBegan, StepEnded
 from penstock.loop.state import LoopState
@@ -40,37 +41,42 @@ MAX_REASON_CHARS = 10_000
 class Display:
     """Listener of a loop: writes events to stdout, and a line for each step to stderr."""
 
-    def __init__(self, options: DisplayOptions, config: Config, data: Path, path: str) -> None:
+    def __init__(self, options: DisplayOptions, config: Config, data: Path, path: str, state: LoopState) -> None:
         self._options = options
         self._config = config
         self._data = data
         self._path = path
+        self._labels = state.settings.candidate_labels
         self._screen = Screen(options)
         self._output = Output(1, stdout_encoding() if options.to == "text" else "utf-8")
-        self._showing: Showing | None = None
-        self._history: HistoryWriter | None = None
-        self._before: LoopState | None = None
+        self._shown: dict[Run, tuple[Showing, HistoryWriter | None]] = {}
+        """Runs that are shown: several while candidates work side by side."""
+        self._before = state
 
     def row(self, row: AnyRow, state: LoopState) -> None:
         """Write the line of a row."""
-        if isinstance(row, StepBegan | StepEnded) and self._showing is not None:
-            self._output.write(self._showing.pause())
-            self._showing = None
+        if isinstance(row, StepBegan | StepEnded):
+            for showing, _ in self._shown.values():
+                self._output.write(showing.pause())
+            self._shown = {run: shown for run, shown in self._shown.items() if not run.ended}
         notify(step_line(row, state, self._before))
         self._before = state
 
     def events(self, step: RunAgent, run: Run, events: list[Event]) -> None:
         """Write events of an agent."""
-        if self._showing is None:
-            self._showing = self._begin(run)
-            if self._config.keeps_history:
-                self._history = HistoryWriter(History(self._data), record_of(run, "loop"))
-        if self._history is not None:
-            self._history.apply_batch(events)
-        self._output.write(self._showing.render(events, run.agent))
+        if run not in self._shown:
+            keeps = self._config.keeps_history
+            writer = HistoryWriter(History(self._data), record_of(run, "loop")) if keeps else None
+            self._shown[run] = self._begin(step, run), writer
+        showing, history = self._shown[run]
+        if history is not None:
+            history.apply_batch(events)
+        self._output.write(showing.render(events, run.agent))
 
-    def _begin(self, run: Run) -> Showing:
-        context = OutputContext(several=True, number=0, label_width=len(run.label), cwd=self._path, is_live=True)
+    def _begin(self, step: RunAgent, run: Run) -> Showing:
+        width = max(len(run.label), *(len(f"work/{label}") for label in self._labels if step.candidate), 0)
+        number = max(0, step.candidate - 1)
+        context = OutputContext(several=True, number=number, label_width=width, cwd=self._path, is_live=True)
 
         def sink(name: str | None) -> Sink:
             return make_sink(self._options, self._config, name, self._screen, context)
@@ -80,7 +86,7 @@ class Display:
 
 def run_loop(journal: Journal, config: Config, options: DisplayOptions, data: Path, *, trust: bool) -> int:
     """Run a loop to its end, write what came of it, and return the exit status."""
-    display = Display(options, config, data, str(journal.folder))
+    display = Display(options, config, data, str(journal.folder), fold(journal.rows))
     engine = Engine(journal, config, display, trust=trust)
     stops = 0
 

@@ -8,19 +8,31 @@ import msgspec
 
 from penstock.cli.console import columns, one_line
 from penstock.cli.screen import local_time
-from penstock.loop.results import result_of
-from penstock.loop.rows import AnyRow, LoopEnded, MessageAdded, PromptChanged, StepBegan, StepEnded, Waiting
+from penstock.loop.results import candidate_ref, candidate_result_of, result_of, size_text
+from penstock.loop.rows import (
+    AnyRow,
+    LoopEnded,
+    MessageAdded,
+    PromptChanged,
+    StepBegan,
+    StepEnded,
+    TreeGone,
+    Waiting,
+)
 from penstock.loop.state import LoopState
 from penstock.loop.steps import (
     AgentEnded,
     BranchMerged,
     BranchPublished,
+    CandidateChosen,
+    ChooseCandidate,
     CommandEnded,
     CommitRejected,
     Committed,
     PublishRejected,
     RunAgent,
     RunCheck,
+    RunSetup,
     TreeMade,
 )
 from penstock.sinks.sanitize import clean_line
@@ -37,11 +49,13 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
     match row:
         case StepBegan(does=RunAgent() as step):
             task = f" · {_first_line(step.task)}" if step.task else ""
-            return _line(_place(step.round), f"{step.role} {step.agent}{task}")
+            return _line(_place(step.round), *_who(step, state), _what(step, state) + task)
         case StepEnded():
-            line = _result_line(row, state, before.open if before is not None else None)
+            line = _result_line(row, state, before.open.get(row.step) if before is not None else None)
             changed = row.result.changed if isinstance(row.result, AgentEnded | CommandEnded) else ()
             return line + "".join(_line("your repository", text) for text in changed)
+        case TreeGone():
+            return _line("tree", "it is gone; it is made again from what is in its refs")
         case Waiting():
             return _line("waiting", f"until {local_time(row.until)}", row.reason)
         case MessageAdded():
@@ -57,17 +71,26 @@ def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
     match row.result:
         case TreeMade() as tree:
             return _line("tree", tree.path) + _not_in_tree(tree)
+        case CandidateChosen() if isinstance(step, ChooseCandidate):
+            label = state.settings.candidate_labels[step.candidate - 1]
+            return _line(_place(step.round), f"chosen: {label}", step.reason)
         case CommandEnded() as ended:
             name = f"check {step.command}" if isinstance(step, RunCheck) else "setup"
             name += " again" if isinstance(step, RunCheck) and step.attempt > 1 else ""
             place = _place(step.round) if isinstance(step, RunCheck) else "base"
-            return _line(place, name, _command_result(ended), *_budget(state))
+            who = _who(step, state) if isinstance(step, RunCheck | RunSetup) else []
+            return _line(place, *who, name, _command_result(ended), *_budget(state))
         case AgentEnded() as ended if isinstance(step, RunAgent):
             if step.role == "review" and ended.verdict is not None:
                 word = "approved" if ended.verdict.approved else "not approved"
             else:
                 word = ended.outcome.replace("_", " ") + (f": {ended.reason}" if ended.reason else "")
-            return _line(_place(step.round), f"{step.role} {step.agent}", word, _seconds(ended.ms), *_budget(state))
+            if step.role == "judge" and ended.outcome == "ok":
+                pair = [state.settings.candidate_labels[number - 1] for number in step.pair]
+                word = f"{pair[ended.better - 1]} is better" if ended.better else "no choice"
+            return _line(
+                _place(step.round), *_who(step, state), _what(step, state), word, _seconds(ended.ms), *_budget(state)
+            )
         case BranchMerged() as merged:
             return _line("merge", state.merge.name if state.merge is not None else "", ", ".join(merged.conflicts))
         case Committed() as made:
@@ -79,6 +102,20 @@ def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
         case PublishRejected() as problem:
             return _line("branch", problem.reason)
     return ""
+
+
+def _who(step: RunAgent | RunCheck | RunSetup, state: LoopState) -> list[str]:
+    """Return the name of the candidate that a step is about, unless the step names it anyway."""
+    if not step.candidate or (isinstance(step, RunAgent) and step.role == "work"):
+        return []
+    return [state.settings.candidate_labels[step.candidate - 1]]
+
+
+def _what(step: RunAgent, state: LoopState) -> str:
+    if step.role == "judge":
+        return f"judge {step.agent} · " + " and ".join(state.settings.candidate_labels[n - 1] for n in step.pair)
+    is_candidate = step.role == "work" and step.candidate
+    return f"{step.role} {state.settings.candidate_labels[step.candidate - 1] if is_candidate else step.agent}"
 
 
 def _not_in_tree(made: TreeMade) -> str:
@@ -150,17 +187,50 @@ def rounds_table(state: LoopState) -> str:
     return columns(cells, right_from=5)
 
 
+def candidates_table(state: LoopState) -> str:
+    """Return the candidates of all rounds as a table; "" if there are none."""
+    rounds = [it for it in state.rounds if any(one.work is not None for one in it.candidates)]
+    if not rounds:
+        return ""
+    labels, rows = state.settings.candidate_labels, []
+    for it in rounds:
+        for number, (label, one) in enumerate(zip(labels, it.candidates, strict=True), 1):
+            why = f"chosen: {it.chosen_reason}" if number == it.chosen else ""
+            cost = f"${one.cost_usd:.2f}" if one.cost_usd is not None else "–"
+            rows.append(
+                (str(it.number), label, candidate_result_of(state, one), size_text(one), _seconds(one.ms), cost, why)
+            )
+    heads = ("round", "candidate", "result", "changes", "time", "cost", "")
+    table = columns([heads, *(tuple(one_line(cell) for cell in row) for row in rows)])
+    return "\n" + table
+
+
+def _look_at_candidate(state: LoopState) -> list[str]:
+    """Return the command that shows the newest change that was not chosen; nothing if there is none."""
+    for it in reversed(state.rounds):
+        for number, one in enumerate(it.candidates, 1):
+            if one.work is not None and one.has_changed and it.work is not None and one.work.tree != it.work.tree:
+                return [f"to see another candidate:  git show {candidate_ref(state, it, number)}"]
+    return []
+
+
 def end_text(state: LoopState) -> str:
     """Return what is written at the end: the rounds, the sum, and what to type next."""
     ended = state.ended
     reason = end_reason(ended) if ended is not None else "not finished"
     used = state.used
     total = f"{used.rounds} round{'s' * (used.rounds != 1)} · {_seconds(used.ms)} · {cost_text(state)}"
-    lines = [_failed_output(state), rounds_table(state), f"{total}\n", one_line(f"{state.began.loop}: {reason}") + "\n"]
+    lines = [
+        _failed_output(state),
+        rounds_table(state),
+        candidates_table(state),
+        f"{total}\n",
+        one_line(f"{state.began.loop}: {reason}") + "\n",
+    ]
     if state.head != state.began.base:
         base, branch = state.began.base[:10], state.began.branch
         lines.append(f"  to see the work:   git log --stat {base}..{branch}\n")
-    lines += [f"  {line}\n" for line in next_commands(state)]
+    lines += [f"  {line}\n" for line in (*_look_at_candidate(state), *next_commands(state))]
     return "".join(lines)
 
 
@@ -227,7 +297,7 @@ def status_text(state: LoopState, process: int | None) -> str:
         f"  tree    {one_line(state.path or '–')}\n",
     ]
     if process:
-        return "".join(lines) + rounds_table(state)
+        return "".join(lines) + rounds_table(state) + candidates_table(state)
     return "".join(lines) + end_text(state)
 
 

@@ -118,6 +118,9 @@ export const api = {
   stepOutput: (id, step) => request("GET", `${runUrl(id)}/steps/${step}/output`),
   /** @type {(id: string, round: number) => Promise<Api.RoundChanges>} */
   roundChanges: (id, round) => request("GET", `${runUrl(id)}/rounds/${round}/changes`),
+  /** @type {(id: string, round: number, candidate: number) => Promise<Api.RoundChanges>} */
+  candidateChanges: (id, round, candidate) =>
+    request("GET", `${runUrl(id)}/rounds/${round}/candidates/${candidate}/changes`),
   /** @type {(id: string, now: boolean) => Promise<Api.RunDetails>} */
   stopRun: (id, now) => request("POST", `${runUrl(id)}/stop`, { now }),
   /** @type {(id: string, squash: boolean) => Promise<Api.RunDetails>} */

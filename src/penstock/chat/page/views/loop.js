@@ -27,6 +27,8 @@ const KINDS = {
   plan: "Plan",
   work: "Work",
   review: "Review",
+  judge: "Judge",
+  choose: "Chosen",
   merge: "Merge",
   commit: "Commit",
   publish: "Branch",
@@ -115,6 +117,10 @@ function RoundSection({ session, loop, number, isLive }) {
     </h2>
     ${round?.task && html`<p class="loop-task"><bdi>${oneLine(round.task)}</bdi></p>`}
     ${steps.map((step) => html`<${StepEntry} key=${step.step} session=${session} step=${step} isLive=${isLive} />`)}
+    ${(round?.candidates ?? []).map(
+      (it, i) =>
+        html`<${Candidate} key=${`${it.name} ${it.changes}`} id=${session.id} round=${number} number=${i + 1} it=${it} />`,
+    )}
     ${round?.has_changes && html`<${RoundChanges} key=${round.commit ?? ""} id=${session.id} number=${number} />`}
     ${messages.map((it, i) => html`<${MessageEntry} key=${`m${i}`} message=${it} />`)}
   </section>`;
@@ -122,7 +128,7 @@ function RoundSection({ session, loop, number, isLive }) {
 
 /** @param {{ session: ChatSession, step: Api.LoopStepView, isLive: boolean }} props */
 function StepEntry({ session, step, isLive }) {
-  const { turn: number, kind, agent, text, note, remarks = [] } = step;
+  const { turn: number, kind, agent, candidate, text, note, remarks = [] } = step;
   const turn = session.chat.turns.find((it) => it.turn === number);
   const isRunning = step.state === "running" && isLive;
   const state = step.state === "running" && !isLive ? "failed" : step.state;
@@ -133,7 +139,8 @@ function StepEntry({ session, step, isLive }) {
   ].filter(Boolean);
   const line = html`<span class="step-mark" aria-hidden="true"></span>
     <span class="step-kind">${KINDS[kind]}</span>
-    <bdi class=${number ? "step-agent" : "step-text"}>${oneLine(number ? agent : text)}</bdi>
+    ${candidate && kind !== "work" && html`<bdi class="step-agent">${oneLine(candidate)}</bdi>`}
+    <bdi class=${number ? "step-agent" : "step-text"}>${oneLine(number ? (kind === "work" && candidate) || agent : text)}</bdi>
     ${note && html`<bdi class="step-note">${oneLine(note)}</bdi>`}
     <span class="call-facts">${facts.map((it) => html`<span>${it}</span>`)}</span>
     <span class="offscreen">${state}</span>`;
@@ -185,8 +192,30 @@ function Output({ id, step, line }) {
 function RoundChanges({ id, number }) {
   const [found, error, open] = useLoadedOnce(() => api.roundChanges(id, number));
   const files = found ? plural(found.changes.length + (found.more_changes ?? 0), "file") : "";
+  const line = html`<bdi>Changes of this round</bdi><span class="call-facts">${files}</span>`;
+  return html`<${Changes} line=${line} found=${found} error=${error} open=${open} />`;
+}
+
+/**
+ * A candidate of a round with its result, and what it has changed.
+ *
+ * @param {{ id: string, round: number, number: number, it: Api.LoopCandidateView }} props
+ */
+function Candidate({ id, round, number, it }) {
+  const [found, error, open] = useLoadedOnce(() => api.candidateChanges(id, round, number));
+  const facts = [it.changes, it.ms && duration(it.ms), money(it.cost_usd ?? 0)].filter(Boolean);
+  const line = html`<span class="step-kind">Candidate</span>
+    <bdi class="step-agent">${oneLine(it.name)}</bdi>
+    <bdi class="step-note">${oneLine([it.result, it.chosen && `chosen: ${it.chosen}`].filter(Boolean).join(", "))}</bdi>
+    <span class="call-facts">${facts.map((fact) => html`<span>${fact}</span>`)}</span>`;
+  if (!it.ref) return html`<p class="step-line loop-changes">${line}</p>`;
+  return html`<${Changes} line=${line} found=${found} error=${error} open=${open} />`;
+}
+
+/** @param {{ line: import("preact").ComponentChildren, found: Api.RoundChanges | null, error: string, open: () => void }} props */
+function Changes({ line, found, error, open }) {
   return html`<details class="fold loop-changes" onToggle=${open}>
-    <summary><bdi>Changes of this round</bdi><span class="call-facts">${files}</span></summary>
+    <summary class="step-line">${line}</summary>
     ${!found && !error && html`<${Status}>Loading…<//>`}
     ${found && html`<${Diffs} changes=${found.changes} more=${found.more_changes} />`}
     <${Wrong}>${error}<//>
