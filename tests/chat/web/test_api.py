@@ -486,7 +486,12 @@ def test_the_page_of_the_docs_has_every_address() -> None:
     table = DOCS.read_text("utf-8").split("## Addresses")[1].split("\n## ")[0].split("CHAT:")[0]
     told = set(re.findall(r"^\| `([A-Z]+) ([^`?]+)(?:\?[^`]*)?` \|", table, re.MULTILINE))
     ids = {"/browsers/ID": "/browsers/{browser}", "/runs/ID": "/runs/{run}", "/steps/N/": "/steps/{step}/"}
-    ids |= {"/rounds/N/": "/rounds/{round}/", "/ID": "/{chat}", "/N/": "/{turn}/"}
+    ids |= {
+        "/rounds/N/": "/rounds/{round}/",
+        "/candidates/K/": "/candidates/{candidate}/",
+        "/ID": "/{chat}",
+        "/N/": "/{turn}/",
+    }
     for short, long in ids.items():
         told = {(method, path.replace(short, long)) for method, path in told}
     assert told == {(address.method, address.path) for address in ADDRESSES}
