@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import logging
@@ -23,7 +22,6 @@ from penstock.chat.runs.service import Runs
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.retention import Retention
 from penstock.chat.service.service import Service
-from penstock.chat.store.sqlite import SqliteStore
 from penstock.chat.web.app import make_app
 from penstock.chat.web.auth import TOKEN_VARIABLE, Logins, check_token, make_token, read_token
 from penstock.chat.web.broadcast import Watches
@@ -33,6 +31,7 @@ from penstock.chat.web.security import Security
 from penstock.chat.web.server import MAX_CONNECTIONS, Server
 from penstock.chat.web.sockets import PORT, Place, listen, listen_at_path
 from penstock.chat.web.static import PageFiles
+from penstock.cli import serve_cluster
 from penstock.cli.console import notify
 from penstock.cli.exit_status import INTERRUPTED, OK
 from penstock.cli.options import number, string, whole_number
@@ -76,7 +75,7 @@ COLLECTION_OBJECTS = 5_000
 _log = logging.getLogger("penstock.gateway")
 
 
-class ServeOptions(argparse.Namespace):
+class ServeOptions(serve_cluster.StoreOptions):
     """Options of the command line."""
 
     host: str
@@ -110,6 +109,7 @@ def parser() -> Parser:
     add("--data", type=_path, metavar="DIR", help="directory of the chats (default ~/.local/share/penstock)")
     add("--root", type=_path, action="append", default=[], metavar="DIR",
         help="agents may work in this directory and below; may be repeated (default: the current one)")  # fmt: skip
+    serve_cluster.add_options(made)
     add("--agent", metavar="NAME", help="default agent of new chats")
     runs = ServiceLimits().max_runs
     text = f"agents at work at once (default {runs})"
@@ -152,6 +152,7 @@ def command(args: Sequence[str]) -> int:
     _check_directory()
     config = configured()
     token = _take_token()
+    url = serve_cluster.store_url(options)
     options.has_token = token is not None
     files = PageFiles()
     data = data_directory(options.data)
@@ -164,7 +165,7 @@ def command(args: Sequence[str]) -> int:
         _allow_files()
         _collect_seldom()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            ended_by = runner.run(_serve(options, config, data, place, token, files))
+            ended_by = runner.run(_serve(options, url, config, data, place, token, files))
     finally:
         place.close()
     return INTERRUPTED if ended_by == signal.SIGINT else OK
@@ -193,25 +194,27 @@ def _listen(options: ServeOptions) -> Place:
 
 
 async def _serve(
-    options: ServeOptions, config: Config, data: Path, place: Place, token: str, files: PageFiles
+    options: ServeOptions, url: str | None, config: Config, data: Path, place: Place, token: str, files: PageFiles
 ) -> int | None:
     metrics = Metrics()
-    async with await SqliteStore.open(data / LOG) as store:
-        if store.caution:
-            _log.info(store.caution)
+    roots = options.root or ([Path.cwd()] if url is None else [])
+    async with serve_cluster.opened(url, options, data / LOG, works=bool(roots)) as (store, dispatch, member):
         logins = Logins(token, place.cookie, browsers=data / BROWSERS)
         security = Security(logins, hosts=[*place.hosts, *options.allow_host], origins=options.allow_origin)
         service = await Service.open(
             store,
-            roots=options.root or [Path.cwd()],
+            roots=roots,
             config=config,
             limits=ServiceLimits(max_runs=options.max_runs),
             default_agent=options.agent,
             extra_env=options.env,
             retention=_retention(options),
             history=History(data) if config.keeps_history else None,
+            dispatch=dispatch,
         )
         try:
+            if member is not None:
+                await member.start(service)
             watches = Watches(service, metrics)
             app = make_app(Api(service, watches, security, Runs(data)), files)
             server = Server(app, service.close, ready=lambda: announce(options, place, logins, data))

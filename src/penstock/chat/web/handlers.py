@@ -155,7 +155,11 @@ class Api:
 
     async def trust(self, request: Request, body: schemas.Trust) -> Response:
         """Trust a directory."""
-        return _json(await self.service.trust(body.path))
+        return _json(await self.service.trust(body.path, body.home))
+
+    async def nodes(self, request: Request) -> Response:
+        """Return the nodes; none if there is one machine."""
+        return _json({"nodes": await self.service.nodes()})
 
     # --- chats ---
 
@@ -166,7 +170,7 @@ class Api:
     async def create(self, request: Request, body: schemas.NewChat) -> Response:
         """Create a chat."""
         made = await self.service.create(
-            agent=body.agent, cwd=body.cwd, model=body.model, title=body.title, allow=body.allow
+            agent=body.agent, cwd=body.cwd, model=body.model, title=body.title, allow=body.allow, home=body.home
         )
         return _json(made, 201, {"Location": f"/api/chats/{made.id}"})
 
