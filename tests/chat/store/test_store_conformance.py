@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -90,6 +91,10 @@ class MemoryStore:
         for subscription in self.subscriptions:
             subscription.queue.put_nowait(News({chat: last}))
 
+    def notify_of_row(self, chat: str) -> None:
+        for subscription in self.subscriptions:
+            subscription.queue.put_nowait(News({}, changed=frozenset([chat])))
+
     async def append(
         self,
         chat: str,
@@ -114,7 +119,9 @@ class MemoryStore:
         if turns:
             found.turns |= {turn.turn: turn for turn in turns}
             found.summarized = found.last
-        found.row = row or found.row
+        if row is not None:
+            found.row = row
+            self.notify_of_row(chat)
         return found.last
 
     def put(self, found: MemoryChat, entries: Sequence[bytes], at: int) -> None:
@@ -123,7 +130,14 @@ class MemoryStore:
             self.notify(found.row.id, found.last)
 
     async def submit(
-        self, chat: str, entry: bytes, *, at: int, after: int | None = None, key: str | None = None
+        self,
+        chat: str,
+        entry: bytes,
+        *,
+        at: int,
+        after: int | None = None,
+        key: str | None = None,
+        turn: int | None = None,
     ) -> Submitted:
         check_entries([entry], self.max_entry_bytes)
         await asyncio.sleep(0)
@@ -137,10 +151,13 @@ class MemoryStore:
             found.keys[key] = found.last
         return Submitted(found.last, True)
 
-    async def claim(self, chat: str, node: str) -> int:
+    async def claim(self, chat: str, node: str, *, incarnation: uuid.UUID | None = None) -> int:
         found = self.of(chat)
         found.epoch += 1
         return found.epoch
+
+    async def release(self, chat: str, epoch: int) -> None:
+        self.of(chat)
 
     async def read(self, chat: str, *, after: int = 0, limit: int = 500) -> Page:
         check_number("after", after)
@@ -171,6 +188,7 @@ class MemoryStore:
         if row.id in self.chats:
             raise UsageError("there is one")
         self.chats[row.id] = MemoryChat(row)
+        self.notify_of_row(row.id)
 
     async def get_chat(self, chat: str) -> ChatRow:
         return self.of(chat).row
@@ -180,10 +198,12 @@ class MemoryStore:
 
     async def update_chat(self, row: ChatRow) -> None:
         self.of(row.id).row = row
+        self.notify_of_row(row.id)
 
     async def delete_chat(self, chat: str) -> None:
         self.of(chat)
         del self.chats[chat]
+        self.notify_of_row(chat)
 
     async def summary(self, chat: str, *, limit: int) -> Summary:
         found = self.of(chat)
@@ -321,9 +341,16 @@ class NoEpoch(MemoryStore):
 class OneEpoch(MemoryStore):
     """Gives the same epoch again."""
 
-    async def claim(self, chat: str, node: str) -> int:
+    async def claim(self, chat: str, node: str, **options: Any) -> int:
         self.of(chat).epoch = 1
         return 1
+
+
+class ReleasesAll(MemoryStore):
+    """Takes the epoch away with the claim."""
+
+    async def release(self, chat: str, epoch: int) -> None:
+        self.of(chat).epoch += 1
 
 
 class Halves(MemoryStore):
@@ -532,6 +559,14 @@ class SilentSubmit(MemoryStore):
             self.subscriptions = subscriptions + self.subscriptions
 
 
+class SilentDelete(MemoryStore):
+    """Notifies nobody of a chat that was deleted."""
+
+    async def delete_chat(self, chat: str) -> None:
+        self.of(chat)
+        del self.chats[chat]
+
+
 class Torn(MemoryStore):
     """Can be cancelled between two entries."""
 
@@ -561,6 +596,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (BlindSubmit, "stale_writers_conflict"),
     (NoEpoch, "older_epochs_are_fenced"),
     (OneEpoch, "older_epochs_are_fenced"),
+    (ReleasesAll, "claims_are_released"),
     (Halves, "appends_are_whole"),
     (Cuts, "appends_are_whole"),
     (NoSummaries, "summaries_go_with_their_entries"),
@@ -584,6 +620,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (Racing, "writers_race"),
     (Silent, "subscribers_miss_nothing"),
     (SilentSubmit, "subscribers_miss_nothing"),
+    (SilentDelete, "subscribers_hear_of_rows"),
     (Torn, "cancelled_appends_are_whole"),
     (Forgets, "a_new_store_has_all"),
 ]

@@ -1,0 +1,24 @@
+"""What the tests with a real PostgreSQL share: a server for all of them, and a database for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from postgres import Server, programs
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A server; the tests are skipped if PostgreSQL is not installed."""
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed (on Debian and Ubuntu: apt install postgresql)")
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def database(server: Server) -> str:
+    """The URL of a new database with the tables of the store."""
+    return server.database()
