@@ -1,4 +1,4 @@
-"""`penstock serve` as one of several nodes: its options, its store, and its membership. Imports the extra `cluster` late."""
+"""`penstock serve` as one of several nodes: options, store and membership. It imports the extra `cluster` late."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Homes:
         if node is None:
             return None
         real = str(_below(node, path))
-        await self._database.fetch(TRUST, node=node.name, path=real, at=clock())
+        await self._database.fetch(TRUST, {"node": node.name, "path": real, "at": clock()})
         return Workspace(real, True)
 
     async def _node(self, home: str | None) -> NodeView | None:

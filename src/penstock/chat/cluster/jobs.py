@@ -1,7 +1,7 @@
 """Jobs of one node: procrastinate gives it the turns of its chats. A job names a turn; the entries say what is left.
 
-A job that is lost, or that comes twice, does no harm: a turn that waits without a job gets a new one, and a turn that has
-begun is never begun again.
+A job that is lost, or that comes twice, does no harm: a turn that waits without a job gets a new one, and a turn that
+has begun is never begun again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 import psycopg_pool
 from procrastinate import App, PsycopgConnector
@@ -81,9 +80,9 @@ class Jobs:
         """
         worker = self._worker
         if worker is not None and worker.worker_id is not None:
-            await self._database.fetch(DROP, node=self._node, worker=worker.worker_id)
+            await self._database.fetch(DROP, {"node": self._node, "worker": worker.worker_id})
             for chat, turn in turns:
-                await self._database.fetch(QUEUE, node=self._node, task=TASK, chat=chat, turn=turn)
+                await self._database.fetch(QUEUE, {"node": self._node, "task": TASK, "chat": chat, "turn": turn})
 
     def _app(self) -> App:
         parameters = self._database.parameters
@@ -99,7 +98,7 @@ class Jobs:
         return app
 
     async def _run_worker(self, app: App) -> None:
-        await self._database.fetch(DROP, node=self._node, worker=0)
+        await self._database.fetch(DROP, {"node": self._node, "worker": 0})
         self._worker = Worker(
             app,
             queues=[self._node],
@@ -111,7 +110,7 @@ class Jobs:
             install_signal_handlers=False,
         )
         try:
-            await self._worker.run()
+            await self._worker.run()  # type: ignore[no-untyped-call]
         finally:
             self._worker = None
 

@@ -71,9 +71,8 @@ class Lease:
             StoreFailed: it is not known whether the lease was taken.
         """
         incarnation, sent = uuid.uuid4(), seconds()
-        rows = await self._database.fetch(
-            TAKE, node=self.name, incarnation=incarnation, ttl=TTL_SECONDS, about=_json(self._about())
-        )
+        values = {"node": self.name, "incarnation": incarnation, "ttl": TTL_SECONDS, "about": _json(self._about())}
+        rows = await self._database.fetch(TAKE, values)
         if not rows[0][0]:
             raise NameTaken(self.name, msgspec.convert(rows[0][1], About))
         self.incarnation, self._until = incarnation, sent + OWN_TTL_SECONDS
@@ -104,7 +103,7 @@ class Lease:
         """
         incarnation, self.incarnation = self.incarnation, None
         if incarnation is not None:
-            await self._database.fetch(LEAVE, node=self.name, incarnation=incarnation, repeat=False)
+            await self._database.fetch(LEAVE, {"node": self.name, "incarnation": incarnation}, repeat=False)
 
     async def close(self) -> None:
         """Close the connection."""

@@ -1,7 +1,7 @@
 """Which turns this process works on: on one machine all of them at once, on several those of its own jobs.
 
-A chat of several machines has a home: the node where its agent and its files are. Each prompt queues a job for the home,
-and `Service.run_job` works on it there. All other nodes only show the chat, and append prompts, answers and stops to it.
+A chat of several machines has a home: the node where its agent and its files are. Each prompt queues a job for the
+home, and `Service.run_job` works on it there. All other nodes show the chat, and append prompts, answers and stops.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class TurnRun:
         """Number of its turn."""
         self.stopping = False
         self._run = run
-        self._starting: asyncio.Future[None] | None = None
+        self._starting: asyncio.Future[Run] | None = None
         self._started = False
         self._killed = False
         self._reason: str | None = None
