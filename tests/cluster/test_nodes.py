@@ -28,7 +28,7 @@ def test_stop_and_answer_work_from_another_node(cluster: Cluster) -> None:
     chat = gateway.chat("held")
     gateway.prompt(chat, "first")
     gateway.prompt(chat, "second")
-    until(lambda: gateway.state(chat) == "running")
+    until(lambda: cluster.prompts() == ["first"])
     gateway.post(f"/api/chats/{chat}/stop", {})
     assert [turn["outcome"] for turn in gateway.settled(chat, 2)] == ["cancelled", "cancelled"]
     asking = gateway.chat("peer")
