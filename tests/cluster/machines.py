@@ -91,6 +91,7 @@ class Machine:
         agents = {
             "quick": (play, 'adapter = "claude"'),
             "held": ([*play, f"--hold=9:{self.cluster.gate}"], 'adapter = "claude"'),
+            "stuck": ([*play, f"--hold=9:{self.cluster.folder / 'never'}"], 'adapter = "claude"'),
             "slow": ([*play[:-1], "--speed=1"], 'adapter = "claude"'),
             "peer": ([sys.executable, str(PEER)], 'protocol = "acp"'),
         }
@@ -183,6 +184,11 @@ class Machine:
     def chat(self, agent: str, home: str | None = None, **fields: Any) -> str:
         """A new chat; its id."""
         return str(self.post("/api/chats", {"agent": agent, "home": home, **fields})["id"])
+
+    def chat_when_possible(self, agent: str, home: str) -> str:
+        """A new chat at a machine that may not be back yet; its id."""
+        until(lambda: self.node(home)["is_live"], f"the machine {home} is back")
+        return self.chat(agent, home)
 
     def prompt(self, chat: str, text: str, **headers: str) -> int:
         """Ask for a turn."""

@@ -49,6 +49,9 @@ SPARE_FILES = 512
 LOG, TOKEN, BROWSERS, OPENED = "chats.db", "token", "browsers.json", "open.html"
 """Files of the data directory: chats, token, signed-in browsers and, while the server runs, the file of `--open`."""
 
+SHARED_COOKIE = "penstock"
+"""Name of the cookie of several machines: one that has a port in it would differ from node to node."""
+
 DAY_MS = 24 * 60 * 60 * 1000
 MB = 1_000_000
 MOST_RUNS = 1000
@@ -198,8 +201,11 @@ async def _serve(
 ) -> int | None:
     metrics = Metrics()
     roots = options.root or ([Path.cwd()] if url is None else [])
-    async with serve_cluster.opened(url, options, data / LOG, works=bool(roots)) as (store, dispatch, member):
-        logins = Logins(token, place.cookie, browsers=data / BROWSERS)
+    async with serve_cluster.opened(url, options, data / LOG, token, works=bool(roots)) as opened:
+        store, dispatch, member, shared = opened
+        browsers = data / BROWSERS if shared is None else None
+        cookie = place.cookie if shared is None else SHARED_COOKIE
+        logins = Logins(token, cookie, browsers=browsers, shared=shared)
         security = Security(logins, hosts=[*place.hosts, *options.allow_host], origins=options.allow_origin)
         service = await Service.open(
             store,
@@ -212,15 +218,18 @@ async def _serve(
             history=History(data) if config.keeps_history else None,
             dispatch=dispatch,
         )
+        following = asyncio.create_task(logins.follow())
         try:
             if member is not None:
                 await member.start(service)
+            code = await logins.make_code()
             watches = Watches(service, metrics)
             app = make_app(Api(service, watches, security, Runs(data)), files)
-            server = Server(app, service.close, ready=lambda: announce(options, place, logins, data))
+            server = Server(app, service.close, ready=lambda: announce(options, place, code, data))
             await server.serve(sockets=place.sockets)
         finally:
             await service.close()
+            following.cancel()
             await logins.browsers.close()
             (data / OPENED).unlink(missing_ok=True)
     return server.ended_by
@@ -261,9 +270,9 @@ def _allow_files() -> None:
 # --- messages ---
 
 
-def announce(options: ServeOptions, place: Place, logins: Logins, data: Path) -> None:
+def announce(options: ServeOptions, place: Place, code: str, data: Path) -> None:
     """Print the link that signs one browser in, and the place of the token for programs."""
-    where = f"{place.url}/#code={logins.new_code()}"
+    where = f"{place.url}/#code={code}"
     if place.path is not None:
         notify(f"penstock: listening at {place.path}\n")
     if place.url:

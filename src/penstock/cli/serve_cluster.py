@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.chat.service.dispatch import Dispatch
+from penstock.chat.store.logins import LoginStore
 from penstock.chat.store.protocol import ChatStore
 from penstock.chat.store.sqlite import SqliteStore
 from penstock.cli.console import notify
@@ -54,8 +55,10 @@ class Opened(NamedTuple):
 
     store: ChatStore
     dispatch: Dispatch
-    member: Member | None
+    member: Member | None = None
     """Membership; None if there is one machine."""
+    logins: LoginStore | None = None
+    """Logins of all nodes; None if there is one machine."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -130,10 +133,12 @@ def node_name(options: StoreOptions) -> str:
 
 
 @asynccontextmanager
-async def opened(url: str | None, options: StoreOptions, data: Path, *, works: bool) -> AsyncIterator[Opened]:
+async def opened(
+    url: str | None, options: StoreOptions, data: Path, token: str, *, works: bool
+) -> AsyncIterator[Opened]:
     """Open the store: the file `data`, or the database `url`, of which this process becomes a node.
 
-    `works` is true if agents work in this process.
+    All nodes accept the `token` of this one. `works` is true if agents work in this process.
 
     Raises:
         UsageError, StoreFailed: it cannot be opened.
@@ -142,9 +147,10 @@ async def opened(url: str | None, options: StoreOptions, data: Path, *, works: b
         async with await SqliteStore.open(data) as store:
             if store.caution:
                 _log.info(store.caution)
-            yield Opened(store, Dispatch(), None)
+            yield Opened(store, Dispatch())
         return
     from penstock.chat.cluster.homes import Homes
+    from penstock.chat.cluster.logins import SharedLogins
     from penstock.chat.cluster.member import Member
     from penstock.chat.store.postgres.store import PostgresStore
 
@@ -154,7 +160,9 @@ async def opened(url: str | None, options: StoreOptions, data: Path, *, works: b
         dispatch = Dispatch(node=node, by_jobs=True, elsewhere=homes)
         member = Member(shared.database, dispatch, works=works)
         await member.join(lambda taken: notify(f"penstock: {taken.what}: waiting for the end of its lease\n"))
+        logins = SharedLogins(shared.database, token)
         try:
-            yield Opened(shared, dispatch, member)
+            await logins.register(node)
+            yield Opened(shared, dispatch, member, logins)
         finally:
             await member.close()

@@ -54,7 +54,9 @@ class Jobs:
 
     async def run(self) -> None:
         """Work on the node's jobs, until cancelled. The worker is started anew whenever it ends."""
-        while True:
+        task = asyncio.current_task()
+        assert task is not None
+        while not task.cancelling():  # a worker whose end fails replaces the cancellation by its own error
             app = self._app()
             try:
                 await app.open_async()

@@ -91,6 +91,7 @@ class Member:
                 await service.fence()
                 work.cancel()
                 await asyncio.wait([work])
+                _log_failure(work)
             _log.warning(
                 "the lease of this node is over: its agents were killed, and it works again once it has a new one"
             )
@@ -140,6 +141,11 @@ class Member:
                 if waiting := service.waiting_turns():
                     await jobs.queue(waiting)
             await asyncio.sleep(SWEEP_SECONDS)
+
+
+def _log_failure(work: asyncio.Task[None]) -> None:
+    if not work.cancelled() and (error := work.exception()) is not None:
+        _log.error("a bug: the work of this node ended", exc_info=error)
 
 
 LOST = "SELECT id FROM heads WHERE owner IS NOT NULL AND NOT is_live_v1(owner, incarnation) ORDER BY key"

@@ -14,7 +14,7 @@ import msgspec
 from psycopg.types.json import Jsonb
 
 from penstock._version import __version__
-from penstock.chat.service.dispatch import About, NodeView
+from penstock.chat.service.dispatch import NodeAbout, NodeView
 from penstock.chat.store.postgres.connections import Away, Database
 from penstock.chat.store.protocol import StoreFailed
 from penstock.errors import UsageError
@@ -32,7 +32,7 @@ OWN_TTL_SECONDS = TTL_SECONDS * 2 / 3
 class NameTaken(UsageError):
     """Another process that is alive has the name."""
 
-    def __init__(self, name: str, about: About) -> None:
+    def __init__(self, name: str, about: NodeAbout) -> None:
         self.about = about
         super().__init__(
             f"the node {name!r} is at work already: process {about.pid} on {about.host}",
@@ -40,9 +40,9 @@ class NameTaken(UsageError):
         )
 
 
-def described(**fields: Any) -> About:
+def described(**fields: Any) -> NodeAbout:
     """Return the description of this process."""
-    return About(__version__, socket.gethostname(), os.getpid(), **fields)
+    return NodeAbout(__version__, socket.gethostname(), os.getpid(), **fields)
 
 
 def seconds() -> float:
@@ -53,7 +53,7 @@ def seconds() -> float:
 class Lease:
     """Lease of a node. One object is used for all incarnations of a process."""
 
-    def __init__(self, database: Database, name: str, about: Callable[[], About]) -> None:
+    def __init__(self, database: Database, name: str, about: Callable[[], NodeAbout]) -> None:
         """Create the lease, not taken yet. `about` returns the description of this process."""
         self.name = name
         self.incarnation: uuid.UUID | None = None
@@ -74,7 +74,7 @@ class Lease:
         values = {"node": self.name, "incarnation": incarnation, "ttl": TTL_SECONDS, "about": _json(self._about())}
         rows = await self._database.fetch(TAKE, values)
         if not rows[0][0]:
-            raise NameTaken(self.name, msgspec.convert(rows[0][1], About))
+            raise NameTaken(self.name, msgspec.convert(rows[0][1], NodeAbout))
         self.incarnation, self._until = incarnation, sent + OWN_TTL_SECONDS
 
     async def hold(self) -> None:
@@ -125,7 +125,7 @@ async def list_nodes(database: Database, here: str | None = None) -> list[NodeVi
         StoreFailed: the store cannot be read.
     """
     return [
-        NodeView(name, name == here, is_live, round(float(seen), 1), msgspec.convert(about, About), list(chats))
+        NodeView(name, name == here, is_live, round(float(seen), 1), msgspec.convert(about, NodeAbout), list(chats))
         for name, is_live, seen, about, chats in await database.fetch(LIST)
     ]
 
@@ -136,7 +136,7 @@ def workers(nodes: Sequence[NodeView]) -> list[NodeView]:
     return sorted(found, key=lambda node: (node.about.busy - node.about.slots, node.name))
 
 
-def _json(about: About) -> Jsonb:
+def _json(about: NodeAbout) -> Jsonb:
     return Jsonb(msgspec.to_builtins(about))
 
 

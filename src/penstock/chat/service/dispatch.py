@@ -18,7 +18,7 @@ ONLY_NODE = "here"
 """Name of the node, for a store that one process has."""
 
 
-class About(msgspec.Struct, frozen=True):
+class NodeAbout(msgspec.Struct, frozen=True):
     """Description of a node, by itself."""
 
     version: str
@@ -46,7 +46,7 @@ class NodeView(msgspec.Struct, frozen=True):
     """True if its lease is valid."""
     seen_seconds: float
     """Seconds since its last renewal."""
-    about: About
+    about: NodeAbout
     chats: list[str]
     """Ids of the chats that it works on."""
 
