@@ -20,7 +20,7 @@ def at(machine: Machine, **headers: str) -> httpx.Client:
 
 
 def test_logins_of_one_machine_are_valid_at_all(cluster: Cluster) -> None:
-    """A link works once, wherever it is opened, and a browser that is signed out at one machine is signed out at all."""
+    """A link works once, wherever it is opened, and a browser signed out at one machine is signed out at all."""
     one, other = cluster.machine("a", works=False), cluster.machine("b", works=False)
     token = (one.folder / "data" / "token").read_text().strip()
     with at(other, Authorization=f"Bearer {token}") as program:
