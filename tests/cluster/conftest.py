@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from postgres import Server, programs
+from slow_network import Proxy
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +23,11 @@ def server() -> Iterator[Server]:
 def database(server: Server) -> str:
     """The URL of a new database with the tables of the store."""
     return server.database()
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[Proxy]:
+    """A network between the store and the server."""
+    proxy = Proxy(server.port)
+    yield proxy
+    proxy.close()
