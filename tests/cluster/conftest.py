@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from machines import Cluster
 from postgres import Server, programs
+from slow_network import Proxy
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +33,11 @@ def cluster(tmp_path: Path, database: str) -> Iterator[Cluster]:
     made = Cluster(tmp_path, database)
     yield made
     made.close()
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[Proxy]:
+    """A network between the store and the server."""
+    proxy = Proxy(server.port)
+    yield proxy
+    proxy.close()

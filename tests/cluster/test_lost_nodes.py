@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from signal import SIGCONT, SIGKILL, SIGSTOP
 from typing import TYPE_CHECKING
 
 import pytest
-from slow_network import Direction, Proxy
 from waiting import until
 
 if TYPE_CHECKING:
     from machines import Cluster
-    from postgres import Server
+    from slow_network import Direction, Proxy
 
 SEEN_SECONDS = 12.0
 """Seconds in which the end of a lost turn is seen at other nodes: a lease of 10 s, and a look every 2 s."""
@@ -67,43 +65,41 @@ def test_a_stopped_machine(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("directions", [("to server", "to client"), ("to client",)], ids=["both", "half-open"])
-def test_a_machine_without_its_database(cluster: Cluster, server: Server, directions: tuple[Direction, ...]) -> None:
+def test_a_machine_without_its_database(cluster: Cluster, proxy: Proxy, directions: tuple[Direction, ...]) -> None:
     """Its agents die before another node ends their turns; once the database is back, it works again."""
-    with contextlib.closing(Proxy(server.port)) as proxy:
-        home, gateway = cluster.machine("a", url=proxy.url(cluster.url)), cluster.machine("b", works=False)
-        chat = gateway.chat("stuck")
-        gateway.prompt(chat, "first")
-        until(lambda: cluster.prompts() == ["first"])
-        proxy.hold(*directions)
-        until(lambda: not cluster.left_over())
-        assert not gateway.turns(chat)[0].get("finalized"), "the agent died before its turn was ended"
-        until(lambda: gateway.turns(chat)[0].get("finalized"))
-        assert gateway.turns(chat)[0]["outcome"] == "cut_off"
-        with home.client() as client:
-            assert client.get("/healthz").status_code == 200
-        proxy.cut()
-        proxy.hold()
-        after = gateway.chat_when_possible("quick", home="a")
-        gateway.prompt(after, "second")
-        gateway.settled(after)
-        assert cluster.prompts() == ["first", "second"]
+    home, gateway = cluster.machine("a", url=proxy.url(cluster.url)), cluster.machine("b", works=False)
+    chat = gateway.chat("stuck")
+    gateway.prompt(chat, "first")
+    until(lambda: cluster.prompts() == ["first"])
+    proxy.hold(*directions)
+    until(lambda: not cluster.left_over())
+    assert not gateway.turns(chat)[0].get("finalized"), "the agent died before its turn was ended"
+    until(lambda: gateway.turns(chat)[0].get("finalized"))
+    assert gateway.turns(chat)[0]["outcome"] == "cut_off"
+    with home.client() as client:
+        assert client.get("/healthz").status_code == 200
+    proxy.cut()
+    proxy.hold()
+    after = gateway.chat_when_possible("quick", home="a")
+    gateway.prompt(after, "second")
+    gateway.settled(after)
+    assert cluster.prompts() == ["first", "second"]
 
 
-def test_a_machine_without_its_database_for_a_second(cluster: Cluster, server: Server) -> None:
+def test_a_machine_without_its_database_for_a_second(cluster: Cluster, proxy: Proxy) -> None:
     """Its run goes on, and all of its text arrives once."""
-    with contextlib.closing(Proxy(server.port)) as proxy:
-        home, gateway = cluster.machine("a", url=proxy.url(cluster.url)), cluster.machine("b", works=False)
-        chat = gateway.chat("held")
-        gateway.prompt(chat, "first")
-        until(lambda: cluster.prompts() == ["first"])
-        proxy.hold("to server", "to client")
-        cluster.gate.touch()
-        time.sleep(1)
-        proxy.cut()
-        proxy.hold()
-        (turn,) = gateway.settled(chat)
-        assert turn["outcome"] == "ok"
-        assert [turn] == home.settled(chat)
-        quick = gateway.chat("quick")
-        gateway.prompt(quick, "second")
-        assert gateway.settled(quick)[0]["message"] == turn["message"]
+    home, gateway = cluster.machine("a", url=proxy.url(cluster.url)), cluster.machine("b", works=False)
+    chat = gateway.chat("held")
+    gateway.prompt(chat, "first")
+    until(lambda: cluster.prompts() == ["first"])
+    proxy.hold("to server", "to client")
+    cluster.gate.touch()
+    time.sleep(1)
+    proxy.cut()
+    proxy.hold()
+    (turn,) = gateway.settled(chat)
+    assert turn["outcome"] == "ok"
+    assert [turn] == home.settled(chat)
+    quick = gateway.chat("quick")
+    gateway.prompt(quick, "second")
+    assert gateway.settled(quick)[0]["message"] == turn["message"]

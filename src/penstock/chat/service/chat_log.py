@@ -314,9 +314,18 @@ class ChatLog:
         """Append nothing more under the claim: the lease of this node is over."""
         self._epoch = None
 
-    def expect_news(self) -> None:
-        """Read the next entries before the next decision: others may have appended some."""
-        self._is_current = False
+    async def catch_up(self) -> Timeline:
+        """Read up to the entry that is the last one now: what the store has read ahead may be older.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        last = (await self._store.summary(self.id, limit=1)).last
+        async with self._lock:
+            self._is_current = False
+            while (timeline := await self._current()).number < last:
+                self._is_current = False
+            return timeline
 
     async def read_row(self) -> None:
         """Read the row again: another node may have changed it.

@@ -249,7 +249,6 @@ class Worker:
             await asyncio.wait([self._task])
         if self._ending:
             return
-        self.log.expect_news()
         self._task = task = asyncio.create_task(self._work(turn), name=f"chat {self.chat.id}")
         try:
             await asyncio.wait([task])
@@ -267,9 +266,8 @@ class Worker:
         if self._task is not None or self._ending:
             return  # it is claimed by this node, and is worked on
         await self.log.claim(self._shared.dispatch)
-        self.log.expect_news()
         try:
-            await self._end_lost(await self.log.open(), NODE_LOST)
+            await self._end_lost(await self.log.catch_up(), NODE_LOST)
         finally:
             await self.log.release()
 
@@ -415,7 +413,7 @@ class Worker:
 
     async def _next(self, upto: int | None) -> bool:
         """Run the next turn; return False if there is none, or if it is after turn `upto`."""
-        timeline = await self.log.open()
+        timeline = await (self.log.open() if upto is None else self.log.catch_up())
         if timeline.running is not None:
             await self.log.claim(self._shared.dispatch)
             await self._end_lost(timeline, self._why)

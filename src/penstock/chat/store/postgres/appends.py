@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from penstock.chat.store.postgres.connections import Database
-from penstock.chat.store.protocol import Conflict, Fenced, UnknownChat
+from penstock.chat.store.postgres.recent import Recent
+from penstock.chat.store.protocol import Conflict, Fenced, StoreFailed, UnknownChat
 from penstock.chat.store.rows import ChatRow, TurnRow
 
 MAX_GROUP = 500
@@ -20,14 +21,17 @@ MAX_GROUP = 500
 MAX_GROUP_BYTES = 16 * 1024 * 1024
 """Bytes of entries and summaries after which a statement gets no more appends: they are copied several times."""
 
-APPEND_SECONDS = 5.0
-"""Seconds in which the appends of one statement are acknowledged."""
+RING_SECONDS_PER_NODE = 0.00125
+"""Seconds between two notifications of a node that can wait, for each node that is there. Each notification wakes every
+node: all together send at most 800 a second, of which PostgreSQL delivers about 1,000 to 50 listeners."""
 
 APPEND = """SELECT was_made, last_number, epoch_number FROM append_v1(
     %(ids)s::text[], %(afters)s::bigint[], %(ats)s::bigint[], %(epochs)s::bigint[], %(counts)s::bigint[],
     %(chat_rows)s::jsonb[], %(again)s, %(entry_of)s::int[], %(entry_nth)s::bigint[], %(entry_data)s::bytea[],
     %(turn_of)s::int[], %(turn_turn)s::bigint[], %(turn_first)s::bigint[], %(turn_last)s::bigint[],
-    %(turn_at)s::bigint[], %(turn_view)s::bytea[], %(quiet)s)"""
+    %(turn_at)s::bigint[], %(turn_view)s::bytea[], %(quiet)s, %(late)s::text[])"""
+
+NOTIFY = "SELECT notify_v1(%(items)s::text[])"
 
 
 @dataclass(slots=True, eq=False)
@@ -51,14 +55,23 @@ class Append:
 class Appends:
     """Queue of appends, with the task that makes them."""
 
-    def __init__(self, database: Database, appended: Callable[[dict[str, int], set[str]], None]) -> None:
+    def __init__(
+        self, database: Database, recent: Recent, appended: Callable[[dict[str, int], set[str]], None]
+    ) -> None:
         """Start the task. `appended` gets the last numbers of chats with new entries, and the chats with new rows."""
+        self.nodes = 1
+        """Number of nodes that are there."""
         self._database = database
         self._link = database.link()
+        self._recent = recent
         self._appended = appended
         self._waiting: deque[Append] = deque()
         self._wake = asyncio.Event()
         self._closed = False
+        self._rang_at = 0.0
+        self._is_due = False  # late notifications are sent now
+        self._late: dict[str, int] = {}  # chats of which other nodes are notified later, with their last numbers
+        self._timer: asyncio.TimerHandle | None = None
         self._task = asyncio.create_task(self._work())
 
     def add(self, append: Append) -> None:
@@ -75,12 +88,14 @@ class Appends:
 
     async def _work(self) -> None:
         while True:
-            while not (self._waiting or self._closed):
+            while not (self._waiting or self._closed or self._is_due):
                 self._wake.clear()
                 await self._wake.wait()
             group = self._group()
             if group:
                 await self._make(group)
+            elif self._late:
+                await self._ring()
             elif self._closed:
                 return
 
@@ -103,7 +118,10 @@ class Appends:
 
     async def _make(self, group: list[Append]) -> None:
         try:
-            rows = await self._database.repeated(self._link, APPEND, _values(group), APPEND_SECONDS)
+            quiet = self._is_quiet(group)
+            late = [] if quiet else self._rung()
+            values = {**_values(group), "quiet": quiet, "late": late}
+            rows = await self._database.repeated(self._link, APPEND, values)
         except BaseException as error:
             for append in group:
                 if not append.result.done():
@@ -117,6 +135,7 @@ class Appends:
             outcome = _outcome(append, was_made, last, epoch)
             if isinstance(outcome, int):
                 if append.entries:
+                    self._recent.wrote(append.chat, outcome)
                     chats[append.chat] = outcome
                 if append.row is not None:
                     changed.add(append.chat)
@@ -126,9 +145,45 @@ class Appends:
                 append.result.set_result(outcome)
             else:
                 append.result.set_exception(outcome)
+        if quiet and chats:
+            self._ring_later(chats)
         if chats or changed:
             # After the callers, which wake up first: they have their own results before they are notified.
             asyncio.get_running_loop().call_soon(self._appended, chats, changed)
+
+    # --- notifications ---
+
+    def _is_quiet(self, group: list[Append]) -> bool:
+        """Return whether other nodes may be notified later: no turn ends in this group, and a notification was sent."""
+        now = asyncio.get_running_loop().time()
+        is_urgent = any(append.turns or append.row is not None for append in group)
+        return not is_urgent and now < self._rang_at + self.nodes * RING_SECONDS_PER_NODE
+
+    def _rung(self) -> list[str]:
+        """Return what other nodes are to be notified of, as it is sent now."""
+        self._rang_at = asyncio.get_running_loop().time()
+        self._is_due = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        late, self._late = self._late, {}
+        return [f"{chat} {last}" for chat, last in late.items()]
+
+    def _ring_later(self, chats: dict[str, int]) -> None:
+        self._late.update(chats)
+        if self._timer is None:
+            at = self._rang_at + self.nodes * RING_SECONDS_PER_NODE
+            self._timer = asyncio.get_running_loop().call_at(at, self._due)
+
+    def _due(self) -> None:
+        self._is_due = True
+        self._wake.set()
+
+    async def _ring(self) -> None:
+        try:
+            await self._database.repeated(self._link, NOTIFY, {"items": self._rung()})
+        except StoreFailed:
+            pass  # the others poll
 
 
 def _outcome(append: Append, was_made: bool, last: int | None, epoch: int | None) -> int | Exception:
@@ -161,7 +216,6 @@ def _values(group: list[Append]) -> dict[str, Any]:
         "turn_last": [turn.last for _, turn in turns],
         "turn_at": [turn.at for _, turn in turns],
         "turn_view": [turn.view for _, turn in turns],
-        "quiet": False,
     }
 
 

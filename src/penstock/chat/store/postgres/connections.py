@@ -10,22 +10,31 @@ import os
 import socket
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 
 import psycopg
 from psycopg import conninfo
 
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
 
-STATEMENT_SECONDS = 5.0
-"""Seconds in which a statement is answered: one that is not has lost its connection. A commit takes milliseconds."""
+LEAST_SECONDS = 1.0
+"""Seconds in which a connection is made, at least: the last attempt of a call has that much even if it ends late."""
 
-CONNECT_SECONDS = 5
-"""Seconds in which a connection is made."""
 
-AWAY_SECONDS = 7.0
-"""Seconds for which a call is tried again while the server is away. A restart takes one to two; a node may keep its
-runs for not quite seven without the server, and their appends wait for it."""
+class Patience(NamedTuple):
+    """Seconds that a store waits for its server."""
+
+    statement: float = 5.0
+    """In which a statement is answered: one that is not has lost its connection. A commit takes milliseconds."""
+    connect: float = 5.0
+    """In which a connection is made."""
+    away: float = 7.0
+    """For which a call is tried again while the server is away. A restart takes one to two; a node may keep its runs
+    for not quite seven without the server, and their appends wait for it."""
+
+
+PATIENCE = Patience()
+"""Seconds of a store that is not a test's."""
 
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Seconds between one attempt and the next; the last repeats."""
@@ -34,7 +43,6 @@ WORKERS = 4
 """Number of connections for everything but the appends and the notifications."""
 
 PARAMETERS = {
-    "connect_timeout": str(CONNECT_SECONDS),
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "2",
@@ -96,14 +104,16 @@ class DatabaseLink:
         self._parameters = dict(parameters)
         self.connection: psycopg.AsyncConnection[Any] | None = None
 
-    async def run(self, query: LiteralString, values: Mapping[str, Any], seconds: float) -> list[tuple[Any, ...]]:
+    async def run(
+        self, query: LiteralString, values: Mapping[str, Any], seconds: float, connect_seconds: float
+    ) -> list[tuple[Any, ...]]:
         """Run one statement, which is a transaction of its own, and return its rows.
 
         Raises:
             Away: the server is away. The statement may have been made.
             StoreFailed: the server rejected it.
         """
-        connection = await self.open()
+        connection = await self.open(connect_seconds)
         timer = asyncio.get_running_loop().call_later(seconds, self.cut)
         try:
             result = await connection.execute(query, values, binary=True)
@@ -117,7 +127,7 @@ class DatabaseLink:
         finally:
             timer.cancel()
 
-    async def open(self) -> psycopg.AsyncConnection[Any]:
+    async def open(self, seconds: float) -> psycopg.AsyncConnection[Any]:
         """Return the connection, made if there is none.
 
         Raises:
@@ -127,10 +137,10 @@ class DatabaseLink:
         if self.connection is not None and not self.connection.closed:
             return self.connection
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
+            async with asyncio.timeout(seconds):
                 self.connection = await psycopg.AsyncConnection.connect(autocommit=True, **self._parameters)
         except TimeoutError as error:
-            raise Away(f"no connection was made in {CONNECT_SECONDS} s") from error
+            raise Away(f"no connection was made in {seconds:.0f} s") from error
         except psycopg.OperationalError as error:
             if (error.sqlstate or "").startswith(("28", "3D")) or _is_rejected(error):
                 raise failure(error) from error
@@ -166,7 +176,7 @@ def _short(error: Exception) -> str:
 class Database:
     """Connections of one store. All calls belong to one event loop."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience: Patience = PATIENCE) -> None:
         """Create it without a connection.
 
         Raises:
@@ -174,6 +184,7 @@ class Database:
         """
         self.parameters = parameters(url)
         """Parameters of a connection, as keywords of psycopg."""
+        self.patience = patience
         self._idle = [self.link() for _ in range(WORKERS)]
         self._free = asyncio.Semaphore(WORKERS)
         self._calls: set[asyncio.Task[Any]] = set()
@@ -189,12 +200,11 @@ class Database:
         query: LiteralString,
         values: Mapping[str, Any] = EMPTY,
         *,
-        seconds: float = STATEMENT_SECONDS,
-        repeat: bool = True,
+        seconds: float | None = None,
     ) -> list[tuple[Any, ...]]:
         """Run one statement, and return its rows. It gets the value `again`, which is true from the second attempt on.
 
-        A call that is cancelled continues to its end. Without `repeat`, there is one attempt.
+        A call that is cancelled continues to its end.
 
         Raises:
             StoreFailed: the server is away, or rejected it.
@@ -202,10 +212,14 @@ class Database:
         """
         if self._closed:
             raise StoreClosed
-        return await asyncio.shield(self._start(self._fetch(query, values, seconds, repeat)))
+        return await asyncio.shield(self._start(self._fetch(query, values, seconds)))
 
     async def repeated(
-        self, link: DatabaseLink, query: LiteralString, values: Mapping[str, Any], seconds: float, repeat: bool = True
+        self,
+        link: DatabaseLink,
+        query: LiteralString,
+        values: Mapping[str, Any],
+        seconds: float | None = None,
     ) -> list[tuple[Any, ...]]:
         """Run one statement on a connection, again and again while the server is away, but not for long.
 
@@ -213,16 +227,18 @@ class Database:
             StoreFailed: the server is away, or rejected it.
         """
         loop = asyncio.get_running_loop()
-        attempt = 0
+        began, attempt = loop.time(), 0
         while True:
+            left = (self._away_since or began) + self.patience.away - loop.time()
+            connect = min(self.patience.connect, max(left, LEAST_SECONDS))
             try:
-                rows = await link.run(query, {**values, "again": attempt > 0}, seconds)
+                given = {**values, "again": attempt > 0}
+                rows = await link.run(query, given, seconds or self.patience.statement, connect)
                 self._away_since = None
                 return rows
             except Away as away:
-                now = loop.time()
-                self._away_since = self._away_since or now
-                if not repeat or now - self._away_since >= AWAY_SECONDS:
+                self._away_since = self._away_since or began
+                if loop.time() - self._away_since >= self.patience.away:
                     raise _is_away(away) from away
             await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
             attempt += 1
@@ -246,10 +262,10 @@ class Database:
             task.exception()  # its caller may have been cancelled, and nobody else reads it
 
     async def _fetch(
-        self, query: LiteralString, values: Mapping[str, Any], seconds: float, repeat: bool
+        self, query: LiteralString, values: Mapping[str, Any], seconds: float | None
     ) -> list[tuple[Any, ...]]:
         async with self._borrowed() as link:
-            return await self.repeated(link, query, values, seconds, repeat)
+            return await self.repeated(link, query, values, seconds)
 
     @asynccontextmanager
     async def _borrowed(self) -> AsyncIterator[DatabaseLink]:

@@ -11,8 +11,9 @@ import psycopg
 
 from penstock.chat.store.postgres import statements
 from penstock.chat.store.postgres.appends import Append, Appends, encoded
-from penstock.chat.store.postgres.connections import Away, Database
+from penstock.chat.store.postgres.connections import PATIENCE, Away, Database, Patience
 from penstock.chat.store.postgres.migrate import SchemaTooOld, found_migrations, newest
+from penstock.chat.store.postgres.recent import Recent
 from penstock.chat.store.postgres.tailer import Tailer
 from penstock.chat.store.protocol import (
     MAX_ENTRY_BYTES,
@@ -58,12 +59,20 @@ class PostgresStore:
         self._node = node
         self._max_entry_bytes = max_entry_bytes
         self._subscriptions: set[StoreSubscription] = set()
-        self._tailer = Tailer(database, self._notify)
-        self._appends = Appends(database, self._tailer.heard)
+        self._recent = Recent()
+        self._tailer = Tailer(database, self._recent, self._notify)
+        self._appends = Appends(database, self._recent, self._made)
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, url: str, *, node: str = HERE, max_entry_bytes: int = MAX_ENTRY_BYTES) -> PostgresStore:
+    async def open(
+        cls,
+        url: str,
+        *,
+        node: str = HERE,
+        max_entry_bytes: int = MAX_ENTRY_BYTES,
+        patience: Patience = PATIENCE,
+    ) -> PostgresStore:
         """Open the store in a database that has its tables. Trusted directories are those of `node`.
 
         Raises:
@@ -75,7 +84,7 @@ class PostgresStore:
         if max_entry_bytes > LARGEST_ENTRY:
             raise UsageError(f"max_entry_bytes cannot be {max_entry_bytes:,}", expected=f"at most {LARGEST_ENTRY:,}")
         try:
-            database = Database(url)
+            database = Database(url, patience)
         except psycopg.ProgrammingError as error:
             raise UsageError("this is not the URL of a database", expected="postgresql://USER@HOST/NAME") from error
         have = await found_migrations(url)
@@ -150,21 +159,23 @@ class PostgresStore:
         check_number("at", at)
         if after is not None:
             check_number("after", after)
-        if key is not None:
+        if key is None:
+            key = f"once:{uuid.uuid4().hex}"  # so that a second attempt finds the entry of the first
+        else:
             _check_text("a key", key)
         check_entries([entry], self._max_entry_bytes)
         ((outcome, number),) = await self.database.fetch(
             "SELECT outcome, number FROM submit_v1("
             "%(id)s, %(data)s, %(at)s::bigint, %(after)s::bigint, %(key)s::text, %(turn)s::bigint, %(again)s)",
             {"id": chat, "data": entry, "at": at, "after": after, "key": key, "turn": turn},
-            repeat=after is not None or key is not None,  # other entries cannot be recognized
         )
         if outcome == "unknown":
             raise UnknownChat(chat)
         if outcome == "conflict":
             raise Conflict(chat, after or 0, number)
         if outcome == "made":
-            asyncio.get_running_loop().call_soon(self._tailer.heard, {chat: number}, ())
+            self._recent.wrote(chat, number)
+            asyncio.get_running_loop().call_soon(self._tailer.made, {chat: number}, ())
         return Submitted(number, outcome == "made")
 
     async def claim(self, chat: str, node: str, *, incarnation: uuid.UUID | None = None) -> int:
@@ -196,6 +207,10 @@ class PostgresStore:
         check_chat(chat)
         check_number("after", after)
         check_number("limit", limit, 1)
+        self._require_open()
+        ahead = self._recent.page(chat, after, limit)
+        if ahead is not None:
+            return ahead
         rows = _known(
             chat,
             await self.database.fetch(
@@ -208,22 +223,24 @@ class PostgresStore:
             raise Ahead(chat, after, last)
         if after < trimmed:
             raise Trimmed(chat, after, trimmed + 1)
-        if first is None and after == last:
-            return Page([], last)
-        found = [StoredEntry(*row[2:]) for row in rows]
-        if first is None or [entry.number for entry in found] != [*range(after + 1, after + 1 + len(found))]:
+        found = [] if first is None else [StoredEntry(*row[2:]) for row in rows]
+        numbers = [entry.number for entry in found]
+        if (not found and after < last) or numbers != [*range(after + 1, after + 1 + len(found))]:
             raise StoreFailed(
                 f"the store is damaged: the chat {chat!r} does not have all entries from {after + 1} on",
                 help="restore it from a backup",
                 lasting=True,
             )
-        return Page(found, last)
+        page = Page(found, last)
+        self._recent.read(chat, page, after)
+        return page
 
     async def trim(self, chat: str, upto: int) -> None:
         """As `ChatStore.trim`, in steps, between which others append. If it is cut off, the oldest are trimmed."""
         check_chat(chat)
         check_number("upto", upto)
         trimmed = -1
+        self._recent.forget([chat])
         while trimmed < upto:
             ((last, trimmed),) = await self.database.fetch(
                 "SELECT last_number, trimmed_number FROM trim_v1(%(id)s, %(upto)s::bigint, %(most)s::bigint)",
@@ -253,7 +270,7 @@ class PostgresStore:
         )
         if not is_new:
             raise UsageError(f"there is a chat {row.id!r} already")
-        self._tailer.heard({}, [row.id])
+        self._tailer.made({}, [row.id])
 
     async def get_chat(self, chat: str) -> ChatRow:
         """As `ChatStore.get_chat`."""
@@ -276,7 +293,7 @@ class PostgresStore:
         )
         if not found:
             raise UnknownChat(row.id)
-        self._tailer.heard({}, [row.id])
+        self._tailer.made({}, [row.id])
 
     async def delete_chat(self, chat: str) -> None:
         """As `ChatStore.delete_chat`."""
@@ -286,7 +303,8 @@ class PostgresStore:
         )
         if not found:
             raise UnknownChat(chat)
-        self._tailer.heard({}, [chat])
+        self._recent.forget([chat])
+        self._tailer.made({}, [chat])
 
     async def summary(self, chat: str, *, limit: int) -> Summary:
         """As `ChatStore.summary`."""
@@ -337,6 +355,10 @@ class PostgresStore:
         await self.database.fetch(statements.DELETE_DIRECTORY, {"node": self._node, "path": path})
 
     # --- inside ---
+
+    def _made(self, chats: dict[str, int], changed: set[str]) -> None:
+        self._appends.nodes = self._tailer.nodes
+        self._tailer.made(chats, changed)
 
     def _notify(self, news: News) -> None:
         for subscription in self._subscriptions:

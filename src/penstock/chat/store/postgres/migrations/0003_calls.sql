@@ -44,12 +44,12 @@ $$;
 
 -- Append to several chats, each as a whole or not at all. A chat is named once. The result has a row for each, in the
 -- order of the call: the chat's last number and epoch before the append (NULL: there is no such chat), and whether the
--- append was made, now or by an earlier attempt.
+-- append was made, now or by an earlier attempt. Other nodes are notified, unless it is quiet, also of the items `late`.
 CREATE FUNCTION append_v1(
     ids text[], afters bigint[], ats bigint[], epochs bigint[], counts bigint[], chat_rows jsonb[], again boolean,
     entry_of int[], entry_nth bigint[], entry_data bytea[],
     turn_of int[], turn_turn bigint[], turn_first bigint[], turn_last bigint[], turn_at bigint[], turn_view bytea[],
-    quiet boolean
+    quiet boolean, late text[]
 ) RETURNS TABLE (was_made boolean, last_number bigint, epoch_number bigint) LANGUAGE plpgsql AS $$
 DECLARE
     keys bigint[];   -- of the chats that are appended to now; NULL for the others
@@ -105,7 +105,7 @@ BEGIN
             (CASE WHEN g.chat_row IS NOT NULL THEN g.id || ' row' END)
         ) AS i (item)
         WHERE g.key IS NOT NULL AND i.item IS NOT NULL;
-        PERFORM notify_v1(items) WHERE items IS NOT NULL;
+        PERFORM notify_v1(coalesce(late || items, late));
     END IF;
 
     RETURN QUERY SELECT g.key IS NOT NULL OR coalesce(g.made, false), g.last, g.epoch
@@ -113,14 +113,13 @@ BEGIN
 END
 $$;
 
--- Append one entry, and queue the job of its turn with it. The outcome is `made`, `known` (number has the key already),
--- `conflict` (number is the chat's last) or `unknown` (there is no such chat).
+-- Append one entry under a key, and queue the job of its turn with it. The outcome is `made`, now or by an earlier attempt,
+-- `known` (number has the key already), `conflict` (number is the chat's last) or `unknown` (there is no such chat).
 CREATE FUNCTION submit_v1(_id text, _data bytea, _at bigint, _after bigint, _key text, _turn bigint, again boolean)
 RETURNS TABLE (outcome text, number bigint) LANGUAGE plpgsql AS $$
 DECLARE
     head heads;
     earlier bigint;
-    is_same boolean;
     queue text;
 BEGIN
     SELECT * INTO head FROM heads WHERE id = _id FOR UPDATE;
@@ -128,18 +127,12 @@ BEGIN
         RETURN QUERY SELECT 'unknown', 0::bigint;
         RETURN;
     END IF;
-    earlier := CASE WHEN again THEN _after + 1 END;
-    IF _key IS NOT NULL THEN
-        SELECT k.number INTO earlier FROM keys AS k WHERE k.chat = head.key AND k.key = _key;
-    END IF;
-    IF earlier IS NOT NULL THEN
-        is_same := again AND EXISTS (
+    SELECT k.number INTO earlier FROM keys AS k WHERE k.chat = head.key AND k.key = _key;
+    IF FOUND THEN
+        RETURN QUERY SELECT CASE WHEN again AND EXISTS (
             SELECT FROM entries AS e WHERE e.chat = head.key AND e.number = earlier AND e.data = _data AND e.at = _at
-        );
-        IF is_same OR _key IS NOT NULL THEN
-            RETURN QUERY SELECT CASE WHEN is_same THEN 'made' ELSE 'known' END, earlier;
-            RETURN;
-        END IF;
+        ) THEN 'made' ELSE 'known' END, earlier;
+        RETURN;
     END IF;
     IF head.last <> _after THEN
         RETURN QUERY SELECT 'conflict', head.last;
@@ -147,9 +140,7 @@ BEGIN
     END IF;
     INSERT INTO entries (chat, number, at, data) VALUES (head.key, head.last + 1, _at, _data);
     UPDATE heads AS h SET last = h.last + 1 WHERE h.key = head.key;
-    IF _key IS NOT NULL THEN
-        INSERT INTO keys (chat, key, number) VALUES (head.key, _key, head.last + 1);
-    END IF;
+    INSERT INTO keys (chat, key, number) VALUES (head.key, _key, head.last + 1);
     IF _turn IS NOT NULL THEN
         SELECT c.home INTO queue FROM chats AS c WHERE c.key = head.key;
         IF queue IS NOT NULL THEN
