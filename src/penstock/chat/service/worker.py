@@ -81,7 +81,7 @@ class Worker:
         self.rejected_at = 0
         """Time at which a heartbeat's prompt was last rejected, in milliseconds since 1970."""
         self._shared = shared
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[bool] | None = None
         self._run: TurnRun | None = None
         self._slot: Slot | None = None
         self._why = STOPPED  # the reason for a turn that is found running without a run
@@ -235,9 +235,9 @@ class Worker:
         if self._ending:
             return
         self._task = task = asyncio.create_task(self._work(turn), name=f"chat {self.chat.id}")
-        try:
-            await asyncio.wait([task])
-        finally:
+        await asyncio.wait([task])
+        # After anything else the turn may not have ended: the claim shows others that it is theirs to end.
+        if not task.cancelled() and task.result():
             with contextlib.suppress(*STORE_ERRORS):  # the claim ends with the lease, or with the next turn
                 await self.log.claim.release()
 
@@ -368,22 +368,23 @@ class Worker:
         if not is_at_rest and not self._shared.dispatch.by_jobs:
             self._task = asyncio.create_task(self._work(), name=f"chat {self.chat.id}")
 
-    async def _work(self, upto: int | None = None) -> None:
-        """Run the turns one after another, up to turn `upto`, until none waits."""
+    async def _work(self, upto: int | None = None) -> bool:
+        """Run the turns one after another, up to turn `upto`; return whether all of them have ended."""
         failures = 0
         try:
             while not self._ending:
                 try:
                     if not await self._next(upto):
                         self.log.rest()
-                        return
+                        return True
                     failures = 0
                 except STORE_ERRORS as error:
                     if isinstance(error, GIVES_UP) or getattr(error, "lasting", False):
-                        return
+                        return False
                     self.log.invalidate(error)
                     await self._pause(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                     failures += 1
+            return False
         finally:
             self._task = None
             self._shared.changed()
