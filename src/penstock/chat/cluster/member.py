@@ -136,7 +136,9 @@ class Member:
         """End the turns of lost nodes, and queue turns that wait without a job."""
         while True:
             with contextlib.suppress(StoreFailed):
-                for (chat,) in await self._database.fetch(LOST):
+                for (chat,) in await self._database.fetch(
+                    LOST, {"node": self._dispatch.node, "incarnation": self._dispatch.incarnation}
+                ):
                     with contextlib.suppress(*STORE_ERRORS):  # another node was faster
                         await service.node.take_over(chat)
                 if waiting := service.node.waiting_turns():
@@ -149,4 +151,10 @@ def _log_failure(work: asyncio.Task[None]) -> None:
         _log.error("a bug: the work of this node ended", exc_info=error)
 
 
-LOST = "SELECT id FROM heads WHERE owner IS NOT NULL AND NOT is_live_v1(owner, incarnation) ORDER BY key"
+LOST = """
+SELECT id FROM heads
+WHERE owner IS NOT NULL
+    AND (NOT is_live_v1(owner, incarnation) OR (owner = %(node)s AND incarnation = %(incarnation)s::uuid))
+ORDER BY key
+"""
+"""Statement that finds the chats of lost nodes, and those of this one, of which it may have lost an end."""

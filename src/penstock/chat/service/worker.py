@@ -242,7 +242,7 @@ class Worker:
                 await self.log.claim.release()
 
     async def take_over(self) -> None:
-        """End the turn of a node that was lost, and release the chat. A second call changes nothing.
+        """End the turn of a node that was lost, or whose end failed here, and release the chat. It may be called again.
 
         Raises:
             Claimed: another node has taken it over.
@@ -250,11 +250,10 @@ class Worker:
         """
         if self._task is not None or self._ending:
             return  # it is claimed by this node, and is worked on
+        self.log.claim.forget()
         await self.log.claim.take(self._shared.dispatch)
-        try:
-            await self._end_lost(await self.log.catch_up(), NODE_LOST)
-        finally:
-            await self.log.claim.release()
+        await self._end_lost(await self.log.catch_up(), NODE_LOST)
+        await self.log.claim.release()
 
     async def fence(self) -> None:
         """Kill the run, and forget the claim: the lease of this node is over, and others may end its turns."""
