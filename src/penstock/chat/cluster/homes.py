@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 
 from penstock.chat.cluster.nodes import list_nodes, workers
 from penstock.chat.errors import Invalid, NoSuchAgent, OutsideRoots, UntrustedDirectory
-from penstock.chat.service.dispatch import ChatPlace, NodeView
-from penstock.chat.service.workspaces import MAX_PATH_CHARS, Workspace
+from penstock.chat.service.dispatch import ChatPlace, NodeView, Offered
+from penstock.chat.service.workspaces import MAX_PATH_CHARS, MAX_RECENT, Workspace
 from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.protocol import clock
 
@@ -27,7 +27,7 @@ class Homes:
 
     async def place(self, home: str | None, agent: str | None, cwd: str | None) -> ChatPlace | None:
         """As `Elsewhere.place`."""
-        node = await self._node(home)
+        node = await self._node(home, cwd)
         if node is None:
             return None
         about = node.about
@@ -42,19 +42,30 @@ class Homes:
 
     async def trust(self, home: str | None, path: str) -> Workspace | None:
         """As `Elsewhere.trust`."""
-        node = await self._node(home)
+        node = await self._node(home, path)
         if node is None:
             return None
         real = str(_below(node, path))
         await self._database.fetch(TRUST, {"node": node.name, "path": real, "at": clock()})
         return Workspace(real, True)
 
-    async def _node(self, home: str | None) -> NodeView | None:
-        """Return the node of this name, or the one with the most free slots; None for this one."""
+    async def offered(self) -> Offered | None:
+        """As `Elsewhere.offered`."""
+        if self._works:
+            return None
+        found = [node.about for node in workers(await self.nodes())]
+        agents = frozenset(name for about in found for name in about.agents)
+        roots = [Workspace(root, root in about.trusted) for about in found for root in about.roots]
+        recent = [Workspace(path, True) for about in found for path in about.trusted if path not in about.roots]
+        return Offered(agents, list(dict.fromkeys(roots)), list(dict.fromkeys(recent))[:MAX_RECENT])
+
+    async def _node(self, home: str | None, path: str | None) -> NodeView | None:
+        """Return the node of this name, or the one with the most free slots that has the path; None for this one."""
         if home == self._here or (home is None and self._works):
             return None
         found = workers(await self.nodes())
-        for node in found:
+        having = [node for node in found if path is None or any(_is_below(path, root) for root in node.about.roots)]
+        for node in [*having, *found]:
             if home in (None, node.name):
                 return node
         names = ", ".join(node.name for node in found)
@@ -72,12 +83,16 @@ def _below(node: NodeView, path: str) -> PurePosixPath:
     pure = PurePosixPath(path)
     if not pure.is_absolute() or ".." in pure.parts or "\0" in path or len(path) > MAX_PATH_CHARS:
         raise Invalid("the directory cannot be named so", expected="an absolute path without ..")
-    if not any(pure.is_relative_to(root) for root in node.about.roots):
+    if not any(_is_below(path, root) for root in node.about.roots):
         raise OutsideRoots(
             f"{path!r} is not below a root of the node {node.name!r}",
             expected="a directory below " + " or ".join(node.about.roots),
         )
     return pure
+
+
+def _is_below(path: str, root: str) -> bool:
+    return PurePosixPath(path).is_relative_to(root)
 
 
 TRUST = """

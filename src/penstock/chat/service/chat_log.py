@@ -21,6 +21,7 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS, Timeline
 from penstock.chat.service.claim import Claim
 from penstock.chat.service.counters import Counters
+from penstock.chat.service.stored_turns import all_turns, first_entry, whole_turns_end
 from penstock.chat.service.truncation import fitted
 from penstock.chat.store.protocol import (
     Ahead,
@@ -354,7 +355,7 @@ class ChatLog:
             StoreFailed: it could not be trimmed.
         """
         async with self._lock:
-            end = _end(await self._all_turns(), upto)
+            end = whole_turns_end(await all_turns(self._store, self.id), upto)
             if end:
                 await self._store.trim(self.id, end)
                 if self._timeline is not None:
@@ -381,19 +382,14 @@ class ChatLog:
             summary = await self._store.summary(self.id, limit=KEPT_TURNS + 1)
             views = _views(summary.turns)
             # Summaries of another version cannot be read: the entries are then folded from the first one on.
-            timeline = Timeline(await self._first() - 1) if views is None else Timeline(summary.number, views)
+            if views is None:
+                timeline = Timeline(await first_entry(self._store, self.id) - 1)
+            else:
+                timeline = Timeline(summary.number, views)
             self._timeline, self._at_rest, self._is_kept, self._is_current = timeline, False, True, False
         if not self._is_current:
             await self._read_on(timeline)
         return timeline
-
-    async def _first(self) -> int:
-        """Return the number of the first entry that is kept."""
-        try:
-            await self._store.read(self.id, limit=1)
-        except Trimmed as trimmed:
-            return trimmed.first
-        return 1
 
     async def _read_on(self, timeline: Timeline) -> None:
         at_once = False
@@ -458,12 +454,6 @@ class ChatLog:
         for watcher in self._watchers:
             watcher(at_once)
 
-    async def _all_turns(self) -> list[TurnRow]:
-        rows: list[TurnRow] = []
-        while page := await self._store.list_turns(self.id, before=rows[0].turn if rows else None, limit=KEPT_TURNS):
-            rows = page + rows
-        return rows
-
 
 def _rows(timeline: Timeline) -> list[TurnRow]:
     """Return the rows of the turns that changed; none while a turn runs."""
@@ -479,16 +469,6 @@ def _views(rows: Iterable[TurnRow]) -> list[TurnView] | None:
         return [_decoder.decode(row.view) for row in rows]
     except (msgspec.DecodeError, UnicodeError):
         return None
-
-
-def _end(turns: Sequence[TurnRow], upto: int) -> int:
-    """Return the last number up to `upto` at which turns are over and none is cut in two; 0 if there is none."""
-    newest = max(turns, key=lambda row: row.turn, default=None)
-    for end in sorted({row.last for row in turns if 0 < row.last <= upto}, reverse=True):
-        is_whole = all(row.first > end or 0 < row.last <= end for row in turns)
-        if is_whole and newest is not None and not 0 < newest.last <= end:
-            return end
-    return 0
 
 
 def _of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:

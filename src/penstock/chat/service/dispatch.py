@@ -59,11 +59,28 @@ class ChatPlace(NamedTuple):
     cwd: str
 
 
+class Offered(NamedTuple):
+    """What other nodes offer for new chats."""
+
+    agents: frozenset[str]
+    """Names of the agents that can be started at one of them."""
+    roots: list[Workspace]
+    recent: list[Workspace]
+
+
 class Elsewhere(Protocol):
     """The other nodes, for a service that is one of several."""
 
     async def nodes(self) -> list[NodeView]:
         """Return all nodes, in the order of their names.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        ...
+
+    async def offered(self) -> Offered | None:
+        """Return what the other nodes offer; None if agents work at this one.
 
         Raises:
             StoreFailed: the store cannot be read.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Collection
 
+from penstock.chat.errors import Invalid
 from penstock.chat.service.chat_log import STORE_ERRORS
+from penstock.chat.service.dispatch import ChatPlace, NodeView, Offered
 from penstock.chat.service.worker import Shared, Worker
-from penstock.chat.service.workspaces import Workspaces
+from penstock.chat.service.workspaces import Workspace, Workspaces
 from penstock.chat.store.protocol import News, StoreFailed, UnknownChat
 from penstock.chat.store.rows import ChatRow
 
@@ -21,6 +24,45 @@ class NodeWork:
         self._workers = workers
         self._shared = shared
         self._workspaces = workspaces
+
+    # --- other nodes ---
+
+    @property
+    def name(self) -> str | None:
+        """Name of this node; None if there is one machine."""
+        return self._shared.dispatch.node if self._shared.dispatch.by_jobs else None
+
+    async def nodes(self) -> list[NodeView]:
+        """Return the nodes, in the order of their names; none if there is one machine.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        elsewhere = self._shared.dispatch.elsewhere
+        return await elsewhere.nodes() if elsewhere is not None else []
+
+    async def offered(self) -> Offered | None:
+        """Return what other nodes offer for new chats; None if agents work at this one."""
+        elsewhere = self._shared.dispatch.elsewhere
+        return await elsewhere.offered() if elsewhere is not None else None
+
+    async def place(self, home: str | None, agent: str | None, cwd: str | os.PathLike[str] | None) -> ChatPlace | None:
+        """Return the place of a new chat at another node, as `Elsewhere.place`; None if it belongs to this one."""
+        elsewhere = self._shared.dispatch.elsewhere
+        if elsewhere is not None:
+            return await elsewhere.place(home, agent, None if cwd is None else os.fspath(cwd))
+        if home is not None:
+            raise Invalid("a chat has a home only if there are several machines")
+        return None
+
+    async def trust(self, home: str | None, path: str) -> Workspace | None:
+        """Trust a directory of another node, as `Elsewhere.trust`; return None if it belongs to this one."""
+        elsewhere = self._shared.dispatch.elsewhere
+        if elsewhere is not None:
+            return await elsewhere.trust(home, path)
+        if home is not None:
+            raise Invalid("a directory has a home only if there are several machines")
+        return None
 
     # --- chats of other nodes ---
 

@@ -20,10 +20,11 @@ from penstock.adapter import Allow
 from penstock.chat.errors import Invalid, NoSuchChat, ShuttingDown, TooMany
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
+from penstock.chat.service.agents import AgentView
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.concurrency import Slots
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.dispatch import ChatPlace, Dispatch, NodeView
+from penstock.chat.service.dispatch import ChatPlace, Dispatch
 from penstock.chat.service.launch import Starter
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.node_work import NodeWork
@@ -81,7 +82,6 @@ class Service:
         self.agents = starter.agents
         self.limits = limits
         self.counters = Counters()
-        self.dispatch = dispatch
         self._store = store
         self._workspaces = workspaces
         self._now = now
@@ -179,7 +179,7 @@ class Service:
                     worker = self._workers.get(chat)
                     if worker is not None and worker.log.is_behind(last):
                         self._start(worker.follow(last))
-                if self.dispatch.by_jobs:
+                if self._shared.dispatch.by_jobs:
                     for chat in await self.node.changed(news):
                         self._start(self.node.read_row(chat))
         except StoreClosed:
@@ -213,16 +213,30 @@ class Service:
         """
         return _view(self._worker(id))
 
-    async def nodes(self) -> list[NodeView]:
-        """Return the nodes, in the order of their names; none if there is one machine.
+    async def offered_agents(self) -> list[AgentView]:
+        """Return all agents; at a node without agents, those of others are available. It may take half a second.
 
         Raises:
             StoreFailed: the store cannot be read.
         """
-        return await self.dispatch.elsewhere.nodes() if self.dispatch.elsewhere is not None else []
+        agents = await asyncio.to_thread(self.agents.listed)
+        offered = await self.node.offered()
+        if offered is None:
+            return agents
+        return [
+            replace(agent, installed=agent.name in offered.agents, available=agent.name in offered.agents, reason=None)
+            for agent in agents
+        ]
 
-    def workspaces(self) -> tuple[list[Workspace], list[Workspace]]:
-        """Return the roots, and other directories that were used or trusted recently."""
+    async def workspaces(self) -> tuple[list[Workspace], list[Workspace]]:
+        """Return the roots, and other directories that were used or trusted recently.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        offered = await self.node.offered()
+        if offered is not None:
+            return offered.roots, offered.recent
         return self._workspaces.listed([view.cwd for view in self.chats()])
 
     async def trust(self, path: str | os.PathLike[str], home: str | None = None) -> Workspace:
@@ -233,9 +247,7 @@ class Service:
             StoreFailed: the decision cannot be kept.
         """
         self._require_open()
-        elsewhere = self.dispatch.elsewhere
-        trusted = await elsewhere.trust(home, os.fspath(path)) if elsewhere is not None else None
-        return trusted or await self._workspaces.trust(path)
+        return await self.node.trust(home, os.fspath(path)) or await self._workspaces.trust(path)
 
     async def turns(self, id: str, *, before: int | None = None, limit: int = 50) -> tuple[list[TurnView], bool]:
         """Return the newest turns of a chat before turn `before`, oldest first, and whether there are earlier ones.
@@ -282,11 +294,10 @@ class Service:
             StoreFailed: the chat cannot be kept.
         """
         self._require_open()
-        place, chosen = await self._place(home, agent, cwd), model_of(model)
+        place, chosen = await self.node.place(home, agent, cwd), model_of(model)
         if place is None:
             name, chosen = await asyncio.to_thread(self.agents.choose, agent, chosen)
-            here = self.dispatch.node if self.dispatch.by_jobs else None
-            place = ChatPlace(here, name, str(self._workspaces.require(cwd)))
+            place = ChatPlace(self.node.name, name, str(self._workspaces.require(cwd)))
         self._require_open()
         if len(self._workers) >= self.limits.max_chats:
             raise TooMany(f"there are {self.limits.max_chats:,} chats already", help="delete some")
@@ -307,13 +318,6 @@ class Service:
             del self._workers[row.id]
             raise
         return _view(worker)
-
-    async def _place(self, home: str | None, agent: str | None, cwd: str | os.PathLike[str] | None) -> ChatPlace | None:
-        if self.dispatch.elsewhere is None:
-            if home is not None:
-                raise Invalid("a chat has a home only if there are several nodes")
-            return None
-        return await self.dispatch.elsewhere.place(home, agent, None if cwd is None else os.fspath(cwd))
 
     async def change(self, id: str, **changes: Any) -> ChatView:
         """Change `title`, `model`, `allow` or `heartbeat` (its fields, or None) of a chat, from the next turn on.

@@ -252,7 +252,7 @@ class Worker:
             return  # it is claimed by this node, and is worked on
         self.log.claim.forget()
         await self.log.claim.take(self._shared.dispatch)
-        await self._end_lost(await self.log.catch_up(), NODE_LOST)
+        await _end_lost(self.log, await self.log.catch_up(), NODE_LOST)
         await self.log.claim.release()
 
     async def fence(self) -> None:
@@ -381,27 +381,19 @@ class Worker:
                     if isinstance(error, GIVES_UP) or getattr(error, "lasting", False):
                         return False
                     self.log.invalidate(error)
-                    await self._pause(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
+                    await _pause(self._woken, RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                     failures += 1
             return False
         finally:
             self._task = None
             self._shared.changed()
 
-    async def _pause(self, seconds: float) -> None:
-        self._woken.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._woken.wait()
-        except TimeoutError:
-            pass
-
     async def _next(self, upto: int | None) -> bool:
         """Run the next turn; return False if there is none, or if it is after turn `upto`."""
         timeline = await (self.log.open() if upto is None else self.log.catch_up())
         if timeline.running is not None:
             await self.log.claim.take(self._shared.dispatch)
-            await self._end_lost(timeline, self._why)
+            await _end_lost(self.log, timeline, self._why)
         await self._settle()
         queued = (await self.log.open()).queued
         if not queued or (upto is not None and queued[0].turn > upto):
@@ -413,22 +405,6 @@ class Worker:
             finally:
                 self._slot = None
         return True
-
-    async def _end_lost(self, timeline: Timeline, why: str) -> None:
-        """End the running turn, if there is one. Its run no longer exists."""
-        if timeline.running is not None:
-            await self._sweep(timeline.running.turn)
-            await self.log.write(lambda timeline: decisions.ended(timeline, "cut_off", why))
-
-    async def _sweep(self, turn: int) -> None:
-        """Kill the processes that may be left of a run whose guard was killed as well."""
-        try:
-            _, entries = await self.log.turn(turn)
-        except NoSuchTurn:
-            return  # its first entries were trimmed
-        for entry in entries:
-            if isinstance(entry.what, TurnBegan) and entry.what.mark is not None:
-                await asyncio.to_thread(sweep, entry.what.mark)
 
     async def _turn(self) -> None:
         await self.log.claim.take(self._shared.dispatch)
@@ -487,6 +463,33 @@ class Worker:
         except Exception as error:
             reason = _reason(error)
             await self.log.write(lambda timeline: decisions.ended(timeline, "error", reason))
+
+
+async def _end_lost(log: ChatLog, timeline: Timeline, why: str) -> None:
+    """End the running turn, if there is one. Its run no longer exists."""
+    if timeline.running is not None:
+        await _sweep(log, timeline.running.turn)
+        await log.write(lambda timeline: decisions.ended(timeline, "cut_off", why))
+
+
+async def _sweep(log: ChatLog, turn: int) -> None:
+    """Kill the processes that may be left of a run whose guard was killed as well."""
+    try:
+        _, entries = await log.turn(turn)
+    except NoSuchTurn:
+        return  # its first entries were trimmed
+    for entry in entries:
+        if isinstance(entry.what, TurnBegan) and entry.what.mark is not None:
+            await asyncio.to_thread(sweep, entry.what.mark)
+
+
+async def _pause(woken: asyncio.Event, seconds: float) -> None:
+    woken.clear()
+    try:
+        async with asyncio.timeout(seconds):
+            await woken.wait()
+    except TimeoutError:
+        pass
 
 
 def _reason(error: Exception) -> str:

@@ -73,7 +73,9 @@ class Api:
         """Return the description of this server. The browser's cookie is renewed for its full lifetime."""
         limits = self.service.limits
         default = await asyncio.to_thread(self.service.agents.default)
-        answer = _json(schemas.About(__version__, default, [*get_args(Allow)], limits.max_prompt_bytes))
+        answer = _json(
+            schemas.About(__version__, default, [*get_args(Allow)], limits.max_prompt_bytes, self.service.node.name)
+        )
         browser = _browser(request)
         if browser is not None and (cookie := self.security.cookie_of(request)):
             answer.headers["Set-Cookie"] = self.security.set_cookie(cookie, secure=browser.secure)
@@ -148,11 +150,11 @@ class Api:
 
     async def agents(self, request: Request) -> Response:
         """Return all agents."""
-        return _json({"agents": await asyncio.to_thread(self.service.agents.listed)})
+        return _json({"agents": await self.service.offered_agents()})
 
     async def workspaces(self, request: Request) -> Response:
         """Return the directories in which agents may work."""
-        roots, recent = self.service.workspaces()
+        roots, recent = await self.service.workspaces()
         return _json(schemas.WorkspaceList(roots, recent))
 
     async def trust(self, request: Request, body: schemas.Trust) -> Response:
@@ -161,7 +163,7 @@ class Api:
 
     async def nodes(self, request: Request) -> Response:
         """Return the nodes; none if there is one machine."""
-        return _json({"nodes": await self.service.nodes()})
+        return _json({"nodes": await self.service.node.nodes()})
 
     # --- chats ---
 

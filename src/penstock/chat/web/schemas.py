@@ -158,6 +158,8 @@ class About(msgspec.Struct, frozen=True):
     allow: list[str]
     """Values of `allow`: what a chat's agent may do without asking."""
     max_prompt_bytes: int
+    node: str | None = None
+    """Name of this node; null if there is one machine."""
 
 
 class Link(msgspec.Struct, frozen=True):
