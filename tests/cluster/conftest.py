@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from machines import Cluster
 from postgres import Server, programs
 from slow_network import Proxy
 
@@ -23,6 +25,14 @@ def server() -> Iterator[Server]:
 def database(server: Server) -> str:
     """The URL of a new database with the tables of the store."""
     return server.database()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, database: str) -> Iterator[Cluster]:
+    """A cluster without machines yet."""
+    made = Cluster(tmp_path, database)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -20,12 +20,15 @@ from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, T
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS, Timeline
 from penstock.chat.service.counters import Counters
+from penstock.chat.service.dispatch import Dispatch
 from penstock.chat.service.truncation import fitted
 from penstock.chat.store.protocol import (
     Ahead,
     ChatStore,
+    Claimed,
     Conflict,
     Fenced,
+    LeaseLost,
     StoreClosed,
     StoreFailed,
     Submitted,
@@ -34,14 +37,11 @@ from penstock.chat.store.protocol import (
 )
 from penstock.chat.store.rows import ChatRow, TurnRow
 
-STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Trimmed, Ahead, UnknownChat)
+STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Claimed, LeaseLost, Trimmed, Ahead, UnknownChat)
 """Errors of a store that the caller did not cause."""
 
 ENDS = (ev.RunEnded, TurnEnded)
 """Entries with which a turn ends."""
-
-NODE = "here"
-"""Name of the node, for a store that one process has."""
 
 Result = TypeVar("Result")
 Write = Entry | ev.Event
@@ -233,9 +233,11 @@ class ChatLog:
                 ((data,), _) = fitted([entry], self.max_entry_bytes)
                 self._is_current = False
                 try:
-                    done = await self._timed(
-                        1, self._store.submit(self.id, data, at=self._now(), after=timeline.number, key=key)
+                    turn = entry.turn if isinstance(entry, Prompted) else None
+                    submitted = self._store.submit(
+                        self.id, data, at=self._now(), after=timeline.number, key=key, turn=turn
                     )
+                    done = await self._timed(1, submitted)
                 except Conflict:
                     continue
                 await self._current()
@@ -287,14 +289,68 @@ class ChatLog:
                 await self._store.append(self.id, [], after=timeline.number, at=timeline.at, turns=rows)
                 self._is_current = True
 
-    async def claim(self) -> None:
+    async def claim(self, dispatch: Dispatch) -> None:
         """Claim the chat, so that only this process's appends count. Call it before the first run in this process.
 
         Raises:
+            Claimed: another node has claimed it, and is alive.
+            LeaseLost: the lease of this node is over.
             StoreFailed: the claim could not be kept.
         """
         if self._epoch is None:
-            self._epoch = await self._store.claim(self.id, NODE)
+            self._epoch = await self._store.claim(self.id, dispatch.node, incarnation=dispatch.incarnation)
+
+    async def release(self) -> None:
+        """End the claim, so that any node can claim the chat.
+
+        Raises:
+            StoreFailed: the claim is kept until the lease of this node is over.
+        """
+        epoch, self._epoch = self._epoch, None
+        if epoch is not None:
+            await self._store.release(self.id, epoch)
+
+    def forget_claim(self) -> None:
+        """Append nothing more under the claim: the lease of this node is over."""
+        self._epoch = None
+
+    async def catch_up(self) -> Timeline:
+        """Read up to the entry that is the last one now: what the store has read ahead may be older.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        last = (await self._store.summary(self.id, limit=1)).last
+        async with self._lock:
+            self._is_current = False
+            while (timeline := await self._current()).number < last:
+                self._is_current = False
+            return timeline
+
+    async def read_row(self) -> None:
+        """Read the row again: another node may have changed it.
+
+        Raises:
+            UnknownChat: the chat was deleted.
+            StoreFailed: the store cannot be read.
+        """
+        async with self._lock:
+            self.row = await self._store.get_chat(self.id)
+
+    async def forget_summed_up(self) -> None:
+        """Keep no more than the newest turn, if others have ended all turns, and stored their summaries.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        async with self._lock:
+            timeline = self._timeline
+            if timeline is None or timeline.is_summed_up or timeline.running is not None or timeline.queued:
+                return
+            summary = await self._store.summary(self.id, limit=1)
+            if summary.number == summary.last == timeline.number:
+                timeline.summary()
+        self.rest()
 
     def invalidate(self, error: Exception) -> None:
         """Read the next entries from the store after this error, or fold again if the store is not the one known."""

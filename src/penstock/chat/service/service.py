@@ -23,6 +23,7 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.concurrency import Slots
 from penstock.chat.service.counters import Counters
+from penstock.chat.service.dispatch import Dispatch, NodeView, Place
 from penstock.chat.service.launch import Starter
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.retention import AGAIN_SECONDS, Retention
@@ -30,9 +31,10 @@ from penstock.chat.service.scheduler import Scheduler, checked
 from penstock.chat.service.validation import allow_of, key_of, made_title, model_of, text_of, title_of
 from penstock.chat.service.worker import Shared, State, Worker
 from penstock.chat.service.workspaces import Workspace, Workspaces
-from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Subscription, clock
+from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Subscription, UnknownChat, clock
 from penstock.chat.store.rows import ChatRow, Heartbeat
 from penstock.config.settings import Config
+from penstock.errors import UsageError
 from penstock.run import lifecycle
 from penstock.run.history import History
 
@@ -56,6 +58,8 @@ class ChatView(msgspec.Struct, frozen=True):
     """True if a question waits for a person."""
     turns: int
     heartbeat: Heartbeat | None
+    home: str | None = None
+    """Name of the node where its agent works; None if there is one machine."""
 
 
 class Service:
@@ -71,10 +75,12 @@ class Service:
         now: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
         history: History | None,
+        dispatch: Dispatch,
     ) -> None:
         self.agents = starter.agents
         self.limits = limits
         self.counters = Counters()
+        self.dispatch = dispatch
         self._store = store
         self._workspaces = workspaces
         self._now = now
@@ -84,7 +90,7 @@ class Service:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending = False
         slots, changed = Slots(limits.max_runs), self._scheduler.changed.set
-        self._shared = Shared(store, limits, slots, self.counters, starter.run, changed, now, history)
+        self._shared = Shared(store, limits, slots, self.counters, starter.run, changed, now, history, dispatch)
 
     @classmethod
     async def open(
@@ -102,18 +108,23 @@ class Service:
         run_limits: lifecycle.Limits | None = None,
         retention: Retention | None = None,
         history: History | None = None,
+        dispatch: Dispatch | None = None,
     ) -> Service:
         """Recover the chats of the store: end and mark turns that a crash cut off, and continue with those that wait.
 
         Agents get the variables of `environ` (None: this process's environment) that `environment` passes on, and the
         names `extra_env`. `run_limits` are the grace periods and limits of each run. `now` (milliseconds since 1970)
         and `sleep` (seconds) are the clock of entries, heartbeats and retention. `history` lists the runs; None: not.
+        `dispatch`: the turns that this process works on; None: all.
 
         Raises:
             StoreFailed: the store cannot be read.
             UsageError: the roots or the default agent cannot be used.
         """
+        dispatch = dispatch or Dispatch()
         workspaces = Workspaces(roots, store, await store.list_directories(), now)
+        if not workspaces.roots and not dispatch.by_jobs:
+            raise UsageError("there is no root", expected="a directory below which agents may work")
         given = dict(os.environ if environ is None else environ)
         service = cls(
             store,
@@ -123,6 +134,7 @@ class Service:
             now=now,
             sleep=sleep,
             history=history,
+            dispatch=dispatch,
         )
         subscription = store.subscribe()
         await service._recover()
@@ -165,10 +177,87 @@ class Service:
                     worker = self._workers.get(chat)
                     if worker is not None and worker.log.is_behind(last):
                         self._start(worker.follow(last))
+                if self.dispatch.by_jobs:
+                    changed = await self._all_ids() if news.all else news.changed
+                    for chat in changed:
+                        self._start(self._read_row(chat))
         except StoreClosed:
             pass
         finally:
             subscription.close()
+
+    async def _all_ids(self) -> set[str]:
+        """Return the ids of all chats that this process or the store has."""
+        rows: list[ChatRow] = []
+        with contextlib.suppress(StoreFailed):  # the store notifies again when it is back
+            while page := await self._store.list_chats(after=rows[-1].id if rows else ""):
+                rows += page
+        return {*self._workers, *(row.id for row in rows)}
+
+    async def _read_row(self, chat: str) -> None:
+        """Take up a chat that another node created, changed or deleted."""
+        try:
+            if chat not in self._workers:
+                row = await self._store.get_chat(chat)
+                if chat not in self._workers:
+                    worker = self._workers[chat] = Worker(row, self._shared)
+                    await worker.recover()
+            else:
+                await self._workers[chat].log.read_row()
+        except UnknownChat:
+            gone = self._workers.pop(chat, None)
+            if gone is not None:
+                await gone.drop()
+        except STORE_ERRORS:
+            pass  # the store notifies again when it is back
+        self._scheduler.changed.set()
+
+    # --- jobs of several machines ---
+
+    async def run_job(self, chat: str, turn: int) -> None:
+        """Run a chat's turns that wait, up to and with this one. Return at once if it does not wait any more."""
+        if chat not in self._workers:
+            await self._read_row(chat)
+        worker = self._workers.get(chat)
+        if worker is None or self._ending:
+            return
+        if worker.chat.cwd not in self._workspaces.trusted:
+            with contextlib.suppress(StoreFailed):  # the turn ends with an error, as in a directory that is not trusted
+                await self._workspaces.read_again()
+        await worker.run_job(turn)
+
+    def waiting_turns(self) -> list[tuple[str, int]]:
+        """Return the chats of this node in which a turn waits and nothing works, with the newest of these turns."""
+        return [
+            (id, worker.waiting_upto)
+            for id, worker in self._workers.items()
+            if worker.is_home and worker.waiting and not worker.works
+        ]
+
+    async def take_over(self, chat: str) -> None:
+        """End the turn of a node that was lost, and release its chat.
+
+        Raises:
+            StoreFailed: as `Worker.take_over`.
+        """
+        if chat not in self._workers:
+            await self._read_row(chat)
+        worker = self._workers.get(chat)
+        if worker is not None:
+            await worker.take_over()
+
+    async def fence(self) -> None:
+        """Kill the runs of this node, and forget its claims: its lease is over. On return, no agent works."""
+        await asyncio.gather(*(worker.fence() for worker in self._workers.values()))
+
+    @property
+    def busy(self) -> int:
+        """Number of slots in use."""
+        return self._shared.slots.used
+
+    def directories(self) -> tuple[list[str], list[str]]:
+        """Return the paths of the roots, and those of the trusted directories."""
+        return [str(root) for root in self._workspaces.roots], self._workspaces.trusted
 
     async def close(self) -> None:
         """Kill the runs, and mark their turns as cut off, within half a second. No turn begins after that."""
@@ -196,11 +285,19 @@ class Service:
         """
         return _view(self._worker(id))
 
+    async def nodes(self) -> list[NodeView]:
+        """Return the nodes, in the order of their names; none if there is one machine.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        return await self.dispatch.elsewhere.nodes() if self.dispatch.elsewhere is not None else []
+
     def workspaces(self) -> tuple[list[Workspace], list[Workspace]]:
         """Return the roots, and other directories that were used or trusted recently."""
         return self._workspaces.listed([view.cwd for view in self.chats()])
 
-    async def trust(self, path: str | os.PathLike[str]) -> Workspace:
+    async def trust(self, path: str | os.PathLike[str], home: str | None = None) -> Workspace:
         """Trust a directory: from then on its files may define what agents run.
 
         Raises:
@@ -208,7 +305,9 @@ class Service:
             StoreFailed: the decision cannot be kept.
         """
         self._require_open()
-        return await self._workspaces.trust(path)
+        elsewhere = self.dispatch.elsewhere
+        trusted = await elsewhere.trust(home, os.fspath(path)) if elsewhere is not None else None
+        return trusted or await self._workspaces.trust(path)
 
     async def turns(self, id: str, *, before: int | None = None, limit: int = 50) -> tuple[list[TurnView], bool]:
         """Return the newest turns of a chat before turn `before`, oldest first, and whether there are earlier ones.
@@ -244,27 +343,34 @@ class Service:
         model: str | None = None,
         title: str | None = None,
         allow: Allow = "default",
+        home: str | None = None,
     ) -> ChatView:
         """Create a chat. Its default directory is the first root; its default agent is that of the service.
+
+        `home` is the node where the agent works: by default this one, or the one with the most free slots.
 
         Raises:
             NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory, TooMany: the chat cannot be created.
             StoreFailed: the chat cannot be kept.
         """
         self._require_open()
-        name, chosen = await asyncio.to_thread(self.agents.choose, agent, model_of(model))
+        place, chosen = await self._place(home, agent, cwd), model_of(model)
+        if place is None:
+            name, chosen = await asyncio.to_thread(self.agents.choose, agent, chosen)
+            here = self.dispatch.node if self.dispatch.by_jobs else None
+            place = Place(here, name, str(self._workspaces.require(cwd)))
         self._require_open()
-        real = self._workspaces.require(cwd)
         if len(self._workers) >= self.limits.max_chats:
             raise TooMany(f"there are {self.limits.max_chats:,} chats already", help="delete some")
         row = ChatRow(
             id=uuid.uuid4().hex,
-            agent=name,
-            cwd=str(real),
+            agent=place.agent,
+            cwd=place.cwd,
             created_at=self._now(),
             model=chosen,
             title=title_of(title),
             allow=allow_of(allow),
+            home=place.home,
         )
         worker = self._workers[row.id] = Worker(row, self._shared)
         try:
@@ -273,6 +379,13 @@ class Service:
             del self._workers[row.id]
             raise
         return _view(worker)
+
+    async def _place(self, home: str | None, agent: str | None, cwd: str | os.PathLike[str] | None) -> Place | None:
+        if self.dispatch.elsewhere is None:
+            if home is not None:
+                raise Invalid("a chat has a home only if there are several nodes")
+            return None
+        return await self.dispatch.elsewhere.place(home, agent, None if cwd is None else os.fspath(cwd))
 
     async def change(self, id: str, **changes: Any) -> ChatView:
         """Change `title`, `model`, `allow` or `heartbeat` (its fields, or None) of a chat, from the next turn on.
@@ -423,4 +536,5 @@ def _view(worker: Worker) -> ChatView:
         asks=worker.asks,
         turns=newest.turn if newest is not None else 0,
         heartbeat=chat.heartbeat,
+        home=chat.home,
     )

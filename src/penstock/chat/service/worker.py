@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -17,9 +18,10 @@ from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog, Write
 from penstock.chat.service.concurrency import Slot, Slots
 from penstock.chat.service.counters import Counters
+from penstock.chat.service.dispatch import Dispatch
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.turn_run import TurnRun, sweep
-from penstock.chat.store.protocol import ChatStore, Fenced, StoreClosed, Submitted
+from penstock.chat.store.protocol import ChatStore, Fenced, StoreClosed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.core.questions import REJECT, resolve
 from penstock.errors import PenstockError
@@ -32,9 +34,16 @@ STOPPED = "Penstock was stopped while the agent worked"
 ENDED = "Penstock was ended while the agent worked"
 DELETED = "the chat was deleted"
 UNWRITTEN = "the store failed while the agent worked"
+NODE_LOST = "its machine was lost"
 
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 15.0)
 """Seconds until a store that failed is tried again, after each failure in a row; the last one is repeated."""
+
+GIVES_UP = (StoreClosed, Fenced, UnknownChat)
+"""Errors after which this process has nothing to do in a chat, until something calls for it."""
+
+FENCE_SECONDS = 1.0
+"""Seconds for the end of a run that was killed because the lease is over. Its task is cancelled after that."""
 
 ENTRY_SPARE_BYTES = 1024
 """Bytes of a prompt's entry besides its text: numbers, a key, and the names of fields."""
@@ -58,6 +67,7 @@ class Shared(msgspec.Struct):
     """Clock: milliseconds since 1970."""
     history: History | None
     """History that lists the runs; None if none is kept."""
+    dispatch: Dispatch
 
 
 class Worker:
@@ -69,6 +79,8 @@ class Worker:
         self.state: State = "idle"
         self.waiting = 0
         """Number of turns in its queue."""
+        self.waiting_upto = 0
+        """Newest turn in its queue."""
         self.asks = False
         """True if a question waits for a person."""
         self.rejected_at = 0
@@ -93,6 +105,16 @@ class Worker:
     def busy(self) -> bool:
         """True if a turn waits, or its run has not ended."""
         return self._task is not None or self.state != "idle"
+
+    @property
+    def works(self) -> bool:
+        """True if this process works on a turn of the chat."""
+        return self._task is not None
+
+    @property
+    def is_home(self) -> bool:
+        """True if the chat's agent works in this process."""
+        return self._shared.dispatch.is_home(self.chat)
 
     @property
     def used_at(self) -> int:
@@ -209,11 +231,62 @@ class Worker:
         """Apply entries up to number `last` that others submitted."""
         try:
             if await self.log.follow(last):
-                await self._settle()
+                if self.is_home:
+                    await self._settle()
+                else:
+                    await self.log.forget_summed_up()
         except STORE_ERRORS as error:
             self.log.invalidate(error)
         finally:
             self._ensure_working()
+
+    async def run_job(self, turn: int) -> None:
+        """Run the turns that wait, up to and with this one; it may have ended before. At the end the chat is released.
+
+        A turn that has begun once is never begun again: if no process runs it, it is ended.
+        """
+        while self._task is not None:
+            await asyncio.wait([self._task])
+        if self._ending:
+            return
+        self._task = task = asyncio.create_task(self._work(turn), name=f"chat {self.chat.id}")
+        try:
+            await asyncio.wait([task])
+        finally:
+            with contextlib.suppress(*STORE_ERRORS):  # the claim ends with the lease, or with the next turn
+                await self.log.release()
+
+    async def take_over(self) -> None:
+        """End the turn of a node that was lost, and release the chat. A second call changes nothing.
+
+        Raises:
+            Claimed: another node has taken it over.
+            StoreFailed: as `ChatLog.write`.
+        """
+        if self._task is not None or self._ending:
+            return  # it is claimed by this node, and is worked on
+        await self.log.claim(self._shared.dispatch)
+        try:
+            await self._end_lost(await self.log.catch_up(), NODE_LOST)
+        finally:
+            await self.log.release()
+
+    async def fence(self) -> None:
+        """Kill the run, and forget the claim: the lease of this node is over, and others may end its turns."""
+        task = self._task
+        if task is not None:
+            if self._run is not None:
+                self._run.kill(NODE_LOST)
+                await asyncio.wait([task], timeout=FENCE_SECONDS)
+            task.cancel()
+            await asyncio.wait([task])
+        self.log.forget_claim()
+
+    async def drop(self) -> None:
+        """Kill the run of a chat that another node deleted."""
+        with contextlib.suppress(*STORE_ERRORS):
+            await self._halt(DELETED, "cancelled", None)
+        self.log.delete()
 
     async def close(self) -> None:
         """Kill the run, and mark its turn as cut off. No turn begins after that."""
@@ -229,10 +302,8 @@ class Worker:
         Raises:
             StoreFailed: the chat could not be deleted. The run is killed nevertheless.
         """
-        try:
+        with contextlib.suppress(*STORE_ERRORS):  # the end of a turn whose chat is deleted is not needed
             await self._halt(DELETED, "cancelled", None)
-        except STORE_ERRORS:
-            pass  # the end of a turn whose chat is deleted is not needed
         await self.log.remove()
         self.log.delete()
 
@@ -270,7 +341,8 @@ class Worker:
     def _took(self, timeline: Timeline) -> None:
         """Apply the timeline, after it accepted entries."""
         before, running, newest = self.state, timeline.running, timeline.newest
-        self.waiting = len(timeline.queued)
+        queued = timeline.queued
+        self.waiting, self.waiting_upto = len(queued), queued[-1].turn if queued else 0
         is_running = running is not None and running.state == "running"
         self.state = "running" if is_running else "queued" if self.waiting else "idle"
         self.asks = bool(timeline.questions) or (
@@ -307,21 +379,22 @@ class Worker:
 
     def _ensure_working(self) -> None:
         self._woken.set()
-        if not self._ending and self._task is None and not self.log.rest():
+        is_at_rest = self._ending or self._task is not None or self.log.rest()
+        if not is_at_rest and not self._shared.dispatch.by_jobs:
             self._task = asyncio.create_task(self._work(), name=f"chat {self.chat.id}")
 
-    async def _work(self) -> None:
-        """Run the turns one after another, until none waits."""
+    async def _work(self, upto: int | None = None) -> None:
+        """Run the turns one after another, up to turn `upto`, until none waits."""
         failures = 0
         try:
             while not self._ending:
                 try:
-                    if not await self._next():
+                    if not await self._next(upto):
                         self.log.rest()
                         return
                     failures = 0
                 except STORE_ERRORS as error:
-                    if isinstance(error, StoreClosed | Fenced) or getattr(error, "lasting", False):
+                    if isinstance(error, GIVES_UP) or getattr(error, "lasting", False):
                         return
                     self.log.invalidate(error)
                     await self._pause(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
@@ -338,14 +411,15 @@ class Worker:
         except TimeoutError:
             pass
 
-    async def _next(self) -> bool:
-        """Run the next turn; return False if there is none."""
-        timeline = await self.log.open()
-        if timeline.running is not None:  # its run no longer exists
-            await self._sweep(timeline.running.turn)
-            await self.log.write(lambda timeline: _ended(timeline, "cut_off", self._why))
+    async def _next(self, upto: int | None) -> bool:
+        """Run the next turn; return False if there is none, or if it is after turn `upto`."""
+        timeline = await (self.log.open() if upto is None else self.log.catch_up())
+        if timeline.running is not None:
+            await self.log.claim(self._shared.dispatch)
+            await self._end_lost(timeline, self._why)
         await self._settle()
-        if not (await self.log.open()).queued:
+        queued = (await self.log.open()).queued
+        if not queued or (upto is not None and queued[0].turn > upto):
             await self.log.sum_up()
             return False
         async with self._shared.slots.take() as self._slot:
@@ -354,6 +428,12 @@ class Worker:
             finally:
                 self._slot = None
         return True
+
+    async def _end_lost(self, timeline: Timeline, why: str) -> None:
+        """End the running turn, if there is one. Its run no longer exists."""
+        if timeline.running is not None:
+            await self._sweep(timeline.running.turn)
+            await self.log.write(lambda timeline: _ended(timeline, "cut_off", why))
 
     async def _sweep(self, turn: int) -> None:
         """Kill the processes that may be left of a run whose guard was killed as well."""
@@ -366,7 +446,7 @@ class Worker:
                 await asyncio.to_thread(sweep, entry.what.mark)
 
     async def _turn(self) -> None:
-        await self.log.claim()
+        await self.log.claim(self._shared.dispatch)
         run = await self._begin()
         if run is None:
             return

@@ -20,9 +20,10 @@ from penstock.chat.errors import Invalid
 from penstock.chat.history.details import details_of
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.service import Service
+from penstock.chat.store.logins import Browser
 from penstock.chat.web import metrics, schemas
 from penstock.chat.web.broadcast import WatchedLog, Watches
-from penstock.chat.web.browsers import Browser, name_of
+from penstock.chat.web.browsers import name_of
 from penstock.chat.web.errors import NO_STORE, NoSuchBrowser
 from penstock.chat.web.security import BROWSER, Security, is_https, peer_of
 from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream
@@ -140,7 +141,8 @@ class Api:
         """Make a one-time link, to the address that the request was sent to."""
         scheme = "https" if is_https(request) else "http"
         place = f"{scheme}://{request.headers['host']}"
-        return _json(schemas.Link(f"{place}/#code={self.security.logins.new_code(_browser(request))}"))
+        code = await self.security.logins.make_code(_browser(request))
+        return _json(schemas.Link(f"{place}/#code={code}"))
 
     # --- agents and directories ---
 
@@ -155,7 +157,11 @@ class Api:
 
     async def trust(self, request: Request, body: schemas.Trust) -> Response:
         """Trust a directory."""
-        return _json(await self.service.trust(body.path))
+        return _json(await self.service.trust(body.path, body.home))
+
+    async def nodes(self, request: Request) -> Response:
+        """Return the nodes; none if there is one machine."""
+        return _json({"nodes": await self.service.nodes()})
 
     # --- chats ---
 
@@ -166,7 +172,7 @@ class Api:
     async def create(self, request: Request, body: schemas.NewChat) -> Response:
         """Create a chat."""
         made = await self.service.create(
-            agent=body.agent, cwd=body.cwd, model=body.model, title=body.title, allow=body.allow
+            agent=body.agent, cwd=body.cwd, model=body.model, title=body.title, allow=body.allow, home=body.home
         )
         return _json(made, 201, {"Location": f"/api/chats/{made.id}"})
 

@@ -50,6 +50,8 @@ class Trust(Body):
     """Directory to trust."""
 
     path: str
+    home: str | None = None
+    """Node whose directory it is; by default this one."""
 
 
 class NewChat(Body):
@@ -62,6 +64,8 @@ class NewChat(Body):
     model: str | None = None
     title: str | None = None
     allow: Allow = "default"
+    home: str | None = None
+    """Node where the agent works; by default this one, or the one with the most free slots."""
 
 
 class Changes(Body):
