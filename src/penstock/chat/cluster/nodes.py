@@ -103,7 +103,7 @@ class Lease:
         """
         incarnation, self.incarnation = self.incarnation, None
         if incarnation is not None:
-            await self._database.fetch(LEAVE, {"node": self.name, "incarnation": incarnation}, repeat=False)
+            await self._database.fetch(LEAVE, {"node": self.name, "incarnation": incarnation})
 
     async def close(self) -> None:
         """Close the connection."""
@@ -113,7 +113,7 @@ class Lease:
         """Renew the lease; return False if it is over, and None if it is not known."""
         values = {"node": self.name, "incarnation": self.incarnation, "about": _json(self._about())}
         try:
-            return bool(await self._link.run(RENEW, values, RENEWAL_SECONDS))
+            return bool(await self._link.run(RENEW, values, RENEWAL_SECONDS, RENEWAL_SECONDS))
         except (Away, StoreFailed):
             return None
 
