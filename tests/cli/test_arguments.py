@@ -43,6 +43,7 @@ BEFORE: dict[str, list[str]] = {
     "config": [],
     "sessions": [],
     "trees": [],
+    "store": ["check"],
     "doc": ["--agent=none", FILE],
     "completion": ["bash"],
 }

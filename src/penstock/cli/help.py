@@ -21,6 +21,7 @@ commands:
   serve            chat with agents in a browser
   sessions         list earlier conversations, to go on with one
   trees            list the trees of `run --worktree` and `loop`, and remove those that are not needed
+  store            make, check and fill the database of several machines
   agents           list the known agents and what each can do
   config           show the configuration and where it comes from
   completion       print the script that completes all of this in a shell

@@ -25,6 +25,7 @@ COMMANDS = {
     "serve": "penstock.cli.serve",
     "sessions": "penstock.cli.sessions",
     "trees": "penstock.cli.trees",
+    "store": "penstock.cli.store",
     "agents": "penstock.cli.agents",
     "config": "penstock.cli.config",
     "completion": "penstock.cli.completion",

@@ -12,7 +12,7 @@ import psycopg
 from penstock.chat.store.postgres import statements
 from penstock.chat.store.postgres.appends import Append, Appends, encoded
 from penstock.chat.store.postgres.connections import PATIENCE, Away, Database, Patience
-from penstock.chat.store.postgres.migrate import SchemaTooOld, found_migrations, newest
+from penstock.chat.store.postgres.migrate import require_tables
 from penstock.chat.store.postgres.recent import Recent
 from penstock.chat.store.postgres.tailer import Tailer
 from penstock.chat.store.protocol import (
@@ -87,9 +87,7 @@ class PostgresStore:
             database = Database(url, patience)
         except psycopg.ProgrammingError as error:
             raise UsageError("this is not the URL of a database", expected="postgresql://USER@HOST/NAME") from error
-        have = await found_migrations(url)
-        if not have or have[-1] < newest():
-            raise SchemaTooOld(have[-1] if have else 0)
+        await require_tables(url)
         store = cls(database, node=node, max_entry_bytes=max_entry_bytes)
         try:
             await store._tailer.start()
