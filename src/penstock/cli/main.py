@@ -23,6 +23,7 @@ COMMANDS = {
     "doc": "penstock.cli.doc",
     "loop": "penstock.cli.loop.main",
     "serve": "penstock.cli.serve",
+    "nodes": "penstock.cli.nodes",
     "sessions": "penstock.cli.sessions",
     "trees": "penstock.cli.trees",
     "store": "penstock.cli.store",

@@ -78,7 +78,7 @@ COLLECTION_OBJECTS = 5_000
 _log = logging.getLogger("penstock.gateway")
 
 
-class ServeOptions(serve_cluster.StoreOptions):
+class ServeOptions(serve_cluster.NodeOptions):
     """Options of the command line."""
 
     host: str

@@ -160,7 +160,7 @@ def test_a_worker_that_lost_its_chat_appends_nothing(place: StoreFile) -> None:
     async def use() -> None:
         async with await place.open("c") as store:
             log = await opened(store)
-            await log.claim(Dispatch())
+            await log.claim.take(Dispatch())
             await write(log, Prompted(1, "p"), *run(1)[:1])
             await store.claim("c", "elsewhere")
             with pytest.raises(Fenced):

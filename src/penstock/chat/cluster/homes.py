@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from penstock.chat.cluster.nodes import list_nodes, workers
 from penstock.chat.errors import Invalid, NoSuchAgent, OutsideRoots, UntrustedDirectory
-from penstock.chat.service.dispatch import NodeView, Place
+from penstock.chat.service.dispatch import ChatPlace, NodeView
 from penstock.chat.service.workspaces import MAX_PATH_CHARS, Workspace
 from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.protocol import clock
@@ -25,7 +25,7 @@ class Homes:
         """As `Elsewhere.nodes`."""
         return await list_nodes(self._database, self._here)
 
-    async def place(self, home: str | None, agent: str | None, cwd: str | None) -> Place | None:
+    async def place(self, home: str | None, agent: str | None, cwd: str | None) -> ChatPlace | None:
         """As `Elsewhere.place`."""
         node = await self._node(home)
         if node is None:
@@ -38,7 +38,7 @@ class Homes:
         path = str(_below(node, about.roots[0] if cwd is None else cwd))
         if path not in about.trusted:
             raise UntrustedDirectory(path)
-        return Place(node.name, chosen, path)
+        return ChatPlace(node.name, chosen, path)
 
     async def trust(self, home: str | None, path: str) -> Workspace | None:
         """As `Elsewhere.trust`."""

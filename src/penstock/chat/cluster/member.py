@@ -70,6 +70,7 @@ class Member:
         """Describe this node to the others, and begin to work on its jobs."""
         await self._describe(service)
         self._running = asyncio.create_task(self._run(service))
+        self._running.add_done_callback(_log_failure)
 
     async def close(self) -> None:
         """End the work, and leave. The runs have been killed before."""
@@ -88,7 +89,7 @@ class Member:
                 await self._lease.hold()
             finally:
                 self._dispatch.incarnation = None
-                await service.fence()
+                await service.node.fence()
                 work.cancel()
                 await asyncio.wait([work])
                 _log_failure(work)
@@ -109,7 +110,7 @@ class Member:
                 return
 
     async def _work(self, service: Service) -> None:
-        jobs = Jobs(self._database, self._dispatch.node, service.run_job)
+        jobs = Jobs(self._database, self._dispatch.node, service.node.run_job)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._sweep_again(service, jobs))
             if self._works:
@@ -126,19 +127,21 @@ class Member:
             agents = await asyncio.to_thread(service.agents.listed)
             default = await asyncio.to_thread(service.agents.default)
             names = sorted((agent.name for agent in agents if agent.available), key=lambda name: name != default)
-            roots, trusted = service.directories()
+            roots, trusted = service.node.directories()
             self._about = described(
-                roots=roots, trusted=trusted, agents=names, slots=service.limits.max_runs, busy=service.busy
+                roots=roots, trusted=trusted, agents=names, slots=service.limits.max_runs, busy=service.node.busy
             )
 
     async def _sweep_again(self, service: Service, jobs: Jobs) -> None:
         """End the turns of lost nodes, and queue turns that wait without a job."""
         while True:
             with contextlib.suppress(StoreFailed):
-                for (chat,) in await self._database.fetch(LOST):
+                for (chat,) in await self._database.fetch(
+                    LOST, {"node": self._dispatch.node, "incarnation": self._dispatch.incarnation}
+                ):
                     with contextlib.suppress(*STORE_ERRORS):  # another node was faster
-                        await service.take_over(chat)
-                if waiting := service.waiting_turns():
+                        await service.node.take_over(chat)
+                if waiting := service.node.waiting_turns():
                     await jobs.queue(waiting)
             await asyncio.sleep(SWEEP_SECONDS)
 
@@ -148,4 +151,10 @@ def _log_failure(work: asyncio.Task[None]) -> None:
         _log.error("a bug: the work of this node ended", exc_info=error)
 
 
-LOST = "SELECT id FROM heads WHERE owner IS NOT NULL AND NOT is_live_v1(owner, incarnation) ORDER BY key"
+LOST = """
+SELECT id FROM heads
+WHERE owner IS NOT NULL
+    AND (NOT is_live_v1(owner, incarnation) OR (owner = %(node)s AND incarnation = %(incarnation)s::uuid))
+ORDER BY key
+"""
+"""Statement that finds the chats of lost nodes, and those of this one, of which it may have lost an end."""

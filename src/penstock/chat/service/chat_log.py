@@ -19,8 +19,8 @@ from penstock.chat.errors import NoSuchChat, NoSuchTurn
 from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnBegan, TurnEnded, decode
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS, Timeline
+from penstock.chat.service.claim import Claim
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.dispatch import Dispatch
 from penstock.chat.service.truncation import fitted
 from penstock.chat.store.protocol import (
     Ahead,
@@ -74,6 +74,7 @@ class ChatLog:
         self.newest: TurnView | None = None
         """Newest turn, as it was last read."""
         self.max_entry_bytes = store.max_entry_bytes
+        self.claim = Claim(store, row.id)
         self._store = store
         self._counters = counters
         self._now = now
@@ -84,7 +85,6 @@ class ChatLog:
         self._is_current = False  # the timeline has all of the store's entries, as far as this process knows
         self._is_kept = True  # all that the timeline shows is in the store
         self._at_rest = False  # there is nothing to do, and no timeline is needed
-        self._epoch: int | None = None
         self._number = 0  # the last entry that any timeline of this process accepted
         self._watchers: list[Watcher] = []
 
@@ -289,31 +289,6 @@ class ChatLog:
                 await self._store.append(self.id, [], after=timeline.number, at=timeline.at, turns=rows)
                 self._is_current = True
 
-    async def claim(self, dispatch: Dispatch) -> None:
-        """Claim the chat, so that only this process's appends count. Call it before the first run in this process.
-
-        Raises:
-            Claimed: another node has claimed it, and is alive.
-            LeaseLost: the lease of this node is over.
-            StoreFailed: the claim could not be kept.
-        """
-        if self._epoch is None:
-            self._epoch = await self._store.claim(self.id, dispatch.node, incarnation=dispatch.incarnation)
-
-    async def release(self) -> None:
-        """End the claim, so that any node can claim the chat.
-
-        Raises:
-            StoreFailed: the claim is kept until the lease of this node is over.
-        """
-        epoch, self._epoch = self._epoch, None
-        if epoch is not None:
-            await self._store.release(self.id, epoch)
-
-    def forget_claim(self) -> None:
-        """Append nothing more under the claim: the lease of this node is over."""
-        self._epoch = None
-
     async def catch_up(self) -> Timeline:
         """Read up to the entry that is the last one now: what the store has read ahead may be older.
 
@@ -449,7 +424,7 @@ class ChatLog:
         try:
             await self._timed(
                 len(data),
-                self._store.append(self.id, data, after=after, at=at, epoch=self._epoch, turns=rows, row=row),
+                self._store.append(self.id, data, after=after, at=at, epoch=self.claim.epoch, turns=rows, row=row),
             )
         except BaseException:
             if ends:

@@ -51,7 +51,7 @@ class NodeView(msgspec.Struct, frozen=True):
     """Ids of the chats that it works on."""
 
 
-class Place(NamedTuple):
+class ChatPlace(NamedTuple):
     """Where the agent of a new chat works."""
 
     home: str | None
@@ -70,7 +70,7 @@ class Elsewhere(Protocol):
         """
         ...
 
-    async def place(self, home: str | None, agent: str | None, cwd: str | None) -> Place | None:
+    async def place(self, home: str | None, agent: str | None, cwd: str | None) -> ChatPlace | None:
         """Return the place of a new chat at another node; None if it belongs to this node. Its node checks it again.
 
         Raises:

@@ -23,15 +23,16 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.concurrency import Slots
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.dispatch import Dispatch, NodeView, Place
+from penstock.chat.service.dispatch import ChatPlace, Dispatch, NodeView
 from penstock.chat.service.launch import Starter
 from penstock.chat.service.limits import ServiceLimits
+from penstock.chat.service.node_work import NodeWork
 from penstock.chat.service.retention import AGAIN_SECONDS, Retention
 from penstock.chat.service.scheduler import Scheduler, checked
 from penstock.chat.service.validation import allow_of, key_of, made_title, model_of, text_of, title_of
 from penstock.chat.service.worker import Shared, State, Worker
 from penstock.chat.service.workspaces import Workspace, Workspaces
-from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Subscription, UnknownChat, clock
+from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Subscription, clock
 from penstock.chat.store.rows import ChatRow, Heartbeat
 from penstock.config.settings import Config
 from penstock.errors import UsageError
@@ -91,6 +92,7 @@ class Service:
         self._ending = False
         slots, changed = Slots(limits.max_runs), self._scheduler.changed.set
         self._shared = Shared(store, limits, slots, self.counters, starter.run, changed, now, history, dispatch)
+        self.node = NodeWork(self._workers, self._shared, workspaces)
 
     @classmethod
     async def open(
@@ -178,86 +180,12 @@ class Service:
                     if worker is not None and worker.log.is_behind(last):
                         self._start(worker.follow(last))
                 if self.dispatch.by_jobs:
-                    changed = await self._all_ids() if news.all else news.changed
-                    for chat in changed:
-                        self._start(self._read_row(chat))
+                    for chat in await self.node.changed(news):
+                        self._start(self.node.read_row(chat))
         except StoreClosed:
             pass
         finally:
             subscription.close()
-
-    async def _all_ids(self) -> set[str]:
-        """Return the ids of all chats that this process or the store has."""
-        rows: list[ChatRow] = []
-        with contextlib.suppress(StoreFailed):  # the store notifies again when it is back
-            while page := await self._store.list_chats(after=rows[-1].id if rows else ""):
-                rows += page
-        return {*self._workers, *(row.id for row in rows)}
-
-    async def _read_row(self, chat: str) -> None:
-        """Take up a chat that another node created, changed or deleted."""
-        try:
-            if chat not in self._workers:
-                row = await self._store.get_chat(chat)
-                if chat not in self._workers:
-                    worker = self._workers[chat] = Worker(row, self._shared)
-                    await worker.recover()
-            else:
-                await self._workers[chat].log.read_row()
-        except UnknownChat:
-            gone = self._workers.pop(chat, None)
-            if gone is not None:
-                await gone.drop()
-        except STORE_ERRORS:
-            pass  # the store notifies again when it is back
-        self._scheduler.changed.set()
-
-    # --- jobs of several machines ---
-
-    async def run_job(self, chat: str, turn: int) -> None:
-        """Run a chat's turns that wait, up to and with this one. Return at once if it does not wait any more."""
-        if chat not in self._workers:
-            await self._read_row(chat)
-        worker = self._workers.get(chat)
-        if worker is None or self._ending:
-            return
-        if worker.chat.cwd not in self._workspaces.trusted:
-            with contextlib.suppress(StoreFailed):  # the turn ends with an error, as in a directory that is not trusted
-                await self._workspaces.read_again()
-        await worker.run_job(turn)
-
-    def waiting_turns(self) -> list[tuple[str, int]]:
-        """Return the chats of this node in which a turn waits and nothing works, with the newest of these turns."""
-        return [
-            (id, worker.waiting_upto)
-            for id, worker in self._workers.items()
-            if worker.is_home and worker.waiting and not worker.works
-        ]
-
-    async def take_over(self, chat: str) -> None:
-        """End the turn of a node that was lost, and release its chat.
-
-        Raises:
-            StoreFailed: as `Worker.take_over`.
-        """
-        if chat not in self._workers:
-            await self._read_row(chat)
-        worker = self._workers.get(chat)
-        if worker is not None:
-            await worker.take_over()
-
-    async def fence(self) -> None:
-        """Kill the runs of this node, and forget its claims: its lease is over. On return, no agent works."""
-        await asyncio.gather(*(worker.fence() for worker in self._workers.values()))
-
-    @property
-    def busy(self) -> int:
-        """Number of slots in use."""
-        return self._shared.slots.used
-
-    def directories(self) -> tuple[list[str], list[str]]:
-        """Return the paths of the roots, and those of the trusted directories."""
-        return [str(root) for root in self._workspaces.roots], self._workspaces.trusted
 
     async def close(self) -> None:
         """Kill the runs, and mark their turns as cut off, within half a second. No turn begins after that."""
@@ -358,7 +286,7 @@ class Service:
         if place is None:
             name, chosen = await asyncio.to_thread(self.agents.choose, agent, chosen)
             here = self.dispatch.node if self.dispatch.by_jobs else None
-            place = Place(here, name, str(self._workspaces.require(cwd)))
+            place = ChatPlace(here, name, str(self._workspaces.require(cwd)))
         self._require_open()
         if len(self._workers) >= self.limits.max_chats:
             raise TooMany(f"there are {self.limits.max_chats:,} chats already", help="delete some")
@@ -380,7 +308,7 @@ class Service:
             raise
         return _view(worker)
 
-    async def _place(self, home: str | None, agent: str | None, cwd: str | os.PathLike[str] | None) -> Place | None:
+    async def _place(self, home: str | None, agent: str | None, cwd: str | os.PathLike[str] | None) -> ChatPlace | None:
         if self.dispatch.elsewhere is None:
             if home is not None:
                 raise Invalid("a chat has a home only if there are several nodes")
@@ -480,6 +408,8 @@ class Service:
     async def retain(self, retention: Retention) -> dict[str, int]:
         """Drop the oldest turns of all chats that exceed the limits; return the last dropped entry of each chat.
 
+        Of several nodes, each drops those of the chats whose home it is.
+
         Turns are dropped as a whole, and each chat keeps its newest.
 
         Raises:
@@ -489,7 +419,7 @@ class Service:
         trimmed = {}
         for id, upto in (await self._store.list_expired(before=before, max_bytes=retention.max_bytes)).items():
             worker = self._workers.get(id)
-            if worker is not None and (reached := await worker.log.trim(upto)):
+            if worker is not None and worker.is_home and (reached := await worker.log.trim(upto)):
                 trimmed[id] = reached
         return trimmed
 

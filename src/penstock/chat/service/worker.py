@@ -11,10 +11,11 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock import events as ev
-from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, NoSuchTurn, ShuttingDown, TooMany
+from penstock.chat.errors import Conflicting, NoSuchTurn, ShuttingDown
 from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, StopRequested, TurnBegan, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
+from penstock.chat.service import decisions
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog, Write
 from penstock.chat.service.concurrency import Slot, Slots
 from penstock.chat.service.counters import Counters
@@ -23,13 +24,10 @@ from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.turn_run import TurnRun, sweep
 from penstock.chat.store.protocol import ChatStore, Fenced, StoreClosed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
-from penstock.core.questions import REJECT, resolve
 from penstock.errors import PenstockError
 from penstock.run.history import History
 from penstock.run.run import Run
 
-GAVE_WAY = "gave way to a message"
-TAKEN_BACK = "taken back before it began"
 STOPPED = "Penstock was stopped while the agent worked"
 ENDED = "Penstock was ended while the agent worked"
 DELETED = "the chat was deleted"
@@ -44,9 +42,6 @@ GIVES_UP = (StoreClosed, Fenced, UnknownChat)
 
 FENCE_SECONDS = 1.0
 """Seconds for the end of a run that was killed because the lease is over. Its task is cancelled after that."""
-
-ENTRY_SPARE_BYTES = 1024
-"""Bytes of a prompt's entry besides its text: numbers, a key, and the names of fields."""
 
 State = Literal["idle", "queued", "running"]
 
@@ -86,7 +81,7 @@ class Worker:
         self.rejected_at = 0
         """Time at which a heartbeat's prompt was last rejected, in milliseconds since 1970."""
         self._shared = shared
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[bool] | None = None
         self._run: TurnRun | None = None
         self._slot: Slot | None = None
         self._why = STOPPED  # the reason for a turn that is found running without a run
@@ -153,7 +148,7 @@ class Worker:
             turn = next((view.turn for view in timeline.turns.values() if key is not None and view.key == key), 0)
             if turn:
                 return None
-            entry = self._prompt(timeline, text, by, key)
+            entry = self._prompted(timeline, text, by, key)
             turn = entry.turn
             return entry
 
@@ -161,19 +156,6 @@ class Worker:
         if done is not None and not done.is_new:
             return await self.log.turn_at(done.number), False
         return turn, done is not None
-
-    def _prompt(self, timeline: Timeline, text: str, by: Asker, key: str | None) -> Prompted:
-        queued = [view for view in timeline.queued if view.by != "heartbeat" and view.turn not in timeline.stops]
-        if by == "heartbeat" and (timeline.queued or timeline.running):
-            raise Conflicting("the chat is busy")
-        limit = self._shared.limits.max_queue
-        if len(queued) >= limit:
-            raise TooMany(f"{limit} messages of this chat wait already", help="stop some, or wait for them")
-        entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key)
-        if len(msgspec.json.encode(entry)) > self.log.max_entry_bytes - ENTRY_SPARE_BYTES:
-            most = f"{self.log.max_entry_bytes:,} bytes"
-            raise ContentTooLarge("the message is larger than the store accepts", expected=most)
-        return entry
 
     async def answer(self, question: str, text: str) -> int:
         """Answer a question; return the turn.
@@ -193,7 +175,7 @@ class Worker:
             is_stopping = self._run is not None and self._run.stopping
             if running is not None and question in timeline.questions and not is_stopping:
                 turn = running.turn
-                return Answered(turn, question, _resolved(timeline.questions[question], text))
+                return Answered(turn, question, decisions.resolved(timeline.questions[question], text))
             if (
                 newest is None
                 or newest.state != "completed"
@@ -203,10 +185,13 @@ class Worker:
                 raise Conflicting("nobody asks this any more", help="write it as a message")
             labels = {option.id: option.label for option in newest.question.options or ()}
             turn = newest.turn + 1
-            return self._prompt(timeline, labels.get(text, text), "answer", None)
+            return self._prompted(timeline, labels.get(text, text), "answer", None)
 
         await self._submit(decide)
         return turn
+
+    def _prompted(self, timeline: Timeline, text: str, by: Asker, key: str | None) -> Prompted:
+        return decisions.prompted(timeline, text, by, key, self._shared.limits.max_queue, self.log.max_entry_bytes)
 
     async def stop(self, turn: int | None = None) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
@@ -250,14 +235,14 @@ class Worker:
         if self._ending:
             return
         self._task = task = asyncio.create_task(self._work(turn), name=f"chat {self.chat.id}")
-        try:
-            await asyncio.wait([task])
-        finally:
+        await asyncio.wait([task])
+        # After anything else the turn may not have ended: the claim shows others that it is theirs to end.
+        if not task.cancelled() and task.result():
             with contextlib.suppress(*STORE_ERRORS):  # the claim ends with the lease, or with the next turn
-                await self.log.release()
+                await self.log.claim.release()
 
     async def take_over(self) -> None:
-        """End the turn of a node that was lost, and release the chat. A second call changes nothing.
+        """End the turn of a node that was lost, or whose end failed here, and release the chat. It may be called again.
 
         Raises:
             Claimed: another node has taken it over.
@@ -265,11 +250,10 @@ class Worker:
         """
         if self._task is not None or self._ending:
             return  # it is claimed by this node, and is worked on
-        await self.log.claim(self._shared.dispatch)
-        try:
-            await self._end_lost(await self.log.catch_up(), NODE_LOST)
-        finally:
-            await self.log.release()
+        self.log.claim.forget()
+        await self.log.claim.take(self._shared.dispatch)
+        await self._end_lost(await self.log.catch_up(), NODE_LOST)
+        await self.log.claim.release()
 
     async def fence(self) -> None:
         """Kill the run, and forget the claim: the lease of this node is over, and others may end its turns."""
@@ -280,7 +264,7 @@ class Worker:
                 await asyncio.wait([task], timeout=FENCE_SECONDS)
             task.cancel()
             await asyncio.wait([task])
-        self.log.forget_claim()
+        self.log.claim.forget()
 
     async def drop(self) -> None:
         """Kill the run of a chat that another node deleted."""
@@ -317,7 +301,7 @@ class Worker:
             await asyncio.wait([task], timeout=seconds)
         task.cancel()
         await asyncio.wait([task], timeout=seconds)
-        await self.log.write(lambda timeline: _ended(timeline, outcome, why))
+        await self.log.write(lambda timeline: decisions.ended(timeline, outcome, why))
 
     async def _submit(self, decide: Callable[[Timeline], Entry | None], key: str | None = None) -> Submitted | None:
         """Submit the entry that `decide` returns for the current timeline, and apply it."""
@@ -336,7 +320,7 @@ class Worker:
     async def _settle(self) -> None:
         """End the queued turns that were taken back, and the heartbeats that give way to a message."""
         if not self._ending:
-            await self.log.write(_taken_back)
+            await self.log.write(decisions.taken_back)
 
     def _took(self, timeline: Timeline) -> None:
         """Apply the timeline, after it accepted entries."""
@@ -358,7 +342,7 @@ class Worker:
         if running.turn in timeline.stops:
             run.cancel()
         elif running.by == "heartbeat" and any(view.by != "heartbeat" for view in timeline.queued):
-            run.cancel(GAVE_WAY)
+            run.cancel(decisions.GAVE_WAY)
         if self._slot is not None:
             self._slot.work(not timeline.questions)
         if timeline.asking and self._early is None:
@@ -383,22 +367,23 @@ class Worker:
         if not is_at_rest and not self._shared.dispatch.by_jobs:
             self._task = asyncio.create_task(self._work(), name=f"chat {self.chat.id}")
 
-    async def _work(self, upto: int | None = None) -> None:
-        """Run the turns one after another, up to turn `upto`, until none waits."""
+    async def _work(self, upto: int | None = None) -> bool:
+        """Run the turns one after another, up to turn `upto`; return whether all of them have ended."""
         failures = 0
         try:
             while not self._ending:
                 try:
                     if not await self._next(upto):
                         self.log.rest()
-                        return
+                        return True
                     failures = 0
                 except STORE_ERRORS as error:
                     if isinstance(error, GIVES_UP) or getattr(error, "lasting", False):
-                        return
+                        return False
                     self.log.invalidate(error)
                     await self._pause(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                     failures += 1
+            return False
         finally:
             self._task = None
             self._shared.changed()
@@ -415,7 +400,7 @@ class Worker:
         """Run the next turn; return False if there is none, or if it is after turn `upto`."""
         timeline = await (self.log.open() if upto is None else self.log.catch_up())
         if timeline.running is not None:
-            await self.log.claim(self._shared.dispatch)
+            await self.log.claim.take(self._shared.dispatch)
             await self._end_lost(timeline, self._why)
         await self._settle()
         queued = (await self.log.open()).queued
@@ -433,7 +418,7 @@ class Worker:
         """End the running turn, if there is one. Its run no longer exists."""
         if timeline.running is not None:
             await self._sweep(timeline.running.turn)
-            await self.log.write(lambda timeline: _ended(timeline, "cut_off", why))
+            await self.log.write(lambda timeline: decisions.ended(timeline, "cut_off", why))
 
     async def _sweep(self, turn: int) -> None:
         """Kill the processes that may be left of a run whose guard was killed as well."""
@@ -446,7 +431,7 @@ class Worker:
                 await asyncio.to_thread(sweep, entry.what.mark)
 
     async def _turn(self) -> None:
-        await self.log.claim(self._shared.dispatch)
+        await self.log.claim.take(self._shared.dispatch)
         run = await self._begin()
         if run is None:
             return
@@ -472,7 +457,7 @@ class Worker:
         def make(timeline: Timeline) -> Sequence[Write]:
             nonlocal made
             made = None
-            taken_back = _taken_back(timeline)
+            taken_back = decisions.taken_back(timeline)
             if taken_back or not timeline.queued or self._ending:
                 return taken_back  # taken back while it waited for a slot
             chat, view = self.chat, timeline.queued[0]
@@ -501,30 +486,7 @@ class Worker:
             raise
         except Exception as error:
             reason = _reason(error)
-            await self.log.write(lambda timeline: _ended(timeline, "error", reason))
-
-
-def _taken_back(timeline: Timeline) -> list[Write]:
-    """Return the ends of queued turns: of those that were taken back, and of heartbeats that give way to a message."""
-    queued = timeline.queued
-    ends: list[Write] = [TurnEnded(it.turn, "cancelled", TAKEN_BACK) for it in queued if it.turn in timeline.stops]
-    left = [view for view in queued if view.turn not in timeline.stops]
-    if any(view.by != "heartbeat" for view in left):
-        ends += [TurnEnded(view.turn, "cancelled", GAVE_WAY) for view in left if view.by == "heartbeat"]
-    return ends
-
-
-def _ended(timeline: Timeline, outcome: ev.Outcome, reason: str) -> list[Write]:
-    """Return the end of the running turn, if there is one."""
-    return [] if timeline.running is None else [TurnEnded(timeline.running.turn, outcome, reason)]
-
-
-def _resolved(question: ev.QuestionAsked, text: str) -> str:
-    answer = resolve(question, text)
-    if answer is None:
-        labels = ", ".join(option.label for option in question.options or ()) or "words"
-        raise Invalid("this is not an answer to the question", expected=f"one of: {labels}")
-    return answer.option or answer.text or REJECT
+            await self.log.write(lambda timeline: decisions.ended(timeline, "error", reason))
 
 
 def _reason(error: Exception) -> str:
