@@ -9,7 +9,8 @@ from penstock.cli.console import notify_problem, say
 from penstock.cli.exit_status import FAILED
 from penstock.cli.options import string
 from penstock.cli.parser import Parser
-from penstock.cli.serve_cluster import StoreOptions, add_options, node_name, store_url
+from penstock.cli.serve_cluster import NodeOptions, add_options, node_name
+from penstock.cli.store_options import store_url
 from penstock.config.data import data_directory
 from penstock.config.rules import PATH
 from penstock.errors import UsageError
@@ -28,7 +29,7 @@ agents of the copied chats run on --node from then on.
 """
 
 
-class StoreCommandOptions(StoreOptions):
+class StoreCommandOptions(NodeOptions):
     """Values of the arguments."""
 
     action: str
@@ -85,7 +86,9 @@ def _copy(options: StoreCommandOptions, url: str) -> int:
 
     file = data_directory(options.data) / CHATS
     if not file.exists():
-        raise UsageError(f"there are no chats in {str(file.parent)!r}", help="name the directory with --data")
+        raise UsageError(
+            f"there are no chats in the data directory {str(file.parent)!r}", help="name another one with --data"
+        )
     home = node_name(options)
     copied = asyncio.run(copy(file, url, home=home))
     text = f"copied {copied.chats:,} chats with {copied.entries:,} entries, whose agents run on {home}\n"

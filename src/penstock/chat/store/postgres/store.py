@@ -7,8 +7,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-import psycopg
-
 from penstock.chat.store.postgres import statements
 from penstock.chat.store.postgres.appends import Append, Appends, encoded
 from penstock.chat.store.postgres.connections import PATIENCE, Away, Database, Patience
@@ -83,10 +81,7 @@ class PostgresStore:
         check_number("max_entry_bytes", max_entry_bytes, 1)
         if max_entry_bytes > LARGEST_ENTRY:
             raise UsageError(f"max_entry_bytes cannot be {max_entry_bytes:,}", expected=f"at most {LARGEST_ENTRY:,}")
-        try:
-            database = Database(url, patience)
-        except psycopg.ProgrammingError as error:
-            raise UsageError("this is not the URL of a database", expected="postgresql://USER@HOST/NAME") from error
+        database = Database(url, patience)
         await require_tables(url)
         store = cls(database, node=node, max_entry_bytes=max_entry_bytes)
         try:
