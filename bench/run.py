@@ -25,6 +25,7 @@ from pathlib import Path
 import msgspec
 
 import chat
+import scale
 import synthetic
 import trees
 from contenders import HAS_SDK, Work, core, loads, measured, penstock, sdk, typed
@@ -354,6 +355,7 @@ SECTIONS = {
     "lenient": lenient,
     "chat": chat.report,
     "trees": trees.report,
+    "scale": scale.report,
 }
 
 

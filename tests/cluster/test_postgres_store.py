@@ -168,6 +168,20 @@ def test_tables_are_made_once(server: Server) -> None:
     asyncio.run(check())
 
 
+def test_a_database_of_another_version(database: str) -> None:
+    """A database with the tables of a newer version can be used, and one that lacks a migration cannot."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            await store.database.fetch("INSERT INTO migrations (number, name) VALUES (9999, 'later')")
+            await (await PostgresStore.open(database)).close()
+            await store.database.fetch("DELETE FROM migrations WHERE number > 1")
+            with pytest.raises(SchemaTooOld, match="migration 1"):
+                await PostgresStore.open(database)
+
+    asyncio.run(check())
+
+
 def test_the_tables_of_procrastinate_are_those_of_its_package() -> None:
     """The copy of procrastinate's tables is that of the version that is installed."""
     [copy] = [migration.text for migration in migrations() if migration.name == "procrastinate"]

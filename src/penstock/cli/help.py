@@ -22,6 +22,7 @@ commands:
   nodes            list the machines that share a store, and what runs on each
   sessions         list earlier conversations, to go on with one
   trees            list the trees of `run --worktree` and `loop`, and remove those that are not needed
+  store            make, check and fill the database of several machines
   agents           list the known agents and what each can do
   config           show the configuration and where it comes from
   completion       print the script that completes all of this in a shell

@@ -26,6 +26,7 @@ COMMANDS = {
     "nodes": "penstock.cli.nodes",
     "sessions": "penstock.cli.sessions",
     "trees": "penstock.cli.trees",
+    "store": "penstock.cli.store",
     "agents": "penstock.cli.agents",
     "config": "penstock.cli.config",
     "completion": "penstock.cli.completion",

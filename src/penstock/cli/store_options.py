@@ -70,14 +70,9 @@ def _read(path: Path) -> str:
 
 
 def _check(url: str, *, may_have_password: bool) -> None:
-    import psycopg
-    from psycopg import conninfo
+    from penstock.chat.store.postgres.connections import has_password
 
-    try:
-        given = conninfo.conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
-        raise UsageError("this is not the URL of a database", expected="postgresql://USER@HOST/NAME") from error
-    if given.get("password") is not None and not may_have_password:
+    if has_password(url) and not may_have_password:
         raise UsageError(
             "--store has a password, which everybody on this machine can see",
             expected="a URL without one",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,9 +28,10 @@ node: all together send at most 800 a second, of which PostgreSQL delivers about
 
 APPEND = """SELECT was_made, last_number, epoch_number FROM append_v1(
     %(ids)s::text[], %(afters)s::bigint[], %(ats)s::bigint[], %(epochs)s::bigint[], %(counts)s::bigint[],
-    %(chat_rows)s::jsonb[], %(again)s, %(entry_of)s::int[], %(entry_nth)s::bigint[], %(entry_data)s::bytea[],
-    %(turn_of)s::int[], %(turn_turn)s::bigint[], %(turn_first)s::bigint[], %(turn_last)s::bigint[],
-    %(turn_at)s::bigint[], %(turn_view)s::bytea[], %(quiet)s, %(late)s::text[])"""
+    %(chat_rows)s::jsonb, %(again)s, %(entry_of)s::int[], %(entry_nth)s::int[], %(entry_start)s::int[],
+    %(entry_size)s::int[], %(entry_data)s, %(turn_of)s::int[], %(turn_turn)s::bigint[], %(turn_first)s::bigint[],
+    %(turn_last)s::bigint[], %(turn_at)s::bigint[], %(turn_start)s::int[], %(turn_size)s::int[], %(turn_data)s,
+    %(quiet)s, %(late)s::text[])"""
 
 NOTIFY = "SELECT notify_v1(%(items)s::text[])"
 
@@ -197,26 +199,43 @@ def _outcome(append: Append, was_made: bool, last: int | None, epoch: int | None
 
 
 def _values(group: list[Append]) -> dict[str, Any]:
+    """Return the values of `APPEND`; `quiet` and `late` are the caller's."""
     entries = [(of, nth, data) for of, it in enumerate(group, 1) for nth, data in enumerate(it.entries, 1)]
     # A turn that is named twice has its last summary.
     turns = [(of, turn) for of, it in enumerate(group, 1) for turn in {turn.turn: turn for turn in it.turns}.values()]
+    data, views = [data for _, _, data in entries], [turn.view for _, turn in turns]
+    chat_rows = {str(of): it.row for of, it in enumerate(group, 1) if it.row is not None}
     return {
-        "ids": [it.chat for it in group],
-        "afters": [it.after for it in group],
-        "ats": [it.at for it in group],
-        "epochs": [it.epoch for it in group],
-        "counts": [len(it.entries) for it in group],
-        "chat_rows": [None if it.row is None else encoded(it.row) for it in group],
-        "entry_of": [of for of, _, _ in entries],
-        "entry_nth": [nth for _, nth, _ in entries],
-        "entry_data": [data for _, _, data in entries],
-        "turn_of": [of for of, _ in turns],
-        "turn_turn": [turn.turn for _, turn in turns],
-        "turn_first": [turn.first for _, turn in turns],
-        "turn_last": [turn.last for _, turn in turns],
-        "turn_at": [turn.at for _, turn in turns],
-        "turn_view": [turn.view for _, turn in turns],
+        "ids": _array(f'"{it.chat}"' for it in group),  # ids need no escapes
+        "afters": _array(it.after for it in group),
+        "ats": _array(it.at for it in group),
+        "epochs": _array("NULL" if it.epoch is None else it.epoch for it in group),
+        "counts": _array(len(it.entries) for it in group),
+        "chat_rows": msgspec.json.encode(chat_rows).decode() if chat_rows else None,
+        "entry_of": _array(of for of, _, _ in entries),
+        "entry_nth": _array(nth for _, nth, _ in entries),
+        "entry_start": _array(_starts(data)),
+        "entry_size": _array(map(len, data)),
+        "entry_data": b"".join(data),
+        "turn_of": _array(of for of, _ in turns),
+        "turn_turn": _array(turn.turn for _, turn in turns),
+        "turn_first": _array(turn.first for _, turn in turns),
+        "turn_last": _array(turn.last for _, turn in turns),
+        "turn_at": _array(turn.at for _, turn in turns),
+        "turn_start": _array(_starts(views)),
+        "turn_size": _array(map(len, views)),
+        "turn_data": b"".join(views),
     }
+
+
+def _array(values: Iterable[object]) -> str:
+    """Return an array as PostgreSQL reads it: psycopg would write each value by itself, which takes longer."""
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def _starts(pieces: Sequence[bytes]) -> Iterator[int]:
+    """Return the positions at which the pieces begin, when they are joined; PostgreSQL counts from 1."""
+    return itertools.accumulate(map(len, pieces[:-1]), initial=1) if pieces else iter(())
 
 
 def encoded(row: ChatRow) -> str:

@@ -16,6 +16,7 @@ import psycopg
 from psycopg import conninfo
 
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
+from penstock.errors import UsageError
 
 LEAST_SECONDS = 1.0
 """Seconds in which a connection is made, at least: the last attempt of a call has that much even if it ends late."""
@@ -53,6 +54,9 @@ PARAMETERS = {
 }
 """Parameters of each connection that the URL does not name. A peer that is gone is noticed within 20 s."""
 
+SCHEMES = ("postgresql://", "postgres://")
+"""Beginnings of the URL of a database."""
+
 SEARCH_PATH = "-c search_path=penstock"
 """Option of each connection: all tables are in one schema, also those of procrastinate, which does not name it."""
 
@@ -67,11 +71,29 @@ def parameters(url: str) -> dict[str, Any]:
     """Return the parameters of a connection to the database that a URL names.
 
     Raises:
-        psycopg.ProgrammingError: it is not a URL of a database.
+        UsageError: it is not the URL of a database.
     """
-    given = conninfo.conninfo_to_dict(url)
+    given = _parsed(url)
     options = f"{given.get('options') or ''} {SEARCH_PATH}".strip()
     return {**PARAMETERS, **given, "options": options}
+
+
+def has_password(url: str) -> bool:
+    """Return whether the URL of a database has a password.
+
+    Raises:
+        UsageError: it is not the URL of a database.
+    """
+    return _parsed(url).get("password") is not None
+
+
+def _parsed(url: str) -> dict[str, Any]:
+    try:
+        if url.startswith(SCHEMES):
+            return dict(conninfo.conninfo_to_dict(url))
+    except (psycopg.ProgrammingError, UnicodeError):
+        pass  # what it says may have a part of the password
+    raise UsageError("the store is not the URL of a database", expected="postgresql://USER@HOST/NAME")
 
 
 class Away(Exception):
@@ -180,7 +202,7 @@ class Database:
         """Create it without a connection.
 
         Raises:
-            psycopg.ProgrammingError: it is not a URL of a database.
+            UsageError: it is not the URL of a database.
         """
         self.parameters = parameters(url)
         """Parameters of a connection, as keywords of psycopg."""

@@ -92,6 +92,18 @@ async def found_migrations(url: str) -> list[int]:
         raise failure(error) from error
 
 
+async def require_tables(url: str) -> None:
+    """Check that the database has all tables. One that has more was made by a newer version, and can be used.
+
+    Raises:
+        SchemaTooOld: they are missing, or of an older version.
+        StoreFailed: the database cannot be reached.
+    """
+    have = await found_migrations(url)
+    if not have or have[-1] < newest():
+        raise SchemaTooOld(have[-1] if have else 0)
+
+
 async def _found(connection: psycopg.AsyncConnection[Any]) -> set[int]:
     result = await connection.execute("SELECT to_regclass('penstock.migrations') IS NOT NULL")
     if (await result.fetchone()) != (True,):

@@ -7,12 +7,10 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-import psycopg
-
 from penstock.chat.store.postgres import statements
 from penstock.chat.store.postgres.appends import Append, Appends, encoded
 from penstock.chat.store.postgres.connections import PATIENCE, Away, Database, Patience
-from penstock.chat.store.postgres.migrate import SchemaTooOld, found_migrations, newest
+from penstock.chat.store.postgres.migrate import require_tables
 from penstock.chat.store.postgres.recent import Recent
 from penstock.chat.store.postgres.tailer import Tailer
 from penstock.chat.store.protocol import (
@@ -83,13 +81,8 @@ class PostgresStore:
         check_number("max_entry_bytes", max_entry_bytes, 1)
         if max_entry_bytes > LARGEST_ENTRY:
             raise UsageError(f"max_entry_bytes cannot be {max_entry_bytes:,}", expected=f"at most {LARGEST_ENTRY:,}")
-        try:
-            database = Database(url, patience)
-        except psycopg.ProgrammingError as error:
-            raise UsageError("this is not the URL of a database", expected="postgresql://USER@HOST/NAME") from error
-        have = await found_migrations(url)
-        if not have or have[-1] < newest():
-            raise SchemaTooOld(have[-1] if have else 0)
+        database = Database(url, patience)
+        await require_tables(url)
         store = cls(database, node=node, max_entry_bytes=max_entry_bytes)
         try:
             await store._tailer.start()

@@ -45,10 +45,14 @@ $$;
 -- Append to several chats, each as a whole or not at all. A chat is named once. The result has a row for each, in the
 -- order of the call: the chat's last number and epoch before the append (NULL: there is no such chat), and whether the
 -- append was made, now or by an earlier attempt. Other nodes are notified, unless it is quiet, also of the items `late`.
+--
+-- The entries of all chats, one behind the other, are `entry_data`, and so are the views of their turns: a value for each
+-- costs the client more than its row costs here. An entry is a piece of them, and the nth of the append `entry_of`.
 CREATE FUNCTION append_v1(
-    ids text[], afters bigint[], ats bigint[], epochs bigint[], counts bigint[], chat_rows jsonb[], again boolean,
-    entry_of int[], entry_nth bigint[], entry_data bytea[],
-    turn_of int[], turn_turn bigint[], turn_first bigint[], turn_last bigint[], turn_at bigint[], turn_view bytea[],
+    ids text[], afters bigint[], ats bigint[], epochs bigint[], counts bigint[], chat_rows jsonb, again boolean,
+    entry_of int[], entry_nth int[], entry_start int[], entry_size int[], entry_data bytea,
+    turn_of int[], turn_turn bigint[], turn_first bigint[], turn_last bigint[], turn_at bigint[],
+    turn_start int[], turn_size int[], turn_data bytea,
     quiet boolean, late text[]
 ) RETURNS TABLE (was_made boolean, last_number bigint, epoch_number bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -62,51 +66,54 @@ BEGIN
     PERFORM FROM heads WHERE id = ANY (ids) ORDER BY key FOR UPDATE;
 
     SELECT array_agg(CASE WHEN h.last = g.after AND (g.epoch IS NULL OR g.epoch = h.epoch) THEN h.key END ORDER BY g.nth),
-           array_agg(h.last ORDER BY g.nth), array_agg(h.epoch ORDER BY g.nth),
-           array_agg(h.last >= g.after + g.count AND again AND g.count > 0 AND (g.epoch IS NULL OR g.epoch = h.epoch)
-               AND NOT EXISTS (
-                   SELECT FROM unnest(entry_of, entry_nth, entry_data) AS e (of, nth, data)
-                   LEFT JOIN entries AS k ON k.chat = h.key AND k.number = g.after + e.nth
-                   WHERE e.of = g.nth AND (k.data IS DISTINCT FROM e.data OR k.at IS DISTINCT FROM g.at)
-               ) ORDER BY g.nth)
-    INTO keys, lasts, found, made
-    FROM unnest(ids, afters, ats, epochs, counts) WITH ORDINALITY AS g (id, after, at, epoch, count, nth)
-    LEFT JOIN heads AS h ON h.id = g.id;
+           array_agg(h.last ORDER BY g.nth), array_agg(h.epoch ORDER BY g.nth)
+    INTO keys, lasts, found
+    FROM unnest(ids, afters, epochs) WITH ORDINALITY AS g (id, after, epoch, nth) LEFT JOIN heads AS h ON h.id = g.id;
+
+    IF again THEN
+        SELECT array_agg(g.count > 0 AND (g.epoch IS NULL OR g.epoch = h.epoch) AND NOT EXISTS (
+            SELECT FROM unnest(entry_of, entry_nth, entry_start, entry_size) AS e (of, nth, start, size)
+            LEFT JOIN entries AS k ON k.chat = h.key AND k.number = g.after + e.nth
+            WHERE e.of = g.nth AND (k.at IS DISTINCT FROM g.at OR k.data IS DISTINCT FROM substring(entry_data, e.start, e.size))
+        ) ORDER BY g.nth) INTO made
+        FROM unnest(ids, afters, ats, epochs, counts) WITH ORDINALITY AS g (id, after, at, epoch, count, nth)
+        LEFT JOIN heads AS h ON h.id = g.id;
+    END IF;
 
     INSERT INTO entries (chat, number, at, data)
-    SELECT keys[e.of], afters[e.of] + e.nth, ats[e.of], e.data
-    FROM unnest(entry_of, entry_nth, entry_data) AS e (of, nth, data) WHERE keys[e.of] IS NOT NULL;
+    SELECT keys[e.of], afters[e.of] + e.nth, ats[e.of], substring(entry_data, e.start, e.size)
+    FROM unnest(entry_of, entry_nth, entry_start, entry_size) AS e (of, nth, start, size) WHERE keys[e.of] IS NOT NULL;
 
-    UPDATE heads AS h SET
-        last = h.last + g.count,
-        version = h.version + (g.chat_row IS NOT NULL)::int,
-        summarized = CASE WHEN g.nth = ANY (turn_of) THEN h.last + g.count ELSE h.summarized END
-    FROM unnest(keys, counts, chat_rows) WITH ORDINALITY AS g (key, count, chat_row, nth) WHERE h.key = g.key;
+    UPDATE heads AS h SET last = h.last + g.count FROM unnest(keys, counts) AS g (key, count) WHERE h.key = g.key;
 
     IF cardinality(turn_of) > 0 THEN
+        UPDATE heads SET summarized = last WHERE key IN (SELECT keys[of] FROM unnest(turn_of) AS g (of));
         INSERT INTO turns AS t (chat, turn, first, last, at, bytes, view)
-        SELECT keys[g.of], g.turn, g.first, g.last, g.at, coalesce(
-                (SELECT sum(octet_length(data)) FROM entries WHERE chat = keys[g.of] AND number BETWEEN g.first AND g.last), 0
-            ), g.view
-        FROM unnest(turn_of, turn_turn, turn_first, turn_last, turn_at, turn_view) AS g (of, turn, first, last, at, view)
+        SELECT keys[g.of], g.turn, g.first, g.last, g.at, coalesce((
+                SELECT sum(octet_length(data)) FROM entries WHERE chat = keys[g.of] AND number BETWEEN g.first AND g.last
+            ), 0), substring(turn_data, g.start, g.size)
+        FROM unnest(turn_of, turn_turn, turn_first, turn_last, turn_at, turn_start, turn_size)
+            AS g (of, turn, first, last, at, start, size)
         WHERE keys[g.of] IS NOT NULL
         ON CONFLICT (chat, turn) DO UPDATE SET
             first = excluded.first, last = excluded.last, at = excluded.at, bytes = excluded.bytes, view = excluded.view;
     END IF;
 
-    PERFORM put_row_v1(g.key, g.chat_row) FROM unnest(keys, chat_rows) AS g (key, chat_row)
-    WHERE g.key IS NOT NULL AND g.chat_row IS NOT NULL;
+    IF chat_rows IS NOT NULL THEN  -- a row for each of some appends, by their numbers
+        UPDATE heads SET version = version + 1 WHERE key IN (SELECT keys[nth::int] FROM jsonb_object_keys(chat_rows) AS nth);
+        PERFORM put_row_v1(keys[g.key::int], g.value) FROM jsonb_each(chat_rows) AS g WHERE keys[g.key::int] IS NOT NULL;
+        items := array(
+            SELECT ids[nth::int] || ' row' FROM jsonb_object_keys(chat_rows) AS nth WHERE keys[nth::int] IS NOT NULL
+        );
+    END IF;
 
     IF NOT quiet THEN
-        SELECT array_agg(i.item) INTO items
-        FROM unnest(keys, ids, afters, counts, chat_rows) AS g (key, id, after, count, chat_row)
-        CROSS JOIN LATERAL (VALUES
-            (CASE WHEN g.count > 0 THEN g.id || ' ' || g.after + g.count END),
-            (CASE WHEN g.chat_row IS NOT NULL THEN g.id || ' row' END)
-        ) AS i (item)
-        WHERE g.key IS NOT NULL AND i.item IS NOT NULL;
-        PERFORM notify_v1(coalesce(late || items, late));
+        items := items || late || array(
+            SELECT g.id || ' ' || g.after + g.count FROM unnest(keys, ids, afters, counts) AS g (key, id, after, count)
+            WHERE g.key IS NOT NULL AND g.count > 0
+        );
     END IF;
+    PERFORM notify_v1(items) WHERE cardinality(items) > 0;
 
     RETURN QUERY SELECT g.key IS NOT NULL OR coalesce(g.made, false), g.last, g.epoch
     FROM unnest(keys, made, lasts, found) WITH ORDINALITY AS g (key, made, last, epoch, nth) ORDER BY g.nth;
