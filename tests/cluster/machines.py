@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGTERM
 from typing import Any
@@ -26,6 +26,8 @@ RECORDINGS = TESTS / "recordings" / "claude"
 
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
+EMPTY: Mapping[str, str] = {}
+
 SECONDS = 20.0
 """Seconds for one request."""
 
@@ -40,9 +42,12 @@ class Cluster:
         self.gate = folder / "gate"
         self.machines: list[Machine] = []
 
-    def machine(self, name: str, *, works: bool = True, url: str | None = None) -> Machine:
+    def machine(
+        self, name: str, *, works: bool = True, url: str | None = None, environ: Mapping[str, str] = EMPTY
+    ) -> Machine:
         """Make a machine, and start it. `works`: agents work there; otherwise it only serves the page."""
         made = Machine(self, name, works=works, url=url or self.url)
+        made.environ.update(environ)
         self.machines.append(made)
         made.start()
         return made

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 from waiting import until
 
 if TYPE_CHECKING:
     from machines import Cluster, Machine
+
+pytestmark = pytest.mark.slow
 
 
 def at(machine: Machine, **headers: str) -> httpx.Client:

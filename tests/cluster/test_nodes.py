@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from waiting import until
 
 if TYPE_CHECKING:
     from machines import Cluster
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_prompt_at_a_gateway_runs_at_the_home(cluster: Cluster) -> None:

@@ -9,10 +9,13 @@ import time
 from signal import SIGTERM
 from typing import TYPE_CHECKING
 
+import pytest
 from waiting import until
 
 if TYPE_CHECKING:
     from machines import Cluster
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_chat_works_at_the_home_that_was_chosen(cluster: Cluster) -> None:
