@@ -302,4 +302,6 @@ def _log_to_stderr(requests: bool) -> None:
     """Log warnings to stderr, and each request if `requests` is set. No line has a token, an id or a query."""
     logging.basicConfig(level=logging.WARNING, format="penstock: %(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warns of every line that is not HTTP
+    for library in ("procrastinate", "psycopg"):  # repeat with tracebacks what Penstock's own warnings say
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     logging.getLogger("penstock.gateway").setLevel(logging.INFO if requests else logging.WARNING)

@@ -36,6 +36,8 @@ class NodeOptions(store_options.StoreOptions):
     """Options that name the store and the node."""
 
     node: str | None
+    env: list[str]
+    """Names of variables that agents get."""
 
 
 class Opened(NamedTuple):
@@ -60,11 +62,14 @@ def store_url(options: NodeOptions) -> str | None:
     """Return the URL of the store in PostgreSQL, and remove it from the environment; None if none is named.
 
     Raises:
-        UsageError: it cannot be used, two are named, or the extra is not installed.
+        UsageError: it cannot be used, two are named, the extra is not installed, or agents are to get its variables.
     """
     url = store_options.store_url(options)
     if url is None and options.node is not None:
         raise UsageError("--node needs a store of several machines", expected="--store postgresql://HOST/NAME")
+    of_store = [name for name in options.env if name.startswith("PG")]
+    if url is not None and of_store:
+        raise UsageError(f"agents do not get {of_store[0]}: it may open the store of the chats")
     return url
 
 
