@@ -36,7 +36,8 @@ class Homes:
             known = ", ".join(about.agents) or "one that is installed there"
             raise NoSuchAgent(f"the node {node.name!r} has no agent {chosen[:100]!r}", expected=known)
         path = str(_below(node, about.roots[0] if cwd is None else cwd))
-        if path not in about.trusted:
+        # The table and not the description, which is some seconds old.
+        if not await self._database.fetch(TRUSTED, {"node": node.name, "path": path}):
             raise UntrustedDirectory(path)
         return ChatPlace(node.name, chosen, path)
 
@@ -94,6 +95,8 @@ def _below(node: NodeView, path: str) -> PurePosixPath:
 def _is_below(path: str, root: str) -> bool:
     return PurePosixPath(path).is_relative_to(root)
 
+
+TRUSTED = "SELECT true FROM directories WHERE node = %(node)s AND path = %(path)s"
 
 TRUST = """
 INSERT INTO directories (node, path, trusted_at) VALUES (%(node)s, %(path)s, %(at)s::bigint)

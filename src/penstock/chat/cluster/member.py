@@ -127,7 +127,7 @@ class Member:
             agents = await asyncio.to_thread(service.agents.listed)
             default = await asyncio.to_thread(service.agents.default)
             names = sorted((agent.name for agent in agents if agent.available), key=lambda name: name != default)
-            roots, trusted = service.node.directories()
+            roots, trusted = await service.node.directories()
             self._about = described(
                 roots=roots, trusted=trusted, agents=names, slots=service.limits.max_runs, busy=service.node.busy
             )

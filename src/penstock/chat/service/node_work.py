@@ -143,6 +143,8 @@ class NodeWork:
         """Number of slots in use."""
         return self._shared.slots.used
 
-    def directories(self) -> tuple[list[str], list[str]]:
-        """Return the paths of the roots, and those of the trusted directories."""
+    async def directories(self) -> tuple[list[str], list[str]]:
+        """Return the paths of the roots, and those of the trusted directories, which others may have added to."""
+        with contextlib.suppress(StoreFailed):
+            await self._workspaces.read_again()
         return [str(root) for root in self._workspaces.roots], self._workspaces.trusted
