@@ -45,6 +45,7 @@ BEFORE: dict[str, list[str]] = {
     "config": [],
     "sessions": [],
     "trees": [],
+    "nodes": ["--store=postgresql:///none"],
     "store": ["migrate", "--store=postgresql:///none"],
     "doc": ["--agent=none", FILE],
     "completion": ["bash"],

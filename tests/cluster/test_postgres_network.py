@@ -167,7 +167,7 @@ def test_nothing_hangs_where_nothing_passes(database: str, proxy: Proxy, ways: t
     asyncio.run(check())
 
 
-def test_a_subscriber_hears_after_each_cut(database: str, proxy: Proxy) -> None:
+def test_a_subscriber_is_notified_after_each_cut(database: str, proxy: Proxy) -> None:
     """A subscriber whose connection is cut, or passes nothing on, is notified of every entry nevertheless."""
 
     async def check() -> None:

@@ -16,9 +16,11 @@ from penstock.chat.store.conformance import CHECKS, check_store
 from penstock.chat.store.protocol import (
     Ahead,
     ChatStore,
+    Claimed,
     Conflict,
     EntryTooLarge,
     Fenced,
+    LeaseLost,
     News,
     Page,
     StoreClosed,
@@ -262,6 +264,14 @@ def test_the_file_passes(place: Any) -> None:
 def test_a_store_in_memory_passes() -> None:
     """Nothing is asked that only a file can do."""
     asyncio.run(check_store(opener(MemoryStore())))
+
+
+def test_errors_of_claims_name_the_node() -> None:
+    """A claim that another node has, and a lease that is over, are errors that name the node."""
+    claimed, lost = Claimed("monday", "node-1"), LeaseLost("node-2")
+    assert (claimed.chat, claimed.owner, lost.node) == ("monday", "node-1", "node-2")
+    assert "'node-1' works on it" in str(claimed)
+    assert "'node-2' is over" in str(lost)
 
 
 # --- stores that are wrong ---
@@ -620,7 +630,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (Racing, "writers_race"),
     (Silent, "subscribers_miss_nothing"),
     (SilentSubmit, "subscribers_miss_nothing"),
-    (SilentDelete, "subscribers_hear_of_rows"),
+    (SilentDelete, "subscribers_are_notified_of_rows"),
     (Torn, "cancelled_appends_are_whole"),
     (Forgets, "a_new_store_has_all"),
 ]

@@ -422,13 +422,13 @@ async def subscribers_miss_nothing(make: Open, chat: str) -> None:
         await _soon(asyncio.gather(write(), follow(0), follow(0), follow(1)), "the news of the last entry")
 
 
-async def subscribers_hear_of_rows(make: Open, chat: str) -> None:
+async def subscribers_are_notified_of_rows(make: Open, chat: str) -> None:
     """Check that a subscriber is notified of each chat whose row is created, replaced or deleted, and of no other."""
     async with make() as store:
         await store.create_chat(_row(f"{chat}-other"))
         subscription = store.subscribe()
 
-        async def heard(id: str) -> None:
+        async def notified(id: str) -> None:
             while True:
                 news = await subscription.next()
                 _require(id == chat or chat not in news.changed, "a chat changed that nobody changed")
@@ -436,13 +436,13 @@ async def subscribers_hear_of_rows(make: Open, chat: str) -> None:
                     return
 
         await store.append(chat + "-other", [b"1"], after=0, at=1, row=_row(f"{chat}-other", title="new"))
-        await _soon(heard(f"{chat}-other"), "the news of a row that was replaced with an append")
+        await _soon(notified(f"{chat}-other"), "the news of a row that was replaced with an append")
         await store.create_chat(_row(chat))
-        await _soon(heard(chat), "the news of a new chat")
+        await _soon(notified(chat), "the news of a new chat")
         await store.update_chat(_row(chat, title="new"))
-        await _soon(heard(chat), "the news of a replaced row")
+        await _soon(notified(chat), "the news of a replaced row")
         await store.delete_chat(chat)
-        await _soon(heard(chat), "the news of a deleted chat")
+        await _soon(notified(chat), "the news of a deleted chat")
         subscription.close()
 
 
@@ -501,7 +501,7 @@ CHECKS: tuple[Check, ...] = (
     old_turns_expire,
     writers_race,
     subscribers_miss_nothing,
-    subscribers_hear_of_rows,
+    subscribers_are_notified_of_rows,
     cancelled_appends_are_whole,
     a_new_store_has_all,
 )

@@ -22,7 +22,7 @@ MAX_GROUP = 500
 MAX_GROUP_BYTES = 16 * 1024 * 1024
 """Bytes of entries and summaries after which a statement gets no more appends: they are copied several times."""
 
-RING_SECONDS_PER_NODE = 0.00125
+NOTIFY_SECONDS_PER_NODE = 0.00125
 """Seconds between two notifications of a node that can wait, for each node that is there. Each notification wakes every
 node: all together send at most 800 a second, of which PostgreSQL delivers about 1,000 to 50 listeners."""
 
@@ -70,7 +70,7 @@ class Appends:
         self._waiting: deque[Append] = deque()
         self._wake = asyncio.Event()
         self._closed = False
-        self._rang_at = 0.0
+        self._notified_at = 0.0
         self._is_due = False  # late notifications are sent now
         self._late: dict[str, int] = {}  # chats of which other nodes are notified later, with their last numbers
         self._timer: asyncio.TimerHandle | None = None
@@ -97,7 +97,7 @@ class Appends:
             if group:
                 await self._make(group)
             elif self._late:
-                await self._ring()
+                await self._notify_late()
             elif self._closed:
                 return
 
@@ -121,7 +121,7 @@ class Appends:
     async def _make(self, group: list[Append]) -> None:
         try:
             quiet = self._is_quiet(group)
-            late = [] if quiet else self._rung()
+            late = [] if quiet else self._late_items()
             values = {**_values(group), "quiet": quiet, "late": late}
             rows = await self._database.repeated(self._link, APPEND, values)
         except BaseException as error:
@@ -148,7 +148,7 @@ class Appends:
             else:
                 append.result.set_exception(outcome)
         if quiet and chats:
-            self._ring_later(chats)
+            self._notify_later(chats)
         if chats or changed:
             # After the callers, which wake up first: they have their own results before they are notified.
             asyncio.get_running_loop().call_soon(self._appended, chats, changed)
@@ -159,11 +159,11 @@ class Appends:
         """Return whether other nodes may be notified later: no turn ends in this group, and a notification was sent."""
         now = asyncio.get_running_loop().time()
         is_urgent = any(append.turns or append.row is not None for append in group)
-        return not is_urgent and now < self._rang_at + self.nodes * RING_SECONDS_PER_NODE
+        return not is_urgent and now < self._notified_at + self.nodes * NOTIFY_SECONDS_PER_NODE
 
-    def _rung(self) -> list[str]:
+    def _late_items(self) -> list[str]:
         """Return what other nodes are to be notified of, as it is sent now."""
-        self._rang_at = asyncio.get_running_loop().time()
+        self._notified_at = asyncio.get_running_loop().time()
         self._is_due = False
         if self._timer is not None:
             self._timer.cancel()
@@ -171,19 +171,19 @@ class Appends:
         late, self._late = self._late, {}
         return [f"{chat} {last}" for chat, last in late.items()]
 
-    def _ring_later(self, chats: dict[str, int]) -> None:
+    def _notify_later(self, chats: dict[str, int]) -> None:
         self._late.update(chats)
         if self._timer is None:
-            at = self._rang_at + self.nodes * RING_SECONDS_PER_NODE
+            at = self._notified_at + self.nodes * NOTIFY_SECONDS_PER_NODE
             self._timer = asyncio.get_running_loop().call_at(at, self._due)
 
     def _due(self) -> None:
         self._is_due = True
         self._wake.set()
 
-    async def _ring(self) -> None:
+    async def _notify_late(self) -> None:
         try:
-            await self._database.repeated(self._link, NOTIFY, {"items": self._rung()})
+            await self._database.repeated(self._link, NOTIFY, {"items": self._late_items()})
         except StoreFailed:
             pass  # the others poll
 

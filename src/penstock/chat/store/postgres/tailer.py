@@ -27,7 +27,7 @@ POLL = """SELECT id, last, key, version FROM heads
 
 
 class ChatEnd(NamedTuple):
-    """End of a chat, as far as this node has heard of it."""
+    """End of a chat, as far as this node knows it."""
 
     last: int
     row: tuple[int, int] | None
@@ -59,7 +59,7 @@ class Tailer:
         await self._listen()
         await self._poll()
         self._fresh, self._changed = {}, set()
-        self._tasks = [asyncio.create_task(self._hear_all()), asyncio.create_task(self._pass_on())]
+        self._tasks = [asyncio.create_task(self._receive_all()), asyncio.create_task(self._pass_on())]
 
     async def close(self) -> None:
         """End the tasks and the connection."""
@@ -79,7 +79,7 @@ class Tailer:
         self._known.pop(chat, None)
 
     def _fresher(self, chats: dict[str, int]) -> dict[str, int]:
-        """Return those of the chats that have entries of which this node has not heard, and remember them."""
+        """Return those of the chats that have entries that this node does not know, and remember them."""
         fresh: dict[str, int] = {}
         for chat, last in chats.items():
             end = self._known.get(chat)
@@ -88,7 +88,7 @@ class Tailer:
                 self._known[chat] = ChatEnd(last, None if end is None else end.row)
         return fresh
 
-    def _heard(self, chats: dict[str, int], changed: Iterable[str]) -> None:
+    def _received(self, chats: dict[str, int], changed: Iterable[str]) -> None:
         """Remember what other nodes did, until the subscribers are notified of it."""
         self._fresh.update(self._fresher(chats))
         self._changed.update(changed)
@@ -111,9 +111,9 @@ class Tailer:
                     pass  # each reader reads by itself
             self._notify(News(fresh, changed=frozenset(changed)))
 
-    # --- what is heard ---
+    # --- notifications and polls ---
 
-    async def _hear_all(self) -> None:
+    async def _receive_all(self) -> None:
         failures = 0
         while True:
             try:
@@ -121,7 +121,7 @@ class Tailer:
                 while True:
                     await self._poll()
                     failures = 0
-                    await self._hear()
+                    await self._receive()
             except (Away, StoreFailed, psycopg.Error):
                 await self._link.close()
                 await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
@@ -131,7 +131,7 @@ class Tailer:
         patience = self._database.patience
         await self._link.run(LISTEN, {}, patience.statement, patience.connect)
 
-    async def _hear(self) -> None:
+    async def _receive(self) -> None:
         """Wait for notifications, until the next poll."""
         connection = await self._link.open(self._database.patience.connect)
         end = asyncio.get_running_loop().time() + POLL_SECONDS
@@ -148,7 +148,7 @@ class Tailer:
                 chats[chat] = int(what)
             else:
                 changed.add(chat)
-        self._heard(chats, changed)
+        self._received(chats, changed)
 
     async def _poll(self) -> None:
         """Compare the ends of all chats with those that are known."""
@@ -170,4 +170,4 @@ class Tailer:
             self._known[id] = ChatEnd(0 if end is None else end.last, (row[0], row[1]))
         for id in gone:
             del self._known[id]
-        self._heard(chats, changed | gone)
+        self._received(chats, changed | gone)
