@@ -20,7 +20,7 @@ COVERED := tests/core tests/run/test_lifecycle.py tests/run/test_lifecycle_table
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-doc test-loop test-agents test-editors soak coverage record check format bench picture lifecycle options man clean
+.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench picture lifecycle options man clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -61,6 +61,9 @@ test-doc: $(VENV)/.dev ## run documents: the command line, watching, kills at sy
 test-loop: $(VENV)/.dev ## run loops with scripted agents and a real git: kills, limits, agents that do harm
 	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/loop tests/repo -m slow -n auto -rs $(ARGS)
 
+test-cluster: $(VENV)/.dev ## run the store and the nodes on a real PostgreSQL that the tests start: kills, restarts, a slow network
+	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/cluster -m slow -n auto -rs $(ARGS)
+
 test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local model server; AGENTS=codex,claude-acp for some
 	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2
 	PENSTOCK_REAL=$(or $(AGENTS),1) tests/real/offline.sh $(BIN)/python -m pytest tests/real -n auto --dist loadgroup -rs $(ARGS)
@@ -73,6 +76,7 @@ soak: ## run all tests at their full counts: all recordings and examples, all ca
 	PENSTOCK_SOAK=1 $(MAKE) test-chat
 	PENSTOCK_SOAK=1 $(MAKE) test-doc
 	PENSTOCK_SOAK=1 $(MAKE) test-loop
+	PENSTOCK_SOAK=1 $(MAKE) test-cluster
 	PENSTOCK_SOAK=1 $(MAKE) test-agents
 
 record: $(VENV)/.dev ## record the real agents anew, for a diff to review; AGENTS="codex claude" for some
@@ -133,17 +137,17 @@ $(VENV)/.run: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and its test tools into $(VENV) …" >&2
-	@$(GROUPS) install --editable . --group dev
+	@$(GROUPS) install --editable '.[cluster]' --group dev
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.browser: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and what drives a browser into $(VENV) …" >&2
-	@$(GROUPS) install --editable . --group dev --group browser
+	@$(GROUPS) install --editable '.[cluster]' --group dev --group browser
 	@touch $@ $(VENV)/.dev $(VENV)/.run
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and what it is measured against into $(VENV) …" >&2
-	@$(GROUPS) install --editable . --group bench
+	@$(GROUPS) install --editable '.[cluster]' --group bench
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python

@@ -26,6 +26,7 @@ import msgspec
 
 import chat
 import documents
+import scale
 import synthetic
 import trees
 from contenders import HAS_SDK, Work, core, loads, measured, penstock, sdk, typed
@@ -356,6 +357,7 @@ SECTIONS = {
     "chat": chat.report,
     "documents": documents.report,
     "trees": trees.report,
+    "scale": scale.report,
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from penstock.cli import demo, main, serve
+from penstock.cli import demo, main, serve, store
 from penstock.cli.parser import Parser
 
 FILE, FOLDER = "recording.ndjson", "folder"
@@ -29,6 +29,8 @@ ABOUT = {
     "--token-file": "the token in",
     "--record": "no record can be written",
     "--data": "data dir",
+    "--store": "URL of a database",
+    "--store-file": "URL of a database",
 }
 """What the sentence is about, where it names neither the option nor the value as it was typed."""
 
@@ -43,6 +45,8 @@ BEFORE: dict[str, list[str]] = {
     "config": [],
     "sessions": [],
     "trees": [],
+    "nodes": ["--store=postgresql:///none"],
+    "store": ["migrate", "--store=postgresql:///none"],
     "doc": ["--agent=none", FILE],
     "completion": ["bash"],
 }
@@ -84,7 +88,7 @@ def test_every_command_is_there() -> None:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, with an agent that says nothing; `serve` does all but serve."""
+    """A folder to work in, with an agent that says nothing; `serve` and `store` do all but serve and connect."""
     (tmp_path / FILE).write_text('{"type":"result","subtype":"success","is_error":false,"result":"hi"}\n')
     (tmp_path / FOLDER).mkdir()
     (tmp_path / "own.toml").write_text('[agents.none]\ncommand = ["true", "{model}", "{session_id}"]\n')
@@ -97,6 +101,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return None
 
     monkeypatch.setattr(serve, "_serve", nothing)
+    monkeypatch.setattr(store, "_migrate", lambda url: 0)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

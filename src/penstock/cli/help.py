@@ -19,8 +19,10 @@ commands:
   doc FILE.md      ask what you wrote in a document; the reply is written into it
   loop PROMPT.md   work on a repository until the work is done
   serve            chat with agents in a browser
+  nodes            list the machines that share a store, and what runs on each
   sessions         list earlier conversations, to go on with one
   trees            list the trees of `run --worktree` and `loop`, and remove those that are not needed
+  store            make, check and fill the database of several machines
   agents           list the known agents and what each can do
   config           show the configuration and where it comes from
   completion       print the script that completes all of this in a shell

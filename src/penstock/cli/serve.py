@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import logging
@@ -23,7 +22,6 @@ from penstock.chat.runs.service import Runs
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.retention import Retention
 from penstock.chat.service.service import Service
-from penstock.chat.store.sqlite import SqliteStore
 from penstock.chat.web.app import make_app
 from penstock.chat.web.auth import TOKEN_VARIABLE, Logins, check_token, make_token, read_token
 from penstock.chat.web.broadcast import Watches
@@ -33,6 +31,7 @@ from penstock.chat.web.security import Security
 from penstock.chat.web.server import MAX_CONNECTIONS, Server
 from penstock.chat.web.sockets import PORT, Place, listen, listen_at_path
 from penstock.chat.web.static import PageFiles
+from penstock.cli import serve_cluster
 from penstock.cli.console import notify
 from penstock.cli.exit_status import INTERRUPTED, OK
 from penstock.cli.options import number, string, whole_number
@@ -49,6 +48,9 @@ SPARE_FILES = 512
 
 LOG, TOKEN, BROWSERS, OPENED = "chats.db", "token", "browsers.json", "open.html"
 """Files of the data directory: chats, token, signed-in browsers and, while the server runs, the file of `--open`."""
+
+SHARED_COOKIE = "penstock"
+"""Name of the cookie of several machines: one that has a port in it would differ from node to node."""
 
 DAY_MS = 24 * 60 * 60 * 1000
 MB = 1_000_000
@@ -76,7 +78,7 @@ COLLECTION_OBJECTS = 5_000
 _log = logging.getLogger("penstock.gateway")
 
 
-class ServeOptions(argparse.Namespace):
+class ServeOptions(serve_cluster.NodeOptions):
     """Options of the command line."""
 
     host: str
@@ -110,6 +112,7 @@ def parser() -> Parser:
     add("--data", type=_path, metavar="DIR", help="directory of the chats (default ~/.local/share/penstock)")
     add("--root", type=_path, action="append", default=[], metavar="DIR",
         help="agents may work in this directory and below; may be repeated (default: the current one)")  # fmt: skip
+    serve_cluster.add_options(made)
     add("--agent", metavar="NAME", help="default agent of new chats")
     runs = ServiceLimits().max_runs
     text = f"agents at work at once (default {runs})"
@@ -152,6 +155,7 @@ def command(args: Sequence[str]) -> int:
     _check_directory()
     config = configured()
     token = _take_token()
+    url = serve_cluster.store_url(options)
     options.has_token = token is not None
     files = PageFiles()
     data = data_directory(options.data)
@@ -164,7 +168,7 @@ def command(args: Sequence[str]) -> int:
         _allow_files()
         _collect_seldom()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            ended_by = runner.run(_serve(options, config, data, place, token, files))
+            ended_by = runner.run(_serve(options, url, config, data, place, token, files))
     finally:
         place.close()
     return INTERRUPTED if ended_by == signal.SIGINT else OK
@@ -193,31 +197,39 @@ def _listen(options: ServeOptions) -> Place:
 
 
 async def _serve(
-    options: ServeOptions, config: Config, data: Path, place: Place, token: str, files: PageFiles
+    options: ServeOptions, url: str | None, config: Config, data: Path, place: Place, token: str, files: PageFiles
 ) -> int | None:
     metrics = Metrics()
-    async with await SqliteStore.open(data / LOG) as store:
-        if store.caution:
-            _log.info(store.caution)
-        logins = Logins(token, place.cookie, browsers=data / BROWSERS)
+    roots = options.root or ([Path.cwd()] if url is None else [])
+    async with serve_cluster.opened(url, options, data / LOG, token, works=bool(roots)) as opened:
+        store, dispatch, member, shared = opened
+        browsers = data / BROWSERS if shared is None else None
+        cookie = place.cookie if shared is None else SHARED_COOKIE
+        logins = Logins(token, cookie, browsers=browsers, shared=shared)
         security = Security(logins, hosts=[*place.hosts, *options.allow_host], origins=options.allow_origin)
         service = await Service.open(
             store,
-            roots=options.root or [Path.cwd()],
+            roots=roots,
             config=config,
             limits=ServiceLimits(max_runs=options.max_runs),
             default_agent=options.agent,
             extra_env=options.env,
             retention=_retention(options),
             history=History(data) if config.keeps_history else None,
+            dispatch=dispatch,
         )
+        following = asyncio.create_task(logins.follow())
         try:
+            if member is not None:
+                await member.start(service)
+            code = await logins.make_code()
             watches = Watches(service, metrics)
             app = make_app(Api(service, watches, security, Runs(data)), files)
-            server = Server(app, service.close, ready=lambda: announce(options, place, logins, data))
+            server = Server(app, service.close, ready=lambda: announce(options, place, code, data))
             await server.serve(sockets=place.sockets)
         finally:
             await service.close()
+            following.cancel()
             await logins.browsers.close()
             (data / OPENED).unlink(missing_ok=True)
     return server.ended_by
@@ -258,9 +270,9 @@ def _allow_files() -> None:
 # --- messages ---
 
 
-def announce(options: ServeOptions, place: Place, logins: Logins, data: Path) -> None:
+def announce(options: ServeOptions, place: Place, code: str, data: Path) -> None:
     """Print the link that signs one browser in, and the place of the token for programs."""
-    where = f"{place.url}/#code={logins.new_code()}"
+    where = f"{place.url}/#code={code}"
     if place.path is not None:
         notify(f"penstock: listening at {place.path}\n")
     if place.url:
@@ -290,4 +302,6 @@ def _log_to_stderr(requests: bool) -> None:
     """Log warnings to stderr, and each request if `requests` is set. No line has a token, an id or a query."""
     logging.basicConfig(level=logging.WARNING, format="penstock: %(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warns of every line that is not HTTP
+    for library in ("procrastinate", "psycopg"):  # repeat with tracebacks what Penstock's own warnings say
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     logging.getLogger("penstock.gateway").setLevel(logging.INFO if requests else logging.WARNING)

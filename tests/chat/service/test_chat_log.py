@@ -14,6 +14,7 @@ from penstock.chat.history.entries import Entry, Prompted, StopRequested, TurnBe
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.chat_log import ChatLog
 from penstock.chat.service.counters import Counters
+from penstock.chat.service.dispatch import Dispatch
 from penstock.chat.store.protocol import Fenced, StoreFailed
 from penstock.chat.store.sqlite import SqliteStore
 
@@ -159,7 +160,7 @@ def test_a_worker_that_lost_its_chat_appends_nothing(place: StoreFile) -> None:
     async def use() -> None:
         async with await place.open("c") as store:
             log = await opened(store)
-            await log.claim()
+            await log.claim.take(Dispatch())
             await write(log, Prompted(1, "p"), *run(1)[:1])
             await store.claim("c", "elsewhere")
             with pytest.raises(Fenced):

@@ -182,8 +182,8 @@ def test_a_second_process_is_told_who_has_it(place: Any) -> None:
     asyncio.run(_open_and_close(place))
 
 
-async def _open_and_close(place: Any) -> None:
-    await (await place.open()).close()
+async def _open_and_close(place: Any, *chats: str) -> None:
+    await (await place.open(*chats)).close()
 
 
 def test_two_names_are_one_store(place: Any) -> None:
@@ -342,6 +342,37 @@ def test_other_files_are_left_alone(place: Any, statements: str, error: type[Exc
     assert place.path.read_bytes() == before
 
 
+def test_a_file_of_the_form_before_is_changed(place: Any) -> None:
+    """A file of form 2 has all of its chats in the current form, which it has from then on."""
+    asyncio.run(_open_and_close(place, "a"))
+    place.execute("ALTER TABLE chats DROP COLUMN home")
+    place.execute("PRAGMA user_version=2")
+
+    async def check() -> None:
+        async with await place.open() as store:
+            assert await store.get_chat("a") == ChatRow("a", "claude", "/", 1)
+            await store.update_chat(ChatRow("a", "claude", "/", 1, home="node-1"))
+        async with await place.open() as store:
+            assert (await store.get_chat("a")).home == "node-1"
+
+    asyncio.run(check())
+
+
+def test_a_form_that_cannot_be_changed_is_as_before(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of the form that fails leaves the file in its form, and the next start changes it."""
+    asyncio.run(_open_and_close(place, "a"))
+    place.execute("ALTER TABLE chats DROP COLUMN home")
+    place.execute("PRAGMA user_version=2")
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "CHANGES", {2: (*schema.CHANGES[2], "no statement")})
+        with pytest.raises(StoreFailed):
+            asyncio.run(place.open())
+    with contextlib.closing(sqlite3.connect(place.path)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (2,)
+        assert "home" not in {row[1] for row in file.execute("PRAGMA table_info(chats)")}
+    asyncio.run(_open_and_close(place, "a"))
+
+
 def test_tables_that_cannot_be_made_leave_an_empty_file(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A statement that fails while the tables are made leaves none of them, and the next start makes all."""
     with monkeypatch.context() as patch:
@@ -461,7 +492,8 @@ def test_news_come_behind_the_append(place: Any) -> None:
         order: list[str] = []
 
         async def listen(subscription: Any) -> None:
-            assert (await subscription.next()).chats == {"a": 1}
+            while (await subscription.next()).chats != {"a": 1}:
+                pass  # the news of the chat's row
             order.append("news")
 
         async with await place.open("a") as store:

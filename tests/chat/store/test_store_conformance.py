@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,9 +16,11 @@ from penstock.chat.store.conformance import CHECKS, check_store
 from penstock.chat.store.protocol import (
     Ahead,
     ChatStore,
+    Claimed,
     Conflict,
     EntryTooLarge,
     Fenced,
+    LeaseLost,
     News,
     Page,
     StoreClosed,
@@ -90,6 +93,10 @@ class MemoryStore:
         for subscription in self.subscriptions:
             subscription.queue.put_nowait(News({chat: last}))
 
+    def notify_of_row(self, chat: str) -> None:
+        for subscription in self.subscriptions:
+            subscription.queue.put_nowait(News({}, changed=frozenset([chat])))
+
     async def append(
         self,
         chat: str,
@@ -114,7 +121,9 @@ class MemoryStore:
         if turns:
             found.turns |= {turn.turn: turn for turn in turns}
             found.summarized = found.last
-        found.row = row or found.row
+        if row is not None:
+            found.row = row
+            self.notify_of_row(chat)
         return found.last
 
     def put(self, found: MemoryChat, entries: Sequence[bytes], at: int) -> None:
@@ -123,7 +132,14 @@ class MemoryStore:
             self.notify(found.row.id, found.last)
 
     async def submit(
-        self, chat: str, entry: bytes, *, at: int, after: int | None = None, key: str | None = None
+        self,
+        chat: str,
+        entry: bytes,
+        *,
+        at: int,
+        after: int | None = None,
+        key: str | None = None,
+        turn: int | None = None,
     ) -> Submitted:
         check_entries([entry], self.max_entry_bytes)
         await asyncio.sleep(0)
@@ -137,10 +153,13 @@ class MemoryStore:
             found.keys[key] = found.last
         return Submitted(found.last, True)
 
-    async def claim(self, chat: str, node: str) -> int:
+    async def claim(self, chat: str, node: str, *, incarnation: uuid.UUID | None = None) -> int:
         found = self.of(chat)
         found.epoch += 1
         return found.epoch
+
+    async def release(self, chat: str, epoch: int) -> None:
+        self.of(chat)
 
     async def read(self, chat: str, *, after: int = 0, limit: int = 500) -> Page:
         check_number("after", after)
@@ -171,6 +190,7 @@ class MemoryStore:
         if row.id in self.chats:
             raise UsageError("there is one")
         self.chats[row.id] = MemoryChat(row)
+        self.notify_of_row(row.id)
 
     async def get_chat(self, chat: str) -> ChatRow:
         return self.of(chat).row
@@ -180,10 +200,12 @@ class MemoryStore:
 
     async def update_chat(self, row: ChatRow) -> None:
         self.of(row.id).row = row
+        self.notify_of_row(row.id)
 
     async def delete_chat(self, chat: str) -> None:
         self.of(chat)
         del self.chats[chat]
+        self.notify_of_row(chat)
 
     async def summary(self, chat: str, *, limit: int) -> Summary:
         found = self.of(chat)
@@ -242,6 +264,14 @@ def test_the_file_passes(place: Any) -> None:
 def test_a_store_in_memory_passes() -> None:
     """Nothing is asked that only a file can do."""
     asyncio.run(check_store(opener(MemoryStore())))
+
+
+def test_errors_of_claims_name_the_node() -> None:
+    """A claim that another node has, and a lease that is over, are errors that name the node."""
+    claimed, lost = Claimed("monday", "node-1"), LeaseLost("node-2")
+    assert (claimed.chat, claimed.owner, lost.node) == ("monday", "node-1", "node-2")
+    assert "'node-1' works on it" in str(claimed)
+    assert "'node-2' is over" in str(lost)
 
 
 # --- stores that are wrong ---
@@ -321,9 +351,16 @@ class NoEpoch(MemoryStore):
 class OneEpoch(MemoryStore):
     """Gives the same epoch again."""
 
-    async def claim(self, chat: str, node: str) -> int:
+    async def claim(self, chat: str, node: str, **options: Any) -> int:
         self.of(chat).epoch = 1
         return 1
+
+
+class ReleasesAll(MemoryStore):
+    """Takes the epoch away with the claim."""
+
+    async def release(self, chat: str, epoch: int) -> None:
+        self.of(chat).epoch += 1
 
 
 class Halves(MemoryStore):
@@ -532,6 +569,14 @@ class SilentSubmit(MemoryStore):
             self.subscriptions = subscriptions + self.subscriptions
 
 
+class SilentDelete(MemoryStore):
+    """Notifies nobody of a chat that was deleted."""
+
+    async def delete_chat(self, chat: str) -> None:
+        self.of(chat)
+        del self.chats[chat]
+
+
 class Torn(MemoryStore):
     """Can be cancelled between two entries."""
 
@@ -561,6 +606,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (BlindSubmit, "stale_writers_conflict"),
     (NoEpoch, "older_epochs_are_fenced"),
     (OneEpoch, "older_epochs_are_fenced"),
+    (ReleasesAll, "claims_are_released"),
     (Halves, "appends_are_whole"),
     (Cuts, "appends_are_whole"),
     (NoSummaries, "summaries_go_with_their_entries"),
@@ -584,6 +630,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (Racing, "writers_race"),
     (Silent, "subscribers_miss_nothing"),
     (SilentSubmit, "subscribers_miss_nothing"),
+    (SilentDelete, "subscribers_are_notified_of_rows"),
     (Torn, "cancelled_appends_are_whole"),
     (Forgets, "a_new_store_has_all"),
 ]

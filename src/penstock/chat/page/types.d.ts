@@ -6,6 +6,7 @@ declare namespace Api {
     default_agent: string;
     allow: Array<string>;
     max_prompt_bytes: number;
+    node?: string | null;
   }
 
   interface AgentView {
@@ -115,6 +116,7 @@ declare namespace Api {
     asks: boolean;
     turns: number;
     heartbeat: Heartbeat | null;
+    home?: string | null;
   }
 
   interface Completed {
@@ -277,9 +279,30 @@ declare namespace Api {
     model?: string | null;
     title?: string | null;
     allow?: "all" | "default" | "edits";
+    home?: string | null;
   }
 
   interface NoBody {
+  }
+
+  interface NodeAbout {
+    version: string;
+    host: string;
+    pid: number;
+    roots?: Array<string>;
+    trusted?: Array<string>;
+    agents?: Array<string>;
+    slots?: number;
+    busy?: number;
+  }
+
+  interface NodeView {
+    name: string;
+    is_here: boolean;
+    is_live: boolean;
+    seen_seconds: number;
+    about: NodeAbout;
+    chats: Array<string>;
   }
 
   interface Noticed {
@@ -435,6 +458,7 @@ declare namespace Api {
 
   interface Trust {
     path: string;
+    home?: string | null;
   }
 
   interface TurnNumber {

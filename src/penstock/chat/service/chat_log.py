@@ -19,13 +19,17 @@ from penstock.chat.errors import NoSuchChat, NoSuchTurn
 from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnBegan, TurnEnded, decode
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS, Timeline
+from penstock.chat.service.claim import Claim
 from penstock.chat.service.counters import Counters
+from penstock.chat.service.stored_turns import all_turns, first_entry, whole_turns_end
 from penstock.chat.service.truncation import fitted
 from penstock.chat.store.protocol import (
     Ahead,
     ChatStore,
+    Claimed,
     Conflict,
     Fenced,
+    LeaseLost,
     StoreClosed,
     StoreFailed,
     Submitted,
@@ -34,14 +38,11 @@ from penstock.chat.store.protocol import (
 )
 from penstock.chat.store.rows import ChatRow, TurnRow
 
-STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Trimmed, Ahead, UnknownChat)
+STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Claimed, LeaseLost, Trimmed, Ahead, UnknownChat)
 """Errors of a store that the caller did not cause."""
 
 ENDS = (ev.RunEnded, TurnEnded)
 """Entries with which a turn ends."""
-
-NODE = "here"
-"""Name of the node, for a store that one process has."""
 
 Result = TypeVar("Result")
 Write = Entry | ev.Event
@@ -74,6 +75,7 @@ class ChatLog:
         self.newest: TurnView | None = None
         """Newest turn, as it was last read."""
         self.max_entry_bytes = store.max_entry_bytes
+        self.claim = Claim(store, row.id)
         self._store = store
         self._counters = counters
         self._now = now
@@ -84,7 +86,6 @@ class ChatLog:
         self._is_current = False  # the timeline has all of the store's entries, as far as this process knows
         self._is_kept = True  # all that the timeline shows is in the store
         self._at_rest = False  # there is nothing to do, and no timeline is needed
-        self._epoch: int | None = None
         self._number = 0  # the last entry that any timeline of this process accepted
         self._watchers: list[Watcher] = []
 
@@ -233,9 +234,11 @@ class ChatLog:
                 ((data,), _) = fitted([entry], self.max_entry_bytes)
                 self._is_current = False
                 try:
-                    done = await self._timed(
-                        1, self._store.submit(self.id, data, at=self._now(), after=timeline.number, key=key)
+                    turn = entry.turn if isinstance(entry, Prompted) else None
+                    submitted = self._store.submit(
+                        self.id, data, at=self._now(), after=timeline.number, key=key, turn=turn
                     )
+                    done = await self._timed(1, submitted)
                 except Conflict:
                     continue
                 await self._current()
@@ -287,14 +290,43 @@ class ChatLog:
                 await self._store.append(self.id, [], after=timeline.number, at=timeline.at, turns=rows)
                 self._is_current = True
 
-    async def claim(self) -> None:
-        """Claim the chat, so that only this process's appends count. Call it before the first run in this process.
+    async def catch_up(self) -> Timeline:
+        """Read up to the entry that is the last one now: what the store has read ahead may be older.
 
         Raises:
-            StoreFailed: the claim could not be kept.
+            StoreFailed: the store cannot be read.
         """
-        if self._epoch is None:
-            self._epoch = await self._store.claim(self.id, NODE)
+        last = (await self._store.summary(self.id, limit=1)).last
+        async with self._lock:
+            self._is_current = False
+            while (timeline := await self._current()).number < last:
+                self._is_current = False
+            return timeline
+
+    async def read_row(self) -> None:
+        """Read the row again: another node may have changed it.
+
+        Raises:
+            UnknownChat: the chat was deleted.
+            StoreFailed: the store cannot be read.
+        """
+        async with self._lock:
+            self.row = await self._store.get_chat(self.id)
+
+    async def forget_summed_up(self) -> None:
+        """Keep no more than the newest turn, if others have ended all turns, and stored their summaries.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        async with self._lock:
+            timeline = self._timeline
+            if timeline is None or timeline.is_summed_up or timeline.running is not None or timeline.queued:
+                return
+            summary = await self._store.summary(self.id, limit=1)
+            if summary.number == summary.last == timeline.number:
+                timeline.summary()
+        self.rest()
 
     def invalidate(self, error: Exception) -> None:
         """Read the next entries from the store after this error, or fold again if the store is not the one known."""
@@ -323,7 +355,7 @@ class ChatLog:
             StoreFailed: it could not be trimmed.
         """
         async with self._lock:
-            end = _end(await self._all_turns(), upto)
+            end = whole_turns_end(await all_turns(self._store, self.id), upto)
             if end:
                 await self._store.trim(self.id, end)
                 if self._timeline is not None:
@@ -350,19 +382,14 @@ class ChatLog:
             summary = await self._store.summary(self.id, limit=KEPT_TURNS + 1)
             views = _views(summary.turns)
             # Summaries of another version cannot be read: the entries are then folded from the first one on.
-            timeline = Timeline(await self._first() - 1) if views is None else Timeline(summary.number, views)
+            if views is None:
+                timeline = Timeline(await first_entry(self._store, self.id) - 1)
+            else:
+                timeline = Timeline(summary.number, views)
             self._timeline, self._at_rest, self._is_kept, self._is_current = timeline, False, True, False
         if not self._is_current:
             await self._read_on(timeline)
         return timeline
-
-    async def _first(self) -> int:
-        """Return the number of the first entry that is kept."""
-        try:
-            await self._store.read(self.id, limit=1)
-        except Trimmed as trimmed:
-            return trimmed.first
-        return 1
 
     async def _read_on(self, timeline: Timeline) -> None:
         at_once = False
@@ -393,7 +420,7 @@ class ChatLog:
         try:
             await self._timed(
                 len(data),
-                self._store.append(self.id, data, after=after, at=at, epoch=self._epoch, turns=rows, row=row),
+                self._store.append(self.id, data, after=after, at=at, epoch=self.claim.epoch, turns=rows, row=row),
             )
         except BaseException:
             if ends:
@@ -427,12 +454,6 @@ class ChatLog:
         for watcher in self._watchers:
             watcher(at_once)
 
-    async def _all_turns(self) -> list[TurnRow]:
-        rows: list[TurnRow] = []
-        while page := await self._store.list_turns(self.id, before=rows[0].turn if rows else None, limit=KEPT_TURNS):
-            rows = page + rows
-        return rows
-
 
 def _rows(timeline: Timeline) -> list[TurnRow]:
     """Return the rows of the turns that changed; none while a turn runs."""
@@ -448,16 +469,6 @@ def _views(rows: Iterable[TurnRow]) -> list[TurnView] | None:
         return [_decoder.decode(row.view) for row in rows]
     except (msgspec.DecodeError, UnicodeError):
         return None
-
-
-def _end(turns: Sequence[TurnRow], upto: int) -> int:
-    """Return the last number up to `upto` at which turns are over and none is cut in two; 0 if there is none."""
-    newest = max(turns, key=lambda row: row.turn, default=None)
-    for end in sorted({row.last for row in turns if 0 < row.last <= upto}, reverse=True):
-        is_whole = all(row.first > end or 0 < row.last <= end for row in turns)
-        if is_whole and newest is not None and not 0 < newest.last <= end:
-            return end
-    return 0
 
 
 def _of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:

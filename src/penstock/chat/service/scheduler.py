@@ -22,6 +22,8 @@ MAX_MINUTES = 7 * 24 * 60
 MAX_SLEEP_SECONDS = 60.0
 """Seconds after which the clock is read again: it may have been set, or the machine may have slept."""
 
+MINUTE_MS = 60_000
+
 _QUIET = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 
 
@@ -59,7 +61,7 @@ class Scheduler:
         if heartbeat is None:
             return  # it was removed meanwhile
         try:
-            await worker.ask(heartbeat.prompt, "heartbeat")
+            await worker.ask(heartbeat.prompt, "heartbeat", key=_key(worker, heartbeat))
         except (Conflicting, ShuttingDown):
             pass  # it became busy meanwhile
         except (StoreFailed, UsageError):
@@ -80,9 +82,20 @@ def _due(worker: Worker, now: int) -> int | None:
     """Return the time of a chat's next prompt; None if it has none, is busy, or a person has to answer."""
     chat = worker.chat
     heartbeat = chat.heartbeat
-    if heartbeat is None or not heartbeat.on or worker.busy or worker.asks:
+    if heartbeat is None or not heartbeat.on or not worker.is_home or worker.busy or worker.asks:
         return None  # a prompt now would hide a question
-    return due(heartbeat, max(worker.used_at, chat.heartbeat_since, worker.rejected_at), now)
+    return due(heartbeat, _since(worker), now)
+
+
+def _since(worker: Worker) -> int:
+    return max(worker.used_at, worker.chat.heartbeat_since, worker.rejected_at)
+
+
+def _key(worker: Worker, heartbeat: Heartbeat) -> str | None:
+    """Return the key of a prompt that is due: on several machines, two processes of one node submit it once."""
+    if worker.chat.home is None:
+        return None
+    return f"heartbeat-{_since(worker) + heartbeat.minutes * MINUTE_MS}"
 
 
 # --- one heartbeat, without a clock ---
@@ -127,7 +140,7 @@ def due(heartbeat: Heartbeat, since: int, now: int, zone: tzinfo | None = None) 
 
     `since` is the end of the turn before. `zone` is the time zone of the quiet hours; None for this machine's.
     """
-    return _awake(heartbeat, max(since + heartbeat.minutes * 60_000, now), zone)
+    return _awake(heartbeat, max(since + heartbeat.minutes * MINUTE_MS, now), zone)
 
 
 def _awake(heartbeat: Heartbeat, at: int, zone: tzinfo | None) -> int:

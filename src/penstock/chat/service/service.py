@@ -20,11 +20,14 @@ from penstock.adapter import Allow
 from penstock.chat.errors import Invalid, NoSuchChat, ShuttingDown, TooMany
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
+from penstock.chat.service.agents import AgentView
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.concurrency import Slots
 from penstock.chat.service.counters import Counters
+from penstock.chat.service.dispatch import ChatPlace, Dispatch
 from penstock.chat.service.launch import Starter
 from penstock.chat.service.limits import ServiceLimits
+from penstock.chat.service.node_work import NodeWork
 from penstock.chat.service.retention import AGAIN_SECONDS, Retention
 from penstock.chat.service.scheduler import Scheduler, checked
 from penstock.chat.service.validation import allow_of, key_of, made_title, model_of, text_of, title_of
@@ -33,6 +36,7 @@ from penstock.chat.service.workspaces import Workspace, Workspaces
 from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Subscription, clock
 from penstock.chat.store.rows import ChatRow, Heartbeat
 from penstock.config.settings import Config
+from penstock.errors import UsageError
 from penstock.run import lifecycle
 from penstock.run.history import History
 
@@ -56,6 +60,8 @@ class ChatView(msgspec.Struct, frozen=True):
     """True if a question waits for a person."""
     turns: int
     heartbeat: Heartbeat | None
+    home: str | None = None
+    """Name of the node where its agent works; None if there is one machine."""
 
 
 class Service:
@@ -71,6 +77,7 @@ class Service:
         now: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
         history: History | None,
+        dispatch: Dispatch,
     ) -> None:
         self.agents = starter.agents
         self.limits = limits
@@ -84,7 +91,8 @@ class Service:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending = False
         slots, changed = Slots(limits.max_runs), self._scheduler.changed.set
-        self._shared = Shared(store, limits, slots, self.counters, starter.run, changed, now, history)
+        self._shared = Shared(store, limits, slots, self.counters, starter.run, changed, now, history, dispatch)
+        self.node = NodeWork(self._workers, self._shared, workspaces)
 
     @classmethod
     async def open(
@@ -102,18 +110,23 @@ class Service:
         run_limits: lifecycle.Limits | None = None,
         retention: Retention | None = None,
         history: History | None = None,
+        dispatch: Dispatch | None = None,
     ) -> Service:
         """Recover the chats of the store: end and mark turns that a crash cut off, and continue with those that wait.
 
         Agents get the variables of `environ` (None: this process's environment) that `environment` passes on, and the
         names `extra_env`. `run_limits` are the grace periods and limits of each run. `now` (milliseconds since 1970)
         and `sleep` (seconds) are the clock of entries, heartbeats and retention. `history` lists the runs; None: not.
+        `dispatch`: the turns that this process works on; None: all.
 
         Raises:
             StoreFailed: the store cannot be read.
             UsageError: the roots or the default agent cannot be used.
         """
+        dispatch = dispatch or Dispatch()
         workspaces = Workspaces(roots, store, await store.list_directories(), now)
+        if not workspaces.roots and not dispatch.by_jobs:
+            raise UsageError("there is no root", expected="a directory below which agents may work")
         given = dict(os.environ if environ is None else environ)
         service = cls(
             store,
@@ -123,6 +136,7 @@ class Service:
             now=now,
             sleep=sleep,
             history=history,
+            dispatch=dispatch,
         )
         subscription = store.subscribe()
         await service._recover()
@@ -165,6 +179,9 @@ class Service:
                     worker = self._workers.get(chat)
                     if worker is not None and worker.log.is_behind(last):
                         self._start(worker.follow(last))
+                if self._shared.dispatch.by_jobs:
+                    for chat in await self.node.changed(news):
+                        self._start(self.node.read_row(chat))
         except StoreClosed:
             pass
         finally:
@@ -196,11 +213,33 @@ class Service:
         """
         return _view(self._worker(id))
 
-    def workspaces(self) -> tuple[list[Workspace], list[Workspace]]:
-        """Return the roots, and other directories that were used or trusted recently."""
+    async def offered_agents(self) -> list[AgentView]:
+        """Return all agents; at a node without agents, those of others are available. It may take half a second.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        agents = await asyncio.to_thread(self.agents.listed)
+        offered = await self.node.offered()
+        if offered is None:
+            return agents
+        return [
+            replace(agent, installed=agent.name in offered.agents, available=agent.name in offered.agents, reason=None)
+            for agent in agents
+        ]
+
+    async def workspaces(self) -> tuple[list[Workspace], list[Workspace]]:
+        """Return the roots, and other directories that were used or trusted recently.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        offered = await self.node.offered()
+        if offered is not None:
+            return offered.roots, offered.recent
         return self._workspaces.listed([view.cwd for view in self.chats()])
 
-    async def trust(self, path: str | os.PathLike[str]) -> Workspace:
+    async def trust(self, path: str | os.PathLike[str], home: str | None = None) -> Workspace:
         """Trust a directory: from then on its files may define what agents run.
 
         Raises:
@@ -208,7 +247,7 @@ class Service:
             StoreFailed: the decision cannot be kept.
         """
         self._require_open()
-        return await self._workspaces.trust(path)
+        return await self.node.trust(home, os.fspath(path)) or await self._workspaces.trust(path)
 
     def check_trusted(self, path: str) -> None:
         """Check that a directory is below a root, and that a user trusts it.
@@ -254,27 +293,33 @@ class Service:
         model: str | None = None,
         title: str | None = None,
         allow: Allow = "default",
+        home: str | None = None,
     ) -> ChatView:
         """Create a chat. Its default directory is the first root; its default agent is that of the service.
+
+        `home` is the node where the agent works: by default this one, or the one with the most free slots.
 
         Raises:
             NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory, TooMany: the chat cannot be created.
             StoreFailed: the chat cannot be kept.
         """
         self._require_open()
-        name, chosen = await asyncio.to_thread(self.agents.choose, agent, model_of(model))
+        place, chosen = await self.node.place(home, agent, cwd), model_of(model)
+        if place is None:
+            name, chosen = await asyncio.to_thread(self.agents.choose, agent, chosen)
+            place = ChatPlace(self.node.name, name, str(self._workspaces.require(cwd)))
         self._require_open()
-        real = self._workspaces.require(cwd)
         if len(self._workers) >= self.limits.max_chats:
             raise TooMany(f"there are {self.limits.max_chats:,} chats already", help="delete some")
         row = ChatRow(
             id=uuid.uuid4().hex,
-            agent=name,
-            cwd=str(real),
+            agent=place.agent,
+            cwd=place.cwd,
             created_at=self._now(),
             model=chosen,
             title=title_of(title),
             allow=allow_of(allow),
+            home=place.home,
         )
         worker = self._workers[row.id] = Worker(row, self._shared)
         try:
@@ -377,6 +422,8 @@ class Service:
     async def retain(self, retention: Retention) -> dict[str, int]:
         """Drop the oldest turns of all chats that exceed the limits; return the last dropped entry of each chat.
 
+        Of several nodes, each drops those of the chats whose home it is.
+
         Turns are dropped as a whole, and each chat keeps its newest.
 
         Raises:
@@ -386,7 +433,7 @@ class Service:
         trimmed = {}
         for id, upto in (await self._store.list_expired(before=before, max_bytes=retention.max_bytes)).items():
             worker = self._workers.get(id)
-            if worker is not None and (reached := await worker.log.trim(upto)):
+            if worker is not None and worker.is_home and (reached := await worker.log.trim(upto)):
                 trimmed[id] = reached
         return trimmed
 
@@ -433,4 +480,5 @@ def _view(worker: Worker) -> ChatView:
         asks=worker.asks,
         turns=newest.turn if newest is not None else 0,
         heartbeat=chat.heartbeat,
+        home=chat.home,
     )

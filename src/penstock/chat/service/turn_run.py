@@ -38,6 +38,7 @@ class TurnRun:
         """Number of its turn."""
         self.stopping = False
         self._run = run
+        self._starting: asyncio.Future[Run] | None = None
         self._started = False
         self._killed = False
         self._reason: str | None = None
@@ -57,7 +58,16 @@ class TurnRun:
         Raises:
             AgentNotFound, UsageError, TransportError: it cannot be started.
         """
-        await asyncio.to_thread(self._run.start)
+        self._starting = asyncio.ensure_future(asyncio.to_thread(self._run.start))
+        await asyncio.shield(self._starting)
+        self._attach()
+        if self._killed:
+            self._run.kill()
+        elif self.stopping:
+            self._run.cancel()
+
+    def _attach(self) -> None:
+        """Follow the run, which has started."""
         loop = asyncio.get_running_loop()
 
         def notify() -> None:
@@ -68,10 +78,6 @@ class TurnRun:
 
         self._run.on_news(notify)
         self._started = True
-        if self._killed:
-            self._run.kill()
-        elif self.stopping:
-            self._run.cancel()
 
     async def batches(self) -> AsyncIterator[list[ev.Event]]:
         """Yield batches of the events that have arrived; the last event is `run_ended`.
@@ -147,6 +153,10 @@ class TurnRun:
 
     async def let_go(self) -> None:
         """Kill the run if it is still active, and ignore its output."""
+        if self._starting is not None and not self._started:  # it was cut off while a thread started the agent
+            await asyncio.wait([self._starting])
+            if self._starting.exception() is None:
+                self._attach()
         if self._started:
             self._run.kill()
             try:

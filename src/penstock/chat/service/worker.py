@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -10,34 +11,37 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock import events as ev
-from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, NoSuchTurn, ShuttingDown, TooMany
+from penstock.chat.errors import Conflicting, NoSuchTurn, ShuttingDown
 from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, StopRequested, TurnBegan, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
+from penstock.chat.service import decisions
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog, Write
 from penstock.chat.service.concurrency import Slot, Slots
 from penstock.chat.service.counters import Counters
+from penstock.chat.service.dispatch import Dispatch
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.turn_run import TurnRun, sweep
-from penstock.chat.store.protocol import ChatStore, Fenced, StoreClosed, Submitted
+from penstock.chat.store.protocol import ChatStore, Fenced, StoreClosed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
-from penstock.core.questions import REJECT, resolve
 from penstock.errors import PenstockError
 from penstock.run.history import History
 from penstock.run.run import Run
 
-GAVE_WAY = "gave way to a message"
-TAKEN_BACK = "taken back before it began"
 STOPPED = "Penstock was stopped while the agent worked"
 ENDED = "Penstock was ended while the agent worked"
 DELETED = "the chat was deleted"
 UNWRITTEN = "the store failed while the agent worked"
+NODE_LOST = "its machine was lost"
 
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 15.0)
 """Seconds until a store that failed is tried again, after each failure in a row; the last one is repeated."""
 
-ENTRY_SPARE_BYTES = 1024
-"""Bytes of a prompt's entry besides its text: numbers, a key, and the names of fields."""
+GIVES_UP = (StoreClosed, Fenced, UnknownChat)
+"""Errors after which this process has nothing to do in a chat, until something calls for it."""
+
+FENCE_SECONDS = 1.0
+"""Seconds for the end of a run that was killed because the lease is over. Its task is cancelled after that."""
 
 State = Literal["idle", "queued", "running"]
 
@@ -58,6 +62,7 @@ class Shared(msgspec.Struct):
     """Clock: milliseconds since 1970."""
     history: History | None
     """History that lists the runs; None if none is kept."""
+    dispatch: Dispatch
 
 
 class Worker:
@@ -69,12 +74,14 @@ class Worker:
         self.state: State = "idle"
         self.waiting = 0
         """Number of turns in its queue."""
+        self.waiting_upto = 0
+        """Newest turn in its queue."""
         self.asks = False
         """True if a question waits for a person."""
         self.rejected_at = 0
         """Time at which a heartbeat's prompt was last rejected, in milliseconds since 1970."""
         self._shared = shared
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[bool] | None = None
         self._run: TurnRun | None = None
         self._slot: Slot | None = None
         self._why = STOPPED  # the reason for a turn that is found running without a run
@@ -93,6 +100,16 @@ class Worker:
     def busy(self) -> bool:
         """True if a turn waits, or its run has not ended."""
         return self._task is not None or self.state != "idle"
+
+    @property
+    def works(self) -> bool:
+        """True if this process works on a turn of the chat."""
+        return self._task is not None
+
+    @property
+    def is_home(self) -> bool:
+        """True if the chat's agent works in this process."""
+        return self._shared.dispatch.is_home(self.chat)
 
     @property
     def used_at(self) -> int:
@@ -131,7 +148,7 @@ class Worker:
             turn = next((view.turn for view in timeline.turns.values() if key is not None and view.key == key), 0)
             if turn:
                 return None
-            entry = self._prompt(timeline, text, by, key)
+            entry = self._prompted(timeline, text, by, key)
             turn = entry.turn
             return entry
 
@@ -139,19 +156,6 @@ class Worker:
         if done is not None and not done.is_new:
             return await self.log.turn_at(done.number), False
         return turn, done is not None
-
-    def _prompt(self, timeline: Timeline, text: str, by: Asker, key: str | None) -> Prompted:
-        queued = [view for view in timeline.queued if view.by != "heartbeat" and view.turn not in timeline.stops]
-        if by == "heartbeat" and (timeline.queued or timeline.running):
-            raise Conflicting("the chat is busy")
-        limit = self._shared.limits.max_queue
-        if len(queued) >= limit:
-            raise TooMany(f"{limit} messages of this chat wait already", help="stop some, or wait for them")
-        entry = Prompted(max(timeline.turns, default=0) + 1, text, by, key)
-        if len(msgspec.json.encode(entry)) > self.log.max_entry_bytes - ENTRY_SPARE_BYTES:
-            most = f"{self.log.max_entry_bytes:,} bytes"
-            raise ContentTooLarge("the message is larger than the store accepts", expected=most)
-        return entry
 
     async def answer(self, question: str, text: str) -> int:
         """Answer a question; return the turn.
@@ -171,7 +175,7 @@ class Worker:
             is_stopping = self._run is not None and self._run.stopping
             if running is not None and question in timeline.questions and not is_stopping:
                 turn = running.turn
-                return Answered(turn, question, _resolved(timeline.questions[question], text))
+                return Answered(turn, question, decisions.resolved(timeline.questions[question], text))
             if (
                 newest is None
                 or newest.state != "completed"
@@ -181,10 +185,13 @@ class Worker:
                 raise Conflicting("nobody asks this any more", help="write it as a message")
             labels = {option.id: option.label for option in newest.question.options or ()}
             turn = newest.turn + 1
-            return self._prompt(timeline, labels.get(text, text), "answer", None)
+            return self._prompted(timeline, labels.get(text, text), "answer", None)
 
         await self._submit(decide)
         return turn
+
+    def _prompted(self, timeline: Timeline, text: str, by: Asker, key: str | None) -> Prompted:
+        return decisions.prompted(timeline, text, by, key, self._shared.limits.max_queue, self.log.max_entry_bytes)
 
     async def stop(self, turn: int | None = None) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
@@ -209,11 +216,61 @@ class Worker:
         """Apply entries up to number `last` that others submitted."""
         try:
             if await self.log.follow(last):
-                await self._settle()
+                if self.is_home:
+                    await self._settle()
+                else:
+                    await self.log.forget_summed_up()
         except STORE_ERRORS as error:
             self.log.invalidate(error)
         finally:
             self._ensure_working()
+
+    async def run_job(self, turn: int) -> None:
+        """Run the turns that wait, up to and with this one; it may have ended before. At the end the chat is released.
+
+        A turn that has begun once is never begun again: if no process runs it, it is ended.
+        """
+        while self._task is not None:
+            await asyncio.wait([self._task])
+        if self._ending:
+            return
+        self._task = task = asyncio.create_task(self._work(turn), name=f"chat {self.chat.id}")
+        await asyncio.wait([task])
+        # After anything else the turn may not have ended: the claim shows others that it is theirs to end.
+        if not task.cancelled() and task.result():
+            with contextlib.suppress(*STORE_ERRORS):  # the claim ends with the lease, or with the next turn
+                await self.log.claim.release()
+
+    async def take_over(self) -> None:
+        """End the turn of a node that was lost, or whose end failed here, and release the chat. It may be called again.
+
+        Raises:
+            Claimed: another node has taken it over.
+            StoreFailed: as `ChatLog.write`.
+        """
+        if self._task is not None or self._ending:
+            return  # it is claimed by this node, and is worked on
+        self.log.claim.forget()
+        await self.log.claim.take(self._shared.dispatch)
+        await _end_lost(self.log, await self.log.catch_up(), NODE_LOST)
+        await self.log.claim.release()
+
+    async def fence(self) -> None:
+        """Kill the run, and forget the claim: the lease of this node is over, and others may end its turns."""
+        task = self._task
+        if task is not None:
+            if self._run is not None:
+                self._run.kill(NODE_LOST)
+                await asyncio.wait([task], timeout=FENCE_SECONDS)
+            task.cancel()
+            await asyncio.wait([task])
+        self.log.claim.forget()
+
+    async def drop(self) -> None:
+        """Kill the run of a chat that another node deleted."""
+        with contextlib.suppress(*STORE_ERRORS):
+            await self._halt(DELETED, "cancelled", None)
+        self.log.delete()
 
     async def close(self) -> None:
         """Kill the run, and mark its turn as cut off. No turn begins after that."""
@@ -229,10 +286,8 @@ class Worker:
         Raises:
             StoreFailed: the chat could not be deleted. The run is killed nevertheless.
         """
-        try:
+        with contextlib.suppress(*STORE_ERRORS):  # the end of a turn whose chat is deleted is not needed
             await self._halt(DELETED, "cancelled", None)
-        except STORE_ERRORS:
-            pass  # the end of a turn whose chat is deleted is not needed
         await self.log.remove()
         self.log.delete()
 
@@ -246,7 +301,7 @@ class Worker:
             await asyncio.wait([task], timeout=seconds)
         task.cancel()
         await asyncio.wait([task], timeout=seconds)
-        await self.log.write(lambda timeline: _ended(timeline, outcome, why))
+        await self.log.write(lambda timeline: decisions.ended(timeline, outcome, why))
 
     async def _submit(self, decide: Callable[[Timeline], Entry | None], key: str | None = None) -> Submitted | None:
         """Submit the entry that `decide` returns for the current timeline, and apply it."""
@@ -265,12 +320,13 @@ class Worker:
     async def _settle(self) -> None:
         """End the queued turns that were taken back, and the heartbeats that give way to a message."""
         if not self._ending:
-            await self.log.write(_taken_back)
+            await self.log.write(decisions.taken_back)
 
     def _took(self, timeline: Timeline) -> None:
         """Apply the timeline, after it accepted entries."""
         before, running, newest = self.state, timeline.running, timeline.newest
-        self.waiting = len(timeline.queued)
+        queued = timeline.queued
+        self.waiting, self.waiting_upto = len(queued), queued[-1].turn if queued else 0
         is_running = running is not None and running.state == "running"
         self.state = "running" if is_running else "queued" if self.waiting else "idle"
         self.asks = bool(timeline.questions) or (
@@ -286,7 +342,7 @@ class Worker:
         if running.turn in timeline.stops:
             run.cancel()
         elif running.by == "heartbeat" and any(view.by != "heartbeat" for view in timeline.queued):
-            run.cancel(GAVE_WAY)
+            run.cancel(decisions.GAVE_WAY)
         if self._slot is not None:
             self._slot.work(not timeline.questions)
         if timeline.asking and self._early is None:
@@ -307,45 +363,40 @@ class Worker:
 
     def _ensure_working(self) -> None:
         self._woken.set()
-        if not self._ending and self._task is None and not self.log.rest():
+        is_at_rest = self._ending or self._task is not None or self.log.rest()
+        if not is_at_rest and not self._shared.dispatch.by_jobs:
             self._task = asyncio.create_task(self._work(), name=f"chat {self.chat.id}")
 
-    async def _work(self) -> None:
-        """Run the turns one after another, until none waits."""
+    async def _work(self, upto: int | None = None) -> bool:
+        """Run the turns one after another, up to turn `upto`; return whether all of them have ended."""
         failures = 0
         try:
             while not self._ending:
                 try:
-                    if not await self._next():
+                    if not await self._next(upto):
                         self.log.rest()
-                        return
+                        return True
                     failures = 0
                 except STORE_ERRORS as error:
-                    if isinstance(error, StoreClosed | Fenced) or getattr(error, "lasting", False):
-                        return
+                    if isinstance(error, GIVES_UP) or getattr(error, "lasting", False):
+                        return False
                     self.log.invalidate(error)
-                    await self._pause(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
+                    await _pause(self._woken, RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                     failures += 1
+            return False
         finally:
             self._task = None
             self._shared.changed()
 
-    async def _pause(self, seconds: float) -> None:
-        self._woken.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._woken.wait()
-        except TimeoutError:
-            pass
-
-    async def _next(self) -> bool:
-        """Run the next turn; return False if there is none."""
-        timeline = await self.log.open()
-        if timeline.running is not None:  # its run no longer exists
-            await self._sweep(timeline.running.turn)
-            await self.log.write(lambda timeline: _ended(timeline, "cut_off", self._why))
+    async def _next(self, upto: int | None) -> bool:
+        """Run the next turn; return False if there is none, or if it is after turn `upto`."""
+        timeline = await (self.log.open() if upto is None else self.log.catch_up())
+        if timeline.running is not None:
+            await self.log.claim.take(self._shared.dispatch)
+            await _end_lost(self.log, timeline, self._why)
         await self._settle()
-        if not (await self.log.open()).queued:
+        queued = (await self.log.open()).queued
+        if not queued or (upto is not None and queued[0].turn > upto):
             await self.log.sum_up()
             return False
         async with self._shared.slots.take() as self._slot:
@@ -355,18 +406,8 @@ class Worker:
                 self._slot = None
         return True
 
-    async def _sweep(self, turn: int) -> None:
-        """Kill the processes that may be left of a run whose guard was killed as well."""
-        try:
-            _, entries = await self.log.turn(turn)
-        except NoSuchTurn:
-            return  # its first entries were trimmed
-        for entry in entries:
-            if isinstance(entry.what, TurnBegan) and entry.what.mark is not None:
-                await asyncio.to_thread(sweep, entry.what.mark)
-
     async def _turn(self) -> None:
-        await self.log.claim()
+        await self.log.claim.take(self._shared.dispatch)
         run = await self._begin()
         if run is None:
             return
@@ -392,7 +433,7 @@ class Worker:
         def make(timeline: Timeline) -> Sequence[Write]:
             nonlocal made
             made = None
-            taken_back = _taken_back(timeline)
+            taken_back = decisions.taken_back(timeline)
             if taken_back or not timeline.queued or self._ending:
                 return taken_back  # taken back while it waited for a slot
             chat, view = self.chat, timeline.queued[0]
@@ -421,30 +462,34 @@ class Worker:
             raise
         except Exception as error:
             reason = _reason(error)
-            await self.log.write(lambda timeline: _ended(timeline, "error", reason))
+            await self.log.write(lambda timeline: decisions.ended(timeline, "error", reason))
 
 
-def _taken_back(timeline: Timeline) -> list[Write]:
-    """Return the ends of queued turns: of those that were taken back, and of heartbeats that give way to a message."""
-    queued = timeline.queued
-    ends: list[Write] = [TurnEnded(it.turn, "cancelled", TAKEN_BACK) for it in queued if it.turn in timeline.stops]
-    left = [view for view in queued if view.turn not in timeline.stops]
-    if any(view.by != "heartbeat" for view in left):
-        ends += [TurnEnded(view.turn, "cancelled", GAVE_WAY) for view in left if view.by == "heartbeat"]
-    return ends
+async def _end_lost(log: ChatLog, timeline: Timeline, why: str) -> None:
+    """End the running turn, if there is one. Its run no longer exists."""
+    if timeline.running is not None:
+        await _sweep(log, timeline.running.turn)
+        await log.write(lambda timeline: decisions.ended(timeline, "cut_off", why))
 
 
-def _ended(timeline: Timeline, outcome: ev.Outcome, reason: str) -> list[Write]:
-    """Return the end of the running turn, if there is one."""
-    return [] if timeline.running is None else [TurnEnded(timeline.running.turn, outcome, reason)]
+async def _sweep(log: ChatLog, turn: int) -> None:
+    """Kill the processes that may be left of a run whose guard was killed as well."""
+    try:
+        _, entries = await log.turn(turn)
+    except NoSuchTurn:
+        return  # its first entries were trimmed
+    for entry in entries:
+        if isinstance(entry.what, TurnBegan) and entry.what.mark is not None:
+            await asyncio.to_thread(sweep, entry.what.mark)
 
 
-def _resolved(question: ev.QuestionAsked, text: str) -> str:
-    answer = resolve(question, text)
-    if answer is None:
-        labels = ", ".join(option.label for option in question.options or ()) or "words"
-        raise Invalid("this is not an answer to the question", expected=f"one of: {labels}")
-    return answer.option or answer.text or REJECT
+async def _pause(woken: asyncio.Event, seconds: float) -> None:
+    woken.clear()
+    try:
+        async with asyncio.timeout(seconds):
+            await woken.wait()
+    except TimeoutError:
+        pass
 
 
 def _reason(error: Exception) -> str:

@@ -31,7 +31,7 @@ class Workspaces:
     """Directories that agents may work in.
 
     Raises:
-        UsageError: there are no roots, or one of them is not a directory.
+        UsageError: a root is not a directory.
     """
 
     def __init__(
@@ -39,8 +39,6 @@ class Workspaces:
     ) -> None:
         """Resolve the roots. `trusted` are the directories of the store. `now` returns milliseconds since 1970."""
         self.roots = list(dict.fromkeys(_root(path) for path in roots))
-        if not self.roots:
-            raise UsageError("there is no root", expected="a directory below which agents may work")
         self._store = store
         self._trusted = {directory.path: directory.trusted_at for directory in trusted}
         self._now = now
@@ -52,6 +50,8 @@ class Workspaces:
             Invalid: it is not an absolute path, or not a directory.
             OutsideRoots: it is not below a root. The error does not reveal whether it exists.
         """
+        if not self.roots:
+            raise OutsideRoots("no agents work at this node", help="start penstock serve with --root there")
         if path is None:
             return self.roots[0]
         text = os.fspath(path)
@@ -102,6 +102,19 @@ class Workspaces:
             await self._store.put_directory(directory)
             self._trusted[directory.path] = directory.trusted_at
         return Workspace(str(real), True)
+
+    async def read_again(self) -> None:
+        """Read which directories are trusted: another node may have stored that one is.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        self._trusted = {directory.path: directory.trusted_at for directory in await self._store.list_directories()}
+
+    @property
+    def trusted(self) -> list[str]:
+        """Paths of the trusted directories."""
+        return [*self._trusted]
 
     def listed(self, used: Sequence[str]) -> tuple[list[Workspace], list[Workspace]]:
         """Return the roots, and other recent directories: those that chats `used`, newest first, then trusted ones."""

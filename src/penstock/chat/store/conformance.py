@@ -113,6 +113,22 @@ async def older_epochs_are_fenced(make: Open, chat: str) -> None:
         await _holds(store, chat, [b"1", b"2", b"3"])
 
 
+async def claims_are_released(make: Open, chat: str) -> None:
+    """Check that a claim can be released, that appends continue after it, and that an older epoch releases nothing."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
+        first = await store.claim(chat, "one")
+        await store.release(chat, first)
+        await store.append(chat, [b"1"], after=0, at=1, epoch=first)
+        second = await store.claim(chat, "two")
+        await store.release(chat, first)
+        await store.append(chat, [b"2"], after=1, at=1, epoch=second)
+        await store.release(chat, second)
+        await store.release(chat, second)
+        await _raises(Fenced, store.append(chat, [b"stale"], after=2, at=1, epoch=first))
+        await _holds(store, chat, [b"1", b"2"])
+
+
 async def appends_are_whole(make: Open, chat: str) -> None:
     """Check that the largest entry is accepted, but not a larger one, nor anything that came with it."""
     async with make() as store:
@@ -161,10 +177,12 @@ async def a_key_is_one_entry(make: Open, chat: str) -> None:
         _same("no key", await store.submit(chat, b"y", at=1), Submitted(3, True))
         _same("no key again", await store.submit(chat, b"y", at=1), Submitted(4, True))
         _same("a key after a stale number", await store.submit(chat, b"z", at=1, after=0, key="K"), Submitted(2, False))
+        _same("a turn", await store.submit(chat, b"t", at=1, key="t", turn=1), Submitted(5, True))
+        _same("the turn again", await store.submit(chat, b"t", at=1, key="t", turn=1), Submitted(5, False))
         _same("the key in another chat", await store.submit(f"{chat}-other", b"x", at=1, key="k"), Submitted(1, True))
     async with make() as store:
         _same("the key after opening again", await store.submit(chat, b"x", at=1, key="k"), Submitted(1, False))
-        _same("the last number", (await store.read(chat)).last, 4)
+        _same("the last number", (await store.read(chat)).last, 5)
 
 
 async def pages_follow(make: Open, chat: str) -> None:
@@ -271,7 +289,14 @@ async def chats_are_rows(make: Open, chat: str) -> None:
     """Check that chats are created, read, listed by pages, replaced and deleted, with all that belongs to them."""
     heartbeat = Heartbeat(5, "News?", "22:00-07:00", False)
     full = _row(
-        f"{chat}-b", model="m", title="t ü", allow="all", session_id="s", heartbeat=heartbeat, heartbeat_since=9
+        f"{chat}-b",
+        model="m",
+        title="t ü",
+        allow="all",
+        session_id="s",
+        heartbeat=heartbeat,
+        heartbeat_since=9,
+        home="node-1",
     )
     async with make() as store:
         for row in (_row(chat), full, _row(f"{chat}-c")):
@@ -291,7 +316,7 @@ async def chats_are_rows(make: Open, chat: str) -> None:
         for call in (
             *(store.get_chat(chat), store.update_chat(_row(chat)), store.delete_chat(chat), store.claim(chat, "n")),
             *(store.read(chat), store.trim(chat, 0), store.append(chat, [b"2"], after=1, at=1)),
-            *(store.submit(chat, b"2", at=1), store.list_turns(chat, limit=1)),
+            *(store.submit(chat, b"2", at=1), store.list_turns(chat, limit=1), store.release(chat, 1)),
         ):
             await _raises(UnknownChat, call)
         await store.create_chat(_row(chat))
@@ -397,6 +422,30 @@ async def subscribers_miss_nothing(make: Open, chat: str) -> None:
         await _soon(asyncio.gather(write(), follow(0), follow(0), follow(1)), "the news of the last entry")
 
 
+async def subscribers_are_notified_of_rows(make: Open, chat: str) -> None:
+    """Check that a subscriber is notified of each chat whose row is created, replaced or deleted, and of no other."""
+    async with make() as store:
+        await store.create_chat(_row(f"{chat}-other"))
+        subscription = store.subscribe()
+
+        async def notified(id: str) -> None:
+            while True:
+                news = await subscription.next()
+                _require(id == chat or chat not in news.changed, "a chat changed that nobody changed")
+                if id in news.changed:
+                    return
+
+        await store.append(chat + "-other", [b"1"], after=0, at=1, row=_row(f"{chat}-other", title="new"))
+        await _soon(notified(f"{chat}-other"), "the news of a row that was replaced with an append")
+        await store.create_chat(_row(chat))
+        await _soon(notified(chat), "the news of a new chat")
+        await store.update_chat(_row(chat, title="new"))
+        await _soon(notified(chat), "the news of a replaced row")
+        await store.delete_chat(chat)
+        await _soon(notified(chat), "the news of a deleted chat")
+        subscription.close()
+
+
 async def cancelled_appends_are_whole(make: Open, chat: str) -> None:
     """Check that a cancelled append is made as a whole or not at all; the next continues at the chat's end."""
     async with make() as store:
@@ -438,6 +487,7 @@ CHECKS: tuple[Check, ...] = (
     entries_are_kept,
     stale_writers_conflict,
     older_epochs_are_fenced,
+    claims_are_released,
     appends_are_whole,
     summaries_go_with_their_entries,
     a_key_is_one_entry,
@@ -451,6 +501,7 @@ CHECKS: tuple[Check, ...] = (
     old_turns_expire,
     writers_race,
     subscribers_miss_nothing,
+    subscribers_are_notified_of_rows,
     cancelled_appends_are_whole,
     a_new_store_has_all,
 )

@@ -9,6 +9,8 @@ happened. The summary of a turn is written in the transaction of the entries tha
     UsageError
     ├── Conflict       another writer appended: `last` is the chat's last number
     ├── Fenced         another worker claimed the chat: its `epoch` is newer
+    ├── Claimed        another node that is alive has claimed the chat: its `owner`
+    ├── LeaseLost      the node's lease is over: it must end its runs
     ├── Trimmed        the entries were dropped: `first` is the first that is kept
     ├── Ahead          the number was never given: `last` is the chat's last number
     ├── EntryTooLarge  nothing was appended
@@ -22,6 +24,7 @@ from __future__ import annotations
 
 import re
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -86,12 +89,14 @@ class Summary(NamedTuple):
 
 
 class News(NamedTuple):
-    """Notification of chats with entries that may be new."""
+    """Notification of chats with entries that may be new, or with another row."""
 
     chats: Mapping[str, int]
     """Last number of each chat, by its id."""
     all: bool = False
     """True if notifications were lost: any chat may have new entries."""
+    changed: frozenset[str] = frozenset()
+    """Ids of chats whose row was created, replaced or deleted."""
 
 
 class Conflict(UsageError):
@@ -111,6 +116,22 @@ class Fenced(UsageError):
     def __init__(self, chat: str, epoch: int) -> None:
         self.chat, self.epoch = chat, epoch
         super().__init__(f"nothing was appended to the chat {chat!r}: another worker has claimed it (epoch {epoch})")
+
+
+class Claimed(UsageError):
+    """Another node, which is alive, has claimed the chat; `owner` is its name."""
+
+    def __init__(self, chat: str, owner: str) -> None:
+        self.chat, self.owner = chat, owner
+        super().__init__(f"the chat {chat!r} was not claimed: the node {owner!r} works on it")
+
+
+class LeaseLost(UsageError):
+    """The node has no lease of this incarnation: others may work on its chats, and it must end its runs."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        super().__init__(f"the lease of the node {node!r} is over")
 
 
 class Trimmed(UsageError):
@@ -225,12 +246,20 @@ class ChatStore(Protocol):
         ...
 
     async def submit(
-        self, chat: str, entry: bytes, *, at: int, after: int | None = None, key: str | None = None
+        self,
+        chat: str,
+        entry: bytes,
+        *,
+        at: int,
+        after: int | None = None,
+        key: str | None = None,
+        turn: int | None = None,
     ) -> Submitted:
         """Append one entry from anywhere: a prompt, a stop, an answer.
 
         If the chat has an entry with this `key`, that entry is the result, and nothing is appended. With `after`, the
-        entry depends on the entries before it: the chat must end at that number.
+        entry depends on the entries before it: the chat must end at that number. `turn` is the number of the turn that
+        the entry asks for: a store that several machines share queues the turn's job in the same transaction.
 
         Raises:
             Conflict: the chat ends at another number.
@@ -238,8 +267,23 @@ class ChatStore(Protocol):
         """
         ...
 
-    async def claim(self, chat: str, node: str) -> int:
+    async def claim(self, chat: str, node: str, *, incarnation: uuid.UUID | None = None) -> int:
         """Claim a chat for the worker at `node`; return its epoch, which is newer than any before.
+
+        In a store that several machines share, `incarnation` is that of the node's lease, and the claim holds as long
+        as the lease; without it, anyone may claim the chat next. Other stores ignore it.
+
+        Raises:
+            Claimed: another node, whose lease is not over, has claimed it.
+            LeaseLost: the node has no such lease.
+            UnknownChat: there is none.
+        """
+        ...
+
+    async def release(self, chat: str, epoch: int) -> None:
+        """End the claim with this epoch, so that another node may claim the chat. A claim that is over is not an error.
+
+        Appends with the epoch are accepted until the next claim.
 
         Raises:
             UnknownChat: there is none.
@@ -268,7 +312,7 @@ class ChatStore(Protocol):
         ...
 
     def subscribe(self) -> Subscription:
-        """Subscribe to new entries of all chats. To miss no entry, subscribe before a read."""
+        """Subscribe to new entries and changed rows of all chats. To miss none, subscribe before a read."""
         ...
 
     # --- chats ---

@@ -32,6 +32,8 @@ class ChatRow(msgspec.Struct, frozen=True):
     heartbeat: Heartbeat | None = None
     heartbeat_since: int = 0
     """Time at which the heartbeat was set: the first prompt comes an interval later."""
+    home: str | None = None
+    """Name of the node on which the chat's agents run; None if there is one machine."""
 
 
 class TurnRow(msgspec.Struct, frozen=True):

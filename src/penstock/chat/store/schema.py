@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.chat.store.protocol import StoreFailed
@@ -11,8 +12,11 @@ from penstock.errors import UsageError
 APPLICATION = int.from_bytes(b"Pstk", "big")
 """Application id in the header of each file, so that no other program's database is mistaken for a store."""
 
-FORM = 2
+FORM = 3
 """Number of the current form (`user_version`). A change of the tables is a new form."""
+
+OLDEST_FORM = 2
+"""Number of the oldest form that is changed into the current one: the first that a release had."""
 
 MAX_WAL_BYTES = 64 * 1024 * 1024
 """Bytes to which the -wal file is cut after a checkpoint, so that a long burst does not leave a large file."""
@@ -42,7 +46,7 @@ class StoreTooNew(UsageError):
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the tables in a new file, and make the connection write through to the disk.
+    """Create the tables in a new file, or change those of an older form, and make the connection write to the disk.
 
     Raises:
         StoreTooOld, StoreTooNew: the file is of another form. It is not changed.
@@ -54,7 +58,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if application == APPLICATION and form > FORM:
         raise StoreTooNew(path, form)
-    if (application == APPLICATION and form < FORM) or _is_unnumbered(connection, tables):
+    if (application == APPLICATION and form < OLDEST_FORM) or _is_unnumbered(connection, tables):
         raise StoreTooOld(path)
     if application != APPLICATION and (form or application or tables):
         raise UsageError(f"{str(path)!r} is a database, but not a store of chats", help="name another file")
@@ -69,7 +73,9 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     for pragma in ("synchronous=FULL", "fullfsync=1", f"journal_size_limit={MAX_WAL_BYTES}"):
         connection.execute(f"PRAGMA {pragma}")
     if not tables:
-        _create(connection)
+        _change(connection, TABLES)
+    elif form < FORM:
+        _change(connection, [statement for step in range(form, FORM) for statement in CHANGES[step]])
     # A file that is not writable fails now, not at the first append.
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("ROLLBACK")
@@ -81,10 +87,11 @@ def _is_unnumbered(connection: sqlite3.Connection, tables: set[str]) -> bool:
     return tables == {"events"} and columns == ["sid", "seq", "data"]
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _change(connection: sqlite3.Connection, statements: Sequence[str]) -> None:
+    """Bring the file to the current form, as a whole or not at all."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statement in TABLES:
+        for statement in statements:
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version={FORM}")
         connection.execute(f"PRAGMA application_id={APPLICATION}")
@@ -112,7 +119,8 @@ TABLES = (
         trimmed INTEGER NOT NULL DEFAULT 0,
         summarized INTEGER NOT NULL DEFAULT 0,
         epoch INTEGER NOT NULL DEFAULT 0,
-        node TEXT
+        node TEXT,
+        home TEXT
     ) STRICT""",
     """CREATE TABLE entries (
         chat INTEGER NOT NULL,
@@ -142,4 +150,7 @@ TABLES = (
         trusted_at INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID""",
 )
-"""Statements that create form 2."""
+"""Statements that create the current form."""
+
+CHANGES = {2: ("ALTER TABLE chats ADD COLUMN home TEXT",)}
+"""Statements that change a form, by its number, into the next one."""

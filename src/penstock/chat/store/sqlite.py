@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -29,6 +30,7 @@ from penstock.chat.store.protocol import (
     check_number,
 )
 from penstock.chat.store.rows import ChatRow, Directory, TurnRow
+from penstock.chat.store.subscriptions import StoreSubscription
 from penstock.chat.store.tables import Statements
 from penstock.chat.store.writer import Outcomes, Readers, StoreWrite, Writer
 from penstock.errors import UsageError
@@ -42,36 +44,6 @@ A chat that appends alone does not wait."""
 
 LARGEST_ENTRY = 512 * 1024 * 1024
 """Bytes of the largest entry that every build of SQLite can hold."""
-
-
-class SqliteSubscription:
-    """Notifications of one store: of several appends the last numbers are kept, so none are lost."""
-
-    def __init__(self, ended: Callable[[SqliteSubscription], None]) -> None:
-        self._ended = ended
-        self._chats: dict[str, int] = {}
-        self._changed = asyncio.Event()
-        self._closed = False
-
-    async def next(self) -> News:
-        """As `Subscription.next`."""
-        await self._changed.wait()
-        if self._closed:
-            raise StoreClosed
-        self._changed.clear()
-        chats, self._chats = self._chats, {}
-        return News(chats)
-
-    def add(self, chats: dict[str, int]) -> None:
-        """Notify the subscriber."""
-        self._chats.update(chats)
-        self._changed.set()
-
-    def close(self) -> None:
-        """As `Subscription.close`."""
-        self._closed = True
-        self._changed.set()
-        self._ended(self)
 
 
 class SqliteStore:
@@ -88,7 +60,7 @@ class SqliteStore:
         self._loop = asyncio.get_running_loop()
         self._readers = Readers(path)
         self._pool = ThreadPoolExecutor(READERS, "penstock-store-reader")
-        self._subscriptions: set[SqliteSubscription] = set()
+        self._subscriptions: set[StoreSubscription] = set()
         self._closing: asyncio.Future[None] | None = None
         self._pending: list[StoreWrite] = []  # changes for the next transaction
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -161,9 +133,16 @@ class SqliteStore:
         return last
 
     async def submit(
-        self, chat: str, entry: bytes, *, at: int, after: int | None = None, key: str | None = None
+        self,
+        chat: str,
+        entry: bytes,
+        *,
+        at: int,
+        after: int | None = None,
+        key: str | None = None,
+        turn: int | None = None,
     ) -> Submitted:
-        """As `ChatStore.submit`."""
+        """As `ChatStore.submit`. There are no jobs: the one process that has the file looks for turns itself."""
         check_chat(chat)
         check_number("at", at)
         if after is not None:
@@ -172,11 +151,16 @@ class SqliteStore:
         submitted: Submitted = await self._change(lambda changes: changes.submit(chat, entry, at, after, key))
         return submitted
 
-    async def claim(self, chat: str, node: str) -> int:
+    async def claim(self, chat: str, node: str, *, incarnation: uuid.UUID | None = None) -> int:
         """As `ChatStore.claim`."""
         check_chat(chat)
         epoch: int = await self._change(lambda changes: changes.claim(chat, node))
         return epoch
+
+    async def release(self, chat: str, epoch: int) -> None:
+        """As `ChatStore.release`."""
+        check_chat(chat)
+        await self._change(lambda changes: changes.release(chat, epoch))
 
     async def read(self, chat: str, *, after: int = 0, limit: int = PAGE_ENTRIES) -> Page:
         """As `ChatStore.read`."""
@@ -195,10 +179,10 @@ class SqliteStore:
         while await self._change(Statements.shrink):
             pass
 
-    def subscribe(self) -> SqliteSubscription:
+    def subscribe(self) -> StoreSubscription:
         """As `ChatStore.subscribe`."""
         self._require_open()
-        made = SqliteSubscription(self._subscriptions.discard)
+        made = StoreSubscription(self._subscriptions.discard)
         self._subscriptions.add(made)
         return made
 
@@ -305,13 +289,13 @@ class SqliteStore:
                 future.set_exception(result)
             else:
                 future.set_result(result)
-        if outcomes.appended:
+        if outcomes.appended or outcomes.changed:
             # After the callers, which wake up first: they have their own results before they are notified.
-            self._loop.call_soon(self._notify, outcomes.appended)
+            self._loop.call_soon(self._notify, News(outcomes.appended, changed=frozenset(outcomes.changed)))
 
-    def _notify(self, chats: dict[str, int]) -> None:
+    def _notify(self, news: News) -> None:
         for subscription in self._subscriptions:
-            subscription.add(chats)
+            subscription.add(news)
 
     async def _read(self, read: Callable[..., Any], *arguments: Any) -> Any:
         self._require_open()

@@ -33,7 +33,7 @@ TRIM_ENTRIES = 2000
 SHRINK_PAGES = 2000
 """Pages that one change returns to the disk."""
 
-COLUMNS = "id, agent, cwd, created_at, model, title, allow, session_id, heartbeat, heartbeat_since"
+COLUMNS = "id, agent, cwd, created_at, model, title, allow, session_id, heartbeat, heartbeat_since, home"
 TURN_COLUMNS = "turn, first, last, at, view"
 
 
@@ -53,13 +53,15 @@ class Statements:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.appended: dict[str, int] = {}
         """Chats to which entries were appended since this was last cleared, with their last numbers."""
+        self.changed: set[str] = set()
+        """Chats whose rows were changed since this was last cleared."""
         self._connection = connection
         self._heads: dict[str, Head] = {}  # this process is the only writer: they need not be read again
 
     def forget(self) -> None:
         """Clear the cached heads, so that they are read again: a transaction was rolled back."""
         self._heads.clear()
-        self.appended = {}
+        self.appended, self.changed = {}, set()
 
     def append(
         self,
@@ -107,6 +109,11 @@ class Statements:
         self._connection.execute("UPDATE chats SET epoch = ?, node = ? WHERE key = ?", (head.epoch, node, head.key))
         return head.epoch
 
+    def release(self, chat: str, epoch: int) -> None:
+        """Remove the node of a claim, if no later one was made."""
+        head = self._head(chat)
+        self._connection.execute("UPDATE chats SET node = NULL WHERE key = ? AND epoch = ?", (head.key, epoch))
+
     def trim(self, chat: str, upto: int) -> bool:
         """Drop some of the entries up to a number, the oldest first; return whether more are left to drop."""
         head = self._head(chat)
@@ -134,6 +141,7 @@ class Statements:
             raise UsageError(f"there is a chat {row.id!r} already")
         marks = ", ".join("?" * len(_values(row)))
         self._connection.execute(f"INSERT INTO chats ({COLUMNS}) VALUES ({marks})", _values(row))
+        self.changed.add(row.id)
 
     def update_chat(self, row: ChatRow) -> None:
         """Replace the row of a chat."""
@@ -146,6 +154,7 @@ class Statements:
             self._connection.execute(f"DELETE FROM {table} WHERE chat = ?", (key,))
         self._connection.execute("DELETE FROM chats WHERE key = ?", (key,))
         del self._heads[chat]
+        self.changed.add(chat)
 
     def put_directory(self, directory: Directory) -> None:
         """Add or replace a directory."""
@@ -193,13 +202,14 @@ class Statements:
     def _update(self, key: int, row: ChatRow) -> None:
         names = ", ".join(f"{name.strip()} = ?" for name in COLUMNS.split(","))
         self._connection.execute(f"UPDATE chats SET {names} WHERE key = ?", (*_values(row), key))
+        self.changed.add(row.id)
 
 
 def _values(row: ChatRow) -> tuple[object, ...]:
     heartbeat = None if row.heartbeat is None else msgspec.json.encode(row.heartbeat).decode()
     return (
         *(row.id, row.agent, row.cwd, row.created_at, row.model, row.title, row.allow, row.session_id),
-        *(heartbeat, row.heartbeat_since),
+        *(heartbeat, row.heartbeat_since, row.home),
     )
 
 

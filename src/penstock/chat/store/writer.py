@@ -32,11 +32,14 @@ class StoreWrite(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """Results of changes that were made together, and the chats to which they appended entries."""
+    """Results of changes that were made together, and the chats that they concern."""
 
     results: list[tuple[asyncio.Future[Any], Any]]
     """Futures with their results; a result may be an exception."""
     appended: dict[str, int]
+    """Chats to which entries were appended, with their last numbers."""
+    changed: set[str]
+    """Chats whose rows were changed."""
 
 
 class Writer:
@@ -122,7 +125,8 @@ class Writer:
             results = [error] * len(changes)
         futures = [change.result for change in changes]
         appended, self._changes.appended = self._changes.appended, {}
-        self._deliver(Outcomes(list(zip(futures, results, strict=True)), appended))
+        changed, self._changes.changed = self._changes.changed, set()
+        self._deliver(Outcomes(list(zip(futures, results, strict=True)), appended, changed))
 
     def _commit(self, changes: list[StoreWrite]) -> list[Any]:
         if self._broken:

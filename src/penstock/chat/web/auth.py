@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import hmac
 import os
@@ -12,7 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.chat.web.browsers import Browser, Browsers
+from penstock.chat.store.logins import Browser, LoginStore
+from penstock.chat.store.protocol import StoreFailed
+from penstock.chat.web.browsers import Browsers
 from penstock.chat.web.errors import RateLimited, Unauthorized
 from penstock.errors import UsageError
 
@@ -22,6 +26,9 @@ MIN_TOKEN_CHARS = 32
 """Characters of the shortest token that a user may choose: shorter ones can be guessed."""
 MAX_TOKEN_BYTES = 4096
 """Bytes of the longest token: a larger file is not a token."""
+
+FOLLOW_SECONDS = 1.0
+"""Seconds after which a browser that was signed out at another node is signed out here as well."""
 
 CODE_BYTES = 16
 CODE_SECONDS = 15 * 60
@@ -133,10 +140,13 @@ class Logins:
         cookie: str,
         *,
         browsers: Path | None = None,
+        shared: LoginStore | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
         """`cookie`: name of the cookie. `browsers`: file of the browsers that are signed in.
+
+        `shared`: store of the logins of several nodes, instead of the file.
 
         `clock` counts seconds; `now` returns seconds since 1970.
 
@@ -144,7 +154,11 @@ class Logins:
             UsageError: the file cannot be used.
         """
         self.cookie = cookie
-        self.browsers = Browsers(browsers, token, now)
+        self.browsers = Browsers(browsers, token, now, shared=shared)
+        self._shared = shared
+        self._tokens: frozenset[bytes] = frozenset()
+        self._reads = 0  # how often the store was read
+        self._reading = asyncio.Lock()
         self._token = token.encode()
         self._codes: dict[bytes, Code] = {}
         self._failures = Failures()
@@ -153,8 +167,38 @@ class Logins:
     # --- the token ---
 
     def is_token(self, token: str) -> bool:
-        """Return whether this is the token, in a time that reveals nothing about it."""
-        return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
+        """Return whether this is the token, or that of another node, in a time that reveals nothing about it."""
+        if hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token):
+            return True
+        return bool(self._tokens) and _hashed(token) in self._tokens
+
+    # --- what other nodes changed ---
+
+    async def read_again(self) -> bool:
+        """Read the logins of other nodes; return whether there may be new ones.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        if self._shared is None:
+            return False
+        before = self._reads
+        async with self._reading:
+            if self._reads < before + 2:  # a read that began after this call serves it as well
+                self._tokens = await self.browsers.read_again()
+                self._reads += 1
+        return True
+
+    async def follow(self) -> None:
+        """Read the logins of other nodes again and again, until cancelled."""
+        while await self._read_quietly():
+            await asyncio.sleep(FOLLOW_SECONDS)
+
+    async def _read_quietly(self) -> bool:
+        try:
+            return await self.read_again()
+        except StoreFailed:
+            return True
 
     # --- one-time codes ---
 
@@ -165,6 +209,38 @@ class Logins:
         while len(self._codes) > MAX_CODES:
             del self._codes[next(iter(self._codes))]
         return code
+
+    async def make_code(self, by: Browser | None = None) -> str:
+        """Return a code, as `new_code`, that is valid at all nodes.
+
+        Raises:
+            StoreFailed: it cannot be stored.
+        """
+        if self._shared is None:
+            return self.new_code(by)
+        code = secrets.token_urlsafe(CODE_BYTES)
+        await self._shared.put_code(_hashed(code), CODE_SECONDS, by.secret if by is not None else None)
+        return code
+
+    async def _take_code(self, code: str | None) -> Code | None:
+        """Remove a code and return it, if it is valid."""
+        # By its hash: the duration of a look-up among hashes reveals nothing about a code.
+        hashed = _hashed(code)
+        if self._shared is None:
+            found = self._codes.pop(hashed, None)
+            return found if found is not None and found.until > self._clock() else None
+        taken = await self._shared.take_code(hashed)
+        if taken is None:
+            return None
+        await self.read_again()
+        return Code(self._clock() + CODE_SECONDS, self.browsers.with_secret(taken.by) if taken.by else None)
+
+    async def _give_back(self, code: str | None, found: Code) -> None:
+        if self._shared is None:
+            self._codes[_hashed(code)] = found
+        else:
+            with contextlib.suppress(StoreFailed):
+                await self._shared.put_code(_hashed(code), CODE_SECONDS, found.by.secret if found.by else None)
 
     # --- signing in ---
 
@@ -189,18 +265,17 @@ class Logins:
         """
         found = None
         if token is not None:
-            is_right = self.is_token(token)
+            is_right = self.is_token(token) or (await self.read_again() and self.is_token(token))
         else:
-            # By its hash: the duration of a look-up among hashes reveals nothing about a code.
-            found = self._codes.pop(_hashed(code), None)
-            is_right = found is not None and found.until > self._clock()
+            found = await self._take_code(code)
+            is_right = found is not None
         made = None
         if is_right:
             try:
                 made = cookie or await self.browsers.sign_in(name, secure=secure, by=found and found.by)
             except BaseException:
                 if found is not None:
-                    self._codes[_hashed(code)] = found
+                    await self._give_back(code, found)
                 raise
         if made is None:
             raise self._failure(peer, code, token)

@@ -1,6 +1,7 @@
 """Signed-in browsers, in a file of the data directory: they survive a restart, and each can be signed out.
 
-A cookie is a random value. The file has only its SHA-256, so that a reader of the file cannot sign in with it.
+A cookie is a random value. The file has only its SHA-256, so that a reader of the file cannot sign in with it. If there
+are several machines, a table of their store takes the place of the file.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from pathlib import Path
 import msgspec
 
 from penstock.chat.store.database import sync_folder
+from penstock.chat.store.logins import Browser, LoginStore
+from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.web.errors import StoreUnavailable
 from penstock.errors import UsageError
 
@@ -68,20 +71,6 @@ _PROGRAM = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,39}")
 _log = logging.getLogger("penstock.gateway")
 
 
-class Browser(msgspec.Struct):
-    """One browser. Times are milliseconds since 1970."""
-
-    id: str
-    """Id in requests. It is not derived from the cookie."""
-    secret: str
-    """SHA-256 of its cookie."""
-    name: str
-    secure: bool
-    """True if it signed in over https: then its cookie is for https only."""
-    created_at: int
-    used_at: int
-
-
 class _Kept(msgspec.Struct):
     """Content of the file."""
 
@@ -93,13 +82,23 @@ class _Kept(msgspec.Struct):
 class Browsers:
     """Browsers that are signed in. Belongs to one event loop. The file is authoritative."""
 
-    def __init__(self, path: Path | None, token: str, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        token: str,
+        now: Callable[[], float] = time.time,
+        *,
+        shared: LoginStore | None = None,
+    ) -> None:
         """Read the file; None: the browsers are not stored. `now` returns seconds since 1970.
+
+        `shared` is the store of several nodes, instead of a file.
 
         Raises:
             UsageError: the file cannot be read, or others can write it.
         """
         self._path = path
+        self._shared = shared
         self._token = hmac.digest(token.encode(), b"penstock browsers", "sha256").hex()
         self._now = now
         self._known = {browser.secret: browser for browser in _read(path, self._token)}
@@ -115,6 +114,10 @@ class Browsers:
         """Return the browser that has this cookie, if it is signed in."""
         browser = self._known.get(_hashed(cookie))
         return browser if browser is not None and self._is_fresh(browser) else None
+
+    def with_secret(self, secret: str) -> Browser | None:
+        """Return the browser with this secret, if it is signed in."""
+        return self._known.get(secret)
 
     def has(self, browser: Browser) -> bool:
         """Return whether the browser is still signed in."""
@@ -182,8 +185,26 @@ class Browsers:
         Raises:
             StoreUnavailable: the file cannot be written, and they are signed in as before.
         """
+        await self.read_again()
         async with self._changing:
             await self._keep([])
+
+    async def read_again(self) -> frozenset[bytes]:
+        """Read what other nodes changed; return the SHA-256 of their tokens.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        if self._shared is None:
+            return frozenset()
+        async with self._changing:
+            found = await self._shared.read()
+            for browser in found.browsers:
+                known = self._known.get(browser.secret)
+                if known is not None:
+                    known.used_at = max(known.used_at, browser.used_at)
+            self._replace({it.secret: self._known.get(it.secret, it) for it in found.browsers})
+        return found.tokens
 
     async def close(self) -> None:
         """Write the changes that are not yet written."""
@@ -203,7 +224,18 @@ class Browsers:
                 await asyncio.to_thread(self._write, self._path, data)
             except OSError as error:
                 raise StoreUnavailable(f"{self._path} cannot be written: {error.strerror or error}") from error
-        before, self._known = self._known, {browser.secret: browser for browser in browsers}
+        known = {browser.secret: browser for browser in browsers}
+        if self._shared is not None:
+            added = [browser for secret, browser in known.items() if secret not in self._known]
+            try:
+                await self._shared.write(added, self._known.keys() - known.keys())
+            except StoreFailed as error:
+                raise StoreUnavailable(error.what) from error
+        self._replace(known)
+
+    def _replace(self, known: dict[str, Browser]) -> None:
+        """Sign all other browsers out."""
+        before, self._known = self._known, known
         for gone in before.keys() - self._known.keys():
             for call in [*self._calls.get(before[gone].id, ())]:
                 call()
@@ -215,8 +247,11 @@ class Browsers:
                 await self._closing.wait()
         try:
             async with self._changing:
-                await self._keep(self.listed())
-        except StoreUnavailable as error:
+                if self._shared is not None:
+                    await self._shared.note_use(self.listed())
+                else:
+                    await self._keep(self.listed())
+        except (StoreUnavailable, StoreFailed) as error:
             _log.warning("%s", error.what)
 
     def _write(self, path: Path, data: bytes) -> None:

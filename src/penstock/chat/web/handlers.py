@@ -20,9 +20,10 @@ from penstock.chat.errors import Invalid
 from penstock.chat.history.details import details_of
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.service import Service
+from penstock.chat.store.logins import Browser
 from penstock.chat.web import metrics, schemas
 from penstock.chat.web.broadcast import WatchedLog, Watches
-from penstock.chat.web.browsers import Browser, name_of
+from penstock.chat.web.browsers import name_of
 from penstock.chat.web.errors import NO_STORE, NoSuchBrowser
 from penstock.chat.web.security import BROWSER, Security, is_https, peer_of
 from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream
@@ -72,7 +73,9 @@ class Api:
         """Return the description of this server. The browser's cookie is renewed for its full lifetime."""
         limits = self.service.limits
         default = await asyncio.to_thread(self.service.agents.default)
-        answer = _json(schemas.About(__version__, default, [*get_args(Allow)], limits.max_prompt_bytes))
+        answer = _json(
+            schemas.About(__version__, default, [*get_args(Allow)], limits.max_prompt_bytes, self.service.node.name)
+        )
         browser = _browser(request)
         if browser is not None and (cookie := self.security.cookie_of(request)):
             answer.headers["Set-Cookie"] = self.security.set_cookie(cookie, secure=browser.secure)
@@ -140,22 +143,27 @@ class Api:
         """Make a one-time link, to the address that the request was sent to."""
         scheme = "https" if is_https(request) else "http"
         place = f"{scheme}://{request.headers['host']}"
-        return _json(schemas.Link(f"{place}/#code={self.security.logins.new_code(_browser(request))}"))
+        code = await self.security.logins.make_code(_browser(request))
+        return _json(schemas.Link(f"{place}/#code={code}"))
 
     # --- agents and directories ---
 
     async def agents(self, request: Request) -> Response:
         """Return all agents."""
-        return _json({"agents": await asyncio.to_thread(self.service.agents.listed)})
+        return _json({"agents": await self.service.offered_agents()})
 
     async def workspaces(self, request: Request) -> Response:
         """Return the directories in which agents may work."""
-        roots, recent = self.service.workspaces()
+        roots, recent = await self.service.workspaces()
         return _json(schemas.WorkspaceList(roots, recent))
 
     async def trust(self, request: Request, body: schemas.Trust) -> Response:
         """Trust a directory."""
-        return _json(await self.service.trust(body.path))
+        return _json(await self.service.trust(body.path, body.home))
+
+    async def nodes(self, request: Request) -> Response:
+        """Return the nodes; none if there is one machine."""
+        return _json({"nodes": await self.service.node.nodes()})
 
     # --- chats ---
 
@@ -166,7 +174,7 @@ class Api:
     async def create(self, request: Request, body: schemas.NewChat) -> Response:
         """Create a chat."""
         made = await self.service.create(
-            agent=body.agent, cwd=body.cwd, model=body.model, title=body.title, allow=body.allow
+            agent=body.agent, cwd=body.cwd, model=body.model, title=body.title, allow=body.allow, home=body.home
         )
         return _json(made, 201, {"Location": f"/api/chats/{made.id}"})
 

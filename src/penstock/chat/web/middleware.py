@@ -77,7 +77,7 @@ class Middleware:
                     await Response(status_code=204, headers=security.preflight(foreign))(scope, receive, sent)
                     return
             if (request.method, scope["path"]) not in self._public:
-                scope[security.BROWSER] = self._security.check_person(request, foreign)
+                scope[security.BROWSER] = await self._security.identify(request, foreign)
             if self.watches.ending:
                 raise ShuttingDown
         await self._inside(scope, receive, sent)

@@ -9,6 +9,7 @@ from penstock.chat.history.frames import Frame
 from penstock.chat.runs.timeline import RunFrame
 from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutput
 from penstock.chat.service.agents import AgentView
+from penstock.chat.service.dispatch import NodeView
 from penstock.chat.service.service import ChatView
 from penstock.chat.service.workspaces import Workspace
 from penstock.chat.web import schemas
@@ -54,6 +55,8 @@ ADDRESSES = (
     Address("GET", "/api/agents", "agents", "The agents", None, 200, {"agents": list[AgentView]}),
     Address("GET", "/api/workspaces", "workspaces", "Where agents may work", None, 200, schemas.WorkspaceList),
     Address("POST", "/api/workspaces", "trust", "Trust a directory", schemas.Trust, 200, Workspace, (400,)),
+    Address("GET", "/api/nodes", "nodes", "The nodes, if there are several machines", None, 200,
+            {"nodes": list[NodeView]}),
     Address("GET", "/api/chats", "chats", "The chats, the one used last first", None, 200, {"chats": list[ChatView]}),
     Address("POST", "/api/chats", "create", "Begin a chat", schemas.NewChat, 201, ChatView, (400, 409, 429)),
     Address("GET", C, "chat", "A chat", None, 200, ChatView, (404,)),

@@ -50,6 +50,8 @@ class Trust(Body):
     """Directory to trust."""
 
     path: str
+    home: str | None = None
+    """Node whose directory it is; by default this one."""
 
 
 class NewChat(Body):
@@ -62,6 +64,8 @@ class NewChat(Body):
     model: str | None = None
     title: str | None = None
     allow: Allow = "default"
+    home: str | None = None
+    """Node where the agent works; by default this one, or the one with the most free slots."""
 
 
 class Changes(Body):
@@ -160,6 +164,8 @@ class About(msgspec.Struct, frozen=True):
     allow: list[str]
     """Values of `allow`: what a chat's agent may do without asking."""
     max_prompt_bytes: int
+    node: str | None = None
+    """Name of this node; null if there is one machine."""
 
 
 class Link(msgspec.Struct, frozen=True):

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable
 from starlette.requests import Request
 from starlette.types import Scope
 
+from penstock.chat.store.logins import Browser
 from penstock.chat.web.auth import Logins
-from penstock.chat.web.browsers import COOKIE_DAYS, DAY, Browser
+from penstock.chat.web.browsers import COOKIE_DAYS, DAY
 from penstock.chat.web.errors import Forbidden, HeadersTooLarge, MisdirectedRequest, Unauthorized
 from penstock.errors import UsageError
 
@@ -143,6 +144,22 @@ class Security:
             raise _foreign()
         self.logins.browsers.note_use(browser)
         return browser
+
+    async def identify(self, request: Request, foreign: str | None) -> Browser | None:
+        """Return the browser that sent the request, as `check_person`, also if it signed in at another node just now.
+
+        Raises:
+            Unauthorized, Forbidden: as `check_person`.
+        """
+        try:
+            return self.check_person(request, foreign)
+        except Unauthorized:
+            if not self._has_credentials(request) or not await self.logins.read_again():
+                raise
+        return self.check_person(request, foreign)
+
+    def _has_credentials(self, request: Request) -> bool:
+        return "authorization" in request.headers or f"{self.logins.cookie}=" in request.headers.get("cookie", "")
 
     def check_still(self, scope: Scope) -> None:
         """Check that the browser was not signed out while the body of its request arrived.

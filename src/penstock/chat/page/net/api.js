@@ -82,6 +82,8 @@ export const api = {
   login: (body) => request("POST", "/api/login", body),
   /** @type {(everywhere?: boolean) => Promise<null>} */
   logout: (everywhere = false) => request("POST", "/api/logout", everywhere ? { everywhere } : {}),
+  /** @type {() => Promise<Api.NodeView[]>} */
+  nodes: async () => (await request("GET", "/api/nodes")).nodes,
   /** @type {() => Promise<Api.BrowserView[]>} */
   browsers: async () => (await request("GET", "/api/browsers")).browsers,
   /** @type {(id: string) => Promise<null>} */

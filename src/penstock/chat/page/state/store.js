@@ -8,7 +8,7 @@ import { useLayoutEffect, useState } from "preact/hooks";
  * @property {string} [id]  The chat, document or loop.
  * @property {number} [turn]
  * @typedef {object} OpenDialog
- * @property {"settings" | "heartbeat" | "delete" | "link" | "browsers" | "help" | "trust" | "allow"} kind
+ * @property {"settings" | "heartbeat" | "delete" | "link" | "browsers" | "nodes" | "help" | "trust" | "allow"} kind
  * @property {string} [id]  The chat that it is about.
  * @property {string} [path]
  * @property {(isTrusted: boolean) => void} [close]

@@ -70,6 +70,8 @@ const MENU = [
   { label: "Sign out", act: () => signOut().catch(() => {}) },
 ];
 
+const NODES = { label: "Machines", act: () => openDialog({ kind: "nodes" }) };
+
 /** @param {{ app: import("../state/store.js").State }} props */
 export function ChatList({ app }) {
   const [filter, setFilter] = useState("");
@@ -82,7 +84,7 @@ export function ChatList({ app }) {
   return html`<nav id="chats" class="side" aria-label="Chats">
     <header>
       <a class="wordmark" href="/" aria-label="Penstock, new chat"><${Mark} /><span>penstock</span></a>
-      <${Menu} label="More" items=${MENU} />
+      <${Menu} label="More" items=${app.about?.node ? [NODES, ...MENU] : MENU} />
     </header>
     <a class="new-chat" href="/" aria-current=${isHome ? "page" : undefined}><${Icon} name="plus" />New chat</a>
     ${

@@ -91,7 +91,9 @@ function HeadFacts({ chat }) {
   const allow = levelOf(agentOf(chat.agent), chat.allow)?.label;
   const model = chat.model && html` · <bdi>${oneLine(chat.model)}</bdi>`;
   const directory = html` · <bdi title=${oneLine(chat.cwd)}>${base(chat.cwd)}</bdi>`;
-  return html`<p><bdi>${oneLine(chat.agent)}</bdi>${model}${directory}${allow && ` · ${allow.toLowerCase()}`}</p>`;
+  const home = chat.home && html` · on <bdi>${oneLine(chat.home)}</bdi>`;
+  const level = allow && ` · ${allow.toLowerCase()}`;
+  return html`<p><bdi>${oneLine(chat.agent)}</bdi>${model}${directory}${home}${level}</p>`;
 }
 
 /** @param {{ session: ChatSession, chat: Api.ChatView | undefined, about: Api.About }} props */

@@ -314,6 +314,28 @@ function Browsers() {
   <//>`;
 }
 
+function Nodes() {
+  const [nodes, setNodes] = useState(/** @type {Api.NodeView[]} */ ([]));
+  const [, error, run] = useAsync();
+  useEffect(() => {
+    run(async () => setNodes(await api.nodes()));
+  }, []);
+  const item = (/** @type {Api.NodeView} */ node) => {
+    const { busy = 0, slots = 0, roots = [], version } = node.about;
+    const work = roots.length ? `${busy} of ${slots} agents at work` : "only serves this page";
+    const state = node.is_live ? work : `gone for ${Math.round(node.seen_seconds)} seconds`;
+    const name = html`<bdi>${oneLine(node.name)}</bdi>${node.is_here && " (this one)"}`;
+    return html`<li key=${node.name}>
+      <span>${name}<small>${state} · version ${oneLine(version)}</small></span>
+    </li>`;
+  };
+  return html`<${Dialog} title="Machines" name="nodes" onClose=${closeDialog}>
+    <p>Each chat works at one of these. You see and do the same at all of them.</p>
+    <ul class="browsers">${nodes.map(item)}</ul>
+    <${Wrong}>${error}<//>
+  <//>`;
+}
+
 function Help() {
   const key = (/** @type {string} */ name) => (name === "+" ? " + " : html`<kbd>${name}</kbd> `);
   return html`<${Dialog} title="Keyboard shortcuts" name="help" onClose=${closeDialog}>
@@ -329,6 +351,7 @@ const VIEWS = {
   delete: Delete,
   link: Link,
   browsers: Browsers,
+  nodes: Nodes,
   help: Help,
   trust: Trust,
   allow: AllowMore,

@@ -1,0 +1,94 @@
+"""Logins in PostgreSQL: the tokens of all nodes, one-time codes, and the browsers that signed in with one of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+
+import msgspec
+from psycopg.types.json import Jsonb
+
+from penstock.chat.store.logins import Browser, KnownLogins, TakenCode
+from penstock.chat.store.postgres.connections import Database
+
+
+class SharedLogins:
+    """`LoginStore` of one node, in a database."""
+
+    def __init__(self, database: Database, token: str) -> None:
+        """Create it for the node with this token."""
+        self._database = database
+        self._digest = hashlib.sha256(token.encode()).digest()
+
+    async def register(self, node: str) -> None:
+        """Let all nodes accept the token of this one. Browsers that signed in here by another token are signed out.
+
+        Raises:
+            StoreFailed: the token cannot be registered.
+        """
+        await self._database.fetch(REGISTER, {"node": node, "digest": self._digest})
+
+    async def read(self) -> KnownLogins:
+        """As `LoginStore.read`."""
+        rows = await self._database.fetch(READ)
+        return KnownLogins(
+            [Browser(*row[1:]) for row in rows if row[1] is not None], frozenset(bytes(row[0]) for row in rows)
+        )
+
+    async def write(self, added: Sequence[Browser], gone: Collection[str]) -> None:
+        """As `LoginStore.write`."""
+        values = {"added": Jsonb(msgspec.to_builtins(added)), "gone": [*gone], "token": self._digest}
+        await self._database.fetch(WRITE, values)
+
+    async def note_use(self, browsers: Sequence[Browser]) -> None:
+        """As `LoginStore.note_use`."""
+        values = {"secrets": [it.secret for it in browsers], "times": [it.used_at for it in browsers]}
+        await self._database.fetch(NOTE_USE, values)
+
+    async def put_code(self, code: bytes, seconds: float, by: str | None) -> None:
+        """As `LoginStore.put_code`."""
+        await self._database.fetch(PUT_CODE, {"code": code, "seconds": seconds, "by": by})
+
+    async def take_code(self, code: bytes) -> TakenCode | None:
+        """As `LoginStore.take_code`. If its acknowledgement is lost, the code is used up."""
+        rows = await self._database.fetch(TAKE_CODE, {"code": code})
+        return TakenCode(rows[0][0]) if rows else None
+
+
+REGISTER = """
+INSERT INTO tokens (node, digest) VALUES (%(node)s, %(digest)s)
+ON CONFLICT (node) DO UPDATE SET digest = excluded.digest
+"""
+
+READ = """
+SELECT t.digest, b.id, b.secret, b.name, b.secure, b.created_at, b.used_at
+FROM (SELECT DISTINCT digest FROM tokens) AS t LEFT JOIN browsers AS b ON b.token = t.digest
+"""
+
+WRITE = """
+WITH gone AS (DELETE FROM browsers WHERE secret = ANY (%(gone)s::text[]))
+INSERT INTO browsers (secret, id, name, secure, created_at, used_at, token)
+SELECT r.secret, r.id, r.name, r.secure, r.created_at, r.used_at, %(token)s
+FROM jsonb_to_recordset(%(added)s) AS r (
+    secret text, id text, name text, secure boolean, created_at bigint, used_at bigint
+)
+ON CONFLICT (secret) DO NOTHING
+"""
+
+NOTE_USE = """
+UPDATE browsers AS b SET used_at = u.used_at
+FROM unnest(%(secrets)s::text[], %(times)s::bigint[]) AS u (secret, used_at)
+WHERE b.secret = u.secret AND b.used_at < u.used_at
+"""
+
+PUT_CODE = """
+WITH old AS (DELETE FROM codes WHERE until <= clock_timestamp())
+INSERT INTO codes (code, until, made_by)
+VALUES (%(code)s, clock_timestamp() + make_interval(secs => %(seconds)s), %(by)s::text)
+ON CONFLICT (code) DO NOTHING
+"""
+
+TAKE_CODE = """
+WITH taken AS (DELETE FROM codes WHERE code = %(code)s RETURNING made_by, until)
+SELECT made_by FROM taken WHERE until > clock_timestamp()
+"""

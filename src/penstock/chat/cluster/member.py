@@ -1,0 +1,160 @@
+"""This process as a node: it takes a lease, works while it has one, and kills its agents when the lease is over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from penstock.chat.cluster.jobs import Jobs
+from penstock.chat.cluster.nodes import TTL_SECONDS, Lease, NameTaken, described
+from penstock.chat.service.chat_log import STORE_ERRORS
+from penstock.chat.service.dispatch import Dispatch
+from penstock.chat.service.service import Service
+from penstock.chat.store.postgres.connections import Database
+from penstock.chat.store.protocol import StoreClosed, StoreFailed
+
+SWEEP_SECONDS = 2.0
+"""Seconds between two looks for chats of lost nodes: with the lease, a turn is ended within 12 s of the loss."""
+
+AGAIN_SECONDS = 1.0
+"""Seconds between two attempts to take a lease."""
+
+JOIN_SECONDS = TTL_SECONDS + 3
+"""Seconds for which a start waits for a name: a lease of a process that was killed ends by itself."""
+
+DESCRIBE_SECONDS = 5.0
+"""Seconds between two descriptions of this node: for how long others may not know an agent or a trusted directory."""
+
+CLOSING_SECONDS = 1.0
+"""Seconds for the end of the jobs, and for that of the lease."""
+
+_log = logging.getLogger("penstock.cluster")
+
+
+class Member:
+    """Membership of this process, from `join` to `close`."""
+
+    def __init__(self, database: Database, dispatch: Dispatch, *, works: bool) -> None:
+        """Create it. `works` is true if agents work in this process."""
+        self._database = database
+        self._dispatch = dispatch
+        self._lease = Lease(database, dispatch.node, lambda: self._about)
+        self._works = works
+        self._about = described()
+        self._running: asyncio.Task[None] | None = None
+
+    async def join(self, waits: Callable[[NameTaken], None]) -> None:
+        """Take the lease. `waits` is called if another process has it, which may have died.
+
+        Raises:
+            NameTaken: it is alive.
+            StoreFailed: the database cannot be used.
+        """
+        loop = asyncio.get_running_loop()
+        end, is_first = loop.time() + JOIN_SECONDS, True
+        while True:
+            try:
+                await self._take()
+                return
+            except NameTaken as taken:
+                if loop.time() >= end:
+                    raise
+                if is_first:
+                    waits(taken)
+            is_first = False
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def start(self, service: Service) -> None:
+        """Describe this node to the others, and begin to work on its jobs."""
+        await self._describe(service)
+        self._running = asyncio.create_task(self._run(service))
+        self._running.add_done_callback(_log_failure)
+
+    async def close(self) -> None:
+        """End the work, and leave. The runs have been killed before."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running], timeout=CLOSING_SECONDS)
+        with contextlib.suppress(StoreFailed, StoreClosed, TimeoutError):
+            async with asyncio.timeout(CLOSING_SECONDS):
+                await self._lease.leave()
+        await self._lease.close()
+
+    async def _run(self, service: Service) -> None:
+        while True:
+            work = asyncio.create_task(self._work(service))
+            try:
+                await self._lease.hold()
+            finally:
+                self._dispatch.incarnation = None
+                await service.node.fence()
+                work.cancel()
+                await asyncio.wait([work])
+                _log_failure(work)
+            _log.warning(
+                "the lease of this node is over: its agents were killed, and it works again once it has a new one"
+            )
+            await self._take_again()
+
+    async def _take(self) -> None:
+        await self._lease.take()
+        self._dispatch.incarnation = self._lease.incarnation
+
+    async def _take_again(self) -> None:
+        while True:
+            await asyncio.sleep(AGAIN_SECONDS)
+            with contextlib.suppress(StoreFailed, NameTaken):
+                await self._take()
+                return
+
+    async def _work(self, service: Service) -> None:
+        jobs = Jobs(self._database, self._dispatch.node, service.node.run_job)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._sweep_again(service, jobs))
+            if self._works:
+                group.create_task(self._describe_again(service))
+                group.create_task(jobs.run())
+
+    async def _describe_again(self, service: Service) -> None:
+        while True:
+            await asyncio.sleep(DESCRIBE_SECONDS)
+            await self._describe(service)
+
+    async def _describe(self, service: Service) -> None:
+        if self._works:
+            agents = await asyncio.to_thread(service.agents.listed)
+            default = await asyncio.to_thread(service.agents.default)
+            names = sorted((agent.name for agent in agents if agent.available), key=lambda name: name != default)
+            roots, trusted = await service.node.directories()
+            self._about = described(
+                roots=roots, trusted=trusted, agents=names, slots=service.limits.max_runs, busy=service.node.busy
+            )
+
+    async def _sweep_again(self, service: Service, jobs: Jobs) -> None:
+        """End the turns of lost nodes, and queue turns that wait without a job."""
+        while True:
+            with contextlib.suppress(StoreFailed):
+                for (chat,) in await self._database.fetch(
+                    LOST, {"node": self._dispatch.node, "incarnation": self._dispatch.incarnation}
+                ):
+                    with contextlib.suppress(*STORE_ERRORS):  # another node was faster
+                        await service.node.take_over(chat)
+                if waiting := service.node.waiting_turns():
+                    await jobs.queue(waiting)
+            await asyncio.sleep(SWEEP_SECONDS)
+
+
+def _log_failure(work: asyncio.Task[None]) -> None:
+    if not work.cancelled() and (error := work.exception()) is not None:
+        _log.error("a bug: the work of this node ended", exc_info=error)
+
+
+LOST = """
+SELECT id FROM heads
+WHERE owner IS NOT NULL
+    AND (NOT is_live_v1(owner, incarnation) OR (owner = %(node)s AND incarnation = %(incarnation)s::uuid))
+ORDER BY key
+"""
+"""Statement that finds the chats of lost nodes, and those of this one, of which it may have lost an end."""

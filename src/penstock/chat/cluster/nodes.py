@@ -1,0 +1,170 @@
+"""Nodes: each has a name and, while it is alive, a lease of one incarnation. Only PostgreSQL's clock is compared."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from psycopg.types.json import Jsonb
+
+from penstock._version import __version__
+from penstock.chat.service.dispatch import NodeAbout, NodeView
+from penstock.chat.store.postgres.connections import Away, Database
+from penstock.chat.store.protocol import StoreFailed
+from penstock.errors import UsageError
+
+TTL_SECONDS = 10.0
+"""Seconds for which a lease is valid without a renewal. A lost node's turns are ended after that, and not sooner."""
+
+RENEWAL_SECONDS = 2.0
+"""Seconds between two renewals, and the limit of one: three may fail before the lease is over."""
+
+OWN_TTL_SECONDS = TTL_SECONDS * 2 / 3
+"""Seconds after which a node that could not renew its lease kills its agents: before others may follow."""
+
+
+class NameTaken(UsageError):
+    """Another process that is alive has the name."""
+
+    def __init__(self, name: str, about: NodeAbout) -> None:
+        self.about = about
+        super().__init__(
+            f"the node {name!r} is at work already: process {about.pid} on {about.host}",
+            help="end that process, or choose another --node",
+        )
+
+
+def described(**fields: Any) -> NodeAbout:
+    """Return the description of this process."""
+    return NodeAbout(__version__, socket.gethostname(), os.getpid(), **fields)
+
+
+def seconds() -> float:
+    """Return the time of a clock that is never set, and that goes on while the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class Lease:
+    """Lease of a node. One object is used for all incarnations of a process."""
+
+    def __init__(self, database: Database, name: str, about: Callable[[], NodeAbout]) -> None:
+        """Create the lease, not taken yet. `about` returns the description of this process."""
+        self.name = name
+        self.incarnation: uuid.UUID | None = None
+        """Current incarnation; None if the lease is over."""
+        self._database = database
+        self._link = database.link()
+        self._about = about
+        self._until = 0.0  # time by `seconds()` at which this process stops relying on the lease
+
+    async def take(self) -> None:
+        """Take the lease under a new incarnation.
+
+        Raises:
+            NameTaken: another process has it.
+            StoreFailed: it is not known whether the lease was taken.
+        """
+        incarnation, sent = uuid.uuid4(), seconds()
+        values = {"node": self.name, "incarnation": incarnation, "ttl": TTL_SECONDS, "about": _json(self._about())}
+        rows = await self._database.fetch(TAKE, values)
+        if not rows[0][0]:
+            raise NameTaken(self.name, msgspec.convert(rows[0][1], NodeAbout))
+        self.incarnation, self._until = incarnation, sent + OWN_TTL_SECONDS
+
+    async def hold(self) -> None:
+        """Renew the lease again and again. Return when it is over, or when this process cannot rely on it."""
+        while (left := self._until - seconds()) > 0:
+            sent = seconds()
+            renewal = asyncio.create_task(self._renew())
+            done, _ = await asyncio.wait([renewal], timeout=left)
+            if not done:
+                renewal.cancel()
+                break
+            renewed = renewal.result()
+            if renewed:
+                self._until = sent + OWN_TTL_SECONDS
+            elif renewed is not None:
+                break
+            pause = RENEWAL_SECONDS if renewed else RENEWAL_SECONDS / 4
+            await asyncio.sleep(max(0.0, min(pause, self._until - seconds())))
+        self.incarnation = None
+
+    async def leave(self) -> None:
+        """End the lease, so that others need not wait.
+
+        Raises:
+            StoreFailed: it ends by itself.
+        """
+        incarnation, self.incarnation = self.incarnation, None
+        if incarnation is not None:
+            await self._database.fetch(LEAVE, {"node": self.name, "incarnation": incarnation})
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._link.close()
+
+    async def _renew(self) -> bool | None:
+        """Renew the lease; return False if it is over, and None if it is not known."""
+        values = {"node": self.name, "incarnation": self.incarnation, "about": _json(self._about())}
+        try:
+            return bool(await self._link.run(RENEW, values, RENEWAL_SECONDS, RENEWAL_SECONDS))
+        except (Away, StoreFailed):
+            return None
+
+
+async def list_nodes(database: Database, here: str | None = None) -> list[NodeView]:
+    """Return all nodes that the store knows, in the order of their names.
+
+    Raises:
+        StoreFailed: the store cannot be read.
+    """
+    return [
+        NodeView(name, name == here, is_live, round(float(seen), 1), msgspec.convert(about, NodeAbout), list(chats))
+        for name, is_live, seen, about, chats in await database.fetch(LIST)
+    ]
+
+
+def workers(nodes: Sequence[NodeView]) -> list[NodeView]:
+    """Return the nodes at which agents can work now, the one with the most free slots first."""
+    found = [node for node in nodes if node.is_live and node.about.roots]
+    return sorted(found, key=lambda node: (node.about.busy - node.about.slots, node.name))
+
+
+def _json(about: NodeAbout) -> Jsonb:
+    return Jsonb(msgspec.to_builtins(about))
+
+
+TAKE = """
+WITH taken AS (
+    INSERT INTO nodes AS n (id, incarnation, seen, ttl, about)
+    VALUES (%(node)s, %(incarnation)s::uuid, clock_timestamp(), make_interval(secs => %(ttl)s), %(about)s)
+    ON CONFLICT (id) DO UPDATE SET
+        incarnation = excluded.incarnation, seen = excluded.seen, ttl = excluded.ttl, about = excluded.about
+    WHERE n.incarnation = excluded.incarnation OR n.seen + n.ttl <= clock_timestamp()
+    RETURNING about
+)
+SELECT true, about FROM taken
+UNION ALL SELECT false, about FROM nodes WHERE id = %(node)s AND NOT EXISTS (SELECT FROM taken)
+"""
+"""Statement that takes a lease that is over, or that an earlier attempt of this statement has taken."""
+
+RENEW = """
+UPDATE nodes SET seen = clock_timestamp(), about = %(about)s
+WHERE id = %(node)s AND incarnation = %(incarnation)s::uuid AND seen + ttl > clock_timestamp()
+RETURNING true
+"""
+
+LEAVE = "UPDATE nodes SET ttl = interval '0' WHERE id = %(node)s AND incarnation = %(incarnation)s::uuid"
+
+LIST = """
+SELECT n.id, n.seen + n.ttl > clock_timestamp(), extract(epoch FROM clock_timestamp() - n.seen)::float8, n.about,
+    coalesce((SELECT array_agg(h.id ORDER BY h.id) FROM heads AS h
+              WHERE h.owner = n.id AND h.incarnation = n.incarnation), '{}')
+FROM nodes AS n ORDER BY n.id
+"""

@@ -1,0 +1,41 @@
+"""Claim of one chat: with it, the appends of this process count, and those of earlier claims do not."""
+
+from __future__ import annotations
+
+from penstock.chat.service.dispatch import Dispatch
+from penstock.chat.store.protocol import ChatStore
+
+
+class Claim:
+    """Claim of a chat by this process."""
+
+    def __init__(self, store: ChatStore, chat: str) -> None:
+        self.epoch: int | None = None
+        """Epoch of the appends of a run; None if the chat is not claimed."""
+        self._store = store
+        self._chat = chat
+
+    async def take(self, dispatch: Dispatch) -> None:
+        """Claim the chat, if it is not claimed yet. Call it before a run.
+
+        Raises:
+            Claimed: another node has claimed it, and is alive.
+            LeaseLost: the lease of this node is over.
+            StoreFailed: the claim could not be kept.
+        """
+        if self.epoch is None:
+            self.epoch = await self._store.claim(self._chat, dispatch.node, incarnation=dispatch.incarnation)
+
+    async def release(self) -> None:
+        """End the claim, so that any node can claim the chat.
+
+        Raises:
+            StoreFailed: the claim is kept until the lease of this node is over.
+        """
+        epoch, self.epoch = self.epoch, None
+        if epoch is not None:
+            await self._store.release(self._chat, epoch)
+
+    def forget(self) -> None:
+        """Append nothing more under the claim: the lease of this node is over."""
+        self.epoch = None

@@ -1,0 +1,124 @@
+"""Which turns this process works on: on one machine all of them at once, on several those of its own jobs.
+
+A chat of several machines has a home: the node where its agent and its files are. Each prompt queues a job for the
+home, and `Service.run_job` works on it there. All other nodes show the chat, and append prompts, answers and stops.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from penstock.chat.service.workspaces import Workspace
+from penstock.chat.store.rows import ChatRow
+
+ONLY_NODE = "here"
+"""Name of the node, for a store that one process has."""
+
+
+class NodeAbout(msgspec.Struct, frozen=True):
+    """Description of a node, by itself."""
+
+    version: str
+    host: str
+    pid: int
+    roots: list[str] = []
+    """Directories below which its agents work. A node without them only serves the page."""
+    trusted: list[str] = []
+    """Directories that are trusted there."""
+    agents: list[str] = []
+    """Names of the agents that can be started there, its default agent first."""
+    slots: int = 0
+    """Agents at work at once."""
+    busy: int = 0
+    """Number of slots in use."""
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    """Node as others see it."""
+
+    name: str
+    is_here: bool
+    """True for the node that was asked."""
+    is_live: bool
+    """True if its lease is valid."""
+    seen_seconds: float
+    """Seconds since its last renewal."""
+    about: NodeAbout
+    chats: list[str]
+    """Ids of the chats that it works on."""
+
+
+class ChatPlace(NamedTuple):
+    """Where the agent of a new chat works."""
+
+    home: str | None
+    agent: str
+    cwd: str
+
+
+class Offered(NamedTuple):
+    """What other nodes offer for new chats."""
+
+    agents: frozenset[str]
+    """Names of the agents that can be started at one of them."""
+    roots: list[Workspace]
+    recent: list[Workspace]
+
+
+class Elsewhere(Protocol):
+    """The other nodes, for a service that is one of several."""
+
+    async def nodes(self) -> list[NodeView]:
+        """Return all nodes, in the order of their names.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        ...
+
+    async def offered(self) -> Offered | None:
+        """Return what the other nodes offer; None if agents work at this one.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        ...
+
+    async def place(self, home: str | None, agent: str | None, cwd: str | None) -> ChatPlace | None:
+        """Return the place of a new chat at another node; None if it belongs to this node. Its node checks it again.
+
+        Raises:
+            Invalid, NoSuchAgent, OutsideRoots, UntrustedDirectory: there is no such node, or the chat cannot be there.
+            StoreFailed: the store cannot be read.
+        """
+        ...
+
+    async def trust(self, home: str | None, path: str) -> Workspace | None:
+        """Trust a directory of another node; return None if it belongs to this node.
+
+        Raises:
+            Invalid, OutsideRoots: there is no such node, or the directory is not below its roots.
+            StoreFailed: the decision cannot be kept.
+        """
+        ...
+
+
+class Dispatch(msgspec.Struct):
+    """Part of this process in the work on chats."""
+
+    node: str = ONLY_NODE
+    """Name under which this process claims chats."""
+    by_jobs: bool = False
+    """True if a turn begins with a job; otherwise it begins as soon as it waits and there is a slot."""
+    incarnation: uuid.UUID | None = None
+    """Lease under which this process claims chats. None: it has none, or needs none."""
+
+    elsewhere: Elsewhere | None = None
+    """Other nodes; None if there is one machine."""
+
+    def is_home(self, chat: ChatRow) -> bool:
+        """Return whether the chat's agent works in this process."""
+        return not self.by_jobs or chat.home == self.node

@@ -1,0 +1,36 @@
+"""Turns of a chat as the store has them: where they begin, and where they may be cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.chat.history.timeline import KEPT_TURNS
+from penstock.chat.store.protocol import ChatStore, Trimmed
+from penstock.chat.store.rows import TurnRow
+
+
+async def first_entry(store: ChatStore, chat: str) -> int:
+    """Return the number of the first entry that is kept."""
+    try:
+        await store.read(chat, limit=1)
+    except Trimmed as trimmed:
+        return trimmed.first
+    return 1
+
+
+async def all_turns(store: ChatStore, chat: str) -> list[TurnRow]:
+    """Return all turns of a chat, oldest first."""
+    rows: list[TurnRow] = []
+    while page := await store.list_turns(chat, before=rows[0].turn if rows else None, limit=KEPT_TURNS):
+        rows = page + rows
+    return rows
+
+
+def whole_turns_end(turns: Sequence[TurnRow], upto: int) -> int:
+    """Return the last number up to `upto` at which turns are over and none is cut in two; 0 if there is none."""
+    newest = max(turns, key=lambda row: row.turn, default=None)
+    for end in sorted({row.last for row in turns if 0 < row.last <= upto}, reverse=True):
+        is_whole = all(row.first > end or 0 < row.last <= end for row in turns)
+        if is_whole and newest is not None and not 0 < newest.last <= end:
+            return end
+    return 0

@@ -1,0 +1,61 @@
+"""Logins that several nodes share: who is signed in at one of them is signed in at all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+
+class Browser(msgspec.Struct):
+    """One browser. Times are milliseconds since 1970."""
+
+    id: str
+    """Id in requests. It is not derived from the cookie."""
+    secret: str
+    """SHA-256 of its cookie."""
+    name: str
+    secure: bool
+    """True if it signed in over https: then its cookie is for https only."""
+    created_at: int
+    used_at: int
+
+
+class KnownLogins(NamedTuple):
+    """Logins that are valid now."""
+
+    browsers: list[Browser]
+    tokens: frozenset[bytes]
+    """SHA-256 of the token of each node."""
+
+
+class TakenCode(NamedTuple):
+    """One-time code that was used."""
+
+    by: str | None
+    """Secret of the browser that made its link; None if a node printed it."""
+
+
+class LoginStore(Protocol):
+    """Store of the logins. All calls raise `StoreFailed` if it cannot be used."""
+
+    async def read(self) -> KnownLogins:
+        """Return the browsers that are signed in, and the tokens of all nodes."""
+        ...
+
+    async def write(self, added: Sequence[Browser], gone: Collection[str]) -> None:
+        """Add these browsers, and remove those with the secrets `gone`."""
+        ...
+
+    async def note_use(self, browsers: Sequence[Browser]) -> None:
+        """Store when these browsers were used last. One that was removed meanwhile is not added again."""
+        ...
+
+    async def put_code(self, code: bytes, seconds: float, by: str | None) -> None:
+        """Add a code, by its SHA-256, that is valid for some seconds."""
+        ...
+
+    async def take_code(self, code: bytes) -> TakenCode | None:
+        """Remove a code, by its SHA-256; return None if there is none that is valid."""
+        ...

@@ -1,0 +1,90 @@
+"""Check of a database: what a damaged disk, a wrong restore or a hand could have changed in it."""
+
+from __future__ import annotations
+
+from typing import LiteralString, NamedTuple
+
+from penstock.chat.store.postgres.connections import Database
+from penstock.chat.store.postgres.migrate import require_tables
+
+CHECK_SECONDS = 600.0
+"""Seconds in which one of the statements is answered: they read all entries."""
+
+MAX_PROBLEMS = 20
+"""Problems of one kind that are listed."""
+
+TOTALS = """SELECT (SELECT count(*) FROM heads), (SELECT count(*) FROM entries), (SELECT count(*) FROM turns),
+    pg_database_size(current_database()), current_setting('server_version')"""
+
+SETTINGS = """SELECT name, setting FROM pg_settings
+    WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting IN ('off', 'local') ORDER BY name"""
+
+CHECKS: tuple[tuple[str, LiteralString], ...] = (
+    (
+        "the chat {0!r} has {1} entries, from {2} to {3}, and should have those from {4} to {5}",
+        """SELECT h.id, count(e.number), min(e.number), max(e.number), h.trimmed + 1, h.last
+        FROM heads AS h LEFT JOIN entries AS e ON e.chat = h.key GROUP BY h.key
+        HAVING count(e.number) <> h.last - h.trimmed
+            OR (h.last > h.trimmed AND (min(e.number), max(e.number)) <> (h.trimmed + 1, h.last))
+        ORDER BY h.id LIMIT %(limit)s""",
+    ),
+    (
+        "the chat {0!r} has no row",
+        "SELECT id FROM heads LEFT JOIN chats USING (key) WHERE chats.key IS NULL ORDER BY id LIMIT %(limit)s",
+    ),
+    (
+        "the turn {1} of the chat {0!r} ends behind its last entry",
+        """SELECT h.id, t.turn FROM heads AS h JOIN turns AS t ON t.chat = h.key
+        WHERE t.last > h.last OR t.first > h.last + 1 ORDER BY h.id, t.turn LIMIT %(limit)s""",
+    ),
+    (
+        "the key {1!r} of the chat {0!r} has no entry",
+        """SELECT h.id, k.key FROM heads AS h JOIN keys AS k ON k.chat = h.key
+        LEFT JOIN entries AS e ON e.chat = k.chat AND e.number = k.number
+        WHERE e.number IS NULL ORDER BY h.id, k.key LIMIT %(limit)s""",
+    ),
+    (
+        "{1} rows of {0} belong to no chat",
+        """SELECT name, count(*) FROM (
+            SELECT 'entries' AS name, chat FROM entries UNION ALL SELECT 'turns', chat FROM turns
+            UNION ALL SELECT 'keys', chat FROM keys
+        ) AS rows WHERE NOT EXISTS (SELECT FROM heads WHERE key = chat) GROUP BY name ORDER BY name LIMIT %(limit)s""",
+    ),
+)
+"""Texts of the problems, and the statements that find them."""
+
+
+class Report(NamedTuple):
+    """Result of a check."""
+
+    chats: int
+    entries: int
+    turns: int
+    bytes: int
+    server: str
+    """Version of the server."""
+    problems: list[str]
+    cautions: list[str]
+    """Settings with which what is acknowledged can be lost."""
+
+
+async def check(url: str) -> Report:
+    """Check the database that a URL names.
+
+    Raises:
+        SchemaTooOld: it does not have all tables.
+        StoreFailed: it cannot be read.
+    """
+    await require_tables(url)
+    database = Database(url)
+    try:
+        problems: list[str] = []
+        for text, query in CHECKS:
+            rows = await database.fetch(query, {"limit": MAX_PROBLEMS}, seconds=CHECK_SECONDS)
+            problems += [text.format(*row) for row in rows]
+        ((chats, entries, turns, size, server),) = await database.fetch(TOTALS, seconds=CHECK_SECONDS)
+        settings = await database.fetch(SETTINGS)
+    finally:
+        await database.close()
+    cautions = [f"{name} is {value}: what is acknowledged can be lost in a power cut" for name, value in settings]
+    return Report(chats, entries, turns, size, server, problems, cautions)

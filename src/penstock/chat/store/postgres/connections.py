@@ -1,0 +1,303 @@
+"""Connections to PostgreSQL: one statement at a time, each with a time limit, tried again while the server is away.
+
+A call never hangs: a statement that is not answered in time has its connection cut, so also one whose packets are lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, LiteralString, NamedTuple
+
+import psycopg
+from psycopg import conninfo
+
+from penstock.chat.store.protocol import StoreClosed, StoreFailed
+from penstock.errors import UsageError
+
+LEAST_SECONDS = 1.0
+"""Seconds in which a connection is made, at least: the last attempt of a call has that much even if it ends late."""
+
+
+class Patience(NamedTuple):
+    """Seconds that a store waits for its server."""
+
+    statement: float = 5.0
+    """In which a statement is answered: one that is not has lost its connection. A commit takes milliseconds."""
+    connect: float = 5.0
+    """In which a connection is made."""
+    away: float = 7.0
+    """For which a call is tried again while the server is away. A restart takes one to two; a node may keep its runs
+    for not quite seven without the server, and their appends wait for it."""
+
+
+PATIENCE = Patience()
+"""Seconds of a store that is not a test's."""
+
+RETRY_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds between one attempt and the next; the last repeats."""
+
+WORKERS = 4
+"""Number of connections for everything but the appends and the notifications."""
+
+PARAMETERS = {
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "2",
+    "tcp_user_timeout": "10000",
+    "client_encoding": "UTF8",
+    "target_session_attrs": "read-write",
+    "application_name": "penstock",
+}
+"""Parameters of each connection that the URL does not name. A peer that is gone is noticed within 20 s."""
+
+SCHEMES = ("postgresql://", "postgres://")
+"""Beginnings of the URL of a database."""
+
+SEARCH_PATH = "-c search_path=penstock"
+"""Option of each connection: all tables are in one schema, also those of procrastinate, which does not name it."""
+
+EMPTY: Mapping[str, Any] = {}
+"""Values of a statement that has none."""
+
+AWAY = ("08", "40001", "40P01", "53300", "57P01", "57P02", "57P03", "25006", "55P03")
+"""Beginnings of the error codes with which a statement is tried again: connections, deadlocks, a server that stops."""
+
+
+def parameters(url: str) -> dict[str, Any]:
+    """Return the parameters of a connection to the database that a URL names.
+
+    Raises:
+        UsageError: it is not the URL of a database.
+    """
+    given = _parsed(url)
+    options = f"{given.get('options') or ''} {SEARCH_PATH}".strip()
+    return {**PARAMETERS, **given, "options": options}
+
+
+def has_password(url: str) -> bool:
+    """Return whether the URL of a database has a password.
+
+    Raises:
+        UsageError: it is not the URL of a database.
+    """
+    return _parsed(url).get("password") is not None
+
+
+def _parsed(url: str) -> dict[str, Any]:
+    try:
+        if url.startswith(SCHEMES):
+            return dict(conninfo.conninfo_to_dict(url))
+    except (psycopg.ProgrammingError, UnicodeError):
+        pass  # what it says may have a part of the password
+    raise UsageError("the store is not the URL of a database", expected="postgresql://USER@HOST/NAME")
+
+
+class Away(Exception):
+    """The server did not answer, or it closed the connection: a later attempt may work."""
+
+
+def failure(error: Exception) -> StoreFailed:
+    """Return an error of PostgreSQL as a `StoreFailed`, in words for a person."""
+    code = getattr(error, "sqlstate", None) or ""
+    text = " ".join(str(error).split())[:300] or type(error).__name__
+    help = next((help for start, help in _HELP.items() if code.startswith(start)), "")
+    return StoreFailed(f"the database failed: {text}", help=help or "look at the database server and its log")
+
+
+_HELP = {
+    "42P01": "make its tables with: penstock store migrate",
+    "3F000": "make its tables with: penstock store migrate",
+    "42883": "make its tables with: penstock store migrate",
+    "28": "look at the user and the password",
+    "3D000": "make the database with: createdb",
+    "53100": "make space on the disk of the database server",
+    "42501": "give the database user these rights",
+}
+
+
+class DatabaseLink:
+    """One connection, made when it is first needed, and made anew after a failure. One caller uses it at a time."""
+
+    def __init__(self, parameters: Mapping[str, Any]) -> None:
+        self._parameters = dict(parameters)
+        self.connection: psycopg.AsyncConnection[Any] | None = None
+
+    async def run(
+        self, query: LiteralString, values: Mapping[str, Any], seconds: float, connect_seconds: float
+    ) -> list[tuple[Any, ...]]:
+        """Run one statement, which is a transaction of its own, and return its rows.
+
+        Raises:
+            Away: the server is away. The statement may have been made.
+            StoreFailed: the server rejected it.
+        """
+        connection = await self.open(connect_seconds)
+        timer = asyncio.get_running_loop().call_later(seconds, self.cut)
+        try:
+            result = await connection.execute(query, values, binary=True)
+            return await result.fetchall() if result.description is not None else []
+        except psycopg.Error as error:
+            is_away = connection.closed or (error.sqlstate or "").startswith(AWAY)
+            if is_away:
+                await self.close()
+                raise Away(_short(error)) from error
+            raise failure(error) from error
+        finally:
+            timer.cancel()
+
+    async def open(self, seconds: float) -> psycopg.AsyncConnection[Any]:
+        """Return the connection, made if there is none.
+
+        Raises:
+            Away: it cannot be made now.
+            StoreFailed: the server does not accept it.
+        """
+        if self.connection is not None and not self.connection.closed:
+            return self.connection
+        try:
+            async with asyncio.timeout(seconds):
+                self.connection = await psycopg.AsyncConnection.connect(autocommit=True, **self._parameters)
+        except TimeoutError as error:
+            raise Away(f"no connection was made in {seconds:.0f} s") from error
+        except psycopg.OperationalError as error:
+            if (error.sqlstate or "").startswith(("28", "3D")) or _is_rejected(error):
+                raise failure(error) from error
+            raise Away(_short(error)) from error
+        return self.connection
+
+    def cut(self) -> None:
+        """End the connection's socket, so that whatever waits for it fails. Its descriptor stays valid until then."""
+        if self.connection is None or self.connection.closed:
+            return
+        try:
+            with socket.socket(fileno=os.dup(self.connection.fileno())) as same:
+                same.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it is not connected any more
+
+    async def close(self) -> None:
+        """Close the connection, if there is one."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            await connection.close()
+
+
+def _is_rejected(error: psycopg.OperationalError) -> bool:
+    """Return whether the server rejects the user or the database: errors of connecting have no code in libpq."""
+    return any(words in str(error) for words in ("authentication failed", "no password supplied", "does not exist"))
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+class Database:
+    """Connections of one store. All calls belong to one event loop."""
+
+    def __init__(self, url: str, patience: Patience = PATIENCE) -> None:
+        """Create it without a connection.
+
+        Raises:
+            UsageError: it is not the URL of a database.
+        """
+        self.parameters = parameters(url)
+        """Parameters of a connection, as keywords of psycopg."""
+        self.patience = patience
+        self._idle = [self.link() for _ in range(WORKERS)]
+        self._free = asyncio.Semaphore(WORKERS)
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._away_since: float | None = None
+        self._closed = False
+
+    def link(self) -> DatabaseLink:
+        """Return a new connection, which its caller closes."""
+        return DatabaseLink(self.parameters)
+
+    async def fetch(
+        self,
+        query: LiteralString,
+        values: Mapping[str, Any] = EMPTY,
+        *,
+        seconds: float | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """Run one statement, and return its rows. It gets the value `again`, which is true from the second attempt on.
+
+        A call that is cancelled continues to its end.
+
+        Raises:
+            StoreFailed: the server is away, or rejected it.
+            StoreClosed: the database was closed.
+        """
+        if self._closed:
+            raise StoreClosed
+        return await asyncio.shield(self._start(self._fetch(query, values, seconds)))
+
+    async def repeated(
+        self,
+        link: DatabaseLink,
+        query: LiteralString,
+        values: Mapping[str, Any],
+        seconds: float | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """Run one statement on a connection, again and again while the server is away, but not for long.
+
+        Raises:
+            StoreFailed: the server is away, or rejected it.
+        """
+        loop = asyncio.get_running_loop()
+        began, attempt = loop.time(), 0
+        while True:
+            left = (self._away_since or began) + self.patience.away - loop.time()
+            connect = min(self.patience.connect, max(left, LEAST_SECONDS))
+            try:
+                given = {**values, "again": attempt > 0}
+                rows = await link.run(query, given, seconds or self.patience.statement, connect)
+                self._away_since = None
+                return rows
+            except Away as away:
+                self._away_since = self._away_since or began
+                if loop.time() - self._away_since >= self.patience.away:
+                    raise _is_away(away) from away
+            await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
+            attempt += 1
+
+    async def close(self) -> None:
+        """Finish the calls that wait, and close the connections."""
+        self._closed = True
+        await asyncio.gather(*self._calls, return_exceptions=True)
+        for link in self._idle:
+            await link.close()
+
+    def _start(self, call: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(call)
+        self._calls.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._calls.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller may have been cancelled, and nobody else reads it
+
+    async def _fetch(
+        self, query: LiteralString, values: Mapping[str, Any], seconds: float | None
+    ) -> list[tuple[Any, ...]]:
+        async with self._borrowed() as link:
+            return await self.repeated(link, query, values, seconds)
+
+    @asynccontextmanager
+    async def _borrowed(self) -> AsyncIterator[DatabaseLink]:
+        async with self._free:
+            link = self._idle.pop()
+            try:
+                yield link
+            finally:
+                self._idle.append(link)
+
+
+def _is_away(away: Away) -> StoreFailed:
+    return StoreFailed(f"the database is away: {away}", help="look at the database server, and at the way to it")

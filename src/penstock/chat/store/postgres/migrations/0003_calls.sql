@@ -1,0 +1,265 @@
+-- Calls of the store. Each is one statement, so one transaction, of its caller. The name of a call has a number: a call
+-- that changes gets a new one, and nodes of the version before use the old one meanwhile.
+--
+-- `again` is true if an earlier attempt may have been made: its acknowledgement was lost.
+
+CREATE FUNCTION is_live_v1(_node text, _incarnation uuid) RETURNS boolean LANGUAGE sql AS $$
+    SELECT EXISTS (
+        SELECT FROM nodes
+        WHERE id = _node AND incarnation = _incarnation AND seen + ttl > clock_timestamp()
+    )
+$$;
+
+-- Notify all nodes. An item is `ID NUMBER` for a chat with new entries, `ID row` for one whose row changed. A payload of
+-- PostgreSQL has less than 8,000 bytes.
+CREATE FUNCTION notify_v1(items text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    item text;
+    payload text := '';
+BEGIN
+    FOREACH item IN ARRAY items LOOP
+        IF length(payload) + length(item) > 7900 THEN
+            PERFORM pg_notify('penstock', payload);
+            payload := '';
+        END IF;
+        payload := payload || CASE WHEN payload = '' THEN '' ELSE ',' END || item;
+    END LOOP;
+    IF payload <> '' THEN
+        PERFORM pg_notify('penstock', payload);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION put_row_v1(_key bigint, _row jsonb) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO chats AS c (key, agent, cwd, created_at, model, title, allow, session_id, heartbeat, heartbeat_since, home)
+    SELECT _key, r.* FROM jsonb_to_record(_row) AS r (
+        agent text, cwd text, created_at bigint, model text, title text, allow text, session_id text, heartbeat jsonb,
+        heartbeat_since bigint, home text
+    )
+    ON CONFLICT (key) DO UPDATE SET
+        agent = excluded.agent, cwd = excluded.cwd, created_at = excluded.created_at, model = excluded.model,
+        title = excluded.title, allow = excluded.allow, session_id = excluded.session_id,
+        heartbeat = excluded.heartbeat, heartbeat_since = excluded.heartbeat_since, home = excluded.home
+$$;
+
+-- Append to several chats, each as a whole or not at all. A chat is named once. The result has a row for each, in the
+-- order of the call: the chat's last number and epoch before the append (NULL: there is no such chat), and whether the
+-- append was made, now or by an earlier attempt. Other nodes are notified, unless it is quiet, also of the items `late`.
+--
+-- The entries of all chats, one behind the other, are `entry_data`, and so are the views of their turns: a value for each
+-- costs the client more than its row costs here. An entry is a piece of them, and the nth of the append `entry_of`.
+CREATE FUNCTION append_v1(
+    ids text[], afters bigint[], ats bigint[], epochs bigint[], counts bigint[], chat_rows jsonb, again boolean,
+    entry_of int[], entry_nth int[], entry_start int[], entry_size int[], entry_data bytea,
+    turn_of int[], turn_turn bigint[], turn_first bigint[], turn_last bigint[], turn_at bigint[],
+    turn_start int[], turn_size int[], turn_data bytea,
+    quiet boolean, late text[]
+) RETURNS TABLE (was_made boolean, last_number bigint, epoch_number bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    keys bigint[];   -- of the chats that are appended to now; NULL for the others
+    lasts bigint[];
+    found bigint[];
+    made boolean[];
+    items text[];
+BEGIN
+    -- All callers lock in the order of the keys, so none waits for another that waits for it.
+    PERFORM FROM heads WHERE id = ANY (ids) ORDER BY key FOR UPDATE;
+
+    SELECT array_agg(CASE WHEN h.last = g.after AND (g.epoch IS NULL OR g.epoch = h.epoch) THEN h.key END ORDER BY g.nth),
+           array_agg(h.last ORDER BY g.nth), array_agg(h.epoch ORDER BY g.nth)
+    INTO keys, lasts, found
+    FROM unnest(ids, afters, epochs) WITH ORDINALITY AS g (id, after, epoch, nth) LEFT JOIN heads AS h ON h.id = g.id;
+
+    IF again THEN
+        SELECT array_agg(g.count > 0 AND (g.epoch IS NULL OR g.epoch = h.epoch) AND NOT EXISTS (
+            SELECT FROM unnest(entry_of, entry_nth, entry_start, entry_size) AS e (of, nth, start, size)
+            LEFT JOIN entries AS k ON k.chat = h.key AND k.number = g.after + e.nth
+            WHERE e.of = g.nth AND (k.at IS DISTINCT FROM g.at OR k.data IS DISTINCT FROM substring(entry_data, e.start, e.size))
+        ) ORDER BY g.nth) INTO made
+        FROM unnest(ids, afters, ats, epochs, counts) WITH ORDINALITY AS g (id, after, at, epoch, count, nth)
+        LEFT JOIN heads AS h ON h.id = g.id;
+    END IF;
+
+    INSERT INTO entries (chat, number, at, data)
+    SELECT keys[e.of], afters[e.of] + e.nth, ats[e.of], substring(entry_data, e.start, e.size)
+    FROM unnest(entry_of, entry_nth, entry_start, entry_size) AS e (of, nth, start, size) WHERE keys[e.of] IS NOT NULL;
+
+    UPDATE heads AS h SET last = h.last + g.count FROM unnest(keys, counts) AS g (key, count) WHERE h.key = g.key;
+
+    IF cardinality(turn_of) > 0 THEN
+        UPDATE heads SET summarized = last WHERE key IN (SELECT keys[of] FROM unnest(turn_of) AS g (of));
+        INSERT INTO turns AS t (chat, turn, first, last, at, bytes, view)
+        SELECT keys[g.of], g.turn, g.first, g.last, g.at, coalesce((
+                SELECT sum(octet_length(data)) FROM entries WHERE chat = keys[g.of] AND number BETWEEN g.first AND g.last
+            ), 0), substring(turn_data, g.start, g.size)
+        FROM unnest(turn_of, turn_turn, turn_first, turn_last, turn_at, turn_start, turn_size)
+            AS g (of, turn, first, last, at, start, size)
+        WHERE keys[g.of] IS NOT NULL
+        ON CONFLICT (chat, turn) DO UPDATE SET
+            first = excluded.first, last = excluded.last, at = excluded.at, bytes = excluded.bytes, view = excluded.view;
+    END IF;
+
+    IF chat_rows IS NOT NULL THEN  -- a row for each of some appends, by their numbers
+        UPDATE heads SET version = version + 1 WHERE key IN (SELECT keys[nth::int] FROM jsonb_object_keys(chat_rows) AS nth);
+        PERFORM put_row_v1(keys[g.key::int], g.value) FROM jsonb_each(chat_rows) AS g WHERE keys[g.key::int] IS NOT NULL;
+        items := array(
+            SELECT ids[nth::int] || ' row' FROM jsonb_object_keys(chat_rows) AS nth WHERE keys[nth::int] IS NOT NULL
+        );
+    END IF;
+
+    IF NOT quiet THEN
+        items := items || late || array(
+            SELECT g.id || ' ' || g.after + g.count FROM unnest(keys, ids, afters, counts) AS g (key, id, after, count)
+            WHERE g.key IS NOT NULL AND g.count > 0
+        );
+    END IF;
+    PERFORM notify_v1(items) WHERE cardinality(items) > 0;
+
+    RETURN QUERY SELECT g.key IS NOT NULL OR coalesce(g.made, false), g.last, g.epoch
+    FROM unnest(keys, made, lasts, found) WITH ORDINALITY AS g (key, made, last, epoch, nth) ORDER BY g.nth;
+END
+$$;
+
+-- Append one entry under a key, and queue the job of its turn with it. The outcome is `made`, now or by an earlier attempt,
+-- `known` (number has the key already), `conflict` (number is the chat's last) or `unknown` (there is no such chat).
+CREATE FUNCTION submit_v1(_id text, _data bytea, _at bigint, _after bigint, _key text, _turn bigint, again boolean)
+RETURNS TABLE (outcome text, number bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    head heads;
+    earlier bigint;
+    queue text;
+BEGIN
+    SELECT * INTO head FROM heads WHERE id = _id FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT 'unknown', 0::bigint;
+        RETURN;
+    END IF;
+    SELECT k.number INTO earlier FROM keys AS k WHERE k.chat = head.key AND k.key = _key;
+    IF FOUND THEN
+        RETURN QUERY SELECT CASE WHEN again AND EXISTS (
+            SELECT FROM entries AS e WHERE e.chat = head.key AND e.number = earlier AND e.data = _data AND e.at = _at
+        ) THEN 'made' ELSE 'known' END, earlier;
+        RETURN;
+    END IF;
+    IF head.last <> _after THEN
+        RETURN QUERY SELECT 'conflict', head.last;
+        RETURN;
+    END IF;
+    INSERT INTO entries (chat, number, at, data) VALUES (head.key, head.last + 1, _at, _data);
+    UPDATE heads AS h SET last = h.last + 1 WHERE h.key = head.key;
+    INSERT INTO keys (chat, key, number) VALUES (head.key, _key, head.last + 1);
+    IF _turn IS NOT NULL THEN
+        SELECT c.home INTO queue FROM chats AS c WHERE c.key = head.key;
+        IF queue IS NOT NULL THEN
+            PERFORM procrastinate_defer_jobs_v1(ARRAY[ROW(
+                queue, 'penstock.turn', 0, _id, _id || '/' || _turn, jsonb_build_object('chat', _id, 'turn', _turn), NULL
+            )::procrastinate_job_to_defer_v1]);
+        END IF;
+    END IF;
+    PERFORM notify_v1(ARRAY[_id || ' ' || head.last + 1]);
+    RETURN QUERY SELECT 'made', head.last + 1;
+END
+$$;
+
+-- Claim a chat under a new epoch. With an incarnation, the node must have a lease of it. The outcome is `made`,
+-- `unknown` (no such chat), `lost` (the node has no lease) or `claimed` (by another node that is alive).
+CREATE FUNCTION claim_v1(_id text, _node text, _incarnation uuid)
+RETURNS TABLE (outcome text, epoch_number bigint, claimed_by text) LANGUAGE plpgsql AS $$
+DECLARE
+    head heads;
+BEGIN
+    SELECT * INTO head FROM heads WHERE id = _id FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT 'unknown', 0::bigint, NULL;
+    ELSIF _incarnation IS NOT NULL AND NOT is_live_v1(_node, _incarnation) THEN
+        RETURN QUERY SELECT 'lost', head.epoch, head.owner;
+    ELSIF (head.owner, head.incarnation) IS DISTINCT FROM (_node, _incarnation) AND is_live_v1(head.owner, head.incarnation)
+    THEN
+        RETURN QUERY SELECT 'claimed', head.epoch, head.owner;
+    ELSE
+        UPDATE heads SET epoch = head.epoch + 1, owner = _node, incarnation = _incarnation WHERE key = head.key;
+        RETURN QUERY SELECT 'made', head.epoch + 1, _node;
+    END IF;
+END
+$$;
+
+-- End a claim, if it is still the newest. Return NULL if there is no such chat.
+CREATE FUNCTION release_v1(_id text, _epoch bigint) RETURNS boolean LANGUAGE sql AS $$
+    UPDATE heads SET
+        owner = CASE WHEN epoch = _epoch THEN NULL ELSE owner END,
+        incarnation = CASE WHEN epoch = _epoch THEN NULL ELSE incarnation END
+    WHERE id = _id RETURNING true
+$$;
+
+-- Drop at most _most of the entries up to a number, with the keys and turns that ended there. Return the chat's last
+-- number and the number up to which entries are dropped now (NULL: no such chat).
+CREATE FUNCTION trim_v1(_id text, _upto bigint, _most bigint)
+RETURNS TABLE (last_number bigint, trimmed_number bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    head heads;
+    gone bigint;
+BEGIN
+    SELECT * INTO head FROM heads WHERE id = _id FOR UPDATE;
+    gone := least(_upto, head.trimmed + _most);
+    IF _upto <= head.last AND gone > head.trimmed THEN
+        DELETE FROM entries WHERE chat = head.key AND number <= gone;
+        DELETE FROM keys WHERE chat = head.key AND number <= gone;
+        DELETE FROM turns WHERE chat = head.key AND last BETWEEN 1 AND gone;
+        UPDATE heads SET trimmed = gone WHERE key = head.key;
+        head.trimmed := gone;
+    END IF;
+    RETURN QUERY SELECT head.last, head.trimmed;
+END
+$$;
+
+-- Add a chat. Return false if there is one of this id.
+CREATE FUNCTION create_chat_v1(_id text, _row jsonb, again boolean) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    made bigint;
+BEGIN
+    INSERT INTO heads (id) VALUES (_id) ON CONFLICT DO NOTHING RETURNING key INTO made;
+    IF made IS NULL THEN
+        RETURN again AND EXISTS (
+            SELECT FROM heads JOIN chats USING (key)
+            WHERE id = _id AND to_jsonb(chats) - 'key' || jsonb_build_object('id', _id) = _row
+        );
+    END IF;
+    PERFORM put_row_v1(made, _row);
+    PERFORM notify_v1(ARRAY[_id || ' row']);
+    RETURN true;
+END
+$$;
+
+-- Replace the row of a chat. Return NULL if there is none.
+CREATE FUNCTION update_chat_v1(_id text, _row jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    found_key bigint;
+BEGIN
+    UPDATE heads SET version = version + 1 WHERE id = _id RETURNING key INTO found_key;
+    IF found_key IS NULL THEN
+        RETURN NULL;
+    END IF;
+    PERFORM put_row_v1(found_key, _row);
+    PERFORM notify_v1(ARRAY[_id || ' row']);
+    RETURN true;
+END
+$$;
+
+-- Delete a chat with all that belongs to it, and the jobs that wait for it. Return NULL if there is none.
+CREATE FUNCTION delete_chat_v1(_id text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    found_key bigint;
+BEGIN
+    SELECT key INTO found_key FROM heads WHERE id = _id FOR UPDATE;
+    IF found_key IS NULL THEN
+        RETURN NULL;
+    END IF;
+    DELETE FROM entries WHERE chat = found_key;
+    DELETE FROM keys WHERE chat = found_key;
+    DELETE FROM turns WHERE chat = found_key;
+    DELETE FROM heads WHERE key = found_key;
+    DELETE FROM procrastinate_jobs WHERE lock = _id AND status = 'todo';
+    PERFORM notify_v1(ARRAY[_id || ' row']);
+    RETURN true;
+END
+$$;

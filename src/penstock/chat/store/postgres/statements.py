@@ -1,0 +1,64 @@
+"""Statements of the store in PostgreSQL that are not in its migrations: the reads.
+
+Each is one statement, so that all of its rows are of one time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from penstock.chat.store.rows import ChatRow
+
+MAX_PAGE_BYTES = 8 * 1024 * 1024
+"""Bytes of one read: it ends with the entry that reaches this size."""
+
+TRIM_ENTRIES = 2000
+"""Entries that one statement trims: an append that waits for the same chat waits no longer than that."""
+
+COLUMNS = "id, agent, cwd, created_at, model, title, allow, session_id, heartbeat, heartbeat_since, home"
+
+READ = """SELECT h.last, h.trimmed, e.number, e.at, e.data FROM heads AS h LEFT JOIN LATERAL (
+        SELECT number, at, data, sum(octet_length(data)) OVER (ORDER BY number) - octet_length(data) AS before FROM (
+            SELECT number, at, data FROM entries WHERE chat = h.key AND number > %(after)s
+            ORDER BY number LIMIT %(limit)s
+        ) AS page
+    ) AS e ON before < %(bytes)s WHERE h.id = %(id)s ORDER BY e.number"""
+
+GET_CHAT = f"SELECT {COLUMNS} FROM heads JOIN chats USING (key) WHERE id = %(id)s"
+
+LIST_CHATS = f"SELECT {COLUMNS} FROM heads JOIN chats USING (key) WHERE id > %(after)s ORDER BY id LIMIT %(limit)s"
+
+LIST_TURNS = """SELECT turn, first, t.last, at, view FROM heads AS h LEFT JOIN LATERAL (
+        SELECT * FROM turns WHERE chat = h.key AND turn < %(before)s ORDER BY turn DESC LIMIT %(limit)s
+    ) AS t ON true WHERE h.id = %(id)s ORDER BY turn"""
+
+SUMMARY = """SELECT greatest(h.summarized, h.trimmed), h.last, turn, first, t.last, at, view
+    FROM heads AS h LEFT JOIN turns AS t ON t.chat = h.key AND (t.last = 0 OR turn IN (
+        SELECT turn FROM turns WHERE chat = h.key ORDER BY turn DESC LIMIT %(limit)s
+    )) WHERE h.id = %(id)s ORDER BY turn"""
+
+# Only turns before the first one that is young enough: a clock that stepped back must not make a gap.
+EXPIRED = """SELECT id, max(old.last) FROM turns AS old JOIN heads AS h ON h.key = old.chat
+    WHERE old.last > 0 AND turn < coalesce(
+        (SELECT min(turn) FROM turns AS t WHERE t.chat = old.chat AND (t.last = 0 OR t.at >= %(before)s)),
+        9223372036854775807
+    ) GROUP BY id"""
+
+EXCESS = """SELECT id, max(last) FROM (
+        SELECT h.id, t.last, sum(t.bytes) OVER (ORDER BY t.at, h.id, t.turn) - t.bytes AS before
+        FROM turns AS t JOIN heads AS h ON h.key = t.chat WHERE t.last > 0
+    ) AS oldest WHERE before < (SELECT coalesce(sum(bytes), 0) FROM turns) - %(max_bytes)s GROUP BY id"""
+
+LIST_DIRECTORIES = "SELECT path, trusted_at FROM directories WHERE node = %(node)s ORDER BY path"
+
+PUT_DIRECTORY = """INSERT INTO directories (node, path, trusted_at) VALUES (%(node)s, %(path)s, %(trusted_at)s)
+    ON CONFLICT (node, path) DO UPDATE SET trusted_at = excluded.trusted_at"""
+
+DELETE_DIRECTORY = "DELETE FROM directories WHERE node = %(node)s AND path = %(path)s"
+
+
+def chat_row(values: tuple[Any, ...]) -> ChatRow:
+    """Return the row of a chat from the columns `COLUMNS`."""
+    return msgspec.convert(dict(zip(COLUMNS.split(", "), values, strict=True)), ChatRow)

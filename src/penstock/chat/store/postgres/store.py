@@ -1,0 +1,398 @@
+"""Store in PostgreSQL, which several machines share: everything that is acknowledged is committed on the server."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.chat.store.postgres import statements
+from penstock.chat.store.postgres.appends import Append, Appends, encoded
+from penstock.chat.store.postgres.connections import PATIENCE, Away, Database, Patience
+from penstock.chat.store.postgres.migrate import require_tables
+from penstock.chat.store.postgres.recent import Recent
+from penstock.chat.store.postgres.tailer import Tailer
+from penstock.chat.store.protocol import (
+    MAX_ENTRY_BYTES,
+    PAGE_CHATS,
+    PAGE_ENTRIES,
+    Ahead,
+    Claimed,
+    Conflict,
+    LeaseLost,
+    News,
+    Page,
+    StoreClosed,
+    StoredEntry,
+    StoreFailed,
+    Submitted,
+    Summary,
+    Trimmed,
+    UnknownChat,
+    check_chat,
+    check_entries,
+    check_number,
+)
+from penstock.chat.store.rows import ChatRow, Directory, TurnRow
+from penstock.chat.store.subscriptions import StoreSubscription
+from penstock.errors import UsageError
+
+LONG_SECONDS = 60.0
+"""Seconds in which a statement that touches many rows is answered: a deletion, a search for old turns."""
+
+HERE = "here"
+"""Name of the node whose directories a store has that was opened for none."""
+
+LARGEST_ENTRY = 256 * 1024 * 1024
+"""Bytes of the largest entry: PostgreSQL has messages up to 1 GiB, and bytes take more than one each on their way."""
+
+
+class PostgresStore:
+    """`ChatStore` in a database. Create it with `PostgresStore.open`; one event loop uses it."""
+
+    def __init__(self, database: Database, *, node: str, max_entry_bytes: int) -> None:
+        self.database = database
+        """Connections of the store, for other tables of the same database."""
+        self._node = node
+        self._max_entry_bytes = max_entry_bytes
+        self._subscriptions: set[StoreSubscription] = set()
+        self._recent = Recent()
+        self._tailer = Tailer(database, self._recent, self._notify)
+        self._appends = Appends(database, self._recent, self._made)
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        node: str = HERE,
+        max_entry_bytes: int = MAX_ENTRY_BYTES,
+        patience: Patience = PATIENCE,
+    ) -> PostgresStore:
+        """Open the store in a database that has its tables. Trusted directories are those of `node`.
+
+        Raises:
+            SchemaTooOld: the tables are missing, or of an older version.
+            UsageError: it is not the URL of a database.
+            StoreFailed: it cannot be reached, or not be used.
+        """
+        check_number("max_entry_bytes", max_entry_bytes, 1)
+        if max_entry_bytes > LARGEST_ENTRY:
+            raise UsageError(f"max_entry_bytes cannot be {max_entry_bytes:,}", expected=f"at most {LARGEST_ENTRY:,}")
+        database = Database(url, patience)
+        await require_tables(url)
+        store = cls(database, node=node, max_entry_bytes=max_entry_bytes)
+        try:
+            await store._tailer.start()
+        except BaseException as error:
+            await store.close()
+            if isinstance(error, Away):
+                raise StoreFailed(f"the database is away: {error}", help="look at the database server") from error
+            raise
+        return store
+
+    async def close(self) -> None:
+        """Finish the calls that wait, and close the connections. A second call does nothing."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+            for subscription in [*self._subscriptions]:
+                subscription.close()
+        await asyncio.shield(self._closing)
+
+    async def __aenter__(self) -> PostgresStore:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def max_entry_bytes(self) -> int:
+        """As `ChatStore.max_entry_bytes`."""
+        return self._max_entry_bytes
+
+    # --- entries ---
+
+    async def append(
+        self,
+        chat: str,
+        entries: Sequence[bytes],
+        *,
+        after: int,
+        at: int,
+        epoch: int | None = None,
+        turns: Sequence[TurnRow] = (),
+        row: ChatRow | None = None,
+    ) -> int:
+        """As `ChatStore.append`. Appends to one chat are made in the order of the calls."""
+        check_chat(chat)
+        check_number("after", after)
+        check_number("at", at)
+        copied = check_entries(entries, self._max_entry_bytes)
+        if row is not None:
+            _check_row(row)
+        self._require_open()
+        result: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._appends.add(Append(chat, copied, after, at, epoch, [*turns], row, result))
+        return await result
+
+    async def submit(
+        self,
+        chat: str,
+        entry: bytes,
+        *,
+        at: int,
+        after: int | None = None,
+        key: str | None = None,
+        turn: int | None = None,
+    ) -> Submitted:
+        """As `ChatStore.submit`. The job of the turn is queued for the chat's home."""
+        check_chat(chat)
+        check_number("at", at)
+        if after is not None:
+            check_number("after", after)
+        if key is None:
+            key = f"once:{uuid.uuid4().hex}"  # so that a second attempt finds the entry of the first
+        else:
+            _check_text("a key", key)
+        check_entries([entry], self._max_entry_bytes)
+        ((outcome, number),) = await self.database.fetch(
+            "SELECT outcome, number FROM submit_v1("
+            "%(id)s, %(data)s, %(at)s::bigint, %(after)s::bigint, %(key)s::text, %(turn)s::bigint, %(again)s)",
+            {"id": chat, "data": entry, "at": at, "after": after, "key": key, "turn": turn},
+        )
+        if outcome == "unknown":
+            raise UnknownChat(chat)
+        if outcome == "conflict":
+            raise Conflict(chat, after or 0, number)
+        if outcome == "made":
+            self._recent.wrote(chat, number)
+            asyncio.get_running_loop().call_soon(self._tailer.made, {chat: number}, ())
+        return Submitted(number, outcome == "made")
+
+    async def claim(self, chat: str, node: str, *, incarnation: uuid.UUID | None = None) -> int:
+        """As `ChatStore.claim`."""
+        check_chat(chat)
+        ((outcome, epoch, owner),) = await self.database.fetch(
+            "SELECT outcome, epoch_number, claimed_by FROM claim_v1(%(id)s, %(node)s, %(incarnation)s::uuid)",
+            {"id": chat, "node": node, "incarnation": incarnation},
+        )
+        if outcome == "unknown":
+            raise UnknownChat(chat)
+        if outcome == "claimed":
+            raise Claimed(chat, owner)
+        if outcome == "lost":
+            raise LeaseLost(node)
+        return int(epoch)
+
+    async def release(self, chat: str, epoch: int) -> None:
+        """As `ChatStore.release`."""
+        check_chat(chat)
+        ((found,),) = await self.database.fetch(
+            "SELECT release_v1(%(id)s, %(epoch)s::bigint)", {"id": chat, "epoch": epoch}
+        )
+        if not found:
+            raise UnknownChat(chat)
+
+    async def read(self, chat: str, *, after: int = 0, limit: int = PAGE_ENTRIES) -> Page:
+        """As `ChatStore.read`."""
+        check_chat(chat)
+        check_number("after", after)
+        check_number("limit", limit, 1)
+        self._require_open()
+        ahead = self._recent.page(chat, after, limit)
+        if ahead is not None:
+            return ahead
+        rows = _known(
+            chat,
+            await self.database.fetch(
+                statements.READ,
+                {"id": chat, "after": after, "limit": min(limit, 2**31), "bytes": statements.MAX_PAGE_BYTES},
+            ),
+        )
+        last, trimmed, first, *_ = rows[0]
+        if after > last:
+            raise Ahead(chat, after, last)
+        if after < trimmed:
+            raise Trimmed(chat, after, trimmed + 1)
+        found = [] if first is None else [StoredEntry(*row[2:]) for row in rows]
+        numbers = [entry.number for entry in found]
+        if (not found and after < last) or numbers != [*range(after + 1, after + 1 + len(found))]:
+            raise StoreFailed(
+                f"the store is damaged: the chat {chat!r} does not have all entries from {after + 1} on",
+                help="restore it from a backup",
+                lasting=True,
+            )
+        page = Page(found, last)
+        self._recent.read(chat, page, after)
+        return page
+
+    async def trim(self, chat: str, upto: int) -> None:
+        """As `ChatStore.trim`, in steps, between which others append. If it is cut off, the oldest are trimmed."""
+        check_chat(chat)
+        check_number("upto", upto)
+        trimmed = -1
+        self._recent.forget([chat])
+        while trimmed < upto:
+            ((last, trimmed),) = await self.database.fetch(
+                "SELECT last_number, trimmed_number FROM trim_v1(%(id)s, %(upto)s::bigint, %(most)s::bigint)",
+                {"id": chat, "upto": upto, "most": statements.TRIM_ENTRIES},
+                seconds=LONG_SECONDS,
+            )
+            if last is None:
+                raise UnknownChat(chat)
+            if upto > last:
+                raise Ahead(chat, upto, last)
+
+    def subscribe(self) -> StoreSubscription:
+        """As `ChatStore.subscribe`."""
+        self._require_open()
+        made = StoreSubscription(self._subscriptions.discard)
+        self._subscriptions.add(made)
+        return made
+
+    # --- chats, turns, directories ---
+
+    async def create_chat(self, row: ChatRow) -> None:
+        """As `ChatStore.create_chat`."""
+        check_chat(row.id)
+        _check_row(row)
+        ((is_new,),) = await self.database.fetch(
+            "SELECT create_chat_v1(%(id)s, %(row)s::jsonb, %(again)s)", {"id": row.id, "row": encoded(row)}
+        )
+        if not is_new:
+            raise UsageError(f"there is a chat {row.id!r} already")
+        self._tailer.made({}, [row.id])
+
+    async def get_chat(self, chat: str) -> ChatRow:
+        """As `ChatStore.get_chat`."""
+        check_chat(chat)
+        rows = await self.database.fetch(statements.GET_CHAT, {"id": chat})
+        return statements.chat_row(_known(chat, rows)[0])
+
+    async def list_chats(self, *, after: str = "", limit: int = PAGE_CHATS) -> list[ChatRow]:
+        """As `ChatStore.list_chats`."""
+        check_number("limit", limit, 1)
+        rows = await self.database.fetch(statements.LIST_CHATS, {"after": after, "limit": min(limit, 2**31)})
+        return [statements.chat_row(row) for row in rows]
+
+    async def update_chat(self, row: ChatRow) -> None:
+        """As `ChatStore.update_chat`."""
+        check_chat(row.id)
+        _check_row(row)
+        ((found,),) = await self.database.fetch(
+            "SELECT update_chat_v1(%(id)s, %(row)s::jsonb)", {"id": row.id, "row": encoded(row)}
+        )
+        if not found:
+            raise UnknownChat(row.id)
+        self._tailer.made({}, [row.id])
+
+    async def delete_chat(self, chat: str) -> None:
+        """As `ChatStore.delete_chat`."""
+        check_chat(chat)
+        ((found,),) = await self.database.fetch(
+            "SELECT coalesce(delete_chat_v1(%(id)s), %(again)s)", {"id": chat}, seconds=LONG_SECONDS
+        )
+        if not found:
+            raise UnknownChat(chat)
+        self._recent.forget([chat])
+        self._tailer.made({}, [chat])
+
+    async def summary(self, chat: str, *, limit: int) -> Summary:
+        """As `ChatStore.summary`."""
+        check_chat(chat)
+        check_number("limit", limit, 1)
+        rows = _known(chat, await self.database.fetch(statements.SUMMARY, {"id": chat, "limit": min(limit, 2**31)}))
+        return Summary(rows[0][0], rows[0][1], [TurnRow(*row[2:]) for row in rows if row[2] is not None])
+
+    async def list_turns(self, chat: str, *, before: int | None = None, limit: int) -> list[TurnRow]:
+        """As `ChatStore.list_turns`."""
+        check_chat(chat)
+        check_number("limit", limit, 1)
+        below = 2**62 if before is None else before
+        rows = _known(
+            chat,
+            await self.database.fetch(statements.LIST_TURNS, {"id": chat, "before": below, "limit": min(limit, 2**31)}),
+        )
+        return [TurnRow(*row) for row in rows if row[0] is not None]
+
+    async def list_expired(self, *, before: int | None, max_bytes: int | None) -> dict[str, int]:
+        """As `ChatStore.list_expired`."""
+        upto: dict[str, int] = {}
+        rows: list[tuple[Any, ...]] = []
+        if before is not None:
+            check_number("before", before)
+            rows += await self.database.fetch(statements.EXPIRED, {"before": before}, seconds=LONG_SECONDS)
+        if max_bytes is not None:
+            check_number("max_bytes", max_bytes)
+            rows += await self.database.fetch(statements.EXCESS, {"max_bytes": max_bytes}, seconds=LONG_SECONDS)
+        for id, last in rows:
+            upto[id] = max(last, upto.get(id, 0))
+        return upto
+
+    async def list_directories(self) -> list[Directory]:
+        """As `ChatStore.list_directories`: those of this node."""
+        rows = await self.database.fetch(statements.LIST_DIRECTORIES, {"node": self._node})
+        return [Directory(*row) for row in rows]
+
+    async def put_directory(self, directory: Directory) -> None:
+        """As `ChatStore.put_directory`."""
+        _check_text("a path", directory.path)
+        await self.database.fetch(
+            statements.PUT_DIRECTORY, {"node": self._node, "path": directory.path, "trusted_at": directory.trusted_at}
+        )
+
+    async def delete_directory(self, path: str) -> None:
+        """As `ChatStore.delete_directory`."""
+        await self.database.fetch(statements.DELETE_DIRECTORY, {"node": self._node, "path": path})
+
+    # --- inside ---
+
+    def _made(self, chats: dict[str, int], changed: set[str]) -> None:
+        self._appends.nodes = self._tailer.nodes
+        self._tailer.made(chats, changed)
+
+    def _notify(self, news: News) -> None:
+        for subscription in self._subscriptions:
+            subscription.add(news)
+
+    def _require_open(self) -> None:
+        if self._closing is not None:
+            raise StoreClosed
+
+    async def _close(self) -> None:
+        await self._appends.close()
+        await self._tailer.close()
+        await self.database.close()
+
+
+def _known(chat: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the rows of a chat, of which there is one at least.
+
+    Raises:
+        UnknownChat: there are none.
+    """
+    if not rows:
+        raise UnknownChat(chat)
+    return rows
+
+
+def _check_row(row: ChatRow) -> None:
+    for name, value in (
+        *(("an agent", row.agent), ("a directory", row.cwd), ("a model", row.model), ("a title", row.title)),
+        *(("a session", row.session_id), ("a home", row.home)),
+        ("a heartbeat's prompt", None if row.heartbeat is None else row.heartbeat.prompt),
+    ):
+        if value is not None:
+            _check_text(name, value)
+
+
+def _check_text(what: str, text: str) -> None:
+    """Check that PostgreSQL can keep a text: it has no NUL, and is text at all.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if "\0" in text or (not text.isascii() and text != text.encode("utf-8", "replace").decode("utf-8")):
+        raise UsageError(f"{what} has characters that cannot be kept: {text[:40]!r}", expected="text without NUL")

@@ -1,0 +1,97 @@
+"""`penstock store`: the tables of the store in PostgreSQL, a check of it, and a copy of the chats of one machine."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from penstock.cli.console import notify_problem, say
+from penstock.cli.exit_status import FAILED
+from penstock.cli.options import string
+from penstock.cli.parser import Parser
+from penstock.cli.serve_cluster import NodeOptions, add_options, node_name
+from penstock.cli.store_options import store_url
+from penstock.config.data import data_directory
+from penstock.config.rules import PATH
+from penstock.errors import UsageError
+
+CHATS = "chats.db"
+"""File of the chats in the data directory."""
+
+EXAMPLES = """\
+examples:
+  penstock store migrate --store postgresql://penstock@db/penstock     make the tables, or those that a new version adds
+  penstock store check --store postgresql://penstock@db/penstock       whether all entries are there
+  penstock store copy --store postgresql://penstock@db/penstock        copy the chats of this machine
+
+Only copy changes chats, and it only adds some: a chat that the database has is left as it is, and so is the file. The
+agents of the copied chats run on --node from then on.
+"""
+
+
+class StoreCommandOptions(NodeOptions):
+    """Values of the arguments."""
+
+    action: str
+    data: Path | None
+
+
+def command(args: list[str]) -> int:
+    """Run `penstock store` and return the exit status."""
+    options = StoreCommandOptions(**vars(parser().parse(args)))
+    url = store_url(options)
+    if url is None:
+        raise UsageError("no store is named", expected="--store postgresql://USER@HOST/NAME, or --store-file FILE")
+    if options.action == "copy":
+        return _copy(options, url)
+    return _migrate(url) if options.action == "migrate" else _check(url)
+
+
+def parser() -> Parser:
+    """Return the parser of the command."""
+    text = "Make the tables of the store in PostgreSQL, check it, or copy the chats of this machine into it."
+    made = Parser("store", text, examples=EXAMPLES, arguments="migrate|check|copy [options]")
+    add = made.add_argument
+    add("action", choices=("migrate", "check", "copy"), metavar="ACTION", help="migrate, check or copy")
+    add_options(made)
+    text = "with copy: directory of the chats that are copied (default ~/.local/share/penstock)"
+    add("--data", type=lambda word: Path(string(PATH)(word)), metavar="DIR", help=text)
+    return made
+
+
+def _migrate(url: str) -> int:
+    from penstock.chat.store.postgres.migrate import migrate
+
+    made = asyncio.run(migrate(url))
+    if not made:
+        return say("The database has all tables.\n")
+    return say("".join(f"made {migration.number:04} {migration.name}\n" for migration in made))
+
+
+def _check(url: str) -> int:
+    from penstock.chat.store.postgres.checking import check
+
+    found = asyncio.run(check(url))
+    size = f"{found.bytes / 1e6:,.0f} MB on PostgreSQL {found.server}"
+    say(f"{found.chats:,} chats, {found.turns:,} turns, {found.entries:,} entries; {size}\n")
+    for caution in found.cautions:
+        notify_problem(caution)
+    for problem in found.problems:
+        notify_problem(problem)
+    return FAILED if found.problems else 0
+
+
+def _copy(options: StoreCommandOptions, url: str) -> int:
+    from penstock.chat.store.postgres.copying import copy
+
+    file = data_directory(options.data) / CHATS
+    if not file.exists():
+        raise UsageError(
+            f"there are no chats in the data directory {str(file.parent)!r}", help="name another one with --data"
+        )
+    home = node_name(options)
+    copied = asyncio.run(copy(file, url, home=home))
+    text = f"copied {copied.chats:,} chats with {copied.entries:,} entries, whose agents run on {home}\n"
+    if copied.present:
+        text += f"left {len(copied.present):,} chats as they are, which the database has already\n"
+    return say(text)

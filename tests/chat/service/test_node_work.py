@@ -1,0 +1,139 @@
+"""The service as one of several nodes: turns begin with jobs, at the chat's home alone, and end if the node is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import TYPE_CHECKING
+
+from waiting import until_true
+
+from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded, encode
+from penstock.chat.service.dispatch import Dispatch
+from penstock.chat.store.rows import ChatRow, Heartbeat
+
+if TYPE_CHECKING:
+    from conftest import Home
+
+MINUTE = 60_000
+
+
+def node(name: str) -> Dispatch:
+    """The part of a node in the work, without the others."""
+    return Dispatch(node=name, by_jobs=True, incarnation=uuid.uuid4())
+
+
+def row(home: Home, chat: str = "c", **fields: object) -> ChatRow:
+    """A chat whose home is the node `a`."""
+    return ChatRow(chat, "scripted", str(home.work.resolve()), 1, home="a", **fields)  # type: ignore[arg-type]
+
+
+def test_a_turn_begins_with_its_job(home: Home) -> None:
+    """A prompt waits until its job comes; a job for the second turn runs the first one before it; none runs twice."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            await store.create_chat(row(home))
+            service = await home.open(store, dispatch=node("a"))
+            for text in ("1", "2", "3"):
+                await service.prompt("c", text)
+            assert service.node.waiting_turns() == [("c", 3)]
+            await service.node.run_job("c", 2)
+            assert home.asked() == ["1", "2"]
+            await service.node.run_job("c", 1)
+            await asyncio.gather(service.node.run_job("c", 3), service.node.run_job("c", 3))
+            assert home.asked() == ["1", "2", "3"]
+            assert service.node.waiting_turns() == []
+            await service.node.run_job("nothing", 1)
+            home.judge(await home.rows("c", store))
+            await service.close()
+
+    asyncio.run(use())
+
+
+def test_another_node_works_on_nothing(home: Home) -> None:
+    """A node that is not the chat's home neither begins its turns nor queues jobs for them, but takes them back."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            await store.create_chat(row(home))
+            service = await home.open(store, dispatch=node("b"))
+            await service.prompt("c", "1")
+            assert service.node.waiting_turns() == []
+            assert await service.stop("c") == [1]
+            (view,), _ = await service.turns("c")
+            assert view.outcome == "cancelled"
+            await service.close()
+        assert home.asked() == []
+
+    asyncio.run(use())
+
+
+def test_a_fence_kills_before_it_returns(home: Home) -> None:
+    """When the lease is over, no agent of the node lives, and its claim is forgotten."""
+    home.scripted("scripted", "claude/text", "--speed=0", f"--hold=9:{home.folder}/never")
+
+    async def use() -> None:
+        async with home.store() as store:
+            await store.create_chat(row(home))
+            service = await home.open(store, dispatch=node("a"))
+            await service.prompt("c", "1")
+            job = asyncio.create_task(service.node.run_job("c", 1))
+            await until_true(lambda: len(home.runs()) == 1)
+            await service.node.fence()
+            assert home.left_over() == []
+            assert service.log("c").claim.epoch is None
+            await job
+            await service.close()
+
+    asyncio.run(use())
+
+
+def test_a_lost_turn_is_ended_once(home: Home) -> None:
+    """Another node appends its end under a newer claim; what waits stays queued, and a second call changes nothing."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            await store.create_chat(row(home))
+            began = TurnBegan(1, "scripted", str(home.work), None, None)
+            epoch = await store.claim("c", "a", incarnation=uuid.uuid4())
+            lost = encode([Prompted(1, "1"), Prompted(2, "2"), began])
+            await store.append("c", lost, after=0, at=1, epoch=epoch)
+            service = await home.open(store, dispatch=node("b"))
+            await service.node.take_over("c")
+            await service.node.take_over("c")
+            rows = await home.rows("c", store)
+            assert [entry.what for entry in rows[3:]] == [TurnEnded(1, "cut_off", "its machine was lost")]
+            states = [view.state for view in (await service.turns("c"))[0]]
+            assert states == ["completed", "queued"]
+            assert await store.claim("c", "a", incarnation=uuid.uuid4()) > epoch + 1
+            home.judge(rows)
+            await service.close()
+        assert home.asked() == []
+
+    asyncio.run(use())
+
+
+def test_a_heartbeat_is_sent_once_by_its_home(home: Home) -> None:
+    """Of two processes of the home and one of another node, each of which finds it due, one prompt is left."""
+
+    async def use() -> None:
+        time = 10 * MINUTE
+
+        async def sleep(seconds: float) -> None:
+            await asyncio.sleep(0.01 if seconds else 0)
+
+        async with home.store() as store:
+            await store.create_chat(row(home, heartbeat=Heartbeat(1, "news?")))
+            services = [
+                await home.open(store, dispatch=node(name), now=lambda: time, sleep=sleep) for name in ("a", "a", "b")
+            ]
+            await until_true(lambda: all(service.chat("c").turns for service in services))
+            await asyncio.sleep(0.1)
+            (entry,) = await home.rows("c", store)
+            assert isinstance(entry.what, Prompted)
+            assert (entry.what.by, entry.what.key) == ("heartbeat", f"heartbeat-{1 + MINUTE}")
+            for service in services:
+                await service.close()
+
+    asyncio.run(use())

@@ -1,0 +1,245 @@
+"""The store in PostgreSQL through a network that is slow, cuts connections, and passes nothing on in one direction."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from effort import at_most
+from slow_network import Direction, Proxy
+
+from penstock.chat.store.conformance import CHECKS, Check, check_store
+from penstock.chat.store.postgres.connections import Patience
+from penstock.chat.store.postgres.store import PostgresStore
+from penstock.chat.store.protocol import ChatStore, Conflict, StoreFailed, Submitted, UnknownChat
+from penstock.chat.store.rows import ChatRow, TurnRow
+from penstock.errors import UsageError
+
+pytestmark = pytest.mark.slow
+
+SMALL = 200_000
+"""Bytes of the largest entry: a check of the limit writes one."""
+
+SHORT = Patience(statement=0.5, connect=0.5, away=1.0)
+"""Seconds after which a store gives up, where it is to do so."""
+
+LONG = Patience(statement=0.5, connect=0.5, away=60.0)
+"""Seconds of a store that gives up an attempt soon, and the call not at all."""
+
+PATIENCE = 60
+"""Seconds in which everything ends, on a machine that is busy."""
+
+CUTS = at_most(10, 400)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_suite_passes_over_a_slow_network(database: str, proxy: Proxy, check: Check) -> None:
+    """The store keeps each promise where each packet takes its time."""
+    proxy.delay = 0.002
+
+    @asynccontextmanager
+    async def make() -> AsyncIterator[ChatStore]:
+        async with await PostgresStore.open(proxy.url(database), max_entry_bytes=SMALL) as store:
+            yield store
+
+    asyncio.run(check_store(make, [check]))
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_suite_passes_while_connections_are_cut(database: str, proxy: Proxy, check: Check) -> None:
+    """The store keeps each promise while all of its connections are cut again and again."""
+
+    async def cut() -> None:
+        pause = random.Random(check.__name__)
+        while True:
+            await asyncio.sleep(pause.uniform(0.05, 0.15))
+            proxy.cut()
+
+    @asynccontextmanager
+    async def make() -> AsyncIterator[ChatStore]:
+        async with await PostgresStore.open(proxy.url(database), max_entry_bytes=SMALL, patience=LONG) as store:
+            cutting = asyncio.create_task(cut())
+            try:
+                yield store
+            finally:
+                cutting.cancel()
+                await asyncio.gather(cutting, return_exceptions=True)
+
+    asyncio.run(check_store(make, [check]))
+
+
+async def _appears(store: PostgresStore, last: int) -> None:
+    """Wait until the chat has this last number, as another connection sees it."""
+    while (await store.read("a")).last < last:
+        await asyncio.sleep(0.01)
+
+
+async def _connected(store: PostgresStore) -> None:
+    """Make the connections of the next append and of the next other call."""
+    await store.append("a", [], after=(await store.read("a")).last, at=1)
+
+
+def test_a_lost_acknowledgement_is_found_out(database: str, proxy: Proxy) -> None:
+    """Each change whose acknowledgement is lost is made once, and its caller gets the result of the first attempt."""
+
+    async def check() -> None:
+        direct = await PostgresStore.open(database)
+        store = await PostgresStore.open(proxy.url(database), patience=LONG)
+        async with asyncio.timeout(PATIENCE), direct, store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1, home="n"))
+            turn = TurnRow(1, 1, 3, 5, b"view")
+            for call, last in (
+                (lambda: store.append("a", [b"1", b"2", b"3"], after=0, at=5, turns=[turn]), 3),
+                (lambda: store.submit("a", b"4", at=5, after=3), 4),
+                (lambda: store.submit("a", b"5", at=5, key="k", turn=1), 5),
+            ):
+                await _connected(store)
+                proxy.hold("to client")
+                made = asyncio.ensure_future(call())
+                await _appears(direct, last)
+                proxy.cut()
+                proxy.hold()
+                assert await made in (last, Submitted(last, True))
+            assert [entry.data for entry in (await store.read("a")).entries] == [b"1", b"2", b"3", b"4", b"5"]
+            assert await store.list_turns("a", limit=9) == [turn]
+            assert len(await direct.database.fetch("SELECT id FROM procrastinate_jobs")) == 1
+
+    asyncio.run(check())
+
+
+def test_a_lost_acknowledgement_behind_which_others_appended(database: str, proxy: Proxy) -> None:
+    """An append that was made is recognized behind later entries, and one that was not made is a conflict."""
+
+    async def check() -> None:
+        direct = await PostgresStore.open(database)
+        store = await PostgresStore.open(proxy.url(database), patience=LONG)
+        async with asyncio.timeout(PATIENCE), direct, store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            await _connected(store)
+            proxy.hold("to client")
+            made = asyncio.ensure_future(store.append("a", [b"1"], after=0, at=5))
+            await _appears(direct, 1)
+            await direct.append("a", [b"2"], after=1, at=5)
+            proxy.cut()
+            proxy.hold()
+            assert await made == 1
+            await _connected(store)
+            proxy.hold("to server")
+            lost = asyncio.ensure_future(store.append("a", [b"mine"], after=2, at=5))
+            await asyncio.sleep(0)
+            await direct.append("a", [b"other"], after=2, at=5)
+            proxy.cut()
+            proxy.hold()
+            with pytest.raises(Conflict):
+                await lost
+
+    asyncio.run(check())
+
+
+WAYS: list[tuple[Direction, ...]] = [("to server",), ("to client",), ("to server", "to client")]
+
+
+@pytest.mark.parametrize("ways", WAYS, ids=" and ".join)
+def test_nothing_hangs_where_nothing_passes(database: str, proxy: Proxy, ways: tuple[Direction, ...]) -> None:
+    """While packets of a direction are lost, each call fails after a while; afterwards all calls work again."""
+
+    async def check() -> None:
+        store = await PostgresStore.open(proxy.url(database), patience=SHORT)
+        async with asyncio.timeout(PATIENCE), store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            await store.append("a", [b"1"], after=0, at=1)
+            proxy.hold(*ways)
+            calls = (
+                *(store.append("a", [b"2"], after=1, at=1), store.submit("a", b"3", at=1, key="k"), store.read("a")),
+                *(store.claim("a", "n"), store.list_chats(), store.update_chat(ChatRow("a", "claude", "/", 1))),
+                *(store.list_expired(before=1, max_bytes=1), store.list_directories()),
+            )
+            for outcome in await asyncio.gather(*calls, return_exceptions=True):
+                assert isinstance(outcome, StoreFailed), outcome
+            proxy.cut()
+            proxy.hold()
+            last = (await store.read("a")).last
+            assert await store.append("a", [b"last"], after=last, at=1) == last + 1
+
+    asyncio.run(check())
+
+
+def test_a_subscriber_is_notified_after_each_cut(database: str, proxy: Proxy) -> None:
+    """A subscriber whose connection is cut, or passes nothing on, is notified of every entry nevertheless."""
+
+    async def check() -> None:
+        direct = await PostgresStore.open(database)
+        store = await PostgresStore.open(proxy.url(database), patience=LONG)
+        async with asyncio.timeout(PATIENCE), direct, store:
+            subscription = store.subscribe()
+            await direct.create_chat(ChatRow("a", "claude", "/", 1))
+            for number in range(6):
+                if number % 2:
+                    proxy.cut()
+                else:
+                    proxy.hold("to client")
+                await direct.append("a", [b"%d" % number], after=number, at=1)
+                if number % 2 == 0:
+                    await asyncio.sleep(0.1)
+                    proxy.cut()
+                    proxy.hold()
+                while (await subscription.next()).chats.get("a", 0) <= number:
+                    pass
+                assert (await store.read("a", after=number)).entries[0].data == b"%d" % number
+
+    asyncio.run(check())
+
+
+def test_two_writers_through_cuts(database: str, proxy: Proxy) -> None:
+    """Two nodes that append to one chat through cuts have each acknowledged entry in its place, once, and no gap."""
+
+    async def write(store: PostgresStore, name: bytes, kept: dict[int, bytes]) -> None:
+        after = 0
+        for number in range(CUTS * 5):
+            data = name + b" %d" % number
+            while True:
+                try:
+                    after = await store.append("a", [data], after=after, at=number)
+                    break
+                except Conflict as stale:
+                    after = stale.last
+            assert after not in kept
+            kept[after] = data
+
+    async def check() -> None:
+        url = proxy.url(database)
+        one, two = await PostgresStore.open(url, patience=LONG), await PostgresStore.open(url, patience=LONG)
+        async with asyncio.timeout(PATIENCE * 3), one, two:
+            await one.create_chat(ChatRow("a", "claude", "/", 1))
+            kept: dict[int, bytes] = {}
+            writing = asyncio.gather(write(one, b"one", kept), write(two, b"two", kept))
+            pause = random.Random(1)
+            while not writing.done():
+                await asyncio.sleep(pause.uniform(0.03, 0.1))
+                proxy.cut()
+            await writing
+            found: dict[int, bytes] = {}
+            while page := (await one.read("a", after=len(found))).entries:
+                found |= {entry.number: entry.data for entry in page}
+            assert found == kept
+            assert sorted(found) == [*range(1, CUTS * 10 + 1)]
+
+    asyncio.run(check())
+
+
+def test_what_is_wrong_is_not_tried_again(database: str, proxy: Proxy) -> None:
+    """An error of the caller comes at once, from a store that waits for its server for a minute."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(proxy.url(database), patience=LONG) as store:
+            with pytest.raises(UnknownChat):
+                await store.read("none")
+            with pytest.raises(UsageError, match="NUL"):
+                await store.create_chat(ChatRow("a", "claude", "/", 1, title="a\0b"))
+            with pytest.raises(UsageError, match="characters"):
+                await store.create_chat(ChatRow("a", "claude", "/\udc80", 1))
+
+    asyncio.run(check())

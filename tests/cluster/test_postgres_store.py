@@ -1,0 +1,181 @@
+"""The store in PostgreSQL: what any store promises, jobs, claims, and several nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from postgres import Server
+
+from penstock.chat.store.conformance import CHECKS, Check, check_store
+from penstock.chat.store.postgres.migrate import SchemaTooOld, found_migrations, migrate, migrations
+from penstock.chat.store.postgres.store import PostgresStore
+from penstock.chat.store.protocol import ChatStore, Claimed, Conflict, Fenced, LeaseLost
+from penstock.chat.store.rows import ChatRow
+
+pytestmark = pytest.mark.slow
+
+SMALL = 200_000
+"""Bytes of the largest entry: a check of the limit writes one."""
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_database_passes(database: str, check: Check) -> None:
+    """The store in PostgreSQL keeps each promise of a store."""
+
+    @asynccontextmanager
+    async def make() -> AsyncIterator[ChatStore]:
+        async with await PostgresStore.open(database, max_entry_bytes=SMALL) as store:
+            yield store
+
+    asyncio.run(check_store(make, [check]))
+
+
+# --- jobs, claims ---
+
+
+async def _jobs(store: PostgresStore) -> list[tuple[object, ...]]:
+    return await store.database.fetch(
+        "SELECT queue_name, task_name, lock, queueing_lock, args, status::text FROM procrastinate_jobs ORDER BY id"
+    )
+
+
+def test_a_prompt_and_its_job_are_one(database: str) -> None:
+    """The job of a turn is queued for the chat's home with the turn's entry, once, and not without it."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1, home="node-1"))
+            await store.create_chat(ChatRow("b", "claude", "/", 1))
+            await store.submit("a", b"stop", at=1)
+            await store.submit("b", b"prompt", at=1, turn=1)
+            for _ in range(2):
+                await store.submit("a", b"prompt", at=1, after=1, key="k", turn=1)
+            with pytest.raises(Conflict):
+                await store.submit("a", b"prompt", at=1, after=1, turn=2)
+            job = ("node-1", "penstock.turn", "a", "a/1", {"chat": "a", "turn": 1}, "todo")
+            assert await _jobs(store) == [job]
+            await store.delete_chat("a")
+            assert await _jobs(store) == []
+
+    asyncio.run(check())
+
+
+async def _lease(store: PostgresStore, node: str, seconds: float) -> uuid.UUID:
+    """Give a node a lease of a new incarnation."""
+    incarnation = uuid.uuid4()
+    await store.database.fetch(
+        "INSERT INTO nodes (id, incarnation, seen, ttl) VALUES (%(id)s, %(incarnation)s, clock_timestamp(), "
+        "make_interval(secs => %(seconds)s)) ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, "
+        "seen = excluded.seen, ttl = excluded.ttl",
+        {"id": node, "incarnation": incarnation, "seconds": seconds},
+    )
+    return incarnation
+
+
+def test_a_claim_holds_as_long_as_the_lease(database: str) -> None:
+    """While the claimant's lease holds, nobody else claims its chat; after the lease or the release anyone does."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            one, two = await _lease(store, "one", 60), await _lease(store, "two", 60)
+            with pytest.raises(LeaseLost):
+                await store.claim("a", "one", incarnation=two)
+            first = await store.claim("a", "one", incarnation=one)
+            with pytest.raises(Claimed, match="'one'"):
+                await store.claim("a", "two", incarnation=two)
+            again = await store.claim("a", "one", incarnation=one)
+            await store.release("a", first)
+            with pytest.raises(Claimed):
+                await store.claim("a", "two", incarnation=two)
+            await store.release("a", again)
+            second = await store.claim("a", "two", incarnation=two)
+            await _lease(store, "two", 60)
+            third = await store.claim("a", "one", incarnation=one)
+            assert first < again < second < third
+            with pytest.raises(Fenced):
+                await store.append("a", [b"late"], after=0, at=1, epoch=second)
+
+    asyncio.run(check())
+
+
+def test_one_of_many_claims_wins(database: str) -> None:
+    """Of several nodes that claim a chat at once, one gets it."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            nodes = {f"node-{number}": await _lease(store, f"node-{number}", 60) for number in range(8)}
+            claims = [store.claim("a", node, incarnation=incarnation) for node, incarnation in nodes.items()]
+            found = await asyncio.gather(*claims, return_exceptions=True)
+            assert sum(isinstance(it, int) for it in found) == 1
+            assert sum(isinstance(it, Claimed) for it in found) == 7
+
+    asyncio.run(check())
+
+
+# --- several nodes ---
+
+
+def test_another_node_is_notified(database: str) -> None:
+    """A subscriber at another node is notified of entries and of rows, and reads what was written."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as one, await PostgresStore.open(database) as two:
+            subscription = two.subscribe()
+            row = ChatRow("a", "claude", "/", 1)
+            await one.create_chat(row)
+            async with asyncio.timeout(30):
+                while "a" not in (await subscription.next()).changed:
+                    pass
+            assert await two.get_chat("a") == row
+            await one.append("a", [b"1"], after=0, at=1)
+            async with asyncio.timeout(30):
+                while (await subscription.next()).chats.get("a") != 1:
+                    pass
+            assert [entry.data for entry in (await two.read("a")).entries] == [b"1"]
+            await two.submit("a", b"2", at=2, after=1)
+            with pytest.raises(Conflict):
+                await one.append("a", [b"stale"], after=1, at=1)
+
+    asyncio.run(check())
+
+
+# --- tables ---
+
+
+def test_a_database_without_tables_is_rejected(server: Server) -> None:
+    """A store in a database without its tables is an error that names the command that makes them."""
+    with pytest.raises(SchemaTooOld, match="no tables"):
+        asyncio.run(PostgresStore.open(server.empty()))
+
+
+def test_tables_are_made_once(server: Server) -> None:
+    """Several nodes that make the tables at once make them once, and a second time does nothing."""
+    url = server.empty()
+
+    async def check() -> None:
+        made = await asyncio.gather(*(migrate(url) for _ in range(4)))
+        assert sorted(map(len, made)) == [0, 0, 0, len(migrations())]
+        assert await found_migrations(url) == [migration.number for migration in migrations()]
+        await (await PostgresStore.open(url)).close()
+
+    asyncio.run(check())
+
+
+def test_a_database_of_another_version(database: str) -> None:
+    """A database with the tables of a newer version can be used, and one that lacks a migration cannot."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            await store.database.fetch("INSERT INTO migrations (number, name) VALUES (9999, 'later')")
+            await (await PostgresStore.open(database)).close()
+            await store.database.fetch("DELETE FROM migrations WHERE number > 1")
+            with pytest.raises(SchemaTooOld, match="migration 1"):
+                await PostgresStore.open(database)
+
+    asyncio.run(check())
