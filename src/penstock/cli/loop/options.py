@@ -247,7 +247,8 @@ def default_worker(words: Namespace, config: LoopConfig) -> str | None:
     Raises:
         UsageError: none is installed.
     """
-    return None if words.work or config.value("work", "agents", default=()) else installed_agent(config.config)
+    is_named = words.work or _candidates(words, config) or config.value("work", "agents", default=())
+    return None if is_named else installed_agent(config.config)
 
 
 def _names(text: str) -> tuple[str, ...]:
