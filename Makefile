@@ -15,7 +15,7 @@ GROUPS := $(PIP) install 'pip>=25.1' && $(PIP)
 # processes that are killed is not measured.
 COVERED := tests/core tests/run/test_lifecycle.py tests/run/test_lifecycle_table.py tests/chat/store tests/chat/history \
 	$(addprefix tests/doc/test_,agent_doc.py append.py components.py front_matter.py lines.py merge.py merge_random.py merge_saves.py \
-	proposals.py queue_items.py reply.py submission.py)
+	proposals.py queue_items.py reply.py scan.py submission.py)
 
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 

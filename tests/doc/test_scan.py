@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,3 +49,9 @@ def test_tokens_follow_each_other(text: str) -> None:
         end = token.end
         first = text[token.start : token.end].lstrip("\ufeff \t-1.")
         assert first.startswith(("<!--", "```", "~~~")), text
+
+
+@pytest.mark.parametrize("text", ["a ~~struck~~ word", "a ``` b", "a ~~~ b", "``` a ``` b", "`` a ` b``"])
+def test_marks_within_a_line_begin_no_fence(text: str) -> None:
+    """Backticks and tildes in a text are code of this line, or text."""
+    assert list(scan(text + "\n")) == []

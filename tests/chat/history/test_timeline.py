@@ -82,6 +82,12 @@ def places(chat: list[Numbered]) -> list[int]:
     return sorted(random.Random(len(chat)).sample(range(len(chat) + 1), min(MANY, len(chat) + 1)))
 
 
+def test_a_new_client_gets_the_snapshot(recording: Recording) -> None:
+    """What a new client gets covers all entries so far."""
+    made = folded(chat_of(recording))
+    assert made.start() == [(made.number, made.snapshot())]
+
+
 @pytest.mark.parametrize("deltas", [False, True], ids=["whole", "deltas"])
 def test_from_every_row_to_now(recording: Recording, deltas: bool) -> None:
     """Whoever saw the chat at some row, and gets what it missed, sees what a newcomer sees."""
