@@ -12,7 +12,7 @@ from effort import at_most
 
 from penstock.chat.store.postgres.store import PostgresStore
 from penstock.chat.store.protocol import Ahead, ChatStore, Conflict, Fenced, Trimmed, UnknownChat
-from penstock.chat.store.rows import ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
 from penstock.chat.store.sqlite import SqliteStore
 from penstock.errors import UsageError
 
@@ -28,10 +28,16 @@ def _call(chance: random.Random, at: int) -> tuple[str, tuple[Any, ...], dict[st
     chat, number = chance.choice(CHATS), chance.randint(0, 14)
     turn = TurnRow(chance.randint(1, 6), chance.randint(1, 6), chance.choice([0, 3, 5, 8]), at, b"%d" % at)
     row = ChatRow(chat, "claude", "/", 1, title=f"title {at}", home=chance.choice([None, "node-1"]))
+    changes = ChatChanges(
+        **chance.choice([{}, {"title": f"new {at}"}, {"session_id": "s", "allow": "all"}, {"model": None}])
+    )
     entries = [b"%d" % at * size for size in range(chance.randint(0, 3))]
     calls: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         "append": ((chat, entries), {"after": number, "at": at, "turns": chance.choice([[], [turn], [turn, turn]])}),
-        "append with a row": ((chat, entries), {"after": number, "at": at, "row": row, "epoch": chance.randint(1, 3)}),
+        "append with a row": (
+            (chat, entries),
+            {"after": number, "at": at, "changes": changes, "epoch": chance.randint(1, 3)},
+        ),
         "submit": ((chat, b"%d" % at), {"at": at, "key": chance.choice([None, "k", "l"])}),
         "submit behind": ((chat, b"%d" % at), {"at": at, "after": number}),
         "claim": ((chat, "node-1"), {}),
@@ -39,7 +45,7 @@ def _call(chance: random.Random, at: int) -> tuple[str, tuple[Any, ...], dict[st
         "read": ((chat,), {"after": number, "limit": chance.randint(1, 5)}),
         "trim": ((chat, number), {}),
         "create_chat": ((row,), {}),
-        "update_chat": ((row,), {}),
+        "update_chat": ((chat, changes), {}),
         "get_chat": ((chat,), {}),
         "list_chats": ((), {"after": chance.choice(["", "a"]), "limit": chance.randint(1, 3)}),
         "summary": ((chat,), {"limit": chance.randint(1, 3)}),

@@ -15,7 +15,7 @@ from penstock.chat.store.conformance import CHECKS, Check, check_store
 from penstock.chat.store.postgres.connections import Patience
 from penstock.chat.store.postgres.store import PostgresStore
 from penstock.chat.store.protocol import ChatStore, Conflict, StoreFailed, Submitted, UnknownChat
-from penstock.chat.store.rows import ChatRow, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
 from penstock.errors import UsageError
 
 pytestmark = pytest.mark.slow
@@ -154,7 +154,7 @@ def test_nothing_hangs_where_nothing_passes(database: str, proxy: Proxy, ways: t
             proxy.hold(*ways)
             calls = (
                 *(store.append("a", [b"2"], after=1, at=1), store.submit("a", b"3", at=1, key="k"), store.read("a")),
-                *(store.claim("a", "n"), store.list_chats(), store.update_chat(ChatRow("a", "claude", "/", 1))),
+                *(store.claim("a", "n"), store.list_chats(), store.update_chat("a", ChatChanges(title="t"))),
                 *(store.list_expired(before=1, max_bytes=1), store.list_directories()),
             )
             for outcome in await asyncio.gather(*calls, return_exceptions=True):

@@ -105,7 +105,7 @@ def test_it_does_as_a_list_would(steps: list[Any]) -> None:
 
 _WRITER = """
 import asyncio, sys
-from penstock.chat.store.rows import ChatRow, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
 from penstock.chat.store.sqlite import SqliteStore
 
 async def main():
@@ -120,7 +120,8 @@ async def main():
             rows = [b"%d" % number * 50 for number in range(last + 1, last + 2 + last % 3)]
             end = last + len(rows)
             turn = TurnRow(end, last + 1, end, 1, b"view %d" % end)
-            last = await store.append(chat, rows, after=last, at=1, turns=[turn], row=ChatRow(chat, str(end), "/", 1))
+            changes = ChatChanges(title=str(end))
+            last = await store.append(chat, rows, after=last, at=1, turns=[turn], changes=changes)
             print(chat, last, flush=True)
             if last % 50 < 3:
                 await store.trim(chat, max(0, last - 200))
@@ -154,7 +155,7 @@ def test_a_kill_takes_nothing_that_was_acknowledged(place: Any) -> None:
                 # The summary and the row went with their entries: neither is behind, nor ahead.
                 assert summary.number == last
                 assert [(row.turn, row.last, row.view) for row in summary.turns] == [(last, last, b"view %d" % last)]
-                assert (await store.get_chat(chat)).agent == str(last)
+                assert (await store.get_chat(chat)).title == str(last)
                 after = max(0, last - 50)
                 rows = (await store.read(chat, after=after)).entries
                 assert _plain(rows) == [(number, b"%d" % number * 50) for number in range(after + 1, last + 1)]
@@ -351,9 +352,9 @@ def test_a_file_of_the_form_before_is_changed(place: Any) -> None:
     async def check() -> None:
         async with await place.open() as store:
             assert await store.get_chat("a") == ChatRow("a", "claude", "/", 1)
-            await store.update_chat(ChatRow("a", "claude", "/", 1, home="node-1"))
+            await store.create_chat(ChatRow("b", "claude", "/", 1, home="node-1"))
         async with await place.open() as store:
-            assert (await store.get_chat("a")).home == "node-1"
+            assert (await store.get_chat("b")).home == "node-1"
 
     asyncio.run(check())
 

@@ -33,7 +33,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
 from penstock.errors import UsageError
 
 
@@ -106,7 +106,7 @@ class MemoryStore:
         at: int,
         epoch: int | None = None,
         turns: Sequence[TurnRow] = (),
-        row: ChatRow | None = None,
+        changes: ChatChanges | None = None,
     ) -> int:
         check_number("after", after)
         check_number("at", at)
@@ -121,8 +121,8 @@ class MemoryStore:
         if turns:
             found.turns |= {turn.turn: turn for turn in turns}
             found.summarized = found.last
-        if row is not None:
-            found.row = row
+        if changes is not None:
+            found.row = changes.applied(found.row)
             self.notify_of_row(chat)
         return found.last
 
@@ -198,9 +198,11 @@ class MemoryStore:
     async def list_chats(self, *, after: str = "", limit: int = 500) -> list[ChatRow]:
         return [self.chats[id].row for id in sorted(self.chats) if id > after][:limit]
 
-    async def update_chat(self, row: ChatRow) -> None:
-        self.of(row.id).row = row
-        self.notify_of_row(row.id)
+    async def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
+        found = self.of(chat)
+        found.row = changes.applied(found.row)
+        self.notify_of_row(chat)
+        return found.row
 
     async def delete_chat(self, chat: str) -> None:
         self.of(chat)
@@ -392,10 +394,10 @@ class NoSummaries(MemoryStore):
 
 
 class NoRows(MemoryStore):
-    """Forgets the row that comes with entries."""
+    """Forgets the changes of the row that come with entries."""
 
     async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
-        return await super().append(chat, entries, **{**options, "row": None})
+        return await super().append(chat, entries, **{**options, "changes": None})
 
 
 class FreshSummary(MemoryStore):
@@ -499,6 +501,15 @@ class Lenient(MemoryStore):
 
     async def read(self, chat: str, **where: Any) -> Page:
         return await super().read(chat, **where) if chat in self.chats else Page([], 0)
+
+
+class ReplacesRows(MemoryStore):
+    """Sets the fields that are not changed to their defaults."""
+
+    async def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
+        row = self.of(chat).row
+        self.of(chat).row = ChatRow(row.id, row.agent, row.cwd, row.created_at)
+        return await super().update_chat(chat, changes)
 
 
 class KeepsDeleted(MemoryStore):
@@ -624,6 +635,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (SilentAhead, "numbers_ahead_are_errors"),
     (Lenient, "nonsense_is_an_error"),
     (KeepsDeleted, "chats_are_rows"),
+    (ReplacesRows, "changes_leave_other_fields"),
     (DropsHeartbeats, "chats_are_rows"),
     (KeepsDirectories, "directories_are_rows"),
     (ExpiresOpen, "old_turns_expire"),

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from penstock import events as ev
 from penstock.chat.errors import NoSuchChat, NoSuchTurn
@@ -36,7 +35,7 @@ from penstock.chat.store.protocol import (
     Trimmed,
     UnknownChat,
 )
-from penstock.chat.store.rows import ChatRow, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
 
 STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Claimed, LeaseLost, Trimmed, Ahead, UnknownChat)
 """Errors of a store that the caller did not cause."""
@@ -212,9 +211,9 @@ class ChatLog:
                 if not entries:
                     return
                 is_new = session_id is not None and session_id != self.row.session_id
-                row = replace(self.row, session_id=session_id) if is_new else None
+                changes = ChatChanges(session_id=session_id) if is_new else None
                 try:
-                    await self._append(timeline, entries, row)
+                    await self._append(timeline, entries, changes)
                     return
                 except Conflict:
                     continue  # an entry was submitted meanwhile: decide again
@@ -261,21 +260,21 @@ class ChatLog:
             await self._current()
             return True
 
-    async def change(self, change: Callable[[ChatRow], ChatRow]) -> None:
-        """Replace the chat's row.
+    async def change(self, decide: Callable[[ChatRow], ChatChanges]) -> None:
+        """Make the changes of the chat's row that `decide` returns.
 
         Raises:
             NoSuchChat: it was deleted.
             StoreFailed: the change was not kept; the row is as before.
         """
         async with self._lock:
-            changed = change(self.row)
-            if changed != self.row:
-                try:
-                    await self._store.update_chat(changed)
-                except UnknownChat as error:
-                    raise NoSuchChat(self.id) from error
-                self.row = changed
+            changes = decide(self.row)
+            if not changes.fields():
+                return
+            try:
+                self.row = await self._store.update_chat(self.id, changes)
+            except UnknownChat as error:
+                raise NoSuchChat(self.id) from error
 
     async def sum_up(self) -> None:
         """Store summaries of turns that are over and have none: entries without them were found in the store.
@@ -405,7 +404,7 @@ class ChatLog:
         self._is_current = True
         self._took(timeline, at_once)
 
-    async def _append(self, timeline: Timeline, entries: Sequence[Write], row: ChatRow | None) -> None:
+    async def _append(self, timeline: Timeline, entries: Sequence[Write], changes: ChatChanges | None) -> None:
         at, after = self._now(), timeline.number
         data, written = fitted(entries, self.max_entry_bytes)
         numbered = [Numbered(number, at, what) for number, what in enumerate(written, after + 1)]
@@ -418,10 +417,10 @@ class ChatLog:
             at_once = timeline.take(numbered)
             rows = _rows(timeline)
         try:
-            await self._timed(
-                len(data),
-                self._store.append(self.id, data, after=after, at=at, epoch=self.claim.epoch, turns=rows, row=row),
+            append = self._store.append(
+                self.id, data, after=after, at=at, epoch=self.claim.epoch, turns=rows, changes=changes
             )
+            await self._timed(len(data), append)
         except BaseException:
             if ends:
                 self._timeline = None
@@ -429,7 +428,8 @@ class ChatLog:
         if not ends:
             at_once = timeline.take(numbered)
         self._is_current = self._is_kept = True
-        self.row = row or self.row
+        if changes is not None:
+            self.row = changes.applied(self.row)
         for end in ends:
             self._counters.ended[end.outcome] += 1
         self._took(timeline, at_once)

@@ -34,7 +34,7 @@ from penstock.chat.service.validation import allow_of, key_of, made_title, model
 from penstock.chat.service.worker import Shared, State, Worker
 from penstock.chat.service.workspaces import Workspace, Workspaces
 from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Subscription, clock
-from penstock.chat.store.rows import ChatRow, Heartbeat
+from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat
 from penstock.config.settings import Config
 from penstock.errors import UsageError
 from penstock.run import lifecycle
@@ -351,7 +351,7 @@ class Service:
         values = {name: checks[name](value) for name, value in changes.items()}
         if "heartbeat" in values and values["heartbeat"] != worker.chat.heartbeat:
             values["heartbeat_since"] = self._now()
-        await worker.log.change(lambda chat: replace(chat, **values))
+        await worker.log.change(lambda chat: ChatChanges(**values))
         self._scheduler.changed.set()
         return _view(worker)
 
@@ -391,7 +391,8 @@ class Service:
         turn, new = await worker.ask(self._text(text), key=key_of(key))
         if worker.chat.title is None:
             try:
-                await worker.log.change(lambda chat: replace(chat, title=chat.title or made_title(text)))
+                made = ChatChanges(title=made_title(text))
+                await worker.log.change(lambda chat: made if chat.title is None else ChatChanges())
             except (StoreFailed, NoSuchChat):
                 pass  # the next prompt gives the chat a title
         return turn, new

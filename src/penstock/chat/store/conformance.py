@@ -24,7 +24,7 @@ from penstock.chat.store.protocol import (
     Trimmed,
     UnknownChat,
 )
-from penstock.chat.store.rows import ChatRow, Directory, Heartbeat, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Heartbeat, TurnRow
 from penstock.errors import UsageError
 
 Open = Callable[[], AbstractAsyncContextManager[ChatStore]]
@@ -84,7 +84,7 @@ async def stale_writers_conflict(make: Open, chat: str) -> None:
         for number in range(3):
             await store.append(chat, [b"%d" % number], after=number, at=1)
         for after, entries in itertools.product((0, 2, 4, 1000), ([b"stale"], [])):
-            write = store.append(chat, entries, after=after, at=1, turns=[_turn(1)], row=_row(chat, title="stale"))
+            write = store.append(chat, entries, after=after, at=1, turns=[_turn(1)], changes=ChatChanges(title="stale"))
             _same("the last number of a Conflict", (await _raises(Conflict, write)).last, 3)
         submit = store.submit(chat, b"stale", after=2, at=1, key="k")
         _same("the last number of a Conflict", (await _raises(Conflict, submit)).last, 3)
@@ -148,7 +148,7 @@ async def summaries_go_with_their_entries(make: Open, chat: str) -> None:
         await store.create_chat(_row(chat))
         _same("the summary of a new chat", await store.summary(chat, limit=9), (0, 0, []))
         first = [_turn(1, first=1), _turn(2, first=2)]
-        await store.append(chat, [b"1", b"2"], after=0, at=1, turns=first, row=_row(chat, session_id="s"))
+        await store.append(chat, [b"1", b"2"], after=0, at=1, turns=first, changes=ChatChanges(session_id="s"))
         _same("turns", await store.list_turns(chat, limit=9), first)
         _same("the summary", await store.summary(chat, limit=9), (2, 2, first))
         _same("the row", await store.get_chat(chat), _row(chat, session_id="s"))
@@ -303,7 +303,7 @@ async def chats_are_rows(make: Open, chat: str) -> None:
             await store.create_chat(row)
         await _raises(UsageError, store.create_chat(_row(chat)))
         await store.append(chat, [b"1"], after=0, at=1, turns=[_turn(1)])
-        await store.update_chat(_row(chat, title="new"))
+        await store.update_chat(chat, ChatChanges(title="new"))
     async with make() as store:
         _same("a chat", await store.get_chat(full.id), full)
         expected = [_row(chat, title="new"), full, _row(f"{chat}-c")]
@@ -314,7 +314,8 @@ async def chats_are_rows(make: Open, chat: str) -> None:
         _same("all chats", [row for row in found if row.id.startswith(chat)], expected)
         await store.delete_chat(chat)
         for call in (
-            *(store.get_chat(chat), store.update_chat(_row(chat)), store.delete_chat(chat), store.claim(chat, "n")),
+            *(store.get_chat(chat), store.delete_chat(chat), store.claim(chat, "n")),
+            store.update_chat(chat, ChatChanges(title="t")),
             *(store.read(chat), store.trim(chat, 0), store.append(chat, [b"2"], after=1, at=1)),
             *(store.submit(chat, b"2", at=1), store.list_turns(chat, limit=1), store.release(chat, 1)),
         ):
@@ -322,6 +323,22 @@ async def chats_are_rows(make: Open, chat: str) -> None:
         await store.create_chat(_row(chat))
         _same("a chat that was created again", await store.read(chat), ([], 0))
         _same("its turns", await store.list_turns(chat, limit=9), [])
+
+
+async def changes_leave_other_fields(make: Open, chat: str) -> None:
+    """Check that a change of some fields of a chat leaves the others as another writer has changed them."""
+    heartbeat = Heartbeat(5, "News?")
+    async with make() as store:
+        await store.create_chat(_row(chat, model="m", home="node-1"))
+        await store.append(chat, [b"1"], after=0, at=1, changes=ChatChanges(session_id="s"))
+        expected = _row(chat, model="m", home="node-1", session_id="s", title="t")
+        _same("a changed row", await store.update_chat(chat, ChatChanges(title="t")), expected)
+        many = ChatChanges(model=None, allow="all", heartbeat=heartbeat, heartbeat_since=9)
+        _same("a row with more changes", await store.update_chat(chat, many), many.applied(expected))
+        await store.append(chat, [b"2"], after=1, at=1, changes=ChatChanges(heartbeat=None))
+        expected = ChatChanges(heartbeat=None).applied(many.applied(expected))
+        _same("a row without changes", await store.update_chat(chat, ChatChanges()), expected)
+        _same("the row", await store.get_chat(chat), expected)
 
 
 async def directories_are_rows(make: Open, chat: str) -> None:
@@ -435,11 +452,11 @@ async def subscribers_are_notified_of_rows(make: Open, chat: str) -> None:
                 if id in news.changed:
                     return
 
-        await store.append(chat + "-other", [b"1"], after=0, at=1, row=_row(f"{chat}-other", title="new"))
+        await store.append(chat + "-other", [b"1"], after=0, at=1, changes=ChatChanges(title="new"))
         await _soon(notified(f"{chat}-other"), "the news of a row that was replaced with an append")
         await store.create_chat(_row(chat))
         await _soon(notified(chat), "the news of a new chat")
-        await store.update_chat(_row(chat, title="new"))
+        await store.update_chat(chat, ChatChanges(title="new"))
         await _soon(notified(chat), "the news of a replaced row")
         await store.delete_chat(chat)
         await _soon(notified(chat), "the news of a deleted chat")
@@ -497,6 +514,7 @@ CHECKS: tuple[Check, ...] = (
     numbers_ahead_are_errors,
     nonsense_is_an_error,
     chats_are_rows,
+    changes_leave_other_fields,
     directories_are_rows,
     old_turns_expire,
     writers_race,

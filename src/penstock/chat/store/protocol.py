@@ -28,7 +28,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from penstock.chat.store.rows import ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
 from penstock.errors import TransportError, UsageError
 
 PAGE_ENTRIES = 500
@@ -96,7 +96,7 @@ class News(NamedTuple):
     all: bool = False
     """True if notifications were lost: any chat may have new entries."""
     changed: frozenset[str] = frozenset()
-    """Ids of chats whose row was created, replaced or deleted."""
+    """Ids of chats whose row was created, changed or deleted."""
 
 
 class Conflict(UsageError):
@@ -230,13 +230,13 @@ class ChatStore(Protocol):
         at: int,
         epoch: int | None = None,
         turns: Sequence[TurnRow] = (),
-        row: ChatRow | None = None,
+        changes: ChatChanges | None = None,
     ) -> int:
         """Append all entries if `after` is the chat's last number, otherwise none; return the new last number.
 
-        The chat's `row` and the summaries `turns`, which include all entries up to the new last number, are written in
-        the same transaction. When it returns, all of it is kept: it survives a crash or a power cut. If the call is
-        cancelled, `read` shows whether the append was made.
+        The `changes` of the chat's row and the summaries `turns`, which include all entries up to the new last number,
+        are written in the same transaction. When it returns, all of it is kept: it survives a crash or a power cut. If
+        the call is cancelled, `read` shows whether the append was made.
 
         Raises:
             Conflict: the chat ends at another number.
@@ -337,8 +337,8 @@ class ChatStore(Protocol):
         """Return chats in the order of their ids, beginning after the id `after`."""
         ...
 
-    async def update_chat(self, row: ChatRow) -> None:
-        """Replace the row of a chat.
+    async def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
+        """Change the row of a chat; return the row as it is then.
 
         Raises:
             UnknownChat: there is none.

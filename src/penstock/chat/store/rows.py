@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict, replace
 
 from penstock.adapter import Allow
 
@@ -34,6 +38,25 @@ class ChatRow(msgspec.Struct, frozen=True):
     """Time at which the heartbeat was set: the first prompt comes an interval later."""
     home: str | None = None
     """Name of the node on which the chat's agents run; None if there is one machine."""
+
+
+class ChatChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields of a chat that change. The others stay as they are in the store, where another writer may change them."""
+
+    model: str | UnsetType | None = UNSET
+    title: str | UnsetType | None = UNSET
+    allow: Allow | UnsetType = UNSET
+    session_id: str | UnsetType | None = UNSET
+    heartbeat: Heartbeat | UnsetType | None = UNSET
+    heartbeat_since: int | UnsetType = UNSET
+
+    def fields(self) -> dict[str, Any]:
+        """Return the values that are set, by their names."""
+        return {name: value for name, value in asdict(self).items() if value is not UNSET}
+
+    def applied(self, row: ChatRow) -> ChatRow:
+        """Return the row with these changes."""
+        return replace(row, **self.fields())
 
 
 class TurnRow(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
 from penstock.chat.store.subscriptions import StoreSubscription
 from penstock.chat.store.tables import Statements
 from penstock.chat.store.writer import Outcomes, Readers, StoreWrite, Writer
@@ -120,7 +120,7 @@ class SqliteStore:
         at: int,
         epoch: int | None = None,
         turns: Sequence[TurnRow] = (),
-        row: ChatRow | None = None,
+        changes: ChatChanges | None = None,
     ) -> int:
         """As `ChatStore.append`. Appends are made in the order of the calls."""
         check_chat(chat)
@@ -128,7 +128,7 @@ class SqliteStore:
         check_number("at", at)
         copied, rows = check_entries(entries, self._max_entry_bytes), [*turns]
         last: int = await self._change(
-            lambda changes: changes.append(chat, copied, after, at, epoch, rows, row), appends_to=chat
+            lambda made: made.append(chat, copied, after, at, epoch, rows, changes), appends_to=chat
         )
         return last
 
@@ -205,10 +205,11 @@ class SqliteStore:
         rows: list[ChatRow] = await self._read(tables.list_chats, after, limit)
         return rows
 
-    async def update_chat(self, row: ChatRow) -> None:
+    async def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
         """As `ChatStore.update_chat`."""
-        check_chat(row.id)
-        await self._change(lambda changes: changes.update_chat(row))
+        check_chat(chat)
+        row: ChatRow = await self._change(lambda made: made.update_chat(chat, changes))
+        return row
 
     async def delete_chat(self, chat: str) -> None:
         """As `ChatStore.delete_chat`."""

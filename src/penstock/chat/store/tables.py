@@ -21,7 +21,7 @@ from penstock.chat.store.protocol import (
     Trimmed,
     UnknownChat,
 )
-from penstock.chat.store.rows import ChatRow, Directory, Heartbeat, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Heartbeat, TurnRow
 from penstock.errors import UsageError
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
@@ -71,7 +71,7 @@ class Statements:
         at: int,
         epoch: int | None = None,
         turns: Sequence[TurnRow] = (),
-        row: ChatRow | None = None,
+        changes: ChatChanges | None = None,
     ) -> int:
         """Append entries after number `after`, with the rows that belong to them; return the new last number."""
         head = self._head(chat)
@@ -82,8 +82,8 @@ class Statements:
         self._insert(chat, head, entries, at)
         if turns:
             self._put_turns(head, turns)
-        if row is not None:
-            self._update(head.key, row)
+        if changes is not None:
+            self._update(chat, head.key, changes)
         return head.last
 
     def submit(self, chat: str, entry: bytes, at: int, after: int | None, key: str | None) -> Submitted:
@@ -143,9 +143,10 @@ class Statements:
         self._connection.execute(f"INSERT INTO chats ({COLUMNS}) VALUES ({marks})", _values(row))
         self.changed.add(row.id)
 
-    def update_chat(self, row: ChatRow) -> None:
-        """Replace the row of a chat."""
-        self._update(self._head(row.id).key, row)
+    def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
+        """Change the row of a chat, and return it."""
+        self._update(chat, self._head(chat).key, changes)
+        return get_chat(self._connection, chat)
 
     def delete_chat(self, chat: str) -> None:
         """Delete a chat with all that belongs to it."""
@@ -199,18 +200,18 @@ class Statements:
                 (head.key, row.turn, row.first, row.last, row.at, size, row.view),
             )
 
-    def _update(self, key: int, row: ChatRow) -> None:
-        names = ", ".join(f"{name.strip()} = ?" for name in COLUMNS.split(","))
-        self._connection.execute(f"UPDATE chats SET {names} WHERE key = ?", (*_values(row), key))
-        self.changed.add(row.id)
+    def _update(self, chat: str, key: int, changes: ChatChanges) -> None:
+        for name, value in changes.fields().items():
+            self._connection.execute(f"UPDATE chats SET {name} = ? WHERE key = ?", (_value(value), key))
+        self.changed.add(chat)
 
 
 def _values(row: ChatRow) -> tuple[object, ...]:
-    heartbeat = None if row.heartbeat is None else msgspec.json.encode(row.heartbeat).decode()
-    return (
-        *(row.id, row.agent, row.cwd, row.created_at, row.model, row.title, row.allow, row.session_id),
-        *(heartbeat, row.heartbeat_since, row.home),
-    )
+    return tuple(_value(getattr(row, name.strip())) for name in COLUMNS.split(","))
+
+
+def _value(value: object) -> object:
+    return msgspec.json.encode(value).decode() if isinstance(value, Heartbeat) else value
 
 
 def _chat_row(values: Sequence[object]) -> ChatRow:

@@ -14,7 +14,7 @@ import msgspec
 from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.postgres.recent import Recent
 from penstock.chat.store.protocol import Conflict, Fenced, StoreFailed, UnknownChat
-from penstock.chat.store.rows import ChatRow, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
 
 MAX_GROUP = 500
 """Appends of one statement, at most."""
@@ -28,7 +28,7 @@ node: all together send at most 800 a second, of which PostgreSQL delivers about
 
 APPEND = """SELECT was_made, last_number, epoch_number FROM append_v1(
     %(ids)s::text[], %(afters)s::bigint[], %(ats)s::bigint[], %(epochs)s::bigint[], %(counts)s::bigint[],
-    %(chat_rows)s::jsonb, %(again)s, %(entry_of)s::int[], %(entry_nth)s::int[], %(entry_start)s::int[],
+    %(chat_changes)s::jsonb, %(again)s, %(entry_of)s::int[], %(entry_nth)s::int[], %(entry_start)s::int[],
     %(entry_size)s::int[], %(entry_data)s, %(turn_of)s::int[], %(turn_turn)s::bigint[], %(turn_first)s::bigint[],
     %(turn_last)s::bigint[], %(turn_at)s::bigint[], %(turn_start)s::int[], %(turn_size)s::int[], %(turn_data)s,
     %(quiet)s, %(late)s::text[])"""
@@ -46,7 +46,7 @@ class Append:
     at: int
     epoch: int | None
     turns: Sequence[TurnRow]
-    row: ChatRow | None
+    changes: ChatChanges | None
     result: asyncio.Future[int]
     size: int = field(init=False)
 
@@ -139,7 +139,7 @@ class Appends:
                 if append.entries:
                     self._recent.wrote(append.chat, outcome)
                     chats[append.chat] = outcome
-                if append.row is not None:
+                if append.changes is not None:
                     changed.add(append.chat)
             if append.result.done():
                 continue
@@ -158,7 +158,7 @@ class Appends:
     def _is_quiet(self, group: list[Append]) -> bool:
         """Return whether other nodes may be notified later: no turn ends in this group, and a notification was sent."""
         now = asyncio.get_running_loop().time()
-        is_urgent = any(append.turns or append.row is not None for append in group)
+        is_urgent = any(append.turns or append.changes is not None for append in group)
         return not is_urgent and now < self._notified_at + self.nodes * NOTIFY_SECONDS_PER_NODE
 
     def _late_items(self) -> list[str]:
@@ -204,14 +204,14 @@ def _values(group: list[Append]) -> dict[str, Any]:
     # A turn that is named twice has its last summary.
     turns = [(of, turn) for of, it in enumerate(group, 1) for turn in {turn.turn: turn for turn in it.turns}.values()]
     data, views = [data for _, _, data in entries], [turn.view for _, turn in turns]
-    chat_rows = {str(of): it.row for of, it in enumerate(group, 1) if it.row is not None}
+    chat_changes = {str(of): it.changes for of, it in enumerate(group, 1) if it.changes is not None}
     return {
         "ids": _array(f'"{it.chat}"' for it in group),  # ids need no escapes
         "afters": _array(it.after for it in group),
         "ats": _array(it.at for it in group),
         "epochs": _array("NULL" if it.epoch is None else it.epoch for it in group),
         "counts": _array(len(it.entries) for it in group),
-        "chat_rows": msgspec.json.encode(chat_rows).decode() if chat_rows else None,
+        "chat_changes": msgspec.json.encode(chat_changes).decode() if chat_changes else None,
         "entry_of": _array(of for of, _, _ in entries),
         "entry_nth": _array(nth for _, nth, _ in entries),
         "entry_start": _array(_starts(data)),

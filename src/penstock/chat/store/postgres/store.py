@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
 
 from penstock.chat.store.postgres import statements
 from penstock.chat.store.postgres.appends import Append, Appends, encoded
@@ -34,7 +37,7 @@ from penstock.chat.store.protocol import (
     check_entries,
     check_number,
 )
-from penstock.chat.store.rows import ChatRow, Directory, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Heartbeat, TurnRow
 from penstock.chat.store.subscriptions import StoreSubscription
 from penstock.errors import UsageError
 
@@ -123,18 +126,18 @@ class PostgresStore:
         at: int,
         epoch: int | None = None,
         turns: Sequence[TurnRow] = (),
-        row: ChatRow | None = None,
+        changes: ChatChanges | None = None,
     ) -> int:
         """As `ChatStore.append`. Appends to one chat are made in the order of the calls."""
         check_chat(chat)
         check_number("after", after)
         check_number("at", at)
         copied = check_entries(entries, self._max_entry_bytes)
-        if row is not None:
-            _check_row(row)
+        if changes is not None:
+            _check_fields(changes.fields())
         self._require_open()
         result: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._appends.add(Append(chat, copied, after, at, epoch, [*turns], row, result))
+        self._appends.add(Append(chat, copied, after, at, epoch, [*turns], changes, result))
         return await result
 
     async def submit(
@@ -257,7 +260,7 @@ class PostgresStore:
     async def create_chat(self, row: ChatRow) -> None:
         """As `ChatStore.create_chat`."""
         check_chat(row.id)
-        _check_row(row)
+        _check_fields(asdict(row))
         ((is_new,),) = await self.database.fetch(
             "SELECT create_chat_v1(%(id)s, %(row)s::jsonb, %(again)s)", {"id": row.id, "row": encoded(row)}
         )
@@ -277,16 +280,16 @@ class PostgresStore:
         rows = await self.database.fetch(statements.LIST_CHATS, {"after": after, "limit": min(limit, 2**31)})
         return [statements.chat_row(row) for row in rows]
 
-    async def update_chat(self, row: ChatRow) -> None:
+    async def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
         """As `ChatStore.update_chat`."""
-        check_chat(row.id)
-        _check_row(row)
-        ((found,),) = await self.database.fetch(
-            "SELECT update_chat_v1(%(id)s, %(row)s::jsonb)", {"id": row.id, "row": encoded(row)}
-        )
+        check_chat(chat)
+        _check_fields(changes.fields())
+        values = {"id": chat, "changes": msgspec.json.encode(changes).decode()}
+        ((found,),) = await self.database.fetch("SELECT update_chat_v1(%(id)s, %(changes)s::jsonb)", values)
         if not found:
-            raise UnknownChat(row.id)
-        self._tailer.made({}, [row.id])
+            raise UnknownChat(chat)
+        self._tailer.made({}, [chat])
+        return await self.get_chat(chat)
 
     async def delete_chat(self, chat: str) -> None:
         """As `ChatStore.delete_chat`."""
@@ -378,14 +381,11 @@ def _known(chat: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _check_row(row: ChatRow) -> None:
-    for name, value in (
-        *(("an agent", row.agent), ("a directory", row.cwd), ("a model", row.model), ("a title", row.title)),
-        *(("a session", row.session_id), ("a home", row.home)),
-        ("a heartbeat's prompt", None if row.heartbeat is None else row.heartbeat.prompt),
-    ):
-        if value is not None:
-            _check_text(name, value)
+def _check_fields(fields: Mapping[str, object]) -> None:
+    for name, value in fields.items():
+        text = value.prompt if isinstance(value, Heartbeat) else value
+        if isinstance(text, str):
+            _check_text(f"the field {name!r} of a chat", text)
 
 
 def _check_text(what: str, text: str) -> None:

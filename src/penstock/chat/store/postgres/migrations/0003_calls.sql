@@ -31,15 +31,23 @@ END
 $$;
 
 CREATE FUNCTION put_row_v1(_key bigint, _row jsonb) RETURNS void LANGUAGE sql AS $$
-    INSERT INTO chats AS c (key, agent, cwd, created_at, model, title, allow, session_id, heartbeat, heartbeat_since, home)
+    INSERT INTO chats (key, agent, cwd, created_at, model, title, allow, session_id, heartbeat, heartbeat_since, home)
     SELECT _key, r.* FROM jsonb_to_record(_row) AS r (
         agent text, cwd text, created_at bigint, model text, title text, allow text, session_id text, heartbeat jsonb,
         heartbeat_since bigint, home text
     )
-    ON CONFLICT (key) DO UPDATE SET
-        agent = excluded.agent, cwd = excluded.cwd, created_at = excluded.created_at, model = excluded.model,
-        title = excluded.title, allow = excluded.allow, session_id = excluded.session_id,
-        heartbeat = excluded.heartbeat, heartbeat_since = excluded.heartbeat_since, home = excluded.home
+$$;
+
+-- Change the fields of a chat that are named; the others stay as they are.
+CREATE FUNCTION change_row_v1(_key bigint, _changes jsonb) RETURNS void LANGUAGE sql AS $$
+    UPDATE chats SET
+        model = CASE WHEN _changes ? 'model' THEN _changes->>'model' ELSE model END,
+        title = CASE WHEN _changes ? 'title' THEN _changes->>'title' ELSE title END,
+        allow = coalesce(_changes->>'allow', allow),
+        session_id = CASE WHEN _changes ? 'session_id' THEN _changes->>'session_id' ELSE session_id END,
+        heartbeat = CASE WHEN _changes ? 'heartbeat' THEN nullif(_changes->'heartbeat', 'null') ELSE heartbeat END,
+        heartbeat_since = coalesce((_changes->>'heartbeat_since')::bigint, heartbeat_since)
+    WHERE key = _key
 $$;
 
 -- Append to several chats, each as a whole or not at all. A chat is named once. The result has a row for each, in the
@@ -49,7 +57,7 @@ $$;
 -- The entries of all chats, one behind the other, are `entry_data`, and so are the views of their turns: a value for each
 -- costs the client more than its row costs here. An entry is a piece of them, and the nth of the append `entry_of`.
 CREATE FUNCTION append_v1(
-    ids text[], afters bigint[], ats bigint[], epochs bigint[], counts bigint[], chat_rows jsonb, again boolean,
+    ids text[], afters bigint[], ats bigint[], epochs bigint[], counts bigint[], chat_changes jsonb, again boolean,
     entry_of int[], entry_nth int[], entry_start int[], entry_size int[], entry_data bytea,
     turn_of int[], turn_turn bigint[], turn_first bigint[], turn_last bigint[], turn_at bigint[],
     turn_start int[], turn_size int[], turn_data bytea,
@@ -99,11 +107,11 @@ BEGIN
             first = excluded.first, last = excluded.last, at = excluded.at, bytes = excluded.bytes, view = excluded.view;
     END IF;
 
-    IF chat_rows IS NOT NULL THEN  -- a row for each of some appends, by their numbers
-        UPDATE heads SET version = version + 1 WHERE key IN (SELECT keys[nth::int] FROM jsonb_object_keys(chat_rows) AS nth);
-        PERFORM put_row_v1(keys[g.key::int], g.value) FROM jsonb_each(chat_rows) AS g WHERE keys[g.key::int] IS NOT NULL;
+    IF chat_changes IS NOT NULL THEN  -- the changes of rows with some appends, by their numbers
+        UPDATE heads SET version = version + 1 WHERE key IN (SELECT keys[nth::int] FROM jsonb_object_keys(chat_changes) AS nth);
+        PERFORM change_row_v1(keys[g.key::int], g.value) FROM jsonb_each(chat_changes) AS g WHERE keys[g.key::int] IS NOT NULL;
         items := array(
-            SELECT ids[nth::int] || ' row' FROM jsonb_object_keys(chat_rows) AS nth WHERE keys[nth::int] IS NOT NULL
+            SELECT ids[nth::int] || ' row' FROM jsonb_object_keys(chat_changes) AS nth WHERE keys[nth::int] IS NOT NULL
         );
     END IF;
 
@@ -230,8 +238,8 @@ BEGIN
 END
 $$;
 
--- Replace the row of a chat. Return NULL if there is none.
-CREATE FUNCTION update_chat_v1(_id text, _row jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Change the row of a chat. Return NULL if there is none.
+CREATE FUNCTION update_chat_v1(_id text, _changes jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     found_key bigint;
 BEGIN
@@ -239,7 +247,7 @@ BEGIN
     IF found_key IS NULL THEN
         RETURN NULL;
     END IF;
-    PERFORM put_row_v1(found_key, _row);
+    PERFORM change_row_v1(found_key, _changes);
     PERFORM notify_v1(ARRAY[_id || ' row']);
     RETURN true;
 END
