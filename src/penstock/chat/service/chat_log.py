@@ -269,10 +269,9 @@ class ChatLog:
         """
         async with self._lock:
             changes = decide(self.row)
-            if not changes.fields():
-                return
             try:
-                self.row = await self._store.update_chat(self.id, changes)
+                if changes.fields():
+                    self.row = await self._store.update_chat(self.id, changes)
             except UnknownChat as error:
                 raise NoSuchChat(self.id) from error
 
