@@ -11,7 +11,6 @@ from penstock.chat.service.dispatch import NodeView
 from penstock.cli import store_options
 from penstock.cli.console import columns, say
 from penstock.cli.parser import Parser
-from penstock.errors import UsageError
 from penstock.sinks.sanitize import clean_line
 
 EXAMPLES = """\
@@ -35,10 +34,7 @@ def command(args: Sequence[str]) -> int:
         StoreFailed: the store cannot be read.
     """
     options = NodesOptions(**vars(parser().parse(args)))
-    url = store_options.store_url(options)
-    if url is None:
-        raise UsageError("no store is named", expected=f"--store URL, --store-file F or {store_options.STORE_VARIABLE}")
-    nodes = asyncio.run(_nodes(url))
+    nodes = asyncio.run(_nodes(store_options.required_store_url(options)))
     if options.json:
         return say(msgspec.json.Encoder().encode_lines(nodes).decode())
     return say(as_text(nodes) if nodes else "There are no nodes.\n")

@@ -46,7 +46,7 @@ from penstock.run.history import History
 SPARE_FILES = 512
 """Open files for everything except connections: agents, the log, the page."""
 
-LOG, TOKEN, BROWSERS, OPENED = "chats.db", "token", "browsers.json", "open.html"
+TOKEN, BROWSERS, OPENED = "token", "browsers.json", "open.html"
 """Files of the data directory: chats, token, signed-in browsers and, while the server runs, the file of `--open`."""
 
 SHARED_COOKIE = "penstock"
@@ -201,7 +201,7 @@ async def _serve(
 ) -> int | None:
     metrics = Metrics()
     roots = options.root or ([Path.cwd()] if url is None else [])
-    async with serve_cluster.opened(url, options, data / LOG, token, works=bool(roots)) as opened:
+    async with serve_cluster.opened(url, options, data / serve_cluster.CHATS, token, works=bool(roots)) as opened:
         store, dispatch, member, shared = opened
         browsers = data / BROWSERS if shared is None else None
         cookie = place.cookie if shared is None else SHARED_COOKIE

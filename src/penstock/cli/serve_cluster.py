@@ -24,6 +24,9 @@ from penstock.errors import UsageError
 if TYPE_CHECKING:
     from penstock.chat.cluster.member import Member
 
+CHATS = "chats.db"
+"""File of the chats in the data directory, for one machine."""
+
 NODE_NAME = Rule(
     lambda value: re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", value) is not None,
     "the name of a node: 1 to 63 of the characters A-Z a-z 0-9 . _ -, a letter or digit first",

@@ -9,14 +9,11 @@ from penstock.cli.console import notify_problem, say
 from penstock.cli.exit_status import FAILED
 from penstock.cli.options import string
 from penstock.cli.parser import Parser
-from penstock.cli.serve_cluster import NodeOptions, add_options, node_name
-from penstock.cli.store_options import store_url
+from penstock.cli.serve_cluster import CHATS, NodeOptions, add_options, node_name
+from penstock.cli.store_options import required_store_url
 from penstock.config.data import data_directory
 from penstock.config.rules import PATH
 from penstock.errors import UsageError
-
-CHATS = "chats.db"
-"""File of the chats in the data directory."""
 
 EXAMPLES = """\
 examples:
@@ -39,9 +36,7 @@ class StoreCommandOptions(NodeOptions):
 def command(args: list[str]) -> int:
     """Run `penstock store` and return the exit status."""
     options = StoreCommandOptions(**vars(parser().parse(args)))
-    url = store_url(options)
-    if url is None:
-        raise UsageError("no store is named", expected="--store postgresql://USER@HOST/NAME, or --store-file FILE")
+    url = required_store_url(options)
     if options.action == "copy":
         return _copy(options, url)
     return _migrate(url) if options.action == "migrate" else _check(url)

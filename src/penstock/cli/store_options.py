@@ -61,6 +61,18 @@ def store_url(options: StoreOptions) -> str | None:
     return url
 
 
+def required_store_url(options: StoreOptions) -> str:
+    """Return the URL of the store in PostgreSQL, as `store_url`.
+
+    Raises:
+        UsageError: as `store_url`, or no store is named.
+    """
+    url = store_url(options)
+    if url is None:
+        raise UsageError("no store is named", expected=f"--store URL, --store-file F or {STORE_VARIABLE}")
+    return url
+
+
 def _read(path: Path) -> str:
     try:
         with open(path, "rb") as file:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.loop.effects import (
     ALL_LIMITED,
     CANNOT_START,
@@ -37,14 +39,12 @@ def agent_effect(
     key = f"{role}-{number}"
     retry_at = state.retry_at.get(key, 0)
     if retry_at > now:
-        return Wait(retry_at, f"{state.chains[key].current} failed temporarily; it is retried")
+        return wait_for_retry(retry_at, state.chains[key].current)
     _, choice = first_open(state.chains[key], now)
     if choice.action == "wait" and choice.at is not None:
-        if choice.at - now > state.settings.wait_ms:
-            return EndLoop(ALL_LIMITED, f"all agents are at their limits; {choice.agent} resets first", choice.at)
-        return Wait(choice.at, f"all agents are at their limits; {choice.agent} resets first")
+        return wait_for_reset(state, now, choice.agent, choice.at)
     if choice.action != "use":
-        return EndLoop(CANNOT_START, f"no agent can be used: {', '.join(agents.agents)}")
+        return none_can_be_used(agents.agents)
     left = state.unfinished_budget()
     if role == "review":
         round_number, task = state.rounds[-1].number, state.rounds[-1].task
@@ -63,6 +63,22 @@ def agent_effect(
             pair=pair,
         )
     )
+
+
+def wait_for_retry(at: int, agent: str) -> Wait:
+    """Wait until the retry of an agent, at a time in milliseconds since 1970."""
+    return Wait(at, f"{agent} failed temporarily; it is retried")
+
+
+def wait_for_reset(state: LoopState, now: int, agent: str, at: int) -> Effect:
+    """Wait until the first agent is no longer at its limit, or end the loop if that is longer than it may wait."""
+    reason = f"all agents are at their limits; {agent} resets first"
+    return EndLoop(ALL_LIMITED, reason, at) if at - now > state.settings.wait_ms else Wait(at, reason)
+
+
+def none_can_be_used(agents: Sequence[str]) -> EndLoop:
+    """End a loop none of whose agents can be started."""
+    return EndLoop(CANNOT_START, f"no agent can be used: {', '.join(dict.fromkeys(agents))}")
 
 
 def next_check(state: LoopState, it: Round, candidate: int = 0) -> RunCheck:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from penstock.loop.agent_rules import agent_effect, budget_is_over, next_check, review_effect, time_is_over
-from penstock.loop.effects import (
-    ALL_LIMITED,
-    CANNOT_START,
-    Begin,
-    BeginTogether,
-    Effect,
-    EndLoop,
-    Wait,
+from penstock.loop.agent_rules import (
+    agent_effect,
+    budget_is_over,
+    next_check,
+    none_can_be_used,
+    review_effect,
+    time_is_over,
+    wait_for_reset,
+    wait_for_retry,
 )
+from penstock.loop.effects import Begin, BeginTogether, Effect
 from penstock.loop.fold import candidate_key
 from penstock.loop.ranking import needs_work, pair_to_compare, unfinished, winner
 from penstock.loop.rows import LoopBudget
@@ -96,14 +97,13 @@ def _wait(state: LoopState, candidates: list[int], now: int) -> Effect:
     soon = [(at, name) for at, name in retries if at > now]
     if soon:
         at, name = min(soon)
-        return Wait(at, f"{name} failed temporarily; it is retried")
+        return wait_for_retry(at, name)
     choices = [first_open(state.chains[candidate_key(n)], now)[1] for n in candidates]
     resets = [(choice.at, choice.agent) for choice in choices if choice.action == "wait" and choice.at is not None]
     if not resets:
-        return EndLoop(CANNOT_START, f"no agent can be used: {', '.join(dict.fromkeys(names))}")
+        return none_can_be_used(names)
     at, name = min(resets)
-    reason = f"all agents are at their limits; {name} resets first"
-    return EndLoop(ALL_LIMITED, reason, at) if at - now > state.settings.wait_ms else Wait(at, reason)
+    return wait_for_reset(state, now, name, at)
 
 
 def _part(left: LoopBudget, count: int) -> LoopBudget:

@@ -407,9 +407,8 @@ class Engine:
             tree, held = self._tree_before(step), ()  # nothing can be kept until the user has restored the repository
         merge = self.state.merge
         conflicts = workspace.marked(tree, merge.conflicts) if merge is not None else ()
-        ended = msgspec.structs.replace(ended, tree=tree, held=held, conflicts=conflicts)
         size = workspace.size(self.state.head_tree, tree) if step.candidate and not ended.touched else ended.size
-        return msgspec.structs.replace(ended, size=size)
+        return msgspec.structs.replace(ended, tree=tree, held=held, conflicts=conflicts, size=size)
 
     def _tree_before(self, step: RunAgent) -> str:
         work = round_of(self.state, step).work if step.round and step.role != "judge" else None

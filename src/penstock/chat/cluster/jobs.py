@@ -50,7 +50,7 @@ class Jobs:
         self._node = node
         self._work = work
         self._worker: Worker | None = None
-        self._turns: set[asyncio.Task[None]] = set()
+        self._turns: set[asyncio.Future[None]] = set()  # the loop of asyncio keeps no task by itself
 
     async def run(self) -> None:
         """Work on the node's jobs, until cancelled. The worker is started anew whenever it ends."""
@@ -68,11 +68,6 @@ class Jobs:
             finally:
                 await app.close_async()
             await asyncio.sleep(AGAIN_SECONDS)
-
-    async def close(self) -> None:
-        """Wait for the turns of the jobs, which others have ended."""
-        if self._turns:
-            await asyncio.wait([*self._turns])
 
     async def queue(self, turns: Sequence[tuple[str, int]]) -> None:
         """Queue jobs for turns that wait without one, and drop those of a worker that is gone.
@@ -118,14 +113,11 @@ class Jobs:
 
     async def _turn(self, chat: str, turn: int) -> None:
         """Run a turn in a task of its own: it does not end with the worker."""
-        task = asyncio.ensure_future(self._run_turn(chat, turn))
+        task = asyncio.ensure_future(self._work(chat, turn))
         self._turns.add(task)
         task.add_done_callback(self._turns.discard)
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(task)
-
-    async def _run_turn(self, chat: str, turn: int) -> None:
-        await self._work(chat, turn)
 
 
 DROP = """

@@ -11,7 +11,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from penstock import events as ev
 from penstock.chat.errors import Conflicting, Invalid, LandingConflict, NoSuchRun
@@ -48,6 +48,8 @@ MAX_MESSAGE_CHARS = 100_000
 """Characters of a message to a loop: every later prompt of the loop has it."""
 
 _log = logging.getLogger("penstock.gateway")
+
+Reader = TypeVar("Reader", bound="RunReader")
 
 
 class RunReader(Protocol):
@@ -146,14 +148,7 @@ class Runs:
         Raises:
             NoSuchRun: it does not exist, or cannot be read.
         """
-
-        def read() -> RunDetails:
-            reader = self._reader(id)
-            for _ in reader.read():
-                pass
-            return reader.details()
-
-        return await asyncio.to_thread(read)
+        return await asyncio.to_thread(lambda: _read_on(self._reader(id)).details())
 
     async def check(self, id: str) -> None:
         """Check that a document or loop exists.
@@ -175,10 +170,7 @@ class Runs:
         """
 
         def read() -> list[ev.Event]:
-            reader = self._reader(id)
-            for _ in reader.read():
-                pass
-            path, _, is_live = reader.recording(turn)
+            path, _, is_live = _read_on(self._reader(id)).recording(turn)
             return events_of(path, is_live=is_live)
 
         return await asyncio.to_thread(read)
@@ -256,9 +248,7 @@ class Runs:
                 raise Conflicting(error.what, help=error.help) from error
             if isinstance(result, NotLanded):
                 raise LandingConflict(result.reason, help=result.help, paths=result.conflicts)
-            for _ in reader.read():
-                pass
-            return reader.details()
+            return _read_on(reader).details()
 
         return await asyncio.to_thread(merge)
 
@@ -311,10 +301,7 @@ class Runs:
 
     def _read_loop(self, id: str) -> LoopReader:
         """Return the reader of a loop whose rows it has read."""
-        reader = self._loop(id)
-        for _ in reader.read():
-            pass
-        return reader
+        return _read_on(self._loop(id))
 
     def _loop_state(self, folder: Path) -> LoopState:
         """Return the state of a loop, which is folded again only if its journal has grown."""
@@ -337,6 +324,13 @@ class Runs:
                 state = state_in(self._data, folder)
                 if state is not None and state.directory.name == folder.name:
                     yield f"doc-{hashlib.sha256(folder.name.encode()).hexdigest()[:16]}", state
+
+
+def _read_on(reader: Reader) -> Reader:
+    """Read all rows that are new, and return the reader."""
+    for _ in reader.read():
+        pass
+    return reader
 
 
 def folders(path: Path) -> list[Path]:
