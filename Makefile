@@ -17,10 +17,16 @@ COVERED := tests/core tests/run/test_lifecycle.py tests/run/test_lifecycle_table
 	$(addprefix tests/doc/test_,agent_doc.py append.py components.py front_matter.py lines.py merge.py merge_random.py merge_saves.py \
 	proposals.py queue_items.py reply.py scan.py submission.py)
 
+# Tests that have targets of their own.
+OTHER_TARGETS := $(addprefix --ignore=tests/,doc loop repo cluster chat/web/test_cuts.py chat/web/test_kills.py)
+
+# Compiled modules are kept: hundreds of tests start Penstock as a program.
+unexport PYTHONDONTWRITEBYTECODE
+
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-wheel test-chat test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench picture lifecycle options man clean
+.PHONY: help demo docs page page-check page-types test test-cases test-wheel test-chat test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench picture lifecycle options man clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -43,6 +49,9 @@ page-types: $(VENV)/.run ## write the page's types of the API anew, from the ser
 test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
+test-cases: $(VENV)/.dev ## run what `make test` leaves out of the command line and the chat: slow tests, and all cases of those with many
+	PENSTOCK_SLOW=1 $(BIN)/python -m pytest -m "slow or sample" -n auto --dist worksteal $(OTHER_TARGETS) $(ARGS)
+
 coverage: $(VENV)/.dev ## measure the branch coverage of core, run/lifecycle, chat/store, chat/history and the texts of doc: all of it
 	PENSTOCK_SOAK=1 $(BIN)/python -m pytest $(COVERED) -k "(not / or claude/think) and not test_a_kill_takes" --cov --hypothesis-seed=0 -n auto -q $(ARGS)
 
@@ -50,7 +59,7 @@ test-wheel: $(VENV)/.dev page ## build wheel and sdist, and run the wheel where 
 	PENSTOCK_WHEEL=1 $(BIN)/python -m pytest tests/wheel -rs $(ARGS)
 
 test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cuts, kills; needs chromium, or PENSTOCK_CHROMIUM=…
-	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/chat/web/test_cuts.py tests/chat/web/test_kills.py -n auto $(ARGS)
+	PENSTOCK_CHAT=1 PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/chat/web/test_cuts.py tests/chat/web/test_kills.py -n auto $(ARGS)
 	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page -n auto -rs $(ARGS)
 	$(BIN)/python tests/real/install.py pi claude || echo "Their tests are skipped." >&2
 	PENSTOCK_CHAT=1 PENSTOCK_REAL=pi,claude tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rs $(ARGS)

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import tempfile
+from collections import Counter
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,28 @@ SLOW = SOAK or bool(os.environ.get("PENSTOCK_SLOW"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that are marked as slow. They have targets of their own, and can be named by hand."""
+    """Leave out the tests that are marked as slow, and a part of the cases of tests that are sampled.
+
+    They have targets of their own, and a test that is named on the command line runs with all of its cases.
+    """
     if SLOW or any("::" in word for word in config.args):
         return
-    left = [item for item in items if item.get_closest_marker("slow")]
+    seen: Counter[str] = Counter()
+    kept, left = [], []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        sample = item.get_closest_marker("sample")
+        step = sample.args[0] if sample and not reads_recordings(item) else 1
+        is_left = item.get_closest_marker("slow") or seen[test] % step
+        (left if is_left else kept).append(item)
+        seen[test] += 1
     config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    items[:] = kept
+
+
+def reads_recordings(item: pytest.Item) -> bool:
+    """Return whether the test is called with groups of recordings: of these, a part of each group is left out."""
+    return isinstance(item, pytest.Function) and "recording" in item.fixturenames
 
 
 class Recording:
@@ -93,12 +110,12 @@ differ from them as the shorter recordings of their agents do; they are read by 
 def groups_of(recordings: list[Recording], step: int) -> dict[str, list[Recording]]:
     """The recordings of each agent: a report for each of thousands of small tests takes longer than the tests.
 
-    With `PENSTOCK_SOAK=1` each recording is a test of its own, and none is left out by `step`.
+    With `PENSTOCK_SOAK=1` each recording is a test of its own. `step` leaves recordings out in `make test` only.
     """
     if SOAK:
         return {recording.name: [recording] for recording in recordings}
     agents = itertools.groupby(recordings, lambda one: one.folder.parent.name)
-    return {name: list(group)[::step] for name, group in agents}
+    return {name: list(group)[:: 1 if SLOW else step] for name, group in agents}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

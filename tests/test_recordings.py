@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from effort import at_most
 
 from penstock.events import (
@@ -82,6 +83,7 @@ def test_every_line_is_understood(recording: Recording) -> None:
     assert health.bytes == len(recording.data)
 
 
+@pytest.mark.sample(3)
 def test_chunks_are_invisible(recording: Recording) -> None:
     """Byte by byte, or in odd pieces where that would take long, the events are those of the whole."""
     expected = encode(read(recording))

@@ -113,6 +113,7 @@ def status_and_errors(words: list[str], capfd: pytest.CaptureFixture[str]) -> tu
     return status, capfd.readouterr().err
 
 
+@pytest.mark.sample(8)
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize(("command", "flag"), [*options()])
 def test_every_option_with_odd_values(command: str, flag: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -267,6 +268,7 @@ def test_a_configuration_that_cannot_be_read(
     assert "cannot be read" in err
 
 
+@pytest.mark.slow
 def test_a_directory_that_is_gone(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Who works in a directory that was deleted gets an answer from every command."""
     with contextlib.chdir(place / FOLDER):

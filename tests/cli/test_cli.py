@@ -113,6 +113,7 @@ def test_the_help_names_every_command(run: Run) -> None:
     assert run("help").stdout == done.stdout
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("command", ["read", "demo", "replay", "agents", "config", "serve"])
 def test_each_command_has_its_help(run: Run, command: str) -> None:
     """Each command explains itself."""
@@ -121,6 +122,7 @@ def test_each_command_has_its_help(run: Run, command: str) -> None:
     assert done.stdout.startswith(f"usage: penstock {command}")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -160,6 +162,7 @@ def test_a_pipe_is_read_without_any_words(run: Run) -> None:
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "words", [[TOOLS], ["read", TOOLS], ["read", "--agent", "claude", TOOLS], [TOOLS, "--mode=none"]]
 )

@@ -73,6 +73,7 @@ def test_a_loop_from_begin_to_landing(desk: Desk):
     assert '"kind":"loop"' in history
 
 
+@pytest.mark.slow
 def test_a_loop_goes_on_with_more_rounds(desk: Desk):
     """A loop that used its rounds names the command that goes on, and that command goes on."""
     done = penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
@@ -88,6 +89,7 @@ def test_a_message_of_the_user(desk: Desk):
     assert "message · use the new API" in penstock(desk, "loop", "resume", "--rounds=2").stderr
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("words", "part"),
     [
@@ -187,6 +189,7 @@ def test_a_dry_run_starts_nothing(desk: Desk):
     assert not (desk.data / "loops").exists()
 
 
+@pytest.mark.slow
 def test_reviewers_of_the_configuration(desk: Desk):
     """Several reviewers are configured as they are named by --review, which takes precedence."""
     desk.agent("judge", 'reply "no"')
@@ -201,6 +204,7 @@ PLANNER = """if grep -q "Plan the work" "$DESK/prompt.$$"; then reply "- [ ] add
 else touch done; reply "Add done"; fi"""
 
 
+@pytest.mark.slow
 def test_the_user_is_asked_at_the_terminal(desk: Desk):
     """With --ask the loop waits for what is typed, here about the plan, and goes on with it."""
     desk.agent("planner", PLANNER)
@@ -238,6 +242,7 @@ def test_asking_needs_a_terminal(desk: Desk):
     assert (done.returncode, "--ask needs a terminal" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_prompt_to_begin_with(desk: Desk):
     """`loop init` writes a prompt, never over one that is there, and a loop does not start with it unedited."""
     assert penstock(desk, "loop", "init").returncode == 2
@@ -248,6 +253,7 @@ def test_a_prompt_to_begin_with(desk: Desk):
     assert "does not say what is to be done yet" in done.stderr
 
 
+@pytest.mark.slow
 def test_l15_clean_keeps_work_that_has_not_landed(desk: Desk):
     """`loop clean` keeps the tree of a loop that has not landed and says what to type; after that, it removes it."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
@@ -265,6 +271,7 @@ def test_l15_clean_keeps_work_that_has_not_landed(desk: Desk):
     assert penstock(desk, "loop", "clean").stdout == "There are no trees of loops.\n"
 
 
+@pytest.mark.slow
 def test_l15_landing_keeps_a_tree_with_other_files(desk: Desk):
     """A file that somebody put into the tree is in no ref: the landing keeps the tree and names the file."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
@@ -276,6 +283,7 @@ def test_l15_landing_keeps_a_tree_with_other_files(desk: Desk):
     assert (tree / "notes").exists()
 
 
+@pytest.mark.slow
 def test_l15_clean_keeps_what_can_be_resumed(desk: Desk):
     """The tree of a loop that was killed at work is kept, and the line has the command that goes on."""
     desk.begin(desk.settings("worker")).close()
@@ -286,6 +294,7 @@ def test_l15_clean_keeps_what_can_be_resumed(desk: Desk):
     assert (desk.user.root.parent / "app.l1").exists()
 
 
+@pytest.mark.slow
 def test_a_loop_is_resumed_only_with_agents_that_can_run(desk: Desk):
     """A resume whose agent is not known any more has status 2, and writes no row."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
@@ -297,6 +306,7 @@ def test_a_loop_is_resumed_only_with_agents_that_can_run(desk: Desk):
     assert (desk.data / "loops" / "l1" / "journal.ndjson").read_bytes() == journal
 
 
+@pytest.mark.slow
 def test_notify_of_the_project_is_rejected_before_the_work(desk: Desk):
     """A `notify` that needs --trust is an error at the start, not after the work."""
     desk.user.write({"penstock.toml": '[loop]\nnotify = "touch /tmp/never"\n'})
@@ -325,6 +335,7 @@ def test_notify_never_raises(tmp_path: Path, capfd: pytest.CaptureFixture[str], 
     assert (tmp_path / "line").exists() == (repository != "is-gone")
 
 
+@pytest.mark.slow
 def test_a_loop_that_was_killed_before_its_first_row(desk: Desk):
     """A folder with an empty journal is no loop: it has no status, and its name is free."""
     folder = desk.data / "loops" / "l1"
@@ -336,6 +347,7 @@ def test_a_loop_that_was_killed_before_its_first_row(desk: Desk):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_tree_of_a_loop_is_kept_until_it_has_landed(desk: Desk):
     """`trees clean` does not end a loop that used its rounds: it goes on, and its tree goes when it has landed."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
@@ -373,6 +385,7 @@ def test_a_plan_does_not_take_the_prompt(words: list[str], plan: str | None):
     assert (options.words, options.plan) == (["PROMPT.md"], plan)
 
 
+@pytest.mark.slow
 def test_the_time_of_the_reset_is_printed(desk: Desk):
     """A loop whose agents are all at their limits says when the first one can be used again."""
     desk.agent("limited", "limited 4102444800")
@@ -383,6 +396,7 @@ def test_the_time_of_the_reset_is_printed(desk: Desk):
     assert json.loads(line)["resets_at"] == 4102444800_000
 
 
+@pytest.mark.slow
 def test_what_the_tree_does_not_have_is_printed(desk: Desk):
     """Files that are not committed are counted at the start, but for the prompt, and what no ref keeps is named."""
     desk.user.write({"NEW.md": "Make it work.\n", "README": "mine\n", "new.txt": "mine\n"})
@@ -394,6 +408,7 @@ def test_what_the_tree_does_not_have_is_printed(desk: Desk):
     assert desk.user.git("show", "refs/penstock/l1/yours:new.txt") == "mine"
 
 
+@pytest.mark.slow
 def test_a_loop_is_found_from_its_tree(desk: Desk):
     """A user who looks around in the tree of a loop can ask for its status there."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
@@ -403,6 +418,7 @@ def test_a_loop_is_found_from_its_tree(desk: Desk):
     assert "l1: ended with status 0" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_agent_that_is_installed_works_if_none_is_named(desk: Desk):
     """Without --work the first agent in PATH works, and the start says which; without any, the error says so."""
     programs = desk.folder / "programs"
@@ -423,6 +439,7 @@ def test_the_agent_that_is_installed_works_if_none_is_named(desk: Desk):
     assert (done.returncode, "no agent is installed" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_the_output_of_the_check_that_failed_is_shown_at_the_end(desk: Desk):
     """A loop that did not make its check green ends with the last lines of it, and so does its status."""
     check = "seq 100; echo 'assert 1 == 2'; false"
@@ -437,6 +454,7 @@ def test_the_output_of_the_check_that_failed_is_shown_at_the_end(desk: Desk):
     assert "echo broken; false:\n  broken\n" in done.stderr
 
 
+@pytest.mark.slow
 def test_init_says_what_is_missing(desk: Desk, tmp_path: Path):
     """`loop init` writes a prompt anywhere, and names what a loop needs there first."""
     place = tmp_path / "fresh"

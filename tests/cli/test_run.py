@@ -196,6 +196,7 @@ def test_the_first_line_names_the_program(run: Run) -> None:
     assert {"[good-1] · good 2.1.197 · m1 · session s1", "[good-2] · good 2.1.197 · m1 · session s1"} <= set(lines)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
@@ -226,6 +227,7 @@ def test_exit_statuses(run: Run, words: tuple[str, ...], status: int, said: str)
     assert done.stderr.count("\n") <= 1
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("flag", "why"), [("--timeout", "time limit of 2 s"), ("--idle-timeout", "no output for 2 s")])
 def test_time_limits(run: Run, tmp_path: Path, flag: str, why: str) -> None:
     """Status 124, what was said is there, why is told, and the agent is gone."""
@@ -236,6 +238,7 @@ def test_time_limits(run: Run, tmp_path: Path, flag: str, why: str) -> None:
     assert not is_alive(int((tmp_path / "pids").read_text()))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_stops_the_agent(
     begun: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, number: int, status: int

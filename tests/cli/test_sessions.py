@@ -112,6 +112,7 @@ def test_two_conversations_cannot_be_resumed(desk: Desk) -> None:
     assert "--continue and --session" in done.stderr
 
 
+@pytest.mark.slow
 def test_sessions_are_listed(desk: Desk, tmp_path: Path) -> None:
     """The table has the conversations of this directory, each once, the newest last; `--all` has those of others."""
     desk.run("first prompt")

@@ -114,6 +114,7 @@ def joined(prompt: str, text: str) -> str:
 # --- what is handed on ---
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["good", "words", "two-way"])
 @pytest.mark.parametrize("text", ["one line", "größe 👋\r\n\ttwo", "a </stdin> and a <stdin> are data"])
 def test_both_are_handed_on(start: Start, name: str, text: str) -> None:

@@ -164,6 +164,7 @@ def cells(text: str) -> int:
 # --- what is written ----------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(4)
 @pytest.mark.sample(4)  # a process for each
 def test_only_text_and_colours(recording: Recording, open_terminal: Open) -> None:
     """No carriage return and no escape but colours is sent; without them and line breaks a log has the same bytes."""
@@ -191,6 +192,7 @@ def test_an_agent_never_waits_for_the_terminal(open_terminal: Open) -> None:
     assert "word2999 of a long reply" in terminal.text
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["claude/tools", "codex/thinktools", "gemini/text", "opencode/text", "qwen/tools"])
 def test_a_screen_shows_it_all(name: str, width: int, open_terminal: Open) -> None:
@@ -325,6 +327,7 @@ def _delta(delta: dict[str, Any], index: int) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_text_is_only_text(attack: str, open_terminal: Open) -> None:
     """Whatever an agent says, calls or gets back, a terminal shows text below what stood there, and no more."""

@@ -187,6 +187,7 @@ def events_of(recording: Recording) -> list[Event]:
     return feeds.whole(Stream(recording.agent), recording.data)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("detail", DETAILS)
 def test_the_reply_of_a_recording_is_shown(recording: Recording, detail: str) -> None:
     """At every detail, in every mode."""

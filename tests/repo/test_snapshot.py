@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import pytest
 from git_repository import UserRepository, files_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,6 +130,7 @@ def write_entries(root: Path, found: dict[str, tuple[str, bytes]]) -> None:
             path.chmod(0o755 if kind == "program" else 0o644)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(
     st.dictionaries(names, entries, max_size=6),

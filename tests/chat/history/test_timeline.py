@@ -88,6 +88,7 @@ def test_a_new_client_gets_the_snapshot(recording: Recording) -> None:
     assert made.start() == [(made.number, made.snapshot())]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("deltas", [False, True], ids=["whole", "deltas"])
 def test_from_every_row_to_now(recording: Recording, deltas: bool) -> None:
     """Whoever saw the chat at some row, and gets what it missed, sees what a newcomer sees."""
@@ -123,6 +124,7 @@ def test_however_the_rows_are_cut(recording: Recording) -> None:
         assert folded(chat, *cuts).snapshot() == expected
 
 
+@pytest.mark.sample(3)
 def test_a_viewer_of_another_server(recording: Recording) -> None:
     """An id that was given where rows came in other pieces leads to the same end: a server that was restarted."""
     chat = chat_of(recording)

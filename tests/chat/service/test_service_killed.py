@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from penstock import events as ev
 from penstock.chat.history.entries import Numbered, Prompted, TurnBegan, TurnEnded
 
@@ -67,6 +69,7 @@ def check(rows: list[Numbered], ran: list[str]) -> int:
     return sum(ended[turn].outcome == "cut_off" for turn in cut)
 
 
+@pytest.mark.slow
 def test_kill_9_loses_nothing_and_runs_nothing_twice(home: Home) -> None:
     """After each kill all that was acknowledged is there, what ran is marked, no agent is left, none runs again."""
     home.scripted("scripted", "claude/text", "--speed=20")

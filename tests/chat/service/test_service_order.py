@@ -81,6 +81,7 @@ def test_a_turn_begins_in_the_store_before_its_agent_starts(home: Home, monkeypa
     assert started == ("start", began.mark)
 
 
+@pytest.mark.slow
 def test_a_question_is_in_the_store_before_its_answer_is_accepted(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that comes before its question was appended is rejected: nobody can have seen what it answers."""
     home.peer()

@@ -143,6 +143,7 @@ def _write_until_killed(path: Path, lines: int) -> dict[str, int]:
     return {line.split()[0].decode(): int(line.split()[1]) for line in told if line.endswith(b"\n")}
 
 
+@pytest.mark.slow
 def test_a_kill_takes_nothing_that_was_acknowledged(place: Any) -> None:
     """A process that is killed at random moments leaves all that it was told is there, whole and without a gap."""
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 # --- recordings ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 def test_recordings(recording: Recording, shorten: Callable[[str], Any]) -> None:
     """The order of the events, and for the message the last round's reply, no more and no less."""
     events = feeds.whole(Stream(recording.agent), recording.data)

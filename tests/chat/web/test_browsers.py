@@ -444,6 +444,7 @@ def test_nobody_comes_in_by_a_link_of_one_who_is_out(tmp_path: Path) -> None:
     asyncio.run(race())
 
 
+@pytest.mark.slow
 def test_a_kill_signs_nobody_out_and_nobody_in(serve: Callable[..., Serve]) -> None:  # noqa: F811
     """After `kill -9` those are in who got an answer to their login, and none who got one to their logout."""
     started = serve("--port=0", "--agent=scripted")

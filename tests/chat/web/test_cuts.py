@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
 from restarts import AGENTS, Served, seeded
 from truth import folded, is_reply, judge
 from waiting import PATIENCE, until
@@ -117,6 +118,7 @@ def restart(served: Served, cuts: Cuts, dice: random.Random) -> list[int]:
     return signals
 
 
+@pytest.mark.slow
 def test_viewers_whose_connections_are_cut_end_with_the_same_text(tmp_path: Path) -> None:
     """Cut at random bytes, with the server ended and killed among it, each viewer sees what the log says: no gap,
     nothing twice."""

@@ -76,6 +76,7 @@ def test_an_idle_server_ends(served: Served, streams: int) -> None:
         assert watcher.goodbye
 
 
+@pytest.mark.slow
 def test_a_reader_that_never_reads_holds_nothing_up(served: Served) -> None:
     """A viewer whose buffers are full of a long reply does not keep the server from its end."""
     chat = served.chat("claude")
@@ -90,6 +91,7 @@ def test_a_reader_that_never_reads_holds_nothing_up(served: Served) -> None:
         stream.cut()
 
 
+@pytest.mark.slow
 def test_a_second_signal_changes_nothing(served: Served) -> None:
     """Two signals, one right after the other: nothing is left, and the turn is told to be cut off, if by the next
     server."""

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
 from restarts import Served, seeded
 from truth import folded, is_reply, judge
 from waiting import PATIENCE, until
@@ -127,6 +128,7 @@ def check(chat: Chat, told: list[dict[str, Any]]) -> None:
             assert is_reply(turn["message"], chat.agent, chat.asked[turn["turn"]][1])
 
 
+@pytest.mark.slow
 def test_after_kills_all_that_was_acknowledged_is_there_and_nothing_ran_twice(tmp_path: Path) -> None:
     """After each kill no agent is left, the turn is ended and marked, and those that waited run once."""
     with seeded() as dice, Served(tmp_path) as served:

@@ -103,6 +103,7 @@ class Watching:
 # --- documents ---
 
 
+@pytest.mark.slow
 def test_documents_are_listed_by_their_file_names(documents: Documents) -> None:
     """A document that was answered is in the list with its file name, its state and its agent, the newest first."""
     assert listed(documents.gateway) == []
@@ -116,6 +117,7 @@ def test_documents_are_listed_by_their_file_names(documents: Documents) -> None:
     assert {run["title"]: run["note"] for run in listed(documents.gateway)} == {"b.md": "answered", "a.md": "missing"}
 
 
+@pytest.mark.slow
 def test_the_answers_of_a_document_are_turns(documents: Documents) -> None:
     """The stream begins with all answers as turns, with what was asked, and the document's own state."""
     file = documents.file()
@@ -133,6 +135,7 @@ def test_the_answers_of_a_document_are_turns(documents: Documents) -> None:
     watching.close()
 
 
+@pytest.mark.slow
 def test_an_answer_is_shown_while_it_is_written(documents: Documents) -> None:
     """A viewer sees the turn begin, and its end after the agent went on; the list says that it is being answered."""
     file = documents.file()
@@ -154,6 +157,7 @@ def test_an_answer_is_shown_while_it_is_written(documents: Documents) -> None:
     watching.close()
 
 
+@pytest.mark.slow
 def test_what_was_changed_is_shown_as_a_diff(documents: Documents) -> None:
     """A question that removes or replaces text is shown as the diff that the agent gets."""
     file = documents.file()
@@ -168,6 +172,7 @@ def test_what_was_changed_is_shown_as_a_diff(documents: Documents) -> None:
     watching.close()
 
 
+@pytest.mark.slow
 def test_a_stream_resumes(documents: Documents) -> None:
     """A viewer that comes back with its number gets what it missed and no snapshot; with an old number, a snapshot."""
     file = documents.file()
@@ -227,6 +232,7 @@ def test_a_run_that_was_killed_is_cut_off(documents: Documents) -> None:
     watching.close()
 
 
+@pytest.mark.slow
 def test_nothing_is_read_while_nobody_watches(documents: Documents) -> None:
     """When the last viewer has left, the reading of the document ends."""
     documents.answer(documents.file())
@@ -311,6 +317,7 @@ def test_a_loop_is_shown_with_its_rounds(loops: Loops) -> None:
     watching.close()
 
 
+@pytest.mark.slow
 def test_the_output_of_a_check_and_the_changes_of_a_round(loops: Loops) -> None:
     """A check's output and a round's diff are text; a step without output and a round that is not there are 404."""
     loops.desk.run(loops.desk.settings("fixer", checks=("echo '<b>looked</b>'; test -e done",)))
@@ -328,6 +335,7 @@ def test_the_output_of_a_check_and_the_changes_of_a_round(loops: Loops) -> None:
         assert client.get("/api/runs/loop-l1/rounds/9/changes").status_code == 404
 
 
+@pytest.mark.slow
 def test_candidates_are_shown_with_their_changes(loops: Loops) -> None:
     """Agents side by side are turns one after the other; a round has its candidates, and each one's changes."""
     loops.desk.agent("small", 'touch done; reply "Small"')
@@ -361,6 +369,7 @@ def test_candidates_are_shown_with_their_changes(loops: Loops) -> None:
         assert client.get(f"{url}/3/changes").status_code == 404
 
 
+@pytest.mark.slow
 def test_candidates_are_shown_while_they_work(loops: Loops) -> None:
     """Two agents work at once: the first is a running turn; the second follows when the first has ended."""
     loops.desk.agent("quick", 'touch done; reply "Quick"')
@@ -381,6 +390,7 @@ def test_candidates_are_shown_while_they_work(loops: Loops) -> None:
     watching.close()
 
 
+@pytest.mark.slow
 def test_a_loop_is_shown_while_it_runs(loops: Loops) -> None:
     """A viewer sees the agent at work; a message is shown as not read until the loop reads it; stop ends it at once."""
     thread = loops.begin("waiter")
@@ -404,6 +414,7 @@ def test_a_loop_is_shown_while_it_runs(loops: Loops) -> None:
     watching.close()
 
 
+@pytest.mark.slow
 def test_a_loop_can_be_stopped_after_its_step(loops: Loops) -> None:
     """Stop without `now` lets the agent finish, and the loop ends before the next step."""
     thread = loops.begin("waiter")
@@ -416,6 +427,7 @@ def test_a_loop_can_be_stopped_after_its_step(loops: Loops) -> None:
     assert [step["state"] for step in loop["steps"] if step["kind"] == "work"] == ["ok"]
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_not_there_is_a_turn_that_failed(loops: Loops) -> None:
     """A step without a recording is a turn that failed, and the next agent of the chain is the next turn."""
     config = loops.desk.config_file
@@ -429,6 +441,7 @@ def test_an_agent_that_is_not_there_is_a_turn_that_failed(loops: Loops) -> None:
     watching.close()
 
 
+@pytest.mark.slow
 def test_a_message_that_cannot_be(loops: Loops) -> None:
     """An empty or a very long message is rejected; what is not a loop cannot be stopped or written to."""
     loops.desk.run(loops.desk.settings("fixer"))
@@ -520,6 +533,7 @@ def landings(own: Callable[..., Gateway]) -> Landings:
     return Landings(own())
 
 
+@pytest.mark.slow
 def test_a_loop_is_landed_in_a_trusted_directory(landings: Landings) -> None:
     """Nothing is merged before the directory is trusted; then the branch has the commits, and a second time is 409."""
     assert landings.loop["can_land"] is True
@@ -538,6 +552,7 @@ def test_a_loop_is_landed_in_a_trusted_directory(landings: Landings) -> None:
     assert (again.status_code, again.json()["code"]) == (409, "conflict")
 
 
+@pytest.mark.slow
 def test_a_landing_as_one_commit(landings: Landings) -> None:
     """With `squash` the branch gets one commit, which is not that of the loop."""
     landings.trust()
@@ -547,6 +562,7 @@ def test_a_landing_as_one_commit(landings: Landings) -> None:
     assert landings.desk.user.git("rev-parse", "main") != landings.desk.user.git("rev-parse", "penstock/l1")
 
 
+@pytest.mark.slow
 def test_a_landing_with_conflicts(landings: Landings) -> None:
     """Files that both sides have changed are named, with what to do; nothing has changed."""
     landings.trust()
@@ -558,6 +574,7 @@ def test_a_landing_with_conflicts(landings: Landings) -> None:
     assert landings.loop["can_land"] is True
 
 
+@pytest.mark.slow
 def test_a_landing_over_files_of_the_user(landings: Landings) -> None:
     """A file that is not committed is not overwritten: it is named."""
     landings.trust()
@@ -567,6 +584,7 @@ def test_a_landing_over_files_of_the_user(landings: Landings) -> None:
     assert (landings.desk.user.root / "shared").read_text() == "mine\n"
 
 
+@pytest.mark.slow
 def test_no_landing_outside_of_the_roots(loops: Loops) -> None:
     """The repository of a loop may be anywhere; the server merges only below its roots."""
     assert loops.desk.run(loops.desk.settings("fixer"))[0] == 0

@@ -76,6 +76,7 @@ def browser(shared: Gateway) -> Iterator[httpx.Client]:
 # --- hosts ---
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("path", [*PRIVATE, *PUBLIC])
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.nip.io", "localhost.", "127.0.0.1@evil", "localhost:1:2", "", "127.0.0.2"]
@@ -131,6 +132,7 @@ def test_another_host_is_allowed_by_name(own: Callable[..., Gateway]) -> None:
 # --- persons ---
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("path", PRIVATE)
 @pytest.mark.parametrize(
     "header",
@@ -317,6 +319,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("origin", HOSTILE)
 @pytest.mark.parametrize("known", ["cookie", "token"])
 def test_a_page_of_another_origin_is_refused(shared: Gateway, origin: str, known: str) -> None:

@@ -187,6 +187,7 @@ def test_a_port_that_is_taken_is_refused(serve: Callable[..., Serve]) -> None:
     assert err.startswith(f"penstock: port {port} of 127.0.0.1 is taken; ")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("flags", "env", "told"),
     [
