@@ -35,6 +35,12 @@ os.environ["PENSTOCK_DATA"] = os.path.join(tempfile.gettempdir(), f"penstock-tes
 SLOW = SOAK or bool(os.environ.get("PENSTOCK_SLOW"))
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return the workers for `-n auto`: more than there are cores, as many tests wait for a process or a clock."""
+    cores = os.cpu_count() or 1
+    return cores + (cores + 1) // 2
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests that are marked as slow, and a part of the cases of tests that are sampled.
 

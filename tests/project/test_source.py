@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import re
 import subprocess
@@ -172,6 +173,12 @@ EXAMPLES = re.compile(
 """Commands and calls in help texts and docstrings: these may name an agent."""
 
 
+@functools.cache
+def without_examples(path: Path) -> str:
+    """Return the text of a module without the places that may name an agent."""
+    return EXAMPLES.sub("", path.read_text("utf-8"))
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_is_named_in_its_own_folder(agent: str) -> None:
     """All that is known of an agent is in its folder; else only the registry has its name."""
@@ -179,7 +186,7 @@ def test_an_agent_is_named_in_its_own_folder(agent: str) -> None:
     naming = [
         name
         for name, path in ((path.relative_to(PACKAGE).as_posix(), path) for path in MODULES.values())
-        if not name.startswith(tuple(own)) and re.search(rf"\b{agent}\b", EXAMPLES.sub("", path.read_text("utf-8")))
+        if not name.startswith(tuple(own)) and re.search(rf"\b{agent}\b", without_examples(path))
     ]
     assert naming == []
 

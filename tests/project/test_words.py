@@ -9,6 +9,7 @@ What is not yet clean is listed in `words_remaining.json`. The list is exact, so
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 import sys
@@ -27,6 +28,8 @@ RETIRED_ROWS = STYLE.split("| retired | write instead |\n|---|---|\n")[1].split(
 RETIRED = frozenset(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (.*?) \|", RETIRED_ROWS, re.MULTILINE))))
 """Words that no identifier contains, in singular or plural: the table of the style guide."""
 
+RETIRED_PART = re.compile(rf"(?:^|_)(?=({'|'.join(sorted(RETIRED))})(?:s|es)?(?:_|$))")
+
 EXCEPTED = frozenset({"classic.py"})
 """Modules that keep the names of another program on purpose."""
 
@@ -44,13 +47,18 @@ def parts_of(name: str) -> list[str]:
 
 def retired_in(name: str) -> set[str]:
     """Return the retired words that an identifier contains."""
-    joined = "_".join(parts_of(name))
-    return {word for word in RETIRED if re.search(rf"(?:^|_){word}(?:s|es)?(?:_|$)", joined)}
+    return {*RETIRED_PART.findall("_".join(parts_of(name)))}
+
+
+@functools.cache
+def nodes_of(source: str) -> list[ast.AST]:
+    """Return all nodes of a Python module."""
+    return [*ast.walk(ast.parse(source))]
 
 
 def python_names(source: str) -> Iterator[str]:
     """Yield every identifier of a Python module."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         for field in ("id", "name", "attr", "arg", "asname", "rest", "module"):
             value = getattr(node, field, None)
             if isinstance(value, str):
@@ -117,11 +125,11 @@ def retired_words() -> dict[str, list[str]]:
 
 def shared_class_names() -> dict[str, list[str]]:
     """Return the names that several classes share, with their modules; wire types of agents are left out."""
-    trees = {name: ast.parse(path.read_text("utf-8")) for name, path in modules().items() if path.suffix == ".py"}
+    sources = {name: path.read_text("utf-8") for name, path in modules().items() if path.suffix == ".py"}
     homes: dict[str, list[str]] = defaultdict(list)
-    for module, tree in trees.items():
+    for module, source in sources.items():
         wire = {"Struct"}
-        for node in ast.walk(tree):
+        for node in nodes_of(source):
             if not isinstance(node, ast.ClassDef):
                 continue
             if module.startswith("agents/") and wire & {ast.unparse(base).rpartition(".")[2] for base in node.bases}:
