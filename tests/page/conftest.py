@@ -165,7 +165,8 @@ def stage(folder: Path) -> Path:
         cast.held("pondering", cast.RECORDINGS / "claude" / "thinking", 0, gate),
         cast.held("halfway", cast.WORDED, 60, gate),
         cast.held("coding", cast.WORDED, 140, gate),
-        cast.parrot("fuzzer", folder / "fuzzer", fuzz.replies().values()),
+        cast.parrot("fuzzer", folder / "fuzzer", fuzz.tried().values()),
+        cast.parrot("depths", folder / "depths", fuzz.replies().values()),
         *(cast.peer(), cast.missing()),
     ]
     return cast.config(folder / "penstock.toml", more=more)

@@ -142,7 +142,7 @@ def test_replies_that_are_hard_to_read(at: Open, agent: str) -> None:
 def test_no_reply_of_a_fuzzer_breaks_the_page(at: Open, own_server: Callable[..., Server]) -> None:
     """After each reply, live and loaded, its words are seen, and those of all turns; the page sends and navigates."""
     thread = at("fuzzer", of=own_server())
-    names = list(fuzz.replies())
+    names = list(fuzz.tried())
     for number, name in enumerate(names, 1):
         thread.ask(name, number)
         shows(thread, number, name)
@@ -168,7 +168,7 @@ def test_no_reply_of_a_fuzzer_breaks_the_page(at: Open, own_server: Callable[...
 
 def test_what_is_deep_is_read_on_a_phone(at: Open, own_server: Callable[..., Server]) -> None:
     """The words of the deepest quote and of the deepest list have their place on a narrow screen."""
-    thread = at("fuzzer", of=own_server(), viewport=NARROW)
+    thread = at("depths", of=own_server(), viewport=NARROW)
     for number in range(1, list(fuzz.replies()).index("emphasis") + 1):
         thread.ask("go deep", number)
         narrowest = thread.reply(number).evaluate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 
@@ -27,6 +28,12 @@ def replies() -> dict[str, str]:
     for number in range(4):
         made[f"repeated {number}"] = _mixed(chance, 5) * 400
     return {name: f"Before.\n\n{body}\n\nAfter {END}" for name, body in made.items()}
+
+
+def tried() -> dict[str, str]:
+    """Those that the test of all kinds sends: one of three, and all of them with `PENSTOCK_SOAK=1`."""
+    step = 1 if os.environ.get("PENSTOCK_SOAK") else 3
+    return dict([*replies().items()][::step])
 
 
 def words(name: str) -> list[str]:
