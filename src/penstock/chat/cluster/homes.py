@@ -39,7 +39,7 @@ class Homes:
         # The table and not the description, which is some seconds old.
         if not await self._database.fetch(TRUSTED, {"node": node.name, "path": path}):
             raise UntrustedDirectory(path)
-        return ChatPlace(node.name, chosen, path)
+        return ChatPlace(node.name, chosen, path, next(iter(about.models.get(chosen, ())), None))
 
     async def trust(self, home: str | None, path: str) -> Workspace | None:
         """As `Elsewhere.trust`."""
@@ -55,7 +55,7 @@ class Homes:
         if self._works:
             return None
         found = [node.about for node in workers(await self.nodes())]
-        agents = frozenset(name for about in found for name in about.agents)
+        agents = {name: about.models.get(name, []) for about in reversed(found) for name in about.agents}
         roots = [Workspace(root, root in about.trusted) for about in found for root in about.roots]
         recent = [Workspace(path, True) for about in found for path in about.trusted if path not in about.roots]
         return Offered(agents, list(dict.fromkeys(roots)), list(dict.fromkeys(recent))[:MAX_RECENT])

@@ -56,7 +56,8 @@ export async function signOut({ everywhere = false } = {}) {
 async function load() {
   try {
     const [about, chats, agents, runs] = await Promise.all([api.about(), api.chats(), api.agents(), api.runs()]);
-    set({ signedIn: true, problem: "", about, agents });
+    const nodes = about.node ? await api.nodes() : [];
+    set({ signedIn: true, problem: "", about, agents, nodes });
     setLists(chats, runs);
     scheduleRefresh();
     outbox.wake();
