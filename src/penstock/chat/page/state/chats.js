@@ -6,7 +6,7 @@ import { oneLine } from "../text/format.js";
 import { chatOf, runOf, set, state } from "./store.js";
 import { isUnread, markSeen } from "./unread.js";
 
-const BUSY_MS = 3000; // how often the list of chats is asked for while one is at work, or the machine of the open one away
+const BUSY_MS = 3000; // how often the list of chats is asked for while it changes soon
 const IDLE_MS = 15_000;
 const MINUTE_MS = 60_000;
 const OFFLINE = 0;
@@ -19,7 +19,13 @@ let drawnMinute = 0; // the list says how long ago things were
 export function scheduleRefresh() {
   clearTimeout(timer);
   const isBusy = [...(state.chats ?? []), ...state.runs].some((it) => it.state !== "idle");
-  timer = setTimeout(() => refresh(), isBusy || chatOf(state.route.id)?.is_away ? BUSY_MS : IDLE_MS);
+  timer = setTimeout(() => refresh(), isBusy || mayBeAway() ? BUSY_MS : IDLE_MS);
+}
+
+/** Whether the machine of the open chat is away, or was just lost. */
+function mayBeAway() {
+  const isCutOff = state.session?.chat.turns.at(-1)?.outcome === "cut_off";
+  return isCutOff || Boolean(chatOf(state.route.id)?.is_away);
 }
 
 /** Ask for the list again. */

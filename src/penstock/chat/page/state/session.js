@@ -2,7 +2,7 @@
 
 import { api, messageOf, onSignedOut, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
-import { refresh, refreshForReturn, scheduleRefresh, setLists } from "./chats.js";
+import { refresh, refreshForReturn, setLists } from "./chats.js";
 import { applyAddress, signedOut } from "./router.js";
 import { set, state } from "./store.js";
 
@@ -59,7 +59,6 @@ async function load() {
     const nodes = about.node ? await api.nodes() : [];
     set({ signedIn: true, problem: "", about, agents, nodes });
     setLists(chats, runs);
-    scheduleRefresh();
     outbox.wake();
     applyAddress(); // what the address names could not be asked for before
   } catch (error) {

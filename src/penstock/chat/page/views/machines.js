@@ -50,7 +50,8 @@ function stateOf({ is_live: isLive, seen_seconds: seen, about: { busy = 0, slots
 
 /** @param {{ id: string, title: string | null, note?: string }} props */
 function Work({ id, title, note }) {
-  return html`<a href=${chatPath(id)} onClick=${closeDialog}>
-    <bdi>${oneLine(title) || "New chat"}</bdi>${note && html` <small>${note}</small>`}
-  </a>`;
+  return html`<div class="work">
+    <a href=${chatPath(id)} onClick=${closeDialog}><bdi>${oneLine(title) || "New chat"}</bdi></a>
+    ${note && html`<span>${note}</span>`}
+  </div>`;
 }
