@@ -52,6 +52,6 @@ function stateOf({ is_live: isLive, seen_seconds: seen, about: { busy = 0, slots
 function Work({ id, title, note }) {
   return html`<div class="work">
     <a href=${chatPath(id)} onClick=${closeDialog}><bdi>${oneLine(title) || "New chat"}</bdi></a>
-    ${note && html`<span>${note}</span>`}
+    ${note && html`${" "}<span>${note}</span>`}
   </div>`;
 }
