@@ -48,6 +48,9 @@ def test_a_chat_whose_home_is_away(cluster: Cluster) -> None:
     assert not gateway.get(f"/api/chats/{chat}")["is_away"]
     assert home.end(SIGTERM) == 0
     until(lambda: gateway.get(f"/api/chats/{chat}")["is_away"])
+    with gateway.client() as client:
+        problem = client.post("/api/chats", json={"agent": "quick", "home": "a"}).json()
+    assert problem["detail"] == "the node 'a' is away"
     gateway.prompt(chat, "first")
     gateway.prompt(chat, "second")
     (listed,) = gateway.get("/api/chats")["chats"]

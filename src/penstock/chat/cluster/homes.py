@@ -64,7 +64,8 @@ class Homes:
         """Return the node of this name, or the one with the most free slots that has the path; None for this one."""
         if home == self._here or (home is None and self._works):
             return None
-        found = workers(await self.nodes())
+        nodes = await self.nodes()
+        found = workers(nodes)
         having = [node for node in found if path is None or any(_is_below(path, root) for root in node.about.roots)]
         for node in [*having, *found]:
             if home in (None, node.name):
@@ -72,6 +73,8 @@ class Homes:
         names = ", ".join(node.name for node in found)
         if home is None:
             raise Invalid("no node is there at which agents work", help="start penstock serve with --root on a machine")
+        if any(node.name == home and not node.is_live for node in nodes):
+            raise Invalid(f"the node {home!r} is away", help="wait until it is back, or choose another one")
         raise Invalid(f"there is no node {home[:40]!r} at which agents work", expected=names)
 
 

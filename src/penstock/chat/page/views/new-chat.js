@@ -298,16 +298,19 @@ function HowTo({ agents }) {
 /** @param {{ nodes: Api.NodeView[] }} props */
 function NoMachine({ nodes }) {
   const item = (/** @type {Api.NodeView} */ { name, seen_seconds: seen, is_live: isLive }) =>
-    html`<li key=${name}><bdi>${oneLine(name)}</bdi>: ${isLive ? "no agents" : `away, last seen ${ago(Date.now() - seen * 1000)}`}</li>`;
+    html`<div key=${name}>
+      <dt><bdi>${oneLine(name)}</bdi></dt>
+      <dd>${isLive ? "no agent is installed" : `away, last seen ${ago(Date.now() - seen * 1000)}`}</dd>
+    </div>`;
+  const text =
+    "Agents work on machines that share this store and where `penstock serve` was started with `--root`. " +
+    "Once one is there, this page shows it by itself.";
   return html`<section class="start">
-    <h1>No machine is there at which agents work</h1>
-    <p>
-      This Penstock only serves the page. Agents work on machines that share its store, where <code>penstock serve</code>
-      was started with <code>--root</code>. Once one is there, this page shows it by itself.
-    </p>
-    <ul>
+    <h1>No machine with agents is there</h1>
+    <p><${Coded} text=${text} /></p>
+    <dl class="how-to">
       ${machinesOf(nodes).map(item)}
-    </ul>
+    </dl>
   </section>`;
 }
 
