@@ -199,7 +199,8 @@ class Service:
 
     def chats(self) -> list[ChatView]:
         """Return all chats, the one used last first."""
-        return sorted(map(self._view, self._workers.values()), key=lambda view: (view.used_at, view.id), reverse=True)
+        views = [_view(worker, self._shared.dispatch) for worker in self._workers.values()]
+        return sorted(views, key=lambda view: (view.used_at, view.id), reverse=True)
 
     @property
     def waiting(self) -> int:
@@ -212,7 +213,7 @@ class Service:
         Raises:
             NoSuchChat: there is none of this id.
         """
-        return self._view(self._worker(id))
+        return _view(self._worker(id), self._shared.dispatch)
 
     async def offered_agents(self) -> list[AgentView]:
         """Return all agents; at a node without agents, those of others are available. It may take half a second.
@@ -325,7 +326,7 @@ class Service:
         except BaseException:
             del self._workers[row.id]
             raise
-        return self._view(worker)
+        return _view(worker, self._shared.dispatch)
 
     async def change(self, id: str, **changes: Any) -> ChatView:
         """Change `title`, `model`, `allow` or `heartbeat` (its fields, or None) of a chat, from the next turn on.
@@ -351,7 +352,7 @@ class Service:
             values["heartbeat_since"] = self._now()
         await worker.log.change(lambda chat: ChatChanges(**values))
         self._scheduler.changed.set()
-        return self._view(worker)
+        return _view(worker, self._shared.dispatch)
 
     async def delete(self, id: str) -> None:
         """Stop the run of a chat, and delete the chat.
@@ -463,21 +464,22 @@ class Service:
             self._text(heartbeat.prompt)
         return heartbeat
 
-    def _view(self, worker: Worker) -> ChatView:
-        chat, newest = worker.chat, worker.log.newest
-        return ChatView(
-            id=chat.id,
-            title=chat.title,
-            agent=chat.agent,
-            model=chat.model,
-            cwd=chat.cwd,
-            allow=chat.allow,
-            created_at=chat.created_at,
-            used_at=worker.used_at,
-            state=worker.state,
-            asks=worker.asks,
-            turns=newest.turn if newest is not None else 0,
-            heartbeat=chat.heartbeat,
-            home=chat.home,
-            is_away=self._shared.dispatch.is_away(chat),
-        )
+
+def _view(worker: Worker, dispatch: Dispatch) -> ChatView:
+    chat, newest = worker.chat, worker.log.newest
+    return ChatView(
+        id=chat.id,
+        title=chat.title,
+        agent=chat.agent,
+        model=chat.model,
+        cwd=chat.cwd,
+        allow=chat.allow,
+        created_at=chat.created_at,
+        used_at=worker.used_at,
+        state=worker.state,
+        asks=worker.asks,
+        turns=newest.turn if newest is not None else 0,
+        heartbeat=chat.heartbeat,
+        home=chat.home,
+        is_away=dispatch.is_away(chat),
+    )
