@@ -94,6 +94,24 @@ def test_a_home_that_is_away(home: Home) -> None:
     asyncio.run(use())
 
 
+def test_directories_of_other_homes(home: Home) -> None:
+    """A node offers the directories of its own chats, not those that chats of another machine use."""
+    for name in ("mine", "theirs"):
+        (home.work / name).mkdir()
+
+    async def use() -> None:
+        async with home.store() as store:
+            here = home.work.resolve()
+            await store.create_chat(ChatRow("c", "scripted", str(here / "mine"), 1, home="a"))
+            await store.create_chat(ChatRow("d", "scripted", str(here / "theirs"), 1, home="b"))
+            service = await home.open(store, dispatch=node("a"))
+            _, recent = await service.workspaces()
+            assert [place.path for place in recent] == [str(here / "mine")]
+            await service.close()
+
+    asyncio.run(use())
+
+
 def test_a_fence_kills_before_it_returns(home: Home) -> None:
     """When the lease is over, no agent of the node lives, and its claim is forgotten."""
     home.scripted("scripted", "claude/text", "--speed=0", f"--hold=9:{home.folder}/never")

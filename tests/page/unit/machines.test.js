@@ -63,7 +63,7 @@ test("another machine offers its own agents, models and directories", () => {
   assert.deepEqual(facts, [
     ["both", true, 1, ["m1", "m2"], null],
     ["own", true, 3, [], null],
-    ["here", false, 1, [], null],
+    ["here", false, 1, ["local"], null],
   ]);
   assert.deepEqual(offer.workspaces.roots, [{ path: "/srv", trusted: true }]);
   assert.deepEqual(offer.workspaces.recent, [
@@ -72,10 +72,21 @@ test("another machine offers its own agents, models and directories", () => {
   ]);
 });
 
-test("the machine of the page offers what its own lists have, as the only one does", () => {
-  const workspaces = { roots: [{ path: "/here", trusted: true }], recent: [] };
-  const app = { agents: [{ name: "x" }], chats: [], workspaces };
-  for (const machine of [undefined, node("a", {}, { is_here: true })]) {
-    assert.deepEqual(offerOf(app, machine), { machine, agents: app.agents, workspaces });
-  }
+test("one machine offers what the lists have; if it is one of several, they only explain what it lacks", () => {
+  const workspaces = { roots: [{ path: "/elsewhere", trusted: true }], recent: [] };
+  const blocked = { name: "y", installed: false, available: false, reason: "its file is not trusted" };
+  const app = {
+    agents: [{ name: "x", available: true }, blocked, { name: "z", available: true }],
+    chats: [],
+    workspaces,
+  };
+  assert.deepEqual(offerOf(app, undefined), { machine: undefined, agents: app.agents, workspaces });
+  const { agents, workspaces: own } = offerOf(app, node("a", {}, { is_here: true }));
+  const facts = agents.map((it) => [it.name, it.available, it.reason]);
+  assert.deepEqual(facts, [
+    ["x", true, null],
+    ["y", false, blocked.reason],
+    ["z", false, null],
+  ]);
+  assert.deepEqual(own.roots, [{ path: "/srv", trusted: false }]);
 });

@@ -180,6 +180,17 @@ test("a directory of another machine is trusted there, and the chat is made ther
   ]);
 });
 
+test("behind a proxy the machine that answered first stays the one that is here", async () => {
+  answers.set("GET /api/about", () => ({ version: "1", default_agent: "x", allow: [], node: "a" }));
+  const node = (name) => ({ name, is_here: name === "b", is_live: true, seen_seconds: 0, about: {}, chats: [] });
+  answers.set("GET /api/nodes", () => ({ nodes: [node("a"), node("b")] }));
+  await begin();
+  assert.deepEqual(
+    state.nodes.map((it) => it.is_here),
+    [true, false],
+  );
+});
+
 test("the list is asked for soon while the machine of the open chat is away", async () => {
   Object.assign(location, { pathname: "/chats/a" });
   answers.set("GET /api/chats/a/events", () => new Promise(() => {}));

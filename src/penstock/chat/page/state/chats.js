@@ -79,11 +79,21 @@ export function removeChat(id) {
   set({ chats: (state.chats ?? []).filter((chat) => chat.id !== id), dialog: null });
 }
 
+/**
+ * The machines; none if there is one. Behind a proxy each request may reach another one: the first stays the one that
+ * is here.
+ *
+ * @param {Api.About | null} about
+ */
+export async function listNodes(about) {
+  if (!about?.node) return [];
+  return (await api.nodes()).map((it) => ({ ...it, is_here: it.name === about.node }));
+}
+
 /** Load what a new chat can be made of: both may have changed while nobody looked. */
 export async function loadChoices() {
   try {
-    const ofMachines = state.about?.node ? api.nodes() : [];
-    const [workspaces, agents, nodes] = await Promise.all([api.workspaces(), api.agents(), ofMachines]);
+    const [workspaces, agents, nodes] = await Promise.all([api.workspaces(), api.agents(), listNodes(state.about)]);
     const before = [state.workspaces, state.agents, state.nodes];
     if (JSON.stringify([workspaces, agents, nodes]) !== JSON.stringify(before)) set({ workspaces, agents, nodes });
   } catch (error) {

@@ -64,14 +64,14 @@ export function machineFor(nodes, chosen, shown) {
 }
 
 /**
- * What another machine offers: its agents, its default agent first, and its directories, those of its chats first.
+ * What a machine offers: its agents, its default agent first, and its directories, those of its chats first.
  *
  * @param {Api.NodeView} node
- * @param {Api.AgentView[]} agents  As this machine knows them.
+ * @param {Api.AgentView[]} agents  As the machine that the page comes from knows them.
  * @param {Api.ChatView[]} chats
  * @returns {Omit<Offer, "machine">}
  */
-function offerElsewhere({ name, about }, agents, chats) {
+function offerAt({ name, is_here: isHere, about }, agents, chats) {
   const { roots = [], trusted = [], agents: names = [], models = {} } = about;
   const known = new Map(agents.map((it) => [it.name, it]));
   const there = names.map((it) => ({
@@ -83,9 +83,9 @@ function offerElsewhere({ name, about }, agents, chats) {
     reason: null,
     models: models[it] ?? [],
   }));
-  const missing = agents.flatMap((it) =>
-    names.includes(it.name) ? [] : { ...it, installed: false, available: false, reason: null, models: [] },
-  );
+  const missing = agents
+    .filter((it) => !names.includes(it.name))
+    .map((it) => (isHere && !it.available ? it : { ...it, installed: false, available: false, reason: null }));
   const place = (/** @type {string} */ path) => ({ path, trusted: trusted.includes(path) });
   const used = chats.flatMap((it) => (it.home === name ? it.cwd : []));
   const others = [...new Set([...used, ...trusted])].filter((it) => !roots.includes(it) && isBelow(it, roots));
@@ -94,14 +94,15 @@ function offerElsewhere({ name, about }, agents, chats) {
 }
 
 /**
- * What a new chat can be made of on a machine, or without one where the page comes from.
+ * What a new chat can be made of on a machine. Behind a proxy each request may reach another machine, so the lists of
+ * agents and directories count only if there are not several.
  *
  * @param {Pick<import("./store.js").State, "agents" | "workspaces" | "chats">} app
  * @param {Api.NodeView | undefined} machine
  * @returns {Offer}
  */
 export function offerOf({ agents, workspaces, chats }, machine) {
-  if (machine && !machine.is_here) return { machine, ...offerElsewhere(machine, agents ?? [], chats ?? []) };
+  if (machine) return { machine, ...offerAt(machine, agents ?? [], chats ?? []) };
   return { machine, agents: agents ?? [], workspaces: workspaces ?? { roots: [], recent: [] } };
 }
 

@@ -1,7 +1,7 @@
 // The dialog of the machines: which are there, how much they can still do, and what runs on each.
 
 import { Dialog, html, useAsync, useEffect, useState, Wrong } from "../components/ui.js";
-import { api } from "../net/api.js";
+import { listNodes } from "../state/chats.js";
 import { chatPath } from "../state/router.js";
 import { closeDialog, state, useApp } from "../state/store.js";
 import { ago, oneLine } from "../text/format.js";
@@ -13,7 +13,7 @@ export function Machines() {
   const [nodes, setNodes] = useState(state.nodes);
   const [, error, run] = useAsync();
   useEffect(() => {
-    const load = () => run(async () => setNodes(await api.nodes()));
+    const load = () => run(async () => setNodes(await listNodes(state.about)));
     load();
     const timer = setInterval(load, REFRESH_MS);
     return () => clearInterval(timer);

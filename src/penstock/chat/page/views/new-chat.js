@@ -159,8 +159,7 @@ function Form({ about, nodes, offer, chosen, choose }) {
  */
 function useUsable(chosen, about, { machine, agents }, directories) {
   const ready = agents.filter((agent) => agent.available);
-  const isElsewhere = machine && !machine.is_here;
-  const byDefault = isElsewhere ? machine.about.agents?.[0] : about.default_agent;
+  const byDefault = machine ? machine.about.agents?.[0] : about.default_agent;
   const named = [chosen.agent, byDefault].map((name) => ready.find((agent) => agent.name === name));
   const agent = named.find(Boolean) ?? ready[0];
   const isThere = chosen.cwd === OTHER || directories.some((it) => it.path === chosen.cwd);
