@@ -57,7 +57,8 @@ def _type(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"Array<{_type(schema['items'])}>"
     if schema.get("type") == "object":
-        return "Record<string, unknown>"
+        values = schema.get("additionalProperties")
+        return f"Record<string, {_type(values) if isinstance(values, dict) else 'unknown'}>"
     return PRIMITIVES[schema["type"]]
 
 

@@ -12,6 +12,7 @@ from penstock.cli import store_options
 from penstock.cli.console import columns, say
 from penstock.cli.parser import Parser
 from penstock.sinks.sanitize import clean_line
+from penstock.sinks.text.styles import duration
 
 EXAMPLES = """\
 examples:
@@ -49,14 +50,15 @@ def parser() -> Parser:
 
 
 def as_text(nodes: Sequence[NodeView]) -> str:
-    """Return the nodes as a table for people."""
+    """Return the nodes as a table for people, and a table of the chats that they work on."""
     rows = [("node", "state", "version", "agents at work", "roots")]
     for node in nodes:
         about = node.about
-        state = "here" if node.is_live else f"gone for {node.seen_seconds:.0f} s"
-        work = f"{about.busy} of {about.slots}" if about.roots else "only serves"
+        state = "up" if node.is_live else f"away for {duration(int(node.seen_seconds * 1000), whole=True)}"
+        work = "only serves" if not about.roots else f"{about.busy} of {about.slots}" if node.is_live else ""
         rows.append((node.name, state, clean_line(about.version), work, clean_line(", ".join(about.roots))))
-    return columns(rows)
+    chats = [(node.name, clean_line(chat.title or "New chat"), chat.id) for node in nodes for chat in node.chats]
+    return columns(rows) + ("\n" + columns([("node", "works on", "chat"), *chats]) if chats else "")
 
 
 async def _nodes(url: str) -> list[NodeView]:

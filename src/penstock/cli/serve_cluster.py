@@ -108,6 +108,8 @@ async def opened(
     from penstock.chat.store.postgres.store import PostgresStore
 
     node = node_name(options)
+    if not works:
+        notify(f"penstock: the node {node!r} only serves the page, as it has no --root\n")
     async with await PostgresStore.open(url, node=node) as shared:
         homes = Homes(shared.database, node, works=works)
         dispatch = Dispatch(node=node, by_jobs=True, elsewhere=homes)

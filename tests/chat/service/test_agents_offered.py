@@ -15,7 +15,7 @@ import pytest
 from penstock.agents import registry
 from penstock.chat.errors import Invalid, NoSuchAgent
 from penstock.chat.service import ollama
-from penstock.chat.service.agents import Agents, AgentView
+from penstock.chat.service.agents import Agents, AgentView, of_other_nodes
 from penstock.chat.service.ollama import FRESH_SECONDS, MAX_ANSWER_BYTES, MAX_MODELS, OllamaServer
 from penstock.config import settings
 
@@ -119,6 +119,16 @@ def test_the_order_in_which_they_are_offered(agents: Agents) -> None:
     assert names[-len(unproven) :] == unproven
     assert names.index("claude") < names.index("mine") < names.index("ollama")
     assert len({*names}) == len(names)
+
+
+def test_agents_of_other_nodes(agents: Agents) -> None:
+    """What other nodes have is available with their models; an agent that this node does not know comes last."""
+    found = of_other_nodes(agents.listed(), {"once": [], "ollama": ["m"], "theirs": []})
+    assert [it.name for it in found if it.available] == ["once", "ollama", "theirs"]
+    assert {it.name: it.models for it in found if it.models} == {"ollama": ["m"]}
+    assert found[-1].name == "theirs"
+    assert [level.allow for level in found[-1].allows] == ["default", "edits", "all"]
+    assert not any(it.reason for it in found)
 
 
 def test_a_default_that_is_named(tmp_path: Path) -> None:

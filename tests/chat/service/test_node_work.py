@@ -69,6 +69,49 @@ def test_another_node_works_on_nothing(home: Home) -> None:
     asyncio.run(use())
 
 
+def test_a_home_that_is_away(home: Home) -> None:
+    """A chat says so while its home is not there; its own node, and one that does not know the others, do not."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            await store.create_chat(row(home))
+            dispatch = node("b")
+            service = await home.open(store, dispatch=dispatch)
+            await service.prompt("c", "1")
+            assert not service.chat("c").is_away
+            dispatch.live = frozenset({"b"})
+            (view,) = service.chats()
+            assert (view.home, view.state, view.is_away) == ("a", "queued", True)
+            dispatch.live = frozenset({"a", "b"})
+            assert not service.chat("c").is_away
+            await service.close()
+            own = node("a")
+            own.live = frozenset({"b"})  # as read just before its own lease
+            service = await home.open(store, dispatch=own)
+            assert not service.chat("c").is_away
+            await service.close()
+
+    asyncio.run(use())
+
+
+def test_directories_of_other_homes(home: Home) -> None:
+    """A node offers the directories of its own chats, not those that chats of another machine use."""
+    for name in ("mine", "theirs"):
+        (home.work / name).mkdir()
+
+    async def use() -> None:
+        async with home.store() as store:
+            here = home.work.resolve()
+            await store.create_chat(ChatRow("c", "scripted", str(here / "mine"), 1, home="a"))
+            await store.create_chat(ChatRow("d", "scripted", str(here / "theirs"), 1, home="b"))
+            service = await home.open(store, dispatch=node("a"))
+            _, recent = await service.workspaces()
+            assert [place.path for place in recent] == [str(here / "mine")]
+            await service.close()
+
+    asyncio.run(use())
+
+
 def test_a_fence_kills_before_it_returns(home: Home) -> None:
     """When the lease is over, no agent of the node lives, and its claim is forgotten."""
     home.scripted("scripted", "claude/text", "--speed=0", f"--hold=9:{home.folder}/never")

@@ -22,7 +22,7 @@ beforeEach(async () => {
   await settle();
   reset();
   Object.assign(state, { signedIn: null, about: null, agents: null, workspaces: null, chats: null, problem: "" });
-  Object.assign(state, { route: { page: "home" }, dialog: null, session: null });
+  Object.assign(state, { route: { page: "home" }, dialog: null, session: null, nodes: [] });
   chats = [chat("a", { used_at: 2 }), chat("b")];
   answers.set("GET /api/about", () => ({ version: "1", default_agent: "x", allow: [], max_prompt_bytes: 100 }));
   answers.set("GET /api/chats", () => ({ chats }));
@@ -157,6 +157,49 @@ test("a directory that is not trusted gets no chat", async () => {
   state.dialog.close(false);
   assert.equal(await started, false);
   assert.deepEqual([paths(), state.dialog], [[], null]);
+});
+
+test("a directory of another machine is trusted there, and the chat is made there", async () => {
+  const about = { version: "1", default_agent: "x", allow: [], max_prompt_bytes: 100, node: "a" };
+  const roots = { version: "1", roots: ["/shop"], agents: ["x"], slots: 4 };
+  const oslo = { name: "oslo", is_here: false, is_live: true, seen_seconds: 0, about: roots, chats: [] };
+  answers.set("GET /api/about", () => about);
+  answers.set("GET /api/nodes", () => ({ nodes: [oslo] }));
+  answers.set("POST /api/workspaces", () => ({ path: "/shop", trusted: true }));
+  answers.set("POST /api/chats", () => chat("new", { used_at: 3 }));
+  answers.set("GET /api/chats/new/events", () => new Promise(() => {}));
+  await begin();
+  const started = startChat({ agent: "x", cwd: "/shop", home: "oslo" }, "");
+  assert.deepEqual([state.dialog.path, state.dialog.home], ["/shop", "oslo"]);
+  state.dialog.close(true);
+  assert.equal(await started, true);
+  const bodies = requests.filter(({ method }) => method === "POST").map(({ body }) => body);
+  assert.deepEqual(bodies, [
+    { path: "/shop", home: "oslo" },
+    { agent: "x", cwd: "/shop", home: "oslo" },
+  ]);
+});
+
+test("behind a proxy the machine that answered first stays the one that is here", async () => {
+  answers.set("GET /api/about", () => ({ version: "1", default_agent: "x", allow: [], node: "a" }));
+  const node = (name) => ({ name, is_here: name === "b", is_live: true, seen_seconds: 0, about: {}, chats: [] });
+  answers.set("GET /api/nodes", () => ({ nodes: [node("a"), node("b")] }));
+  await begin();
+  assert.deepEqual(
+    state.nodes.map((it) => it.is_here),
+    [true, false],
+  );
+});
+
+test("the list is asked for soon while the machine of the open chat is away", async () => {
+  Object.assign(location, { pathname: "/chats/a" });
+  answers.set("GET /api/chats/a/events", () => new Promise(() => {}));
+  chats = [chat("a", { home: "oslo", is_away: true })];
+  await begin();
+  chats = [chat("a", { home: "oslo" })];
+  timers.tick(3000);
+  await settle();
+  assert.equal(state.chats[0].is_away, undefined);
 });
 
 test("a chat that is deleted takes its draft along, and leaves the page at the beginning", async () => {

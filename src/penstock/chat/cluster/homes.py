@@ -39,7 +39,7 @@ class Homes:
         # The table and not the description, which is some seconds old.
         if not await self._database.fetch(TRUSTED, {"node": node.name, "path": path}):
             raise UntrustedDirectory(path)
-        return ChatPlace(node.name, chosen, path)
+        return ChatPlace(node.name, chosen, path, next(iter(about.models.get(chosen, ())), None))
 
     async def trust(self, home: str | None, path: str) -> Workspace | None:
         """As `Elsewhere.trust`."""
@@ -55,7 +55,7 @@ class Homes:
         if self._works:
             return None
         found = [node.about for node in workers(await self.nodes())]
-        agents = frozenset(name for about in found for name in about.agents)
+        agents = {name: about.models.get(name, []) for about in reversed(found) for name in about.agents}
         roots = [Workspace(root, root in about.trusted) for about in found for root in about.roots]
         recent = [Workspace(path, True) for about in found for path in about.trusted if path not in about.roots]
         return Offered(agents, list(dict.fromkeys(roots)), list(dict.fromkeys(recent))[:MAX_RECENT])
@@ -64,7 +64,8 @@ class Homes:
         """Return the node of this name, or the one with the most free slots that has the path; None for this one."""
         if home == self._here or (home is None and self._works):
             return None
-        found = workers(await self.nodes())
+        nodes = await self.nodes()
+        found = workers(nodes)
         having = [node for node in found if path is None or any(_is_below(path, root) for root in node.about.roots)]
         for node in [*having, *found]:
             if home in (None, node.name):
@@ -72,6 +73,8 @@ class Homes:
         names = ", ".join(node.name for node in found)
         if home is None:
             raise Invalid("no node is there at which agents work", help="start penstock serve with --root on a machine")
+        if any(node.name == home and not node.is_live for node in nodes):
+            raise Invalid(f"the node {home!r} is away", help="wait until it is back, or choose another one")
         raise Invalid(f"there is no node {home[:40]!r} at which agents work", expected=names)
 
 

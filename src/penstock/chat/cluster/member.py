@@ -7,10 +7,12 @@ import contextlib
 import logging
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from penstock.chat.cluster.jobs import Jobs
-from penstock.chat.cluster.nodes import TTL_SECONDS, Lease, NameTaken, described
+from penstock.chat.cluster.nodes import TTL_SECONDS, Lease, NameTaken, described, live_nodes
 from penstock.chat.service.chat_log import STORE_ERRORS
-from penstock.chat.service.dispatch import Dispatch
+from penstock.chat.service.dispatch import Dispatch, NodeAbout
 from penstock.chat.service.service import Service
 from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
@@ -40,9 +42,10 @@ class Member:
         """Create it. `works` is true if agents work in this process."""
         self._database = database
         self._dispatch = dispatch
-        self._lease = Lease(database, dispatch.node, lambda: self._about)
+        self._lease = Lease(database, dispatch.node, self._about_now)
         self._works = works
         self._about = described()
+        self._busy: Callable[[], int] = lambda: 0
         self._running: asyncio.Task[None] | None = None
 
     async def join(self, waits: Callable[[NameTaken], None]) -> None:
@@ -68,6 +71,7 @@ class Member:
 
     async def start(self, service: Service) -> None:
         """Describe this node to the others, and begin to work on its jobs."""
+        self._busy = lambda: service.node.busy
         await self._describe(service)
         self._running = asyncio.create_task(self._run(service))
         self._running.add_done_callback(_log_failure)
@@ -127,15 +131,21 @@ class Member:
             agents = await asyncio.to_thread(service.agents.listed)
             default = await asyncio.to_thread(service.agents.default)
             names = sorted((agent.name for agent in agents if agent.available), key=lambda name: name != default)
-            roots, trusted = await service.node.directories()
             self._about = described(
-                roots=roots, trusted=trusted, agents=names, slots=service.limits.max_runs, busy=service.node.busy
+                roots=await service.node.roots(),
+                agents=names,
+                models={agent.name: agent.models for agent in agents if agent.available and agent.models},
+                slots=service.limits.max_runs,
             )
 
+    def _about_now(self) -> NodeAbout:
+        return replace(self._about, busy=self._busy())
+
     async def _sweep_again(self, service: Service, jobs: Jobs) -> None:
-        """End the turns of lost nodes, and queue turns that wait without a job."""
+        """Note which nodes are there, end the turns of lost nodes, and queue turns that wait without a job."""
         while True:
             with contextlib.suppress(StoreFailed):
+                self._dispatch.live = await live_nodes(self._database)
                 for (chat,) in await self._database.fetch(
                     LOST, {"node": self._dispatch.node, "incarnation": self._dispatch.incarnation}
                 ):

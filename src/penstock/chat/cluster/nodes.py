@@ -14,7 +14,7 @@ import msgspec
 from psycopg.types.json import Jsonb
 
 from penstock._version import __version__
-from penstock.chat.service.dispatch import NodeAbout, NodeView
+from penstock.chat.service.dispatch import NodeAbout, NodeChat, NodeView
 from penstock.chat.store.postgres.connections import Away, Database
 from penstock.chat.store.protocol import StoreFailed
 from penstock.errors import UsageError
@@ -125,9 +125,25 @@ async def list_nodes(database: Database, here: str | None = None) -> list[NodeVi
         StoreFailed: the store cannot be read.
     """
     return [
-        NodeView(name, name == here, is_live, round(float(seen), 1), msgspec.convert(about, NodeAbout), list(chats))
+        NodeView(
+            name,
+            name == here,
+            is_live,
+            round(float(seen), 1),
+            msgspec.convert(about, NodeAbout),
+            msgspec.convert(chats, list[NodeChat]),
+        )
         for name, is_live, seen, about, chats in await database.fetch(LIST)
     ]
+
+
+async def live_nodes(database: Database) -> frozenset[str]:
+    """Return the names of the nodes that are there.
+
+    Raises:
+        StoreFailed: the store cannot be read.
+    """
+    return frozenset(name for (name,) in await database.fetch(LIVE))
 
 
 def workers(nodes: Sequence[NodeView]) -> list[NodeView]:
@@ -163,8 +179,16 @@ RETURNING true
 LEAVE = "UPDATE nodes SET ttl = interval '0' WHERE id = %(node)s AND incarnation = %(incarnation)s::uuid"
 
 LIST = """
-SELECT n.id, n.seen + n.ttl > clock_timestamp(), extract(epoch FROM clock_timestamp() - n.seen)::float8, n.about,
-    coalesce((SELECT array_agg(h.id ORDER BY h.id) FROM heads AS h
-              WHERE h.owner = n.id AND h.incarnation = n.incarnation), '{}')
+SELECT n.id, n.seen + n.ttl > clock_timestamp(), extract(epoch FROM clock_timestamp() - n.seen)::float8,
+    n.about || jsonb_build_object('trusted', coalesce(
+        (SELECT jsonb_agg(d.path ORDER BY d.trusted_at DESC, d.path) FROM directories AS d WHERE d.node = n.id), '[]'
+    )),
+    coalesce(
+        (SELECT jsonb_agg(jsonb_build_object('id', h.id, 'title', c.title) ORDER BY h.id)
+         FROM heads AS h JOIN chats AS c USING (key) WHERE h.owner = n.id AND h.incarnation = n.incarnation), '[]'
+    )
 FROM nodes AS n ORDER BY n.id
 """
+"""Statement that lists the nodes. The trusted directories are those of the table, as a node describes itself later."""
+
+LIVE = "SELECT id FROM nodes WHERE seen + ttl > clock_timestamp()"

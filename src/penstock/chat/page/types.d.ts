@@ -117,6 +117,7 @@ declare namespace Api {
     turns: number;
     heartbeat: Heartbeat | null;
     home?: string | null;
+    is_away?: boolean;
   }
 
   interface Completed {
@@ -292,8 +293,14 @@ declare namespace Api {
     roots?: Array<string>;
     trusted?: Array<string>;
     agents?: Array<string>;
+    models?: Record<string, Array<string>>;
     slots?: number;
     busy?: number;
+  }
+
+  interface NodeChat {
+    id: string;
+    title: string | null;
   }
 
   interface NodeView {
@@ -302,7 +309,7 @@ declare namespace Api {
     is_live: boolean;
     seen_seconds: number;
     about: NodeAbout;
-    chats: Array<string>;
+    chats: Array<NodeChat>;
   }
 
   interface Noticed {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from shutil import which
 from typing import get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.adapter import Allow, Startable
 from penstock.agents import registry
@@ -47,7 +48,7 @@ UNKNOWN = [
     Level("edits", "Edits files", "It changes files without asking, if it supports that."),
     Level("all", "Does everything", "It does everything without asking, if it supports that."),
 ]
-"""Levels of an agent of another package, of which nothing more is known."""
+"""Levels of an agent of another package, or of another node alone: nothing more is known of it."""
 
 
 class AgentView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -202,6 +203,21 @@ class Agents:
         if models is None:
             return f"no Ollama server answers at {place}"
         return f"the Ollama server at {place} has no model yet: ollama pull NAME gets one"
+
+
+def of_other_nodes(agents: Sequence[AgentView], offered: Mapping[str, list[str]]) -> list[AgentView]:
+    """Return the agents as other nodes offer them, with their models: those that this node does not know come last."""
+    known = [
+        replace(
+            it, installed=it.name in offered, available=it.name in offered, models=offered.get(it.name, []), reason=None
+        )
+        for it in agents
+    ]
+    others = offered.keys() - {agent.name for agent in agents}
+    return known + [
+        AgentView(name, True, True, "exec", asks=False, allows=UNKNOWN, resumes=True, models=offered[name])
+        for name in sorted(others)
+    ]
 
 
 def _levels(agent: str, route: str) -> list[Level]:

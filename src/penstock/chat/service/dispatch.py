@@ -30,10 +30,19 @@ class NodeAbout(msgspec.Struct, frozen=True):
     """Directories that are trusted there."""
     agents: list[str] = []
     """Names of the agents that can be started there, its default agent first."""
+    models: dict[str, list[str]] = {}
+    """Models of those agents that list theirs, the default model first."""
     slots: int = 0
     """Agents at work at once."""
     busy: int = 0
     """Number of slots in use."""
+
+
+class NodeChat(msgspec.Struct, frozen=True):
+    """Chat that a node works on."""
+
+    id: str
+    title: str | None
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -47,8 +56,8 @@ class NodeView(msgspec.Struct, frozen=True):
     seen_seconds: float
     """Seconds since its last renewal."""
     about: NodeAbout
-    chats: list[str]
-    """Ids of the chats that it works on."""
+    chats: list[NodeChat]
+    """Chats that it works on."""
 
 
 class ChatPlace(NamedTuple):
@@ -57,13 +66,15 @@ class ChatPlace(NamedTuple):
     home: str | None
     agent: str
     cwd: str
+    model: str | None = None
+    """Model of the chat if none is named; None for the agent's own choice."""
 
 
 class Offered(NamedTuple):
     """What other nodes offer for new chats."""
 
-    agents: frozenset[str]
-    """Names of the agents that can be started at one of them."""
+    agents: dict[str, list[str]]
+    """Agents that can be started at one of them, each with its models if it lists them."""
     roots: list[Workspace]
     recent: list[Workspace]
 
@@ -116,9 +127,16 @@ class Dispatch(msgspec.Struct):
     incarnation: uuid.UUID | None = None
     """Lease under which this process claims chats. None: it has none, or needs none."""
 
+    live: frozenset[str] | None = None
+    """Names of the nodes that are there, as last seen; None if they are not known."""
+
     elsewhere: Elsewhere | None = None
     """Other nodes; None if there is one machine."""
 
     def is_home(self, chat: ChatRow) -> bool:
         """Return whether the chat's agent works in this process."""
         return not self.by_jobs or chat.home == self.node
+
+    def is_away(self, chat: ChatRow) -> bool:
+        """Return whether the chat's home is another node that is not there, so that its prompts wait."""
+        return self.live is not None and not self.is_home(chat) and chat.home not in self.live

@@ -143,8 +143,8 @@ class NodeWork:
         """Number of slots in use."""
         return self._shared.slots.used
 
-    async def directories(self) -> tuple[list[str], list[str]]:
-        """Return the paths of the roots, and those of the trusted directories, which others may have added to."""
+    async def roots(self) -> list[str]:
+        """Return the paths of the roots, and read again which directories are trusted: others may have added some."""
         with contextlib.suppress(StoreFailed):
             await self._workspaces.read_again()
-        return [str(root) for root in self._workspaces.roots], self._workspaces.trusted
+        return [str(root) for root in self._workspaces.roots]

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from penstock.adapter import Allow
 from penstock.chat.errors import Invalid, NoSuchChat, ShuttingDown, TooMany
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
-from penstock.chat.service.agents import AgentView
+from penstock.chat.service.agents import AgentView, of_other_nodes
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.concurrency import Slots
 from penstock.chat.service.counters import Counters
@@ -62,6 +61,8 @@ class ChatView(msgspec.Struct, frozen=True):
     heartbeat: Heartbeat | None
     home: str | None = None
     """Name of the node where its agent works; None if there is one machine."""
+    is_away: bool = False
+    """True if its home is not there: prompts wait until it is back."""
 
 
 class Service:
@@ -198,7 +199,8 @@ class Service:
 
     def chats(self) -> list[ChatView]:
         """Return all chats, the one used last first."""
-        return sorted(map(_view, self._workers.values()), key=lambda view: (view.used_at, view.id), reverse=True)
+        views = [_view(worker, self._shared.dispatch) for worker in self._workers.values()]
+        return sorted(views, key=lambda view: (view.used_at, view.id), reverse=True)
 
     @property
     def waiting(self) -> int:
@@ -211,7 +213,7 @@ class Service:
         Raises:
             NoSuchChat: there is none of this id.
         """
-        return _view(self._worker(id))
+        return _view(self._worker(id), self._shared.dispatch)
 
     async def offered_agents(self) -> list[AgentView]:
         """Return all agents; at a node without agents, those of others are available. It may take half a second.
@@ -223,10 +225,7 @@ class Service:
         offered = await self.node.offered()
         if offered is None:
             return agents
-        return [
-            replace(agent, installed=agent.name in offered.agents, available=agent.name in offered.agents, reason=None)
-            for agent in agents
-        ]
+        return of_other_nodes(agents, offered.agents)
 
     async def workspaces(self) -> tuple[list[Workspace], list[Workspace]]:
         """Return the roots, and other directories that were used or trusted recently.
@@ -237,7 +236,7 @@ class Service:
         offered = await self.node.offered()
         if offered is not None:
             return offered.roots, offered.recent
-        return self._workspaces.listed([view.cwd for view in self.chats()])
+        return self._workspaces.listed([view.cwd for view in self.chats() if view.home == self.node.name])
 
     async def trust(self, path: str | os.PathLike[str], home: str | None = None) -> Workspace:
         """Trust a directory: from then on its files may define what agents run.
@@ -316,7 +315,7 @@ class Service:
             agent=place.agent,
             cwd=place.cwd,
             created_at=self._now(),
-            model=chosen,
+            model=chosen or place.model,
             title=title_of(title),
             allow=allow_of(allow),
             home=place.home,
@@ -327,7 +326,7 @@ class Service:
         except BaseException:
             del self._workers[row.id]
             raise
-        return _view(worker)
+        return _view(worker, self._shared.dispatch)
 
     async def change(self, id: str, **changes: Any) -> ChatView:
         """Change `title`, `model`, `allow` or `heartbeat` (its fields, or None) of a chat, from the next turn on.
@@ -353,7 +352,7 @@ class Service:
             values["heartbeat_since"] = self._now()
         await worker.log.change(lambda chat: ChatChanges(**values))
         self._scheduler.changed.set()
-        return _view(worker)
+        return _view(worker, self._shared.dispatch)
 
     async def delete(self, id: str) -> None:
         """Stop the run of a chat, and delete the chat.
@@ -466,7 +465,7 @@ class Service:
         return heartbeat
 
 
-def _view(worker: Worker) -> ChatView:
+def _view(worker: Worker, dispatch: Dispatch) -> ChatView:
     chat, newest = worker.chat, worker.log.newest
     return ChatView(
         id=chat.id,
@@ -482,4 +481,5 @@ def _view(worker: Worker) -> ChatView:
         turns=newest.turn if newest is not None else 0,
         heartbeat=chat.heartbeat,
         home=chat.home,
+        is_away=dispatch.is_away(chat),
     )

@@ -3,6 +3,7 @@
 import { LATEST } from "../components/scroll.js";
 import { api, ApiError, newKey } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
+import { offerOf } from "./machines.js";
 import { loadChoices, putChat, removeChat } from "./chats.js";
 import { chatPath, go } from "./router.js";
 import { write } from "./storage.js";
@@ -11,21 +12,22 @@ import { closeDialog, openDialog, state } from "./store.js";
 export const draftName = (/** @type {string} */ chat) => `penstock.draft.${chat}`;
 
 /**
- * Make a chat, and send its first message. A directory that is not trusted yet is asked about once.
+ * Make a chat, and send its first message. A directory that is not trusted yet is asked about once, for each machine.
  *
  * @param {Api.NewChat & { cwd: string }} chat
  * @param {string} text
  */
 export async function startChat(chat, text) {
-  const { roots = [], recent = [] } = state.workspaces ?? {};
+  const machine = state.nodes.find((it) => it.name === chat.home);
+  const { roots, recent } = offerOf(state, machine).workspaces;
   const place = [...roots, ...recent].find((it) => it.path === chat.cwd);
-  if (place && !place.trusted && !(await trust(chat.cwd))) return false;
+  if (place && !place.trusted && !(await trust(chat.cwd, chat.home))) return false;
   let made;
   try {
     made = await api.create(chat);
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== "untrusted_directory") throw error;
-    if (!(await trust(chat.cwd))) return false;
+    if (!(await trust(chat.cwd, chat.home))) return false;
     made = await api.create(chat);
   }
   putChat(made);
@@ -38,17 +40,18 @@ export async function startChat(chat, text) {
  * Ask whether a directory is trusted, and report it to the server if so.
  *
  * @param {string} path
+ * @param {string | null} [home]  The machine that has it; by default the one that the page is connected to.
  */
-export async function trust(path) {
+export async function trust(path, home) {
   const isTrusted = await new Promise((resolve) => {
     const close = (/** @type {boolean} */ answer) => {
       closeDialog();
       resolve(answer);
     };
-    openDialog({ kind: "trust", path, close });
+    openDialog({ kind: "trust", path, home: home ?? undefined, close });
   });
   if (!isTrusted) return false;
-  await api.trust(path);
+  await api.trust(path, home);
   await loadChoices();
   return true;
 }

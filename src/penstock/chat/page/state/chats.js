@@ -6,7 +6,7 @@ import { oneLine } from "../text/format.js";
 import { chatOf, runOf, set, state } from "./store.js";
 import { isUnread, markSeen } from "./unread.js";
 
-const BUSY_MS = 3000; // how often the list of chats is asked for while one is at work
+const BUSY_MS = 3000; // how often the list of chats is asked for while it changes soon
 const IDLE_MS = 15_000;
 const MINUTE_MS = 60_000;
 const OFFLINE = 0;
@@ -19,7 +19,13 @@ let drawnMinute = 0; // the list says how long ago things were
 export function scheduleRefresh() {
   clearTimeout(timer);
   const isBusy = [...(state.chats ?? []), ...state.runs].some((it) => it.state !== "idle");
-  timer = setTimeout(() => refresh(), isBusy ? BUSY_MS : IDLE_MS);
+  timer = setTimeout(() => refresh(), isBusy || mayBeAway() ? BUSY_MS : IDLE_MS);
+}
+
+/** Whether the machine of the open chat is away, or was just lost. */
+function mayBeAway() {
+  const isCutOff = state.session?.chat.turns.at(-1)?.outcome === "cut_off";
+  return isCutOff || Boolean(chatOf(state.route.id)?.is_away);
 }
 
 /** Ask for the list again. */
@@ -31,7 +37,7 @@ export async function refresh() {
     outbox.wake();
     if (state.problem) set({ problem: "" });
     const isLacking = !state.workspaces || !state.agents?.some((agent) => agent.available);
-    if (isLacking && state.route.page === "home") await loadChoices();
+    if ((isLacking || state.about.node) && state.route.page === "home") await loadChoices();
   } catch (error) {
     const status = statusOf(error);
     if (status !== UNAUTHORIZED && status !== OFFLINE) set({ problem: messageOf(error) });
@@ -73,12 +79,23 @@ export function removeChat(id) {
   set({ chats: (state.chats ?? []).filter((chat) => chat.id !== id), dialog: null });
 }
 
+/**
+ * The machines; none if there is one. Behind a proxy each request may reach another one: the first stays the one that
+ * is here.
+ *
+ * @param {Api.About | null} about
+ */
+export async function listNodes(about) {
+  if (!about?.node) return [];
+  return (await api.nodes()).map((it) => ({ ...it, is_here: it.name === about.node }));
+}
+
 /** Load what a new chat can be made of: both may have changed while nobody looked. */
 export async function loadChoices() {
   try {
-    const [workspaces, agents] = await Promise.all([api.workspaces(), api.agents()]);
-    const isSame = JSON.stringify([workspaces, agents]) === JSON.stringify([state.workspaces, state.agents]);
-    if (!isSame) set({ workspaces, agents });
+    const [workspaces, agents, nodes] = await Promise.all([api.workspaces(), api.agents(), listNodes(state.about)]);
+    const before = [state.workspaces, state.agents, state.nodes];
+    if (JSON.stringify([workspaces, agents, nodes]) !== JSON.stringify(before)) set({ workspaces, agents, nodes });
   } catch (error) {
     if (statusOf(error) !== UNAUTHORIZED && !state.workspaces) set({ problem: messageOf(error) });
   }

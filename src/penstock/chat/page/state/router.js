@@ -2,7 +2,7 @@
 
 import { api } from "../net/api.js";
 import { ChatSession } from "./chat-session.js";
-import { loadChoices, refresh, removeChat } from "./chats.js";
+import { loadChoices, refresh, removeChat, scheduleRefresh } from "./chats.js";
 import { EMPTY, openQuestion, running } from "./reducer.js";
 import { chatOf, set, state, threadChanged } from "./store.js";
 import { markSeen, markThreadSeen } from "./unread.js";
@@ -53,7 +53,9 @@ export function applyAddress() {
   }
   if (state.chats) markSeen();
   set({});
-  if (route.page === "home" && state.signedIn) loadChoices();
+  if (!state.signedIn) return;
+  scheduleRefresh(); // how soon depends on what is open
+  if (route.page === "home") loadChoices();
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { api, messageOf, onSignedOut, statusOf } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
-import { refresh, refreshForReturn, scheduleRefresh, setLists } from "./chats.js";
+import { listNodes, refresh, refreshForReturn, setLists } from "./chats.js";
 import { applyAddress, signedOut } from "./router.js";
 import { set, state } from "./store.js";
 
@@ -56,9 +56,9 @@ export async function signOut({ everywhere = false } = {}) {
 async function load() {
   try {
     const [about, chats, agents, runs] = await Promise.all([api.about(), api.chats(), api.agents(), api.runs()]);
-    set({ signedIn: true, problem: "", about, agents });
+    const nodes = await listNodes(about);
+    set({ signedIn: true, problem: "", about, agents, nodes });
     setLists(chats, runs);
-    scheduleRefresh();
     outbox.wake();
     applyAddress(); // what the address names could not be asked for before
   } catch (error) {

@@ -1,6 +1,8 @@
 // The state of the page, and how views follow it.
 
 import { useLayoutEffect, useState } from "preact/hooks";
+import { oneLine } from "../text/format.js";
+import { machinesOf } from "./machines.js";
 
 /**
  * @typedef {object} Route
@@ -11,6 +13,7 @@ import { useLayoutEffect, useState } from "preact/hooks";
  * @property {"settings" | "heartbeat" | "delete" | "link" | "browsers" | "nodes" | "help" | "trust" | "allow"} kind
  * @property {string} [id]  The chat that it is about.
  * @property {string} [path]
+ * @property {string} [home]  The machine that has the path, if there are several.
  * @property {(isTrusted: boolean) => void} [close]
  * @property {Api.Level} [level]  What to allow, and then to go on.
  * @property {string} [text]  The message that goes on.
@@ -24,6 +27,7 @@ import { useLayoutEffect, useState } from "preact/hooks";
  * @property {Api.About | null} about
  * @property {Api.AgentView[] | null} agents
  * @property {Api.WorkspaceList | null} workspaces
+ * @property {Api.NodeView[]} nodes  The machines; none if there is one.
  * @property {Api.ChatView[] | null} chats  The one used last first; null: not loaded yet.
  * @property {Api.RunView[]} runs  Documents and loops, the one used last first.
  * @property {string} problem  Why the list could not be loaded.
@@ -39,6 +43,7 @@ export const state = {
   about: null,
   agents: null,
   workspaces: null,
+  nodes: [],
   chats: null,
   runs: [],
   problem: "",
@@ -91,6 +96,18 @@ export const useThread = () => useWatch("thread").session;
 export const chatOf = (/** @type {string | undefined} */ id) => state.chats?.find((chat) => chat.id === id);
 
 export const runOf = (/** @type {string | undefined} */ id) => state.runs.find((run) => run.id === id);
+
+/**
+ * The machine of a chat; "" if there is no other one that it could be.
+ *
+ * @param {Api.ChatView | undefined} chat
+ */
+export function machineOf(chat) {
+  return chat?.is_away || hasMachines() ? oneLine(chat?.home) : "";
+}
+
+/** Whether agents work on several machines. */
+export const hasMachines = () => machinesOf(state.nodes).length > 1;
 
 /**
  * An agent, by its name or that of its profile, as `ccs/glm`.

@@ -17,7 +17,8 @@ const FILTER_FROM = 9; // fewer chats can be seen at a glance
 function stateOf(chat) {
   if (chat.asks) return ["asks", "asks you"];
   if (chat.state === "running") return ["working", "working"];
-  if (chat.state === "queued") return ["queued", "waits"];
+  if (chat.state === "queued")
+    return ["queued", chat.is_away ? `waits for the machine ${oneLine(chat.home)}` : "waits"];
   if (isUnread(chat)) return ["unread", `${ago(chat.used_at)}, unread`];
   return ["", ago(chat.used_at)];
 }
@@ -78,7 +79,7 @@ export function ChatList({ app }) {
   const all = [...(app.chats ?? []), ...app.runs].sort((a, b) => b.used_at - a.used_at);
   const wanted = filter.trim().toLowerCase();
   const matches = (/** @type {Api.ChatView | Api.RunView} */ it) =>
-    `${it.title} ${it.agent} ${"kind" in it ? it.path : it.cwd}`.toLowerCase().includes(wanted);
+    `${it.title} ${it.agent} ${"kind" in it ? it.path : `${it.cwd} ${it.home ?? ""}`}`.toLowerCase().includes(wanted);
   const shown = wanted ? all.filter(matches) : all;
   const isHome = app.route.page === "home";
   return html`<nav id="chats" class="side" aria-label="Chats">

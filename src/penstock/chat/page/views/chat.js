@@ -21,7 +21,7 @@ import { outbox } from "../net/outbox.js";
 import { ChatSession } from "../state/chat-session.js";
 import { openQuestion, running, waits } from "../state/reducer.js";
 import { chatPath } from "../state/router.js";
-import { agentOf, chatOf, openDialog, useThread } from "../state/store.js";
+import { agentOf, chatOf, machineOf, openDialog, useThread } from "../state/store.js";
 import { answerOf, optionOf } from "../text/answers.js";
 import { answerPlaceholder, connectionText, EARLY_TEXT } from "../text/copy.js";
 import { base, day, oneLine } from "../text/format.js";
@@ -91,7 +91,8 @@ function HeadFacts({ chat }) {
   const allow = levelOf(agentOf(chat.agent), chat.allow)?.label;
   const model = chat.model && html` · <bdi>${oneLine(chat.model)}</bdi>`;
   const directory = html` · <bdi title=${oneLine(chat.cwd)}>${base(chat.cwd)}</bdi>`;
-  const home = chat.home && html` · on <bdi>${oneLine(chat.home)}</bdi>`;
+  const machine = machineOf(chat);
+  const home = machine && html` · on <bdi>${machine}</bdi>${chat.is_away && " (away)"}`;
   const level = allow && ` · ${allow.toLowerCase()}`;
   return html`<p><bdi>${oneLine(chat.agent)}</bdi>${model}${directory}${home}${level}</p>`;
 }
@@ -132,6 +133,7 @@ function Thread({ session, chat, about }) {
     <div class="foot">
       ${!isPinned && html`<${Latest} onClick=${pin} />`}
       ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} />`}
+      ${!session.isLate && chat?.is_away && html`<${MachineAway} name=${machineOf(chat)} />`}
       <${Composer}
         draft=${session.id}
         label=${`Message to ${agent}`}
@@ -159,6 +161,7 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
   const { turns } = thread;
   const last = turns.length - 1;
   const agent = chat && agentOf(chat.agent);
+  const away = chat?.is_away ? machineOf(chat) : "";
   const level = chat && last >= 0 ? levelFor(turns[last], chat.allow, agent) : undefined;
   return turns.flatMap((turn, i) => [
     beginsDay(turns, i) && html`<h2 class="day" key=${`day ${turn.turn}`}>${day(turn.asked_at ?? 0)}</h2>`,
@@ -168,6 +171,7 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
       path=${chatPath(id)}
       turn=${turn}
       waits=${waits(thread, turn)}
+      away=${away}
       isLast=${i === last}
       isFar=${i <= last - NEAR_TURNS}
       question=${question?.turn === turn ? question.question : null}
@@ -282,6 +286,13 @@ export function ConnectionLost({ attempts }) {
   return html`<p class="banner" role="status"><${Coded} text=${text} /> Nothing is lost meanwhile.</p>`;
 }
 
+/** @param {{ name: string }} props */
+function MachineAway({ name }) {
+  return html`<p class="banner" role="status">
+    The machine <bdi>${name}</bdi> is away. You can read and write here; what you send waits until it is back.
+  </p>`;
+}
+
 /**
  * Whether a day begins with this turn. A thread that begins today needs no heading for it.
  *
@@ -295,7 +306,9 @@ export function beginsDay(turns, i) {
 
 /** @param {{ agent: string, chat: Api.ChatView | undefined }} props */
 function Empty({ agent, chat }) {
-  const where = chat && html`, which works in <bdi class="path">${oneLine(chat.cwd)}</bdi>`;
+  const machine = machineOf(chat);
+  const on = machine && html` on <bdi>${machine}</bdi>`;
+  const where = chat && html`, which works in <bdi class="path">${oneLine(chat.cwd)}</bdi>${on}`;
   return html`<div class="empty">
     <h2>Nothing said yet</h2>
     <p>What you write goes to <bdi>${agent}</bdi>${where}.</p>

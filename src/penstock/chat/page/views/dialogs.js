@@ -15,10 +15,11 @@ import {
 import { api } from "../net/api.js";
 import { allowAndGoOn, changeChat, deleteChat } from "../state/actions.js";
 import { signOut } from "../state/session.js";
-import { agentOf, chatOf, closeDialog } from "../state/store.js";
+import { agentOf, chatOf, closeDialog, hasMachines, machineOf } from "../state/store.js";
 import { SHORTCUTS } from "../text/copy.js";
 import { ago, oneLine } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
+import { Machines } from "./machines.js";
 
 /** @typedef {import("preact").ComponentChildren} Children */
 /** @typedef {{ chat: Api.ChatView }} OfChat */
@@ -81,6 +82,7 @@ function Settings({ chat }) {
   };
   const agent = agentOf(chat.agent);
   const current = levelOf(agent, allow);
+  const machine = machineOf(chat);
   const level = (/** @type {Api.Level} */ it) =>
     html`<label>
       <input
@@ -112,7 +114,9 @@ function Settings({ chat }) {
         <legend>What it may do</legend>
         ${agent?.allows.map(level)}
       </fieldset>
-      <p class="side-note">From the next turn on. It works in <bdi class="path">${oneLine(chat.cwd)}</bdi>.</p>
+      <p class="side-note">
+        From the next turn on. It works in <bdi class="path">${oneLine(chat.cwd)}</bdi>${machine && ` on ${machine}`}.
+      </p>
     <//>
   <//>`;
 }
@@ -208,11 +212,12 @@ function Delete({ chat }) {
 /** @param {{ dialog: import("../state/store.js").OpenDialog }} props */
 function Trust({ dialog }) {
   const answer = (/** @type {boolean} */ isTrusted) => () => dialog.close?.(isTrusted);
+  const on = dialog.home && hasMachines() && html` on <bdi>${oneLine(dialog.home)}</bdi>`;
   return html`<${Dialog} title="Do you trust this directory?" name="trust" onClose=${answer(false)}>
-    <p><bdi class="path">${oneLine(dialog.path)}</bdi></p>
+    <p><bdi class="path">${oneLine(dialog.path)}</bdi>${on}</p>
     <p>
       An agent that works here reads and follows the files in it, and may run what they configure: hooks, tools and
-      commands. Trust it only if you know where its files come from. You are asked once.
+      commands. Trust it only if you know where its files come from. You are asked once${on && " for this machine"}.
     </p>
     <${Buttons} careful onClose=${answer(false)}>
       <button type="button" class="button primary" onClick=${answer(true)}>Trust</button>
@@ -314,28 +319,6 @@ function Browsers() {
   <//>`;
 }
 
-function Nodes() {
-  const [nodes, setNodes] = useState(/** @type {Api.NodeView[]} */ ([]));
-  const [, error, run] = useAsync();
-  useEffect(() => {
-    run(async () => setNodes(await api.nodes()));
-  }, []);
-  const item = (/** @type {Api.NodeView} */ node) => {
-    const { busy = 0, slots = 0, roots = [], version } = node.about;
-    const work = roots.length ? `${busy} of ${slots} agents at work` : "only serves this page";
-    const state = node.is_live ? work : `gone for ${Math.round(node.seen_seconds)} seconds`;
-    const name = html`<bdi>${oneLine(node.name)}</bdi>${node.is_here && " (this one)"}`;
-    return html`<li key=${node.name}>
-      <span>${name}<small>${state} · version ${oneLine(version)}</small></span>
-    </li>`;
-  };
-  return html`<${Dialog} title="Machines" name="nodes" onClose=${closeDialog}>
-    <p>Each chat works at one of these. You see and do the same at all of them.</p>
-    <ul class="browsers">${nodes.map(item)}</ul>
-    <${Wrong}>${error}<//>
-  <//>`;
-}
-
 function Help() {
   const key = (/** @type {string} */ name) => (name === "+" ? " + " : html`<kbd>${name}</kbd> `);
   return html`<${Dialog} title="Keyboard shortcuts" name="help" onClose=${closeDialog}>
@@ -351,7 +334,7 @@ const VIEWS = {
   delete: Delete,
   link: Link,
   browsers: Browsers,
-  nodes: Nodes,
+  nodes: Machines,
   help: Help,
   trust: Trust,
   allow: AllowMore,

@@ -1,17 +1,30 @@
 // A new chat: what to do, by which agent, in which directory, and what it may do.
 
-import { Choice, Coded, CopyButton, html, useAsync, useEffect, useState, withValue, Wrong } from "../components/ui.js";
+import {
+  Choice,
+  Coded,
+  CopyButton,
+  html,
+  useAsync,
+  useEffect,
+  useRef,
+  useState,
+  withValue,
+  Wrong,
+} from "../components/ui.js";
 import { startChat, trust } from "../state/actions.js";
+import { freeOf, isReady, machineFor, machinesOf, offerOf } from "../state/machines.js";
 import { readObject, writeObject } from "../state/storage.js";
 import { sentence } from "../text/copy.js";
-import { base, oneLine } from "../text/format.js";
+import { ago, base, oneLine } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
 import { Composer } from "./composer.js";
 import { Loading, Missing } from "./status-pages.js";
 
 /** @typedef {import("../state/store.js").State} State */
 /** @typedef {Api.ChatView["allow"]} Allow */
-/** @typedef {{ agent?: string, cwd?: string, allow?: string }} Chosen */
+/** @typedef {import("../state/machines.js").Offer} Offer */
+/** @typedef {{ agent?: string, cwd?: string, allow?: string, home?: string }} Chosen */
 
 const LAST = "penstock.last"; // what was chosen for the last new chat
 const OTHER = "\0other";
@@ -36,11 +49,23 @@ function directoriesOf({ recent, roots }) {
 
 /** @param {{ app: State }} props */
 export function NewChat({ app }) {
-  const { about, workspaces } = app;
-  if (!workspaces || !about) {
+  const [chosen, setChosen] = useState(/** @returns {Chosen} */ () => readObject(LAST));
+  const shown = useRef(/** @type {string | undefined} */ (undefined));
+  const choose = (/** @type {Chosen} */ change) => {
+    if (change.home) shown.current = change.home;
+    setChosen({ ...chosen, ...change });
+  };
+  const { about, nodes } = app;
+  if (!app.workspaces || !about) {
     return app.problem ? html`<${Missing} title="Something went wrong" text=${app.problem} />` : html`<${Loading} />`;
   }
-  const agents = app.agents ?? [];
+  const machine = machineFor(nodes, chosen.home, shown.current);
+  shown.current = machine?.name;
+  const offer = offerOf(app, machine);
+  const { agents, workspaces } = offer;
+  if (about.node && !machine && !nodes.some((it) => it.is_here && it.about.roots?.length)) {
+    return html`<${NoMachine} nodes=${nodes} />`;
+  }
   const blocked = agents.filter(isBlocked);
   const missing = agents.filter((agent) => !agent.available && !isBlocked(agent));
   const { roots } = workspaces;
@@ -49,24 +74,31 @@ export function NewChat({ app }) {
   }
   return html`<section class="start" aria-labelledby="start-title">
     <h1 id="start-title">What would you like to do?</h1>
-    <${Form} agents=${agents} about=${about} workspaces=${workspaces} />
+    <${Form} about=${about} nodes=${nodes} offer=${offer} chosen=${chosen} choose=${choose} />
     ${blocked.length > 0 && html`<${Blocked} agents=${blocked} roots=${roots} />`}
     ${missing.length > 0 && html`<${Installable} agents=${missing} />`}
   </section>`;
 }
 
-/** @param {{ agents: Api.AgentView[], about: Api.About, workspaces: Api.WorkspaceList }} props */
-function Form({ agents, about, workspaces }) {
+/**
+ * @param {{ about: Api.About, nodes: Api.NodeView[], offer: Offer, chosen: Chosen,
+ *   choose: (change: Chosen) => void }} props
+ */
+function Form({ about, nodes, offer, chosen, choose }) {
+  const { machine, agents, workspaces } = offer;
   const directories = directoriesOf(workspaces);
-  const [{ agent, cwd, allow }, choose] = useChosen(agents, about, directories);
+  const { agent, cwd, allow } = useUsable(chosen, about, offer, directories);
+  const machines = machinesOf(nodes);
   const [other, setOther] = useState("");
   const [model, setModel] = useState("");
   const [isBusy, error, run] = useAsync();
-  useEffect(() => setModel(""), [agent.name]); // the model of one agent is none of another's
+  useEffect(() => setModel(""), [agent.name, machine?.name]); // the model of one agent is none of another's
 
+  const on = machine && machines.length > 1 && html` on <bdi>${oneLine(machine.name)}</bdi>`;
   const path = cwd === OTHER ? other.trim() : cwd;
   const send = async (/** @type {string} */ text) => {
-    const chat = { agent: agent.name, cwd: path, allow, ...(model.trim() && { model: model.trim() }) };
+    const home = machine && { home: machine.name };
+    const chat = { agent: agent.name, cwd: path, allow, ...home, ...(model.trim() && { model: model.trim() }) };
     return (await run(() => startChat(chat, text))) === true;
   };
   return html`<${Composer}
@@ -78,6 +110,16 @@ function Form({ agents, about, workspaces }) {
       busy=${isBusy || !path}
     >
       <div class="choices" role="group" aria-label="For this chat">
+        ${
+          machine &&
+          machines.length > 1 &&
+          html`<${Choice}
+            label="Machine"
+            value=${machine.name}
+            options=${machines.map(machineOption)}
+            onChange=${(/** @type {string} */ value) => choose({ home: value })}
+          />`
+        }
         <${Choice}
           label="Agent"
           value=${agent.name}
@@ -102,30 +144,41 @@ function Form({ agents, about, workspaces }) {
     <//>
     <${Wrong}>${error}<//>
     <p class="start-note">
-      <${Coded} text=${levelOf(agent, allow)?.text ?? ""} />${cwd !== OTHER && html` It works in <bdi class="path">${oneLine(path)}</bdi>.`}
+      <${Coded} text=${levelOf(agent, allow)?.text ?? ""} />${cwd !== OTHER && html` It works in <bdi class="path">${oneLine(path)}</bdi>${on}.`}
     </p>`;
 }
 
 /**
  * What is chosen, as far as it is still there; this browser keeps it for the next new chat.
  *
- * @param {Api.AgentView[]} agents
+ * @param {Chosen} chosen
  * @param {Api.About} about
+ * @param {Offer} offer
  * @param {Api.Workspace[]} directories
- * @returns {[{ agent: Api.AgentView, cwd: string, allow: Allow }, (change: Chosen) => void]}
+ * @returns {{ agent: Api.AgentView, cwd: string, allow: Allow }}
  */
-function useChosen(agents, about, directories) {
-  const [chosen, setChosen] = useState(/** @returns {Chosen} */ () => readObject(LAST));
+function useUsable(chosen, about, { machine, agents }, directories) {
   const ready = agents.filter((agent) => agent.available);
-  const named = [chosen.agent, about.default_agent].map((name) => ready.find((agent) => agent.name === name));
+  const byDefault = machine ? machine.about.agents?.[0] : about.default_agent;
+  const named = [chosen.agent, byDefault].map((name) => ready.find((agent) => agent.name === name));
   const agent = named.find(Boolean) ?? ready[0];
   const isThere = chosen.cwd === OTHER || directories.some((it) => it.path === chosen.cwd);
   const cwd = isThere && chosen.cwd ? chosen.cwd : (directories[0]?.path ?? OTHER);
   const allow = agent.allows.find((level) => level.allow === chosen.allow)?.allow ?? "default";
   useEffect(() => {
-    writeObject(LAST, { agent: agent.name, allow, cwd: cwd === OTHER ? undefined : cwd });
-  }, [agent.name, cwd, allow]);
-  return [{ agent, cwd, allow }, (change) => setChosen({ ...chosen, ...change })];
+    writeObject(LAST, { agent: agent.name, allow, cwd: cwd === OTHER ? undefined : cwd, home: chosen.home });
+  }, [agent.name, cwd, allow, chosen.home]);
+  return { agent, cwd, allow };
+}
+
+/**
+ * A machine, with how many agents can begin there at once, or why none can.
+ *
+ * @param {Api.NodeView} node
+ */
+function machineOption(node) {
+  const state = isReady(node) ? `${freeOf(node)} free` : node.is_live ? "no agents" : "away";
+  return { value: node.name, label: `${oneLine(node.name)} · ${state}`, disabled: !isReady(node) };
 }
 
 /** @param {Api.AgentView[]} agents */
@@ -239,6 +292,25 @@ function HowTo({ agents }) {
       ${reason && html`<dd class="why"><${Reason} text=${reason} /></dd>`}
     </div>`;
   return html`<dl class="how-to">${agents.map(item)}</dl>`;
+}
+
+/** @param {{ nodes: Api.NodeView[] }} props */
+function NoMachine({ nodes }) {
+  const item = (/** @type {Api.NodeView} */ { name, seen_seconds: seen, is_live: isLive }) =>
+    html`<div key=${name}>
+      <dt><bdi>${oneLine(name)}</bdi></dt>
+      <dd>${isLive ? "no agent is installed" : `away, last seen ${ago(Date.now() - seen * 1000)}`}</dd>
+    </div>`;
+  const text =
+    "Agents work on machines that share this store and where `penstock serve` was started with `--root`. " +
+    "Once one is there, this page shows it by itself.";
+  return html`<section class="start">
+    <h1>No machine with agents is there</h1>
+    <p><${Coded} text=${text} /></p>
+    <dl class="how-to">
+      ${machinesOf(nodes).map(item)}
+    </dl>
+  </section>`;
 }
 
 /** @param {{ missing: Api.AgentView[], blocked: Api.AgentView[], roots: Api.Workspace[] }} props */

@@ -35,6 +35,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {string} path  Of the page on which it is.
  * @property {TurnState} turn
  * @property {boolean} waits  For another turn.
+ * @property {string} away  The machine that it waits for, or "".
  * @property {boolean} isLast
  * @property {boolean} isFar  From the end of the thread.
  * @property {Api.OpenQuestion | null} question  It waits for an answer.
@@ -53,7 +54,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
 export class TurnView extends Component {
   /** @param {Props} next */
   shouldComponentUpdate(next) {
-    const names = /** @type {const} */ (["turn", "isLast", "isFar", "question", "waits", "level"]);
+    const names = /** @type {const} */ (["turn", "isLast", "isFar", "question", "waits", "away", "level"]);
     return names.some((name) => next[name] !== this.props[name]);
   }
 
@@ -66,7 +67,7 @@ export class TurnView extends Component {
 
 /** @param {Props} props */
 function Turn(props) {
-  const { chat, turn, waits, isFar } = props;
+  const { chat, turn, waits, away, isFar } = props;
   return html`<article
     class="turn"
     data-turn=${turn.turn}
@@ -75,7 +76,7 @@ function Turn(props) {
     data-far=${isFar || undefined}
     aria-label=${`Turn ${turn.turn}`}
   >
-    ${turn.prompt !== "" && html`<${Asked} turn=${turn} chat=${chat} waits=${waits} />`}
+    ${turn.prompt !== "" && html`<${Asked} turn=${turn} chat=${chat} waits=${waits} away=${away} />`}
     ${turn.state === "queued" && !waits && html`<div class="answer"><${Status}>Sending…<//></div>`}
     ${turn.state !== "queued" && html`<${Answer} ...${props} />`}
   </article>`;
@@ -174,9 +175,9 @@ function Markdown({ text, isGrowing, isCut }) {
   return html`<div class="prose reply" ref=${root} data-growing=${isGrowing || undefined}></div>`;
 }
 
-/** @param {{ turn: TurnState, chat: string, waits: boolean }} props */
-function Asked({ turn, chat, waits }) {
-  const queued = turn.state === "queued" && html`<${Queued} turn=${turn} chat=${chat} waits=${waits} />`;
+/** @param {{ turn: TurnState, chat: string, waits: boolean, away: string }} props */
+function Asked({ turn, chat, waits, away }) {
+  const queued = turn.state === "queued" && html`<${Queued} turn=${turn} chat=${chat} waits=${waits} away=${away} />`;
   if (turn.by === "heartbeat") {
     return html`<details class="beat">
         <summary>
@@ -210,24 +211,25 @@ export function Prompt({ text }) {
 }
 
 /**
- * `waits`: for another turn. One that does not, and yet does not begin, waits until fewer agents are at work.
+ * `waits`: for another turn; `away`: for this machine. One that waits for neither, and yet does not begin, waits until
+ * fewer agents are at work.
  *
- * @param {{ turn: TurnState, chat: string, waits: boolean }} props
+ * @param {{ turn: TurnState, chat: string, waits: boolean, away: string }} props
  */
-function Queued({ turn, chat, waits }) {
+function Queued({ turn, chat, waits, away }) {
   const [isBusy, error, run] = useAsync();
   const [isSlow, setSlow] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setSlow(true), SLOW_MS);
     return () => clearTimeout(timer);
   }, []);
-  if (!waits && !isSlow) return null;
+  if (!waits && !away && !isSlow) return null;
   const takeBack = (/** @type {Event} */ event) => {
     event.preventDefault();
     run(() => api.stop(chat, turn.turn));
   };
   return html`<div class="queued">
-    <span>${waits ? "Waits for its turn" : "Waits to begin"}</span>
+    <span>${away ? `Waits for the machine ${away}` : waits ? "Waits for its turn" : "Waits to begin"}</span>
     <button type="button" class="quiet" disabled=${isBusy} onClick=${takeBack}>Take back</button>
     <${Wrong}>${error}<//>
   </div>`;
