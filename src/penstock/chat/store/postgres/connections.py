@@ -6,6 +6,7 @@ A call never hangs: a statement that is not answered in time has its connection 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Coroutine, Mapping
@@ -40,6 +41,9 @@ PATIENCE = Patience()
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
 """Seconds between one attempt and the next; the last repeats."""
 
+QUIET_SECONDS = 5.0
+"""Seconds for which a connection sends no notifications, after the server's queue of them was full."""
+
 WORKERS = 4
 """Number of connections for everything but the appends and the notifications."""
 
@@ -65,6 +69,8 @@ EMPTY: Mapping[str, Any] = {}
 
 AWAY = ("08", "40001", "40P01", "53300", "57P01", "57P02", "57P03", "25006", "55P03")
 """Beginnings of the error codes with which a statement is tried again: connections, deadlocks, a server that stops."""
+
+_log = logging.getLogger("penstock.store")
 
 
 def parameters(url: str) -> dict[str, Any]:
@@ -125,6 +131,7 @@ class DatabaseLink:
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         self._parameters = dict(parameters)
         self.connection: psycopg.AsyncConnection[Any] | None = None
+        self._quiet_until: float | None = None  # the connection sends no notifications
 
     async def run(
         self, query: LiteralString, values: Mapping[str, Any], seconds: float, connect_seconds: float
@@ -138,8 +145,7 @@ class DatabaseLink:
         connection = await self.open(connect_seconds)
         timer = asyncio.get_running_loop().call_later(seconds, self.cut)
         try:
-            result = await connection.execute(query, values, binary=True)
-            return await result.fetchall() if result.description is not None else []
+            return await self._run(connection, query, values)
         except psycopg.Error as error:
             is_away = connection.closed or (error.sqlstate or "").startswith(AWAY)
             if is_away:
@@ -148,6 +154,25 @@ class DatabaseLink:
             raise failure(error) from error
         finally:
             timer.cancel()
+
+    async def _run(
+        self, connection: psycopg.AsyncConnection[Any], query: LiteralString, values: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        """Run one statement, without its notifications if the server's queue of them is full."""
+        now = asyncio.get_running_loop().time()
+        if self._quiet_until is not None and now >= self._quiet_until:
+            await connection.execute("RESET penstock.quiet")
+            self._quiet_until = None
+        try:
+            return await _rows(connection, query, values)
+        except psycopg.errors.ProgramLimitExceeded:  # nothing was committed
+            if self._quiet_until is not None:
+                raise  # it was another limit
+            await connection.execute("SET penstock.quiet = 'on'")
+            self._quiet_until = now + QUIET_SECONDS
+            rows = await _rows(connection, query, values)
+            _log.warning("the database's queue of notifications is full: other nodes see what is new up to 1 s later")
+            return rows
 
     async def open(self, seconds: float) -> psycopg.AsyncConnection[Any]:
         """Return the connection, made if there is none.
@@ -161,6 +186,7 @@ class DatabaseLink:
         try:
             async with asyncio.timeout(seconds):
                 self.connection = await psycopg.AsyncConnection.connect(autocommit=True, **self._parameters)
+            self._quiet_until = None
         except TimeoutError as error:
             raise Away(f"no connection was made in {seconds:.0f} s") from error
         except psycopg.OperationalError as error:
@@ -184,6 +210,13 @@ class DatabaseLink:
         connection, self.connection = self.connection, None
         if connection is not None:
             await connection.close()
+
+
+async def _rows(
+    connection: psycopg.AsyncConnection[Any], query: LiteralString, values: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    result = await connection.execute(query, values, binary=True)
+    return await result.fetchall() if result.description is not None else []
 
 
 def _is_rejected(error: psycopg.OperationalError) -> bool:
