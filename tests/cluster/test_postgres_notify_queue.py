@@ -37,7 +37,7 @@ SPACE = "DROP FUNCTION penstock.pg_notify"
 
 
 def test_a_full_queue_stops_nothing(database: str, caplog: pytest.LogCaptureFixture) -> None:
-    """With a full queue, chats, entries and prompts with their jobs are kept, and another node reads them by its poll."""
+    """With a full queue, chats, entries and prompts with jobs are kept, and another node finds them by its poll."""
 
     async def check() -> None:
         one, two = await PostgresStore.open(database), await PostgresStore.open(database)
