@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from penstock import events as ev
 from penstock.chat.errors import NoSuchChat, NoSuchTurn
-from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnBegan, TurnEnded, decode
+from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnEnded, decode
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS, Timeline
 from penstock.chat.service.claim import Claim
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.stored_turns import all_turns, first_entry, whole_turns_end
+from penstock.chat.service.stored_turns import all_turns, first_entry, turn_entries, whole_turns_end
 from penstock.chat.service.truncation import fitted
 from penstock.chat.store.protocol import (
     Ahead,
@@ -42,6 +42,9 @@ STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Claimed, LeaseLost, 
 
 ENDS = (ev.RunEnded, TurnEnded)
 """Entries with which a turn ends."""
+
+LISTED = (*ENDS, ev.QuestionAsked, ev.QuestionAnswered)
+"""Entries of a turn that change what a list of chats shows: they count as changes of the row, which all nodes see."""
 
 Result = TypeVar("Result")
 Write = Entry | ev.Event
@@ -75,6 +78,8 @@ class ChatLog:
         """Newest turn, as it was last read."""
         self.max_entry_bytes = store.max_entry_bytes
         self.claim = Claim(store, row.id)
+        self.is_skipping = False
+        """True if new entries were left unread, until the timeline is needed."""
         self._store = store
         self._counters = counters
         self._now = now
@@ -115,21 +120,22 @@ class ChatLog:
         Raises:
             StoreFailed: the store cannot be read.
         """
-        summary = await self._store.summary(self.id, limit=1)
-        if summary.number != summary.last or any(row.last == 0 for row in summary.turns):
-            return False
-        views = _views(summary.turns)
-        if views is None:
-            return False
-        self.newest = views[-1] if views else None
-        self._at_rest = True
-        return True
+        async with self._lock:
+            summary = await self._store.summary(self.id, limit=1)
+            if self._timeline is not None:
+                if self._watchers or summary.number <= self._timeline.number:
+                    return False
+                self._timeline = None  # what it lacks is summed up
+            views = _views(summary.turns)
+            if summary.number != summary.last or any(row.last == 0 for row in summary.turns) or views is None:
+                return False
+            self.newest, self._number = views[-1] if views else None, summary.last
+            self._at_rest, self.is_skipping = True, False
+            return True
 
     async def turns(self, before: int | None, limit: int) -> tuple[list[TurnView], bool]:
         """Return the newest turns before one, oldest first, and whether there are earlier ones."""
-        shown: list[TurnView] = []
-        if not self._at_rest:  # otherwise all are summed up
-            shown = (await self.open()).snapshot().turns
+        shown = [] if self._at_rest else (await self.open()).snapshot().turns  # at rest all are summed up
         rows = await self._store.list_turns(self.id, before=before, limit=limit + 1)
         found = {view.turn: view for view in _views(rows) or []}
         found.update((view.turn, view) for view in shown if before is None or view.turn < before)
@@ -145,19 +151,7 @@ class ChatLog:
         views, _ = await self.turns(turn + 1, 1)
         if not views or views[0].turn != turn:
             raise NoSuchTurn(f"the chat has no turn {turn}")
-        view, found = views[0], list[Numbered]()
-        after, end = view.first - 1, view.last
-        while not end or after < end:
-            try:
-                page = await self._store.read(self.id, after=after)
-            except Trimmed as error:
-                raise NoSuchTurn(f"the record of turn {turn} is no longer kept") from error
-            end = end or page.last
-            if not page.entries:
-                break
-            after = page.entries[-1].number
-            found += decode(page.entries)
-        return view, list(_of(turn, (entry for entry in found if entry.number <= end)))
+        return views[0], await turn_entries(self._store, self.id, views[0])
 
     async def turn_at(self, number: int) -> int:
         """Return the turn that the entry of this number asked for.
@@ -242,6 +236,11 @@ class ChatLog:
                     continue
                 await self._current()
                 return done
+
+    @property
+    def is_watched(self) -> bool:
+        """Return whether a client watches the chat here."""
+        return bool(self._watchers)
 
     def is_behind(self, last: int) -> bool:
         """Return whether the store has entries up to `last` that no timeline has accepted."""
@@ -385,7 +384,8 @@ class ChatLog:
             else:
                 timeline = Timeline(summary.number, views)
             self._timeline, self._at_rest, self._is_kept, self._is_current = timeline, False, True, False
-        if not self._is_current:
+        if self.is_skipping or not self._is_current:
+            self._is_current = self.is_skipping = False
             await self._read_on(timeline)
         return timeline
 
@@ -409,6 +409,8 @@ class ChatLog:
         numbered = [Numbered(number, at, what) for number, what in enumerate(written, after + 1)]
         ends = [it for it in written if isinstance(it, ENDS)]
         at_once, rows = False, list[TurnRow]()
+        if changes is None and any(isinstance(it, LISTED) for it in written):
+            changes = ChatChanges()
         self._is_current = False  # after a failure or a cancellation it is not known what was appended
         if ends:
             # The summary is computed before the entries are kept, and is written with them. It is not visible before.
@@ -468,14 +470,3 @@ def _views(rows: Iterable[TurnRow]) -> list[TurnView] | None:
         return [_decoder.decode(row.view) for row in rows]
     except (msgspec.DecodeError, UnicodeError):
         return None
-
-
-def _of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:
-    """Yield the entries that belong to a turn: an event belongs to the turn that began last."""
-    running = 0
-    for entry in entries:
-        what = entry.what
-        if isinstance(what, TurnBegan):
-            running = what.turn
-        if turn == (what.turn if isinstance(what, Prompted | TurnBegan | TurnEnded | Answered) else running):
-            yield entry

@@ -76,11 +76,24 @@ class NodeWork:
                 rows += page
         return {*self._workers, *(row.id for row in rows)}
 
+    def skips(self, worker: Worker) -> bool:
+        """Leave the new entries of a chat unread if its turn runs at another node and nobody watches it here.
+
+        The home changes the row, or notes a change of it, when a list of chats shows something else.
+        """
+        skips = not worker.is_home and worker.state == "running" and not worker.log.is_watched
+        if skips:
+            worker.log.is_skipping = True
+        return skips
+
     async def read_row(self, chat: str) -> None:
         """Take up a chat that another node created, changed or deleted."""
         try:
             if chat in self._workers:
-                await self._workers[chat].log.read_row()
+                worker = self._workers[chat]
+                await worker.log.read_row()
+                if worker.log.is_skipping:
+                    await worker.recover()
             else:
                 await self._add(await self._shared.store.get_chat(chat))
         except UnknownChat:

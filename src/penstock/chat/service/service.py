@@ -178,7 +178,7 @@ class Service:
                 chats = dict.fromkeys(self._workers, MAX_NUMBER) if news.all else news.chats
                 for chat, last in chats.items():
                     worker = self._workers.get(chat)
-                    if worker is not None and worker.log.is_behind(last):
+                    if worker is not None and worker.log.is_behind(last) and not self.node.skips(worker):
                         self._start(worker.follow(last))
                 if self._shared.dispatch.by_jobs:
                     for chat in await self.node.changed(news):

@@ -1,9 +1,12 @@
-"""Turns of a chat as the store has them: where they begin, and where they may be cut."""
+"""Turns of a chat as the store has them: where they begin, their entries, and where they may be cut."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from penstock.chat.errors import NoSuchTurn
+from penstock.chat.history.entries import Answered, Numbered, Prompted, TurnBegan, TurnEnded, decode
+from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS
 from penstock.chat.store.protocol import ChatStore, Trimmed
 from penstock.chat.store.rows import TurnRow
@@ -34,3 +37,35 @@ def whole_turns_end(turns: Sequence[TurnRow], upto: int) -> int:
         if is_whole and newest is not None and not 0 < newest.last <= end:
             return end
     return 0
+
+
+async def turn_entries(store: ChatStore, chat: str, view: TurnView) -> list[Numbered]:
+    """Return the entries of a turn so far.
+
+    Raises:
+        NoSuchTurn: they are no longer kept.
+    """
+    found = list[Numbered]()
+    after, end = view.first - 1, view.last
+    while not end or after < end:
+        try:
+            page = await store.read(chat, after=after)
+        except Trimmed as error:
+            raise NoSuchTurn(f"the record of turn {view.turn} is no longer kept") from error
+        end = end or page.last
+        if not page.entries:
+            break
+        after = page.entries[-1].number
+        found += decode(page.entries)
+    return list(_of(view.turn, (entry for entry in found if entry.number <= end)))
+
+
+def _of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:
+    """Yield the entries that belong to a turn: an event belongs to the turn that began last."""
+    running = 0
+    for entry in entries:
+        what = entry.what
+        if isinstance(what, TurnBegan):
+            running = what.turn
+        if turn == (what.turn if isinstance(what, Prompted | TurnBegan | TurnEnded | Answered) else running):
+            yield entry

@@ -125,7 +125,7 @@ class Worker:
         """
         if await self.log.is_over():
             view = self.log.newest
-            self.asks = view is not None and view.question is not None
+            self.state, self.waiting, self.asks = "idle", 0, view is not None and view.question is not None
         else:
             await self.log.open()
             self._ensure_working()

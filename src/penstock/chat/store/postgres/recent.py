@@ -1,11 +1,13 @@
 """Entries that are read ahead, for the chats that somebody follows here: one statement for all of them.
 
 A chat is followed once it was read to its end. What is read ahead is a page that the next read gets from memory; if
-nobody reads it until it is full, the chat is no longer followed. "Nothing new" is never answered from memory.
+nobody reads it for half a second, or until it is full, the chat is no longer followed. "Nothing new" is never
+answered from memory.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,9 @@ MAX_FOLLOWED = 2000
 
 READ_AHEAD_BYTES = 1024 * 1024
 """Bytes of one chat that are read ahead: a reader that is further behind reads by itself."""
+
+UNREAD_SECONDS = 0.5
+"""Seconds for which what was read ahead waits for a reader; one that follows the chat reads within milliseconds."""
 
 READ_AHEAD = """SELECT g.id, h.last, e.number, e.at, e.data
     FROM unnest(%(ids)s::text[], %(afters)s::bigint[]) AS g (id, after) JOIN heads AS h ON h.id = g.id
@@ -38,10 +43,14 @@ class Followed:
     """Last number that this process appended: a page that does not reach it is too old."""
     page: Page | None = None
     """Entries behind `after`."""
+    since: float = 0.0
+    """Time since which there is a page."""
 
     @property
-    def is_full(self) -> bool:
+    def is_unread(self) -> bool:
         """Return whether nobody reads what is read ahead, or so late that there is enough for one read."""
+        if self.page is not None and time.monotonic() - self.since > UNREAD_SECONDS:
+            return True
         entries = [] if self.page is None else self.page.entries
         return len(entries) >= PAGE_ENTRIES or sum(len(entry.data) for entry in entries) >= READ_AHEAD_BYTES
 
@@ -95,7 +104,7 @@ class Recent:
                 continue
             if followed.page is None:
                 wanted[chat] = followed.after
-            elif followed.is_full:
+            elif followed.is_unread:
                 del self._chats[chat]
             else:
                 wanted[chat] = followed.page.entries[-1].number
@@ -117,7 +126,7 @@ class Recent:
             if followed is None or page.last < followed.floor or not page.entries:
                 continue
             if followed.page is None and followed.after == wanted[chat]:
-                followed.page = page
+                followed.page, followed.since = page, time.monotonic()
             elif followed.page is not None and followed.page.entries[-1].number == wanted[chat]:
                 followed.page = Page(followed.page.entries + page.entries, page.last)
 
