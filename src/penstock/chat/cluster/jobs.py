@@ -10,14 +10,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+from weakref import WeakSet
 
+import psycopg
 import psycopg_pool
 from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import DeleteJobCondition
 from procrastinate.worker import Worker
 
-from penstock.chat.store.postgres.connections import Database
+from penstock.chat.store.postgres.connections import Database, cut
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
 
 TASK = "penstock.turn"
@@ -35,6 +38,9 @@ POOL_SECONDS = 5.0
 POOL_CONNECTIONS = 3
 """Connections of procrastinate for its statements, besides the one that listens."""
 
+ENDING_SECONDS = 0.2
+"""Seconds for the end of a worker, until its connections are cut: it waits for the answers of the server."""
+
 AGAIN_SECONDS = 1.0
 """Seconds until a worker that ended is started anew."""
 
@@ -50,6 +56,7 @@ class Jobs:
         self._node = node
         self._work = work
         self._worker: Worker | None = None
+        self._connections: WeakSet[psycopg.AsyncConnection[Any]] = WeakSet()
         self._turns: set[asyncio.Future[None]] = set()  # the loop of asyncio keeps no task by itself
 
     async def run(self) -> None:
@@ -89,10 +96,18 @@ class Jobs:
             min_size=1,
             max_size=POOL_CONNECTIONS,
             reconnect_timeout=POOL_SECONDS,
+            configure=self._note,
         )
         app = App(connector=connector)
         app.task(name=TASK)(self._turn)
         return app
+
+    async def _note(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        self._connections.add(connection)
+
+    def _cut(self) -> None:
+        for connection in self._connections:
+            cut(connection)
 
     async def _run_worker(self, app: App) -> None:
         await self._database.fetch(DROP, {"node": self._node, "worker": 0})
@@ -106,10 +121,17 @@ class Jobs:
             delete_jobs=DeleteJobCondition.ALWAYS,
             install_signal_handlers=False,
         )
+        running: asyncio.Future[None] = asyncio.ensure_future(self._worker.run())  # type: ignore[no-untyped-call]
+        running.add_done_callback(_retrieve)
         try:
-            await self._worker.run()  # type: ignore[no-untyped-call]
+            await asyncio.wait([running])
         finally:
             self._worker = None
+            for end in (running.cancel, self._cut, running.cancel):
+                if not running.done():
+                    end()
+                    await asyncio.wait([running], timeout=ENDING_SECONDS)
+        running.result()
 
     async def _turn(self, chat: str, turn: int) -> None:
         """Run a turn in a task of its own: it does not end with the worker."""
@@ -118,6 +140,11 @@ class Jobs:
         task.add_done_callback(self._turns.discard)
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(task)
+
+
+def _retrieve(done: asyncio.Future[None]) -> None:
+    if not done.cancelled():
+        done.exception()  # nobody else reads it if this node ends
 
 
 DROP = """

@@ -78,13 +78,18 @@ class Member:
 
     async def close(self) -> None:
         """End the work, and leave. The runs have been killed before."""
+        await asyncio.gather(self._end_work(), self._leave())
+        await self._lease.close()
+
+    async def _end_work(self) -> None:
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running], timeout=CLOSING_SECONDS)
+
+    async def _leave(self) -> None:
         with contextlib.suppress(StoreFailed, StoreClosed, TimeoutError):
             async with asyncio.timeout(CLOSING_SECONDS):
                 await self._lease.leave()
-        await self._lease.close()
 
     async def _run(self, service: Service) -> None:
         while True:

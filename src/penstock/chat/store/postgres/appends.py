@@ -13,7 +13,7 @@ import msgspec
 
 from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.postgres.recent import Recent
-from penstock.chat.store.protocol import Conflict, Fenced, StoreFailed, UnknownChat
+from penstock.chat.store.protocol import Conflict, Fenced, StoreClosed, StoreFailed, UnknownChat
 from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
 
 MAX_GROUP = 500
@@ -184,7 +184,7 @@ class Appends:
     async def _notify_late(self) -> None:
         try:
             await self._database.repeated(self._link, NOTIFY, {"items": self._late_items()})
-        except StoreFailed:
+        except (StoreFailed, StoreClosed):
             pass  # the others poll
 
 

@@ -44,6 +44,10 @@ RETRY_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
 QUIET_SECONDS = 5.0
 """Seconds for which a connection sends no notifications, after the server's queue of them was full."""
 
+CLOSING_SECONDS = 0.5
+"""Seconds for which a store that is closed waits for the next answer of its server. Calls that have none by then fail:
+what they bring was not acknowledged."""
+
 WORKERS = 4
 """Number of connections for everything but the appends and the notifications."""
 
@@ -132,6 +136,7 @@ class DatabaseLink:
         self._parameters = dict(parameters)
         self.connection: psycopg.AsyncConnection[Any] | None = None
         self._quiet_until: float | None = None  # the connection sends no notifications
+        self._connecting: asyncio.Timeout | None = None
 
     async def run(
         self, query: LiteralString, values: Mapping[str, Any], seconds: float, connect_seconds: float
@@ -184,7 +189,7 @@ class DatabaseLink:
         if self.connection is not None and not self.connection.closed:
             return self.connection
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as self._connecting:
                 self.connection = await psycopg.AsyncConnection.connect(autocommit=True, **self._parameters)
             self._quiet_until = None
         except TimeoutError as error:
@@ -193,23 +198,33 @@ class DatabaseLink:
             if (error.sqlstate or "").startswith(("28", "3D")) or _is_rejected(error):
                 raise failure(error) from error
             raise Away(_short(error)) from error
+        finally:
+            self._connecting = None
         return self.connection
 
     def cut(self) -> None:
-        """End the connection's socket, so that whatever waits for it fails. Its descriptor stays valid until then."""
-        if self.connection is None or self.connection.closed:
-            return
-        try:
-            with socket.socket(fileno=os.dup(self.connection.fileno())) as same:
-                same.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # it is not connected any more
+        """End the connection's socket, or the attempt to make one, so that whatever waits for it fails."""
+        if self._connecting is not None and not self._connecting.expired():
+            self._connecting.reschedule(asyncio.get_running_loop().time())
+        if self.connection is not None:
+            cut(self.connection)
 
     async def close(self) -> None:
         """Close the connection, if there is one."""
         connection, self.connection = self.connection, None
         if connection is not None:
             await connection.close()
+
+
+def cut(connection: psycopg.AsyncConnection[Any]) -> None:
+    """End a connection's socket, so that whatever waits for it fails. Its descriptor stays valid until then."""
+    if connection.closed:
+        return
+    try:
+        with socket.socket(fileno=os.dup(connection.fileno())) as same:
+            same.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # it is not connected any more
 
 
 async def _rows(
@@ -240,15 +255,19 @@ class Database:
         self.parameters = parameters(url)
         """Parameters of a connection, as keywords of psycopg."""
         self.patience = patience
+        self._links: list[DatabaseLink] = []
         self._idle = [self.link() for _ in range(WORKERS)]
         self._free = asyncio.Semaphore(WORKERS)
         self._calls: set[asyncio.Task[Any]] = set()
         self._away_since: float | None = None
         self._closed = False
+        self._ends_at: float | None = None  # time of the event loop at which calls of a store that is closed fail
 
     def link(self) -> DatabaseLink:
         """Return a new connection, which its caller closes."""
-        return DatabaseLink(self.parameters)
+        link = DatabaseLink(self.parameters)
+        self._links.append(link)
+        return link
 
     async def fetch(
         self,
@@ -280,16 +299,21 @@ class Database:
 
         Raises:
             StoreFailed: the server is away, or rejected it.
+            StoreClosed: the store was closed, and the server did not answer.
         """
         loop = asyncio.get_running_loop()
         began, attempt = loop.time(), 0
         while True:
+            if self._is_over:
+                raise StoreClosed
             left = (self._away_since or began) + self.patience.away - loop.time()
             connect = min(self.patience.connect, max(left, LEAST_SECONDS))
             try:
                 given = {**values, "again": attempt > 0}
                 rows = await link.run(query, given, seconds or self.patience.statement, connect)
                 self._away_since = None
+                if self._ends_at is not None:
+                    self._ends_at = loop.time() + CLOSING_SECONDS
                 return rows
             except Away as away:
                 self._away_since = self._away_since or began
@@ -298,9 +322,25 @@ class Database:
             await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
             attempt += 1
 
+    def begin_to_close(self) -> None:
+        """Fail the calls that wait, once the server has not answered any of them for `CLOSING_SECONDS`."""
+        loop = asyncio.get_running_loop()
+        if self._ends_at is None:
+            self._ends_at = loop.time() + CLOSING_SECONDS
+        if not self._is_over:
+            loop.call_at(self._ends_at, self.begin_to_close)
+            return
+        for link in self._links:
+            link.cut()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._ends_at is not None and asyncio.get_running_loop().time() >= self._ends_at
+
     async def close(self) -> None:
-        """Finish the calls that wait, and close the connections."""
+        """Finish the calls that wait if the server answers, and close the connections."""
         self._closed = True
+        self.begin_to_close()
         await asyncio.gather(*self._calls, return_exceptions=True)
         for link in self._idle:
             await link.close()

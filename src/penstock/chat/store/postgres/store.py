@@ -97,7 +97,7 @@ class PostgresStore:
         return store
 
     async def close(self) -> None:
-        """Finish the calls that wait, and close the connections. A second call does nothing."""
+        """Finish the calls that wait if the server answers, and close the connections. A second call does nothing."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
             for subscription in [*self._subscriptions]:
@@ -365,6 +365,7 @@ class PostgresStore:
             raise StoreClosed
 
     async def _close(self) -> None:
+        self.database.begin_to_close()
         await self._appends.close()
         await self._tailer.close()
         await self.database.close()

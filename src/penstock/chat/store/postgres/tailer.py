@@ -22,6 +22,9 @@ LISTEN = "LISTEN penstock"
 POLL_SECONDS = 1.0
 """Seconds between two polls: the longest that a lost notification delays an entry."""
 
+CLOSING_SECONDS = 0.1
+"""Seconds in which a connection whose socket was closed ends its statement."""
+
 POLL = """SELECT id, last, key, version FROM heads
     UNION ALL SELECT '', count(*), 0, 0 FROM nodes WHERE seen + ttl > clock_timestamp()"""
 
@@ -49,6 +52,7 @@ class Tailer:
         self._changed: set[str] = set()
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._closed = False
 
     async def start(self) -> None:
         """Listen, read the ends of all chats, and begin to follow them.
@@ -63,6 +67,10 @@ class Tailer:
 
     async def close(self) -> None:
         """End the tasks and the connection."""
+        self._closed = True
+        self._link.cut()  # a statement that is cancelled would wait for the server
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -124,6 +132,8 @@ class Tailer:
                     await self._receive()
             except (Away, StoreFailed, psycopg.Error):
                 await self._link.close()
+                if self._closed:
+                    return
                 await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                 failures += 1
 
