@@ -61,7 +61,7 @@ def test_a_store_is_closed_without_its_server(
 
 @pytest.mark.parametrize("lose", [_hold, _end], ids=["silent", "refused"])
 def test_a_node_ends_without_its_server(cluster: Cluster, proxy: Proxy, lose: Callable[[Proxy], None]) -> None:
-    """Ctrl-C ends a node with its agents although its database does not answer: nothing waits for it without a limit."""
+    """Ctrl-C ends a node with its agents although its database does not answer."""
     machine = cluster.machine("a", url=proxy.url(cluster.url))
     machine.prompt(machine.chat("stuck"), "hi")
     until(cluster.left_over, "the agent works")
