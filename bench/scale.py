@@ -1,4 +1,4 @@
-"""Measures the store in PostgreSQL beside the SQLite file: appends, delivery to another node, and idle chats.
+"""Measures the store in PostgreSQL beside the SQLite file: appends, delivery to another node, nodes, and idle chats.
 
     python bench/scale.py [--quick] [--write]
 
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import uvloop
+
 from penstock.chat.store.protocol import ChatStore, clock
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.store.sqlite import SqliteStore
@@ -36,18 +38,34 @@ RATES = [50, 200, 500, 2000]
 CHATS = 100
 IDLE = 1000
 
+ROUNDS = 25
+"""Turns of each kind, at each of two nodes."""
+
+PROTOTYPE = """WITH g AS (SELECT * FROM unnest(%s::text[], %s::bigint[], %s::bytea[]) AS g (id, after, data)),
+    h AS (UPDATE heads SET last = last + 1 FROM g WHERE heads.id = g.id AND last = g.after RETURNING key, last, data),
+    e AS (INSERT INTO entries (chat, number, at, data) SELECT key, last, 1, data FROM h),
+    n AS (SELECT pg_notify('penstock', string_agg(key || ' ' || last, ',')) FROM h)
+    SELECT count(*) FROM h, n"""
+
 BARE = """WITH h AS (UPDATE heads SET last = last + 1 WHERE id = 'chat-0' AND last = %s RETURNING key, last)
     INSERT INTO entries (chat, number, at, data) SELECT key, last, 1, %s FROM h"""
 
 ABOUT_APPENDS = """\
 Rows of 300 bytes. Each chat appends again when its last append is acknowledged, which is on the disk. Rows a second,
 and the time of an append: p50 / p99. Of three rounds the best. A bare statement is what one connection can do that
-appends one row after the other to one chat; beside it, the columns of different machines can be compared."""
+appends one row after the other to one chat; beside it, the columns of different machines can be compared. The
+prototype's idea is what the store was designed after: the appends that wait go in one plain statement with one
+notification, and nothing is checked, claimed, tried again or read ahead."""
 
 ABOUT_DELIVERY = """\
 From before the append at one node until the entry was read at another, a process of its own; 100 chats, one row each
 time: p50 / p99. SQLite: in one process, as there is no other. Load and server share the cores of one
 machine. Of three rounds the best."""
+
+ABOUT_NODES = f"""\
+Two `penstock serve` on one PostgreSQL. The agent works at one of them, its home; a person is at the home, or at the
+other node. From before the request until the frame came, {ROUNDS} times each: p50 / p99 in ms. The agent's process is
+stopped by a stop. The last row: from when a frame came at the home until it came at the other."""
 
 ABOUT_IDLE = f"""\
 One node with {IDLE:,} chats that are followed, of which none changes, for some seconds."""
@@ -117,6 +135,39 @@ async def bare(place: str, seconds: float) -> tuple[float, float, float]:
             await connection.execute(BARE, (len(took), ROW))
             took.append(time.perf_counter() - began)
         return len(took) / (time.perf_counter() - start), *percentiles(took)
+
+
+async def prototype(place: str, chats: int, seconds: float) -> tuple[float, float, float]:
+    """The same for the idea of the prototype: all appends that wait in one plain statement."""
+    import psycopg
+
+    from penstock.chat.store.postgres.connections import parameters
+
+    took: list[float] = []
+    waiting: list[tuple[str, int, asyncio.Future[int]]] = []
+    async with opened(place) as store:
+        names = await create(store, chats)
+    end = (start := time.perf_counter()) + seconds
+
+    async def write(name: str) -> None:
+        last = 0
+        while (began := time.perf_counter()) < end:
+            waiting.append((name, last, asyncio.get_running_loop().create_future()))
+            last = await waiting[-1][2]
+            took.append(time.perf_counter() - began)
+
+    async with await psycopg.AsyncConnection.connect(autocommit=True, **parameters(place)) as connection:
+        writers = asyncio.gather(*map(write, names))
+        while not writers.done():
+            await asyncio.sleep(0)
+            group = waiting[:]
+            waiting.clear()
+            if group:
+                ids, afters, results = map(list, zip(*group, strict=True))
+                await connection.execute(PROTOTYPE, (ids, afters, [ROW] * len(ids)), binary=True)
+                for after, result in zip(afters, results, strict=True):
+                    result.set_result(after + 1)
+    return len(took) / (time.perf_counter() - start), *percentiles(took)
 
 
 # --- delivery ---
@@ -217,6 +268,7 @@ def report(quick: bool) -> Iterator[str]:
     """The lines of the report."""
     from postgres import Server, programs
 
+    import nodes
     from run import row, section
 
     if programs() is None:
@@ -230,12 +282,18 @@ def report(quick: bool) -> Iterator[str]:
         least, p50, p99 = max(measured(bare, server.database, seconds) for _ in range(rounds))
         yield row("a bare statement: 1 chat, 1 row", f"{least:,.0f}", f"{p50:.1f} / {p99:.1f}", "1", "–", "–")
         for chats, rows in LOADS:
-            best = [
-                max(measured(appends, place, chats, rows, seconds) for _ in range(rounds))
-                for place in (server.database, None)
+            measures: list[Any] = [(appends, place, chats, rows, seconds) for place in (server.database, None)]
+            if rows == 1:
+                measures.append((prototype, server.database, chats, seconds))
+            # Of each round one after the other, so that all have the same load of the machine.
+            found = [
+                [measured(measure, place, *values) for _, measure, place, values in measures] for _ in range(rounds)
             ]
+            best = [max(column) for column in zip(*found, strict=True)]
             cells = [cell for rate, p50, p99 in best for cell in (f"{rate:,.0f}", f"{p50:.1f} / {p99:.1f}")]
-            yield row(f"{chats} chats, {rows} rows", *cells[:2], f"{best[0][0] / least:.1f}", *cells[2:])
+            yield row(f"{chats} chats, {rows} rows", *cells[:2], f"{best[0][0] / least:.1f}", *cells[2:4])
+            if rows == 1:
+                yield row(f"the prototype's idea: {chats} chats", *cells[4:], f"{best[2][0] / least:.1f}", "–", "–")
         yield from section("Several machines: delivery, ms", ABOUT_DELIVERY, ["rows a second", "PostgreSQL", "SQLite"])
         for rate in RATES:
             best = [
@@ -243,8 +301,11 @@ def report(quick: bool) -> Iterator[str]:
                 for place in (server.database, None)
             ]
             yield row(f"{rate:,}", *(f"{p50:.1f} / {p99:.1f}" for p50, p99 in best))
+        yield from section("Several machines: two nodes, ms", ABOUT_NODES, ["", "at the home", "at another node"])
+        with tempfile.TemporaryDirectory() as folder:
+            yield from nodes.rows(server.database(), Path(folder), 5 if quick else ROUNDS, percentiles)
         yield from section("Several machines: idle chats", ABOUT_IDLE, ["", "figure"])
-        for name, value in asyncio.run(idle(server.database(), seconds * 5)).items():
+        for name, value in run(idle(server.database(), seconds * 5)).items():
             yield row(name, f"{value:.2f}")
     finally:
         server.close()
@@ -253,9 +314,15 @@ def report(quick: bool) -> Iterator[str]:
 def measured(measure: Callable[..., Coroutine[Any, Any, Any]], place: Callable[[], str] | None, *values: float) -> Any:
     """One measurement in a new database, or in a new file."""
     if place is not None:
-        return asyncio.run(measure(place(), *values))
+        return run(measure(place(), *values))
     with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(measure(os.path.join(folder, "chats.db"), *values))
+        return run(measure(os.path.join(folder, "chats.db"), *values))
+
+
+def run(measurement: Coroutine[Any, Any, Any]) -> Any:
+    """Run it in the event loop that `penstock serve` has."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(measurement)
 
 
 def main() -> None:
@@ -266,9 +333,9 @@ def main() -> None:
     args = parser.parse_args()
     if args.produce:
         place, rate, seconds, *names = args.produce
-        asyncio.run(produce(place, names, int(rate), float(seconds)))
+        run(produce(place, names, int(rate), float(seconds)))
         return
-    lines = []
+    lines = [f"The load of the machine was {os.getloadavg()[0]:.1f} at the beginning, on {os.cpu_count()} cores.", ""]
     for line in report(args.quick):
         lines.append(line)
         print(line, flush=True)
