@@ -285,10 +285,8 @@ def report(quick: bool) -> Iterator[str]:
             measures: list[Any] = [(appends, place, chats, rows, seconds) for place in (server.database, None)]
             if rows == 1:
                 measures.append((prototype, server.database, chats, seconds))
-            # Of each round one after the other, so that all have the same load of the machine.
-            found = [
-                [measured(measure, place, *values) for _, measure, place, values in measures] for _ in range(rounds)
-            ]
+            # In each round one after the other, so that all have the same load of the machine.
+            found = [[measured(*measure) for measure in measures] for _ in range(rounds)]
             best = [max(column) for column in zip(*found, strict=True)]
             cells = [cell for rate, p50, p99 in best for cell in (f"{rate:,.0f}", f"{p50:.1f} / {p99:.1f}")]
             yield row(f"{chats} chats, {rows} rows", *cells[:2], f"{best[0][0] / least:.1f}", *cells[2:4])
