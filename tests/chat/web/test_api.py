@@ -435,7 +435,7 @@ def test_metrics_are_what_prometheus_reads(own: Callable[..., Gateway]) -> None:
     assert values['penstock_chats{state="idle"}'] == 1
     assert values["penstock_store_entries_total"] > 10
     assert (
-        values["penstock_store_append_seconds_count"] == values['penstock_store_append_seconds_bucket{le="+Inf"}'] > 3
+        values["penstock_store_append_seconds_count"] == values['penstock_store_append_seconds_bucket{le="+Inf"}'] > 0
     )
     assert values['penstock_requests_total{method="POST",path="/api/chats/{chat}/turns",status="202"}'] == 1
     assert chat not in answer.text
