@@ -93,11 +93,13 @@ class Machine:
     def _configure(self) -> None:
         notes = f"--prompts={self.cluster.notes}"
         play = [sys.executable, "-S", str(SCRIPTED), str(RECORDINGS / "text"), notes, "--speed=0"]
+        claude = 'adapter = "claude"'
         agents = {
-            "quick": (play, 'adapter = "claude"'),
-            "held": ([*play, f"--hold=9:{self.cluster.gate}"], 'adapter = "claude"'),
-            "stuck": ([*play, f"--hold=9:{self.cluster.folder / 'never'}"], 'adapter = "claude"'),
-            "slow": ([*play[:-1], "--speed=1"], 'adapter = "claude"'),
+            "quick": (play, claude),
+            "held": ([*play, f"--hold=9:{self.cluster.gate}"], claude),
+            "stuck": ([*play, f"--hold=9:{self.cluster.folder / 'never'}"], claude),
+            "halting": ([*play, f"--hold=9:{self.cluster.gate}", f"--hold=20:{self.cluster.folder / 'never'}"], claude),
+            "slow": ([*play[:-1], "--speed=1"], claude),
             "peer": ([sys.executable, str(PEER)], 'protocol = "acp"'),
         }
         tables = [f"[agents.{name}]\ncommand = {json.dumps(words)}\n{more}" for name, (words, more) in agents.items()]
@@ -237,6 +239,8 @@ class Frames:
 
     def __init__(self, machine: Machine, chat: str) -> None:
         self.found: list[tuple[float, dict[str, Any]]] = []
+        self.number = 0
+        """Number of the last entry that they cover."""
         self._client = machine.client()
         self._ends = False
         self._thread = threading.Thread(target=self._read, args=(chat,), daemon=True)
@@ -246,12 +250,18 @@ class Frames:
         try:
             with self._client.stream("GET", f"/api/chats/{chat}/events") as answer:
                 for line in answer.iter_lines():
+                    if line.startswith("id:"):
+                        self.number = int(line[3:])
                     if line.startswith("data:"):
                         self.found.append((time.monotonic(), json.loads(line[5:])))
                     if self._ends:
                         return
         except (httpx.TransportError, httpx.StreamError):
             pass  # the machine ended, or nobody watches any more
+
+    def kinds(self) -> list[str]:
+        """The kinds of the frames."""
+        return [frame["type"] for _, frame in self.found]
 
     def close(self) -> None:
         """Watch no longer."""

@@ -193,6 +193,23 @@ def test_a_subscriber_is_notified_after_each_cut(database: str, proxy: Proxy) ->
     asyncio.run(check())
 
 
+def test_a_subscriber_is_notified_again_after_a_cut(database: str, proxy: Proxy) -> None:
+    """What it was notified of it may have failed to read: once the server is back, it is notified of all chats."""
+
+    async def check() -> None:
+        async with asyncio.timeout(PATIENCE), await PostgresStore.open(proxy.url(database), patience=LONG) as store:
+            subscription = store.subscribe()
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            await store.append("a", [b"1"], after=0, at=1)
+            while not (await subscription.next()).chats:
+                pass
+            proxy.cut()
+            news = await subscription.next()
+            assert (news.chats, news.changed) == ({"a": 1}, {"a"})
+
+    asyncio.run(check())
+
+
 def test_two_writers_through_cuts(database: str, proxy: Proxy) -> None:
     """Two nodes that append to one chat through cuts have each acknowledged entry in its place, once, and no gap."""
 

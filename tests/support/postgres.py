@@ -90,6 +90,20 @@ class Server:
             process.send_signal(how)
         process.wait(STARTS)
 
+    def back_up(self) -> Path:
+        """Make a base backup while the server works; return its folder."""
+        backup = self.folder / f"backup{next(self._numbers)}"
+        command = [self._bin / "pg_basebackup", "-h", self.folder, "-p", self.port, "-U", self.user, "-D", backup]
+        self._run([*map(str, command), "-c", "fast", "-X", "fetch", "--no-sync"])
+        return backup
+
+    def restore(self, backup: Path) -> None:
+        """Kill the server, and start it with the files of a backup: all that was written since is lost."""
+        self.stop(signal.SIGKILL)
+        shutil.rmtree(self.folder / "data")
+        backup.rename(self.folder / "data")
+        self.start()
+
     def close(self) -> None:
         """Stop the server, and delete its files."""
         if self._process is not None and self._process.poll() is None:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from penstock import events as ev
 from penstock.chat.errors import NoSuchChat, NoSuchTurn
-from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnBegan, TurnEnded, decode
+from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnEnded, decode
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS, Timeline
 from penstock.chat.service.claim import Claim
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.stored_turns import all_turns, first_entry, whole_turns_end
+from penstock.chat.service.stored_turns import all_turns, first_entry, read_turn, whole_turns_end
 from penstock.chat.service.truncation import fitted
 from penstock.chat.store.protocol import (
     Ahead,
@@ -33,11 +33,12 @@ from penstock.chat.store.protocol import (
     StoreFailed,
     Submitted,
     Trimmed,
+    Unclaimed,
     UnknownChat,
 )
 from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
 
-STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Claimed, LeaseLost, Trimmed, Ahead, UnknownChat)
+STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Claimed, Unclaimed, LeaseLost, Trimmed, Ahead, UnknownChat)
 """Errors of a store that the caller did not cause."""
 
 ENDS = (ev.RunEnded, TurnEnded)
@@ -145,31 +146,7 @@ class ChatLog:
         views, _ = await self.turns(turn + 1, 1)
         if not views or views[0].turn != turn:
             raise NoSuchTurn(f"the chat has no turn {turn}")
-        view, found = views[0], list[Numbered]()
-        after, end = view.first - 1, view.last
-        while not end or after < end:
-            try:
-                page = await self._store.read(self.id, after=after)
-            except Trimmed as error:
-                raise NoSuchTurn(f"the record of turn {turn} is no longer kept") from error
-            end = end or page.last
-            if not page.entries:
-                break
-            after = page.entries[-1].number
-            found += decode(page.entries)
-        return view, list(_of(turn, (entry for entry in found if entry.number <= end)))
-
-    async def turn_at(self, number: int) -> int:
-        """Return the turn that the entry of this number asked for.
-
-        Raises:
-            NoSuchTurn: the entry did not ask for a turn.
-        """
-        page = await self._store.read(self.id, after=number - 1, limit=1)
-        what = decode(page.entries)[0].what
-        if not isinstance(what, Prompted):
-            raise NoSuchTurn("the entry with this key asked for no turn")
-        return what.turn
+        return views[0], await read_turn(self._store, self.id, views[0])
 
     # --- clients ---
 
@@ -184,9 +161,11 @@ class ChatLog:
 
     def delete(self) -> None:
         """Notify clients that the chat was deleted."""
-        if self._timeline is not None:
-            self._timeline.delete()
-            self._notify(True)
+        if self._timeline is None:  # an attempt to read the chat found that it is gone
+            self._timeline = Timeline(self._number)
+        self._is_kept = True
+        self._timeline.delete()
+        self._notify(True)
 
     # --- appending ---
 
@@ -194,9 +173,16 @@ class ChatLog:
         """Append events of the run, and keep its session with them.
 
         Raises:
+            Unclaimed: the store has lost entries since the run began, so that these do not belong behind its last one.
             StoreFailed: as `write`.
         """
-        await self.write(lambda timeline: events, session_id=session_id)
+
+        def make(timeline: Timeline) -> Sequence[Write]:
+            if self.claim.epoch is None:
+                raise Unclaimed(self.id)
+            return events
+
+        await self.write(make, session_id=session_id)
 
     async def write(self, make: Callable[[Timeline], Sequence[Write]], *, session_id: str | None = None) -> None:
         """Append the entries that `make` returns for the current timeline, if any.
@@ -385,8 +371,13 @@ class ChatLog:
             else:
                 timeline = Timeline(summary.number, views)
             self._timeline, self._at_rest, self._is_kept, self._is_current = timeline, False, True, False
-        if not self._is_current:
+        if self._is_current:
+            return timeline
+        try:
             await self._read_on(timeline)
+        except Ahead:  # entries were lost: what the timeline has of them must not be shown
+            self._timeline = None
+            return await self._current()
         return timeline
 
     async def _read_on(self, timeline: Timeline) -> None:
@@ -398,10 +389,20 @@ class ChatLog:
             for entry in entries:
                 if isinstance(entry.what, Answered) and entry.number > self._number:
                     self._answered(entry.what)
-            if timeline.number >= page.last:
+            if timeline.number >= page.last and not await self._is_read_ahead(timeline):
                 break
         self._is_current = True
         self._took(timeline, at_once)
+
+    async def _is_read_ahead(self, timeline: Timeline) -> bool:
+        """Return whether the store has more than it returned. If it lost entries, nothing counts that was known."""
+        if timeline.number >= self._number:
+            return False
+        if (await self._store.summary(self.id, limit=1)).last > timeline.number:
+            return True
+        self._number = timeline.number
+        self.claim.void()
+        return False
 
     async def _append(self, timeline: Timeline, entries: Sequence[Write], changes: ChatChanges | None) -> None:
         at, after = self._now(), timeline.number
@@ -468,14 +469,3 @@ def _views(rows: Iterable[TurnRow]) -> list[TurnView] | None:
         return [_decoder.decode(row.view) for row in rows]
     except (msgspec.DecodeError, UnicodeError):
         return None
-
-
-def _of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:
-    """Yield the entries that belong to a turn: an event belongs to the turn that began last."""
-    running = 0
-    for entry in entries:
-        what = entry.what
-        if isinstance(what, TurnBegan):
-            running = what.turn
-        if turn == (what.turn if isinstance(what, Prompted | TurnBegan | TurnEnded | Answered) else running):
-            yield entry

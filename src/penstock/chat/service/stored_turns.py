@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from penstock.chat.errors import NoSuchTurn
+from penstock.chat.history.entries import Answered, Numbered, Prompted, TurnBegan, TurnEnded, decode
+from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS
 from penstock.chat.store.protocol import ChatStore, Trimmed
 from penstock.chat.store.rows import TurnRow
@@ -34,3 +37,48 @@ def whole_turns_end(turns: Sequence[TurnRow], upto: int) -> int:
         if is_whole and newest is not None and not 0 < newest.last <= end:
             return end
     return 0
+
+
+async def read_turn(store: ChatStore, chat: str, view: TurnView) -> list[Numbered]:
+    """Return the entries of a turn so far.
+
+    Raises:
+        NoSuchTurn: they are no longer kept.
+    """
+    found: list[Numbered] = []
+    after, end = view.first - 1, view.last
+    while not end or after < end:
+        try:
+            page = await store.read(chat, after=after)
+        except Trimmed as error:
+            raise NoSuchTurn(f"the record of turn {view.turn} is no longer kept") from error
+        end = end or page.last
+        if not page.entries:
+            break
+        after = page.entries[-1].number
+        found += decode(page.entries)
+    return list(_entries_of(view.turn, (entry for entry in found if entry.number <= end)))
+
+
+async def turn_at(store: ChatStore, chat: str, number: int) -> int:
+    """Return the turn that the entry of this number asked for.
+
+    Raises:
+        NoSuchTurn: the entry did not ask for a turn.
+    """
+    page = await store.read(chat, after=number - 1, limit=1)
+    what = decode(page.entries)[0].what
+    if not isinstance(what, Prompted):
+        raise NoSuchTurn("the entry with this key asked for no turn")
+    return what.turn
+
+
+def _entries_of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:
+    """Yield the entries that belong to a turn: an event belongs to the turn that began last."""
+    running = 0
+    for entry in entries:
+        what = entry.what
+        if isinstance(what, TurnBegan):
+            running = what.turn
+        if turn == (what.turn if isinstance(what, Prompted | TurnBegan | TurnEnded | Answered) else running):
+            yield entry
