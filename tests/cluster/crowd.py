@@ -22,8 +22,9 @@ AGAIN_SECONDS = 0.1
 class Watching:
     """One viewer, over all of its connections."""
 
-    def __init__(self, chat: str, machines: Sequence[Machine]) -> None:
-        self.chat, self.machines = chat, machines
+    def __init__(self, chat: str, machines: Sequence[Machine], *, remembers: bool = True) -> None:
+        """`machines` are tried in turn. `remembers`: all that it saw is compared, and not the end alone."""
+        self.chat, self.machines, self.remembers = chat, machines, remembers
         self.viewer = Viewer()
         self.moments: dict[int, dict[int, dict[str, Any]]] = {}
         """What it saw at each number, for `truth.judge`."""
@@ -67,7 +68,8 @@ class Watching:
             after = self.viewer.after
             if after is not None and after != before:
                 assert before is None or after > before, "a number comes twice"
-                self.moments[after] = self.viewer.seen
+                if self.remembers:
+                    self.moments[after] = self.viewer.seen
 
 
 class Crowd:

@@ -36,7 +36,7 @@ def _use(number: int, home: Machine, gateway: Machine, chat: str) -> str:
         return "cancelled"
     question = until(lambda: gateway.turns(chat)[0].get("question"), "the other node shows the question", SECONDS)
     option = question["options"][1]["id"]
-    gateway.post(f"/api/chats/{chat}/answers", {"id": question["id"], "answer": option})
+    gateway.post(f"/api/chats/{chat}/questions", {"id": question["id"], "answer": option})
     return "ok"
 
 
