@@ -63,6 +63,7 @@ def use(cluster: Cluster, server: Server, disk: Path) -> None:
         with (disk / "fill").open("wb") as file:
             file.write(bytes(shutil.disk_usage(disk).free - LEFT_BYTES))
         kept = _prompt_until_full(gateway, quick)
+        assert "No space left on device" in (server.folder / "log").read_text()
         cluster.gate.touch()
         _mount(disk, f"remount,{MORE}")
         after = until(lambda: _is_up(server) and _asked(gateway, quick, "after"), "prompts are accepted again")

@@ -95,8 +95,8 @@ class Cluster:
         return [entry.mark for entry in entries if isinstance(entry, TurnBegan) and entry.mark is not None]
 
     def left_over(self) -> list[int]:
-        """The agents that still live."""
-        return [run["pid"] for run in self.runs() if is_alive(run["pid"])]
+        """The agents that still live. A number of theirs may be that of another process by now."""
+        return [run["pid"] for run in self.runs() if is_alive(run["pid"]) and str(self.notes) in _command(run["pid"])]
 
     def close(self) -> None:
         """Kill all processes."""
@@ -105,6 +105,13 @@ class Cluster:
         for pid in self.left_over():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, SIGKILL)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 class Machine:

@@ -46,6 +46,9 @@ ALL: list[tuple[int, tuple[Direction, ...]]] = [
 PARTITIONS = ALL if SOAK else [ALL[0], ALL[4], ALL[8]]
 """Seconds of each partition, and the directions in which nothing passes."""
 
+SHORT_SECONDS = 3.0
+"""Seconds for which the database may be away without the loss of a lease, on a machine that is busy."""
+
 CHATS = 4
 """Chats that write at once, as many as there are slots."""
 
@@ -205,21 +208,24 @@ def test_restarts_of_the_database(cluster: Cluster, server: Server, how: Signals
     """Runs that write go on over them, however the database is stopped; prompts wait for it; nothing comes twice."""
     home, gateway = cluster.machine("a"), cluster.machine("b", works=False)
     chats = [gateway.chat("slow", home="a") for _ in range(CHATS)]
-    choice, rounds = random.Random(4), at_most(2, 12)
+    choice, rounds, away = random.Random(4), at_most(2, 12), 0.0
     with Crowd([Watching(chat, [machine]) for chat in chats for machine in (home, gateway)]) as crowd:
         for number in range(rounds):
             for chat in chats:
                 gateway.prompt(chat, f"{number} {chat}")
             until(lambda number=number: len(cluster.prompts()) == (number + 1) * CHATS)
             time.sleep(choice.uniform(0, 1))
+            stopped = time.monotonic()
             server.stop(how)
             time.sleep(choice.uniform(0, 1))
             server.start()
+            away = max(away, time.monotonic() - stopped)
             for chat in chats:
                 gateway.settled(chat, number + 1)
         rows = {chat: cluster.rows(chat) for chat in chats}
         crowd.reach({chat: len(found) for chat, found in rows.items()})
     for chat in chats:
-        assert {turn["outcome"] for turn in folded(rows[chat]).values()} == {"ok"}
+        outcomes = {turn["outcome"] for turn in folded(rows[chat]).values()}
+        assert outcomes <= ({"ok"} if away < SHORT_SECONDS else {"ok", "cut_off"})
         judge(rows[chat], [it for it in crowd.watching if it.chat == chat])
     assert sorted(cluster.prompts()) == sorted(f"{number} {chat}" for number in range(rounds) for chat in chats)
