@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -18,6 +19,10 @@ from typing import Any
 import httpx
 from restarts import free_port
 from waiting import is_alive, until
+
+from penstock.chat.history.entries import TurnBegan, decode
+from penstock.chat.store.postgres.store import PostgresStore
+from penstock.chat.store.protocol import StoredEntry
 
 TESTS = Path(__file__).parents[1]
 SCRIPTED = TESTS / "support" / "scripted.py"
@@ -43,11 +48,23 @@ class Cluster:
         self.machines: list[Machine] = []
 
     def machine(
-        self, name: str, *, works: bool = True, url: str | None = None, environ: Mapping[str, str] = EMPTY
+        self,
+        name: str,
+        *options: str,
+        works: bool = True,
+        url: str | None = None,
+        environ: Mapping[str, str] = EMPTY,
+        program: Path | None = None,
     ) -> Machine:
-        """Make a machine, and start it. `works`: agents work there; otherwise it only serves the page."""
+        """Make a machine, and start it. `works`: agents work there; otherwise it only serves the page.
+
+        `options` are more options of `penstock serve`; `program` is a file that is run instead of `penstock`.
+        """
         made = Machine(self, name, works=works, url=url or self.url)
         made.environ.update(environ)
+        made.options += options
+        if program is not None:
+            made.command = [sys.executable, str(program)]
         self.machines.append(made)
         made.start()
         return made
@@ -60,9 +77,26 @@ class Cluster:
         """The prompts that agents were given, in their order."""
         return [run["prompt"].strip() for run in self.runs()]
 
+    def rows(self, chat: str) -> list[StoredEntry]:
+        """All entries of a chat, from the database; the store raises an error if one is missing."""
+
+        async def read() -> list[StoredEntry]:
+            found: list[StoredEntry] = []
+            async with await PostgresStore.open(self.url) as store:
+                while page := (await store.read(chat, after=len(found))).entries:
+                    found += page
+            return found
+
+        return asyncio.run(read())
+
+    def marks(self, chat: str) -> list[str]:
+        """The marks of the runs that a chat began, in their order."""
+        entries = [entry.what for entry in decode(self.rows(chat))]
+        return [entry.mark for entry in entries if isinstance(entry, TurnBegan) and entry.mark is not None]
+
     def left_over(self) -> list[int]:
-        """The agents that still live."""
-        return [run["pid"] for run in self.runs() if is_alive(run["pid"])]
+        """The agents that still live. A number of theirs may be that of another process by now."""
+        return [run["pid"] for run in self.runs() if is_alive(run["pid"]) and str(self.notes) in _command(run["pid"])]
 
     def close(self) -> None:
         """Kill all processes."""
@@ -71,6 +105,13 @@ class Cluster:
         for pid in self.left_over():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, SIGKILL)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 class Machine:
@@ -85,6 +126,9 @@ class Machine:
         self.errors = self.folder / "stderr"
         self.process: subprocess.Popen[bytes] | None = None
         self.environ: dict[str, str] = {}
+        self.command = [sys.executable, "-m", "penstock"]
+        self.options: list[str] = []
+        """More options of `penstock serve`."""
         self.port = free_port()
         self._works = works
         self._url = url
@@ -93,11 +137,13 @@ class Machine:
     def _configure(self) -> None:
         notes = f"--prompts={self.cluster.notes}"
         play = [sys.executable, "-S", str(SCRIPTED), str(RECORDINGS / "text"), notes, "--speed=0"]
+        claude = 'adapter = "claude"'
         agents = {
-            "quick": (play, 'adapter = "claude"'),
-            "held": ([*play, f"--hold=9:{self.cluster.gate}"], 'adapter = "claude"'),
-            "stuck": ([*play, f"--hold=9:{self.cluster.folder / 'never'}"], 'adapter = "claude"'),
-            "slow": ([*play[:-1], "--speed=1"], 'adapter = "claude"'),
+            "quick": (play, claude),
+            "held": ([*play, f"--hold=9:{self.cluster.gate}"], claude),
+            "stuck": ([*play, f"--hold=9:{self.cluster.folder / 'never'}"], claude),
+            "halting": ([*play, f"--hold=9:{self.cluster.gate}", f"--hold=20:{self.cluster.folder / 'never'}"], claude),
+            "slow": ([*play[:-1], "--speed=1"], claude),
             "peer": ([sys.executable, str(PEER)], 'protocol = "acp"'),
         }
         tables = [f"[agents.{name}]\ncommand = {json.dumps(words)}\n{more}" for name, (words, more) in agents.items()]
@@ -111,7 +157,7 @@ class Machine:
         given += [f"--store={self._url}", *([f"--root={self.work}"] if self._works else [])]
         with self.errors.open("ab") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "penstock", "serve", *given],
+                [*self.command, "serve", *given, *self.options],
                 env={**os.environ, **self.environ, "PENSTOCK_CONFIG": str(self.folder / "config.toml")},
                 cwd=self.work,
                 stdin=subprocess.DEVNULL,
@@ -164,10 +210,15 @@ class Machine:
 
     # --- requests ---
 
+    @property
+    def token(self) -> str:
+        """Its token; empty before it has made one."""
+        file = self.folder / "data" / "token"
+        return file.read_text().strip() if file.exists() else ""
+
     def client(self) -> httpx.Client:
         """A program that has its token."""
-        token = self.folder / "data" / "token"
-        bearer = {"Authorization": f"Bearer {token.read_text().strip()}"} if token.exists() else {}
+        bearer = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         # To make a context for TLS takes longer than most requests.
         url = f"http://127.0.0.1:{self.port}"
         return httpx.Client(base_url=url, headers=bearer, timeout=SECONDS, trust_env=False, verify=PLAIN)
@@ -237,6 +288,8 @@ class Frames:
 
     def __init__(self, machine: Machine, chat: str) -> None:
         self.found: list[tuple[float, dict[str, Any]]] = []
+        self.number = 0
+        """Number of the last entry that they cover."""
         self._client = machine.client()
         self._ends = False
         self._thread = threading.Thread(target=self._read, args=(chat,), daemon=True)
@@ -246,12 +299,18 @@ class Frames:
         try:
             with self._client.stream("GET", f"/api/chats/{chat}/events") as answer:
                 for line in answer.iter_lines():
+                    if line.startswith("id:"):
+                        self.number = int(line[3:])
                     if line.startswith("data:"):
                         self.found.append((time.monotonic(), json.loads(line[5:])))
                     if self._ends:
                         return
         except (httpx.TransportError, httpx.StreamError):
             pass  # the machine ended, or nobody watches any more
+
+    def kinds(self) -> list[str]:
+        """The kinds of the frames."""
+        return [frame["type"] for _, frame in self.found]
 
     def close(self) -> None:
         """Watch no longer."""

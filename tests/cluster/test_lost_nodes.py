@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import random
 import time
 from pathlib import Path
-from signal import SIGCONT, SIGINT, SIGKILL, SIGQUIT, SIGSTOP
+from signal import SIGCONT, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, Signals
 from typing import TYPE_CHECKING
 
 import pytest
-from effort import at_most
+from crowd import Crowd, Watching
+from effort import SOAK, at_most
+from slow_network import Direction
+from truth import folded, judge
 from waiting import until
+
+from penstock.run.process import marked
 
 if TYPE_CHECKING:
     from machines import Cluster
     from postgres import Server
-    from slow_network import Direction, Proxy
+    from slow_network import Proxy
 
 pytestmark = pytest.mark.slow
 
@@ -23,6 +29,28 @@ SEEN_SECONDS = 12.0
 
 LATE_SECONDS = 3.0
 """Seconds that a busy test machine may need more."""
+
+STOPPED_SECONDS = at_most(0, 30)
+"""Seconds for which a machine is stopped, at least."""
+
+LONG = at_most(13, 30)
+"""Seconds of a long partition: longer than a lease, and the look for lost nodes after it."""
+
+OUTCOMES = {1: ("ok",), 5: ("ok", "cut_off"), LONG: ("cut_off",)}
+"""Outcomes of a turn that a partition of so many seconds meets. 4.7 s after its last renewal a lease may be over."""
+
+BOTH: tuple[Direction, ...] = ("to server", "to client")
+ALL: list[tuple[int, tuple[Direction, ...]]] = [
+    (seconds, ways) for seconds in (1, 5, LONG) for ways in (BOTH, BOTH[:1], BOTH[1:])
+]
+PARTITIONS = ALL if SOAK else [ALL[0], ALL[4], ALL[8]]
+"""Seconds of each partition, and the directions in which nothing passes."""
+
+SHORT_SECONDS = 3.0
+"""Seconds for which the database may be away without the loss of a lease, on a machine that is busy."""
+
+CHATS = 4
+"""Chats that write at once, as many as there are slots."""
 
 
 def test_a_killed_machine(cluster: Cluster) -> None:
@@ -35,11 +63,13 @@ def test_a_killed_machine(cluster: Cluster) -> None:
         gateway.prompt(chat, f"first {number}")
         gateway.prompt(chat, f"second {number}")
         until(lambda before=before: len(cluster.prompts()) > before)
+        (mark,) = cluster.marks(chat)
         home.end(SIGKILL)
         began = time.monotonic()
         until(lambda chat=chat: gateway.turns(chat)[0].get("finalized"))
         assert time.monotonic() - began < SEEN_SECONDS + LATE_SECONDS
         assert cluster.left_over() == []
+        assert marked(mark) == []
         first, second = gateway.turns(chat)
         assert (first["outcome"], first["reason"]) == ("cut_off", "its machine was lost")
         assert second["state"] == "queued"
@@ -47,6 +77,7 @@ def test_a_killed_machine(cluster: Cluster) -> None:
         home.start()
         assert [turn["outcome"] for turn in gateway.settled(chat, 2)] == ["cut_off", "ok"]
         assert cluster.prompts()[before:] == [f"first {number}", f"second {number}"]
+        folded(cluster.rows(chat))
 
 
 def test_a_stopped_machine(cluster: Cluster) -> None:
@@ -61,60 +92,93 @@ def test_a_stopped_machine(cluster: Cluster) -> None:
         gateway.prompt(other, "for ever")
         until(lambda before=before: len(cluster.prompts()) == before + 2)
         home.send(SIGSTOP)
+        began = time.monotonic()
         chats = (chat, other)
         until(lambda chats=chats: all(gateway.turns(it)[0].get("finalized") for it in chats))
         ended = gateway.turns(chat) + gateway.turns(other)
         assert [turn["outcome"] for turn in ended] == ["cut_off", "cut_off"]
+        rows = {it: cluster.rows(it) for it in chats}
+        time.sleep(max(0.0, began + STOPPED_SECONDS - time.monotonic()))
         cluster.gate.touch()  # one agent writes to its end now, which is too late
         home.send(SIGCONT)
         until(lambda: not cluster.left_over())
+        assert {it: cluster.rows(it) for it in chats} == rows
         gateway.prompt(chat, "second")
         first, second = gateway.settled(chat, 2)
         assert [first, *gateway.turns(other)] == ended
         assert second["outcome"] == "ok"
         assert home.settled(chat, 2) == [first, second]
         assert cluster.prompts()[before:] == ["first", "for ever", "second"]
+        folded(cluster.rows(chat))
 
 
-@pytest.mark.parametrize("directions", [("to server", "to client"), ("to client",)], ids=["both", "half-open"])
-def test_a_machine_without_its_database(cluster: Cluster, proxy: Proxy, directions: tuple[Direction, ...]) -> None:
-    """Its agents die before another node ends their turns; once the database is back, it works again."""
+@pytest.mark.parametrize(("seconds", "directions"), PARTITIONS, ids=str)
+def test_a_machine_without_its_database(
+    cluster: Cluster, proxy: Proxy, seconds: int, directions: tuple[Direction, ...]
+) -> None:
+    """A short cut changes nothing; in a long one its agents die before another node ends their turns."""
     home, gateway = cluster.machine("a", url=proxy.url(cluster.url)), cluster.machine("b", works=False)
-    chat = gateway.chat("stuck")
+    chat, other = gateway.chat("held"), gateway.chat("stuck")
     gateway.prompt(chat, "first")
     until(lambda: cluster.prompts() == ["first"])
+    gateway.prompt(other, "for ever")
+    until(lambda: len(cluster.prompts()) == 2)
+    began = time.monotonic()
     proxy.hold(*directions)
-    until(lambda: not cluster.left_over())
-    assert not gateway.turns(chat)[0].get("finalized"), "the agent died before its turn was ended"
-    until(lambda: gateway.turns(chat)[0].get("finalized"))
-    assert gateway.turns(chat)[0]["outcome"] == "cut_off"
-    with home.client() as client:
-        assert client.get("/healthz").status_code == 200
-    proxy.cut()
-    proxy.hold()
-    after = gateway.chat_when_possible("quick", home="a")
-    gateway.prompt(after, "second")
-    gateway.settled(after)
-    assert cluster.prompts() == ["first", "second"]
-
-
-def test_a_machine_without_its_database_for_a_second(cluster: Cluster, proxy: Proxy) -> None:
-    """Its run goes on, and all of its text arrives once."""
-    home, gateway = cluster.machine("a", url=proxy.url(cluster.url)), cluster.machine("b", works=False)
-    chat = gateway.chat("held")
-    gateway.prompt(chat, "first")
-    until(lambda: cluster.prompts() == ["first"])
-    proxy.hold("to server", "to client")
+    if seconds == LONG:
+        until(lambda: not cluster.left_over())
+        assert not gateway.turns(other)[0].get("finalized"), "the agent died before its turn was ended"
+        until(lambda: gateway.turns(chat)[0].get("finalized") and gateway.turns(other)[0].get("finalized"))
+        with home.client() as client:
+            assert client.get("/healthz").status_code == 200
     cluster.gate.touch()
-    time.sleep(1)
-    proxy.cut()
+    time.sleep(max(0.0, began + seconds - time.monotonic()))
+    if seconds == LONG:
+        proxy.cut()  # after a short time TCP sends again what was lost
     proxy.hold()
-    (turn,) = gateway.settled(chat)
-    assert turn["outcome"] == "ok"
-    assert [turn] == home.settled(chat)
-    quick = gateway.chat("quick")
+    turns = gateway.settled(chat)
+    assert turns[0]["outcome"] in OUTCOMES[seconds]
+    quick = gateway.chat_when_possible("quick", home="a")
     gateway.prompt(quick, "second")
-    assert gateway.settled(quick)[0]["message"] == turn["message"]
+    assert gateway.settled(quick)[0]["outcome"] == "ok"
+    if turns[0]["outcome"] == "ok":
+        assert gateway.turns(quick)[0]["message"] == turns[0]["message"]
+    if gateway.turns(other)[0]["state"] == "running":
+        gateway.post(f"/api/chats/{other}/stop", {})
+    for it in (chat, other):
+        found = gateway.settled(it)
+        until(lambda it=it, found=found: home.turns(it) == found, "both see the same")
+        folded(cluster.rows(it))
+    assert cluster.left_over() == []
+    assert cluster.prompts() == ["first", "for ever", "second"]
+
+
+@pytest.mark.parametrize(("seconds", "directions"), PARTITIONS, ids=str)
+def test_a_watcher_without_its_database(
+    cluster: Cluster, proxy: Proxy, seconds: int, directions: tuple[Direction, ...]
+) -> None:
+    """Its viewers stay connected, go on where they were once it has its database again, and miss nothing."""
+    cluster.machine("a")
+    gateway = cluster.machine("b", works=False, url=proxy.url(cluster.url))
+    chats = [gateway.chat(agent) for agent in ("slow", "held", "quick")]
+    with Crowd([Watching(chat, [gateway]) for chat in chats]) as crowd:
+        for chat in chats:
+            gateway.prompt(chat, "first")
+        until(lambda: all(it.viewer.after for it in crowd.watching))
+        until(lambda: len(cluster.prompts()) == 3)
+        proxy.hold(*directions)
+        cluster.gate.touch()
+        time.sleep(seconds)
+        if seconds == LONG:
+            proxy.cut()
+        proxy.hold()
+        until(lambda: all(it.viewer.is_quiet for it in crowd.watching))
+        rows = {chat: cluster.rows(chat) for chat in chats}
+        crowd.reach({chat: len(found) for chat, found in rows.items()})
+    for it in crowd.watching:
+        judge(rows[it.chat], [it])
+        assert it.connections == 1
+        assert it.viewer.turns[1]["outcome"] == "ok"
 
 
 def test_clocks_that_are_an_hour_off(cluster: Cluster) -> None:
@@ -139,19 +203,29 @@ def test_clocks_that_are_an_hour_off(cluster: Cluster) -> None:
     assert cluster.left_over() == []
 
 
-def test_a_restart_of_the_database(cluster: Cluster, server: Server) -> None:
-    """A run goes on over it, whatever way the database is stopped, and prompts wait for it."""
+@pytest.mark.parametrize("how", [SIGINT, SIGQUIT, SIGKILL], ids=["fast", "immediate", "kill"])
+def test_restarts_of_the_database(cluster: Cluster, server: Server, how: Signals) -> None:
+    """Runs that write go on over them, however the database is stopped; prompts wait for it; nothing comes twice."""
     home, gateway = cluster.machine("a"), cluster.machine("b", works=False)
-    for how in (SIGINT, SIGQUIT, SIGKILL):
-        cluster.gate.unlink(missing_ok=True)
-        before = len(cluster.prompts())
-        chat = gateway.chat("held")
-        gateway.prompt(chat, "first")
-        until(lambda before=before: len(cluster.prompts()) == before + 1)
-        server.stop(how)
-        cluster.gate.touch()
-        server.start()
-        gateway.prompt(chat, "second")
-        assert [turn["outcome"] for turn in gateway.settled(chat, 2)] == ["ok", "ok"]
-        assert home.settled(chat, 2) == gateway.turns(chat)
-        assert cluster.prompts()[before:] == ["first", "second"]
+    chats = [gateway.chat("slow", home="a") for _ in range(CHATS)]
+    choice, rounds, away = random.Random(4), at_most(2, 12), 0.0
+    with Crowd([Watching(chat, [machine]) for chat in chats for machine in (home, gateway)]) as crowd:
+        for number in range(rounds):
+            for chat in chats:
+                gateway.prompt(chat, f"{number} {chat}")
+            until(lambda number=number: len(cluster.prompts()) == (number + 1) * CHATS)
+            time.sleep(choice.uniform(0, 1))
+            stopped = time.monotonic()
+            server.stop(how)
+            time.sleep(choice.uniform(0, 1))
+            server.start()
+            away = max(away, time.monotonic() - stopped)
+            for chat in chats:
+                gateway.settled(chat, number + 1)
+        rows = {chat: cluster.rows(chat) for chat in chats}
+        crowd.reach({chat: len(found) for chat, found in rows.items()})
+    for chat in chats:
+        outcomes = {turn["outcome"] for turn in folded(rows[chat]).values()}
+        assert outcomes <= ({"ok"} if away < SHORT_SECONDS else {"ok", "cut_off"})
+        judge(rows[chat], [it for it in crowd.watching if it.chat == chat])
+    assert sorted(cluster.prompts()) == sorted(f"{number} {chat}" for number in range(rounds) for chat in chats)

@@ -12,7 +12,7 @@ from effort import at_most
 from slow_network import Direction, Proxy
 
 from penstock.chat.store.conformance import CHECKS, Check, check_store
-from penstock.chat.store.postgres.connections import Patience
+from penstock.chat.store.postgres.connections import WORKERS, Patience
 from penstock.chat.store.postgres.store import PostgresStore
 from penstock.chat.store.protocol import ChatStore, Conflict, StoreFailed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
@@ -167,6 +167,28 @@ def test_nothing_hangs_where_nothing_passes(database: str, proxy: Proxy, ways: t
     asyncio.run(check())
 
 
+def test_calls_work_as_soon_as_the_server_is_back(database: str, proxy: Proxy) -> None:
+    """After it was away for long, no call fails because its own connection is of the time before."""
+
+    async def check() -> None:
+        store = await PostgresStore.open(proxy.url(database), patience=SHORT)
+        async with asyncio.timeout(PATIENCE), store:
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            await store.append("a", [b"1"], after=0, at=1)
+            await asyncio.gather(*(store.summary("a", limit=1) for _ in range(WORKERS)))
+            proxy.hold("to server", "to client")
+            with pytest.raises(StoreFailed):
+                await store.summary("a", limit=1)
+            await asyncio.sleep(SHORT.away)
+            proxy.cut()
+            proxy.hold()
+            calls = [store.summary("a", limit=1) for _ in range(WORKERS)]
+            assert [found.last for found in await asyncio.gather(*calls)] == [1] * WORKERS
+            assert await store.append("a", [b"2"], after=1, at=1) == 2
+
+    asyncio.run(check())
+
+
 def test_a_subscriber_is_notified_after_each_cut(database: str, proxy: Proxy) -> None:
     """A subscriber whose connection is cut, or passes nothing on, is notified of every entry nevertheless."""
 
@@ -189,6 +211,23 @@ def test_a_subscriber_is_notified_after_each_cut(database: str, proxy: Proxy) ->
                 while (await subscription.next()).chats.get("a", 0) <= number:
                     pass
                 assert (await store.read("a", after=number)).entries[0].data == b"%d" % number
+
+    asyncio.run(check())
+
+
+def test_a_subscriber_is_notified_again_after_a_cut(database: str, proxy: Proxy) -> None:
+    """What it was notified of it may have failed to read: once the server is back, it is notified of all chats."""
+
+    async def check() -> None:
+        async with asyncio.timeout(PATIENCE), await PostgresStore.open(proxy.url(database), patience=LONG) as store:
+            subscription = store.subscribe()
+            await store.create_chat(ChatRow("a", "claude", "/", 1))
+            await store.append("a", [b"1"], after=0, at=1)
+            while not (await subscription.next()).chats:
+                pass
+            proxy.cut()
+            news = await subscription.next()
+            assert (news.chats, news.changed) == ({"a": 1}, {"a"})
 
     asyncio.run(check())
 

@@ -36,8 +36,8 @@ def programs() -> Path | None:
 class Server:
     """One server: it listens on a free port of 127.0.0.1 and on a socket in its folder, and syncs to the disk."""
 
-    def __init__(self) -> None:
-        """Make its files, and start it."""
+    def __init__(self, log: Path | None = None) -> None:
+        """Make its files, and start it. `log` is a new folder for its log of changes."""
         bin = programs()
         assert bin is not None, "PostgreSQL is not installed"
         self._bin = bin
@@ -50,11 +50,16 @@ class Server:
         self._numbers = itertools.count(1)
         user = pwd.getpwuid(os.getuid()).pw_name if self._user is None else self._user
         initdb = [bin / "initdb", "-D", self.folder / "data", "-A", "trust", "-E", "UTF8", "--locale=C", "-U", user]
-        self._run([*map(str, initdb), "--no-sync"])
+        self._run([*map(str, initdb), "--no-sync", *([] if log is None else ["-X", str(log)])])
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = int(free.getsockname()[1])
         self.user = user
         self.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server runs. It ends by itself if it cannot write its log."""
+        return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
         """Start the server, and wait until it accepts connections. It ends with this process."""
@@ -90,15 +95,38 @@ class Server:
             process.send_signal(how)
         process.wait(STARTS)
 
+    def back_up(self) -> Path:
+        """Make a base backup while the server works; return its folder."""
+        backup = self.folder / f"backup{next(self._numbers)}"
+        command = [self._bin / "pg_basebackup", "-h", self.folder, "-p", self.port, "-U", self.user, "-D", backup]
+        self._run([*map(str, command), "-c", "fast", "-X", "fetch", "--no-sync"])
+        return backup
+
+    def restore(self, backup: Path) -> None:
+        """Kill the server, and start it with the files of a backup: all that was written since is lost."""
+        self.stop(signal.SIGKILL)
+        shutil.rmtree(self.folder / "data")
+        backup.rename(self.folder / "data")
+        self.start()
+
     def close(self) -> None:
         """Stop the server, and delete its files."""
-        if self._process is not None and self._process.poll() is None:
+        if self.is_running:
             self.stop(signal.SIGQUIT)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def empty(self) -> str:
         """Make a database without tables; return its URL."""
         return self._create("template0")
+
+    def database_in(self, folder: Path) -> str:
+        """Make a database with the tables of the store, whose files are in a new folder; return its URL."""
+        self._make_folder(folder)
+        psql = [self._bin / "psql", "-h", self.folder, "-p", self.port, "-U", self.user, "postgres", "-qc"]
+        self._run([*map(str, psql), f"CREATE TABLESPACE apart LOCATION '{folder}'"])
+        url = self._create("template0", "apart", "-D", "apart")
+        asyncio.run(migrate(url))
+        return url
 
     def database(self) -> str:
         """Make a database with the tables of the store; return its URL."""
@@ -115,10 +143,15 @@ class Server:
         """The URL of the same database by the server's socket."""
         return f"postgresql://{self.user}@/{url.rpartition('/')[2]}?host={self.folder}&port={self.port}"
 
-    def _create(self, template: str, name: str = "") -> str:
+    def _make_folder(self, folder: Path) -> None:
+        folder.mkdir()
+        if self._user is not None:
+            shutil.chown(folder, self._user)
+
+    def _create(self, template: str, name: str = "", *options: str) -> str:
         name = name or f"test{next(self._numbers)}"
         createdb = [str(self._bin / "createdb"), "-h", str(self.folder), "-p", str(self.port), "-U", self.user]
-        self._run([*createdb, "-T", template, name])
+        self._run([*createdb, *options, "-T", template, name])
         return self.url(name)
 
     def _run(self, command: list[str]) -> None:

@@ -28,7 +28,9 @@ def main() -> int:
     parser.add_argument("recording", type=Path, help="a folder with input.ndjson and times, or a file of lines")
     parser.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast, 0 is all at once")
     parser.add_argument("--prompts", type=Path, help="append what this run was asked to this file, a line of JSON")
-    parser.add_argument("--hold", default="", metavar="LINE:FILE", help="before this line (from 1) wait for the file")
+    parser.add_argument(
+        "--hold", default=[], action="append", metavar="LINE:FILE", help="before this line (from 1) wait for the file"
+    )
     parser.add_argument("--lines", type=int, help="play no more than so many lines")
     parser.add_argument("--stubborn", action="store_true", help="go on whatever signal comes")
     parser.add_argument("--stay", action="store_true", help="stay when all is said")
@@ -46,8 +48,8 @@ def main() -> int:
     first = prompt.partition("\n")[0].split()
     if len(first) == 2 and first[0] == "play" and first[1].replace(".", "").replace("_", "").isalnum():
         recording = recording.parent / first[1]
-    place, _, gate = options.hold.partition(":")
-    play(recording, options.speed, options.lines, int(place or 0), Path(gate))
+    gates = {int(place): Path(gate) for place, _, gate in (hold.partition(":") for hold in options.hold)}
+    play(recording, options.speed, options.lines, gates)
     while options.stay:
         time.sleep(60)
     return int(options.status)
@@ -59,7 +61,7 @@ def note(path: Path, **what: object) -> None:
         file.write(json.dumps(what).encode() + b"\n")
 
 
-def play(recording: Path, speed: float, count: int | None, hold: int, gate: Path) -> None:
+def play(recording: Path, speed: float, count: int | None, gates: dict[int, Path]) -> None:
     """Write the lines to stdout, none of them before its time."""
     file = recording / "input.ndjson" if recording.is_dir() else recording
     beside = file.with_name("times") if recording.is_dir() else file.with_suffix(".times")
@@ -69,7 +71,7 @@ def play(recording: Path, speed: float, count: int | None, hold: int, gate: Path
         for number, line in enumerate(lines, 1):
             if count is not None and number > count:
                 return
-            while number == hold and not gate.exists():
+            while number in gates and not gates[number].exists():
                 time.sleep(POLL_SECONDS)
             if times and speed:
                 moment = times[min(number, len(times)) - 1] / speed

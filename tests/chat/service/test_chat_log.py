@@ -11,11 +11,14 @@ import pytest
 from penstock import events as ev
 from penstock.chat.errors import NoSuchTurn
 from penstock.chat.history.entries import Entry, Prompted, StopRequested, TurnBegan, TurnEnded, encode
+from penstock.chat.history.frames import Deleted
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.chat_log import ChatLog
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.dispatch import Dispatch
-from penstock.chat.store.protocol import Fenced, StoreFailed
+from penstock.chat.service.lost_turns import ROWS_LOST, end_lost
+from penstock.chat.store.protocol import Fenced, StoreFailed, Unclaimed, UnknownChat
+from penstock.chat.store.rows import ChatRow
 from penstock.chat.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -200,5 +203,76 @@ def test_without_summaries_all_is_read(place: StoreFile, spoilt: str) -> None:
                     (3, "ok"),
                     (4, "cancelled"),
                 ]
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize(
+    "event", [ev.Notice(agent="a", level="info", code="retry", text="more"), run(1)[1]], ids=["more", "end"]
+)
+def test_a_store_that_lost_entries(place: StoreFile, event: ev.Event) -> None:
+    """A run that was ahead appends nothing: not more, and not its end. The chat is shown as the store has it."""
+
+    async def use() -> None:
+        async with await place.open("c") as store:
+            log = await opened(store)
+            await log.claim.take(Dispatch())
+            await write(log, Prompted(1, "p"), run(1)[0])
+            await write(log, ev.Notice(agent="a", level="info", code="retry", text="lost"))
+            began = await store.read("c", limit=2)
+            shown: list[int] = []
+            log.watch(lambda _: shown.append(log.shown.number if log.shown is not None else -1))
+            await store.delete_chat("c")  # and as an older backup has it:
+            await store.create_chat(ChatRow("c", "claude", "/", 1))
+            await store.claim("c", "here")
+            await store.append("c", [entry.data for entry in began.entries], after=0, at=1)
+            with pytest.raises(Unclaimed):
+                await log.add([event], session_id=None)
+            with pytest.raises(Unclaimed):
+                await log.add([event], session_id=None)
+            assert shown[-1] == 2
+            assert (await store.read("c")).last == 2
+            await log.claim.take(Dispatch())
+            await end_lost(log, await log.catch_up(), "for another reason")
+            assert (await log.turn(1))[0].reason == ROWS_LOST
+            assert not log.claim.rows_lost
+
+    asyncio.run(use())
+
+
+def test_a_chat_at_rest_that_lost_entries(place: StoreFile) -> None:
+    """Nothing is in memory but its last number: a reader gets what is left, and new entries are followed."""
+
+    async def use() -> None:
+        async with await place.open("c") as store:
+            log = await opened(store)
+            await write(log, Prompted(1, "p"), *run(1))
+            assert log.rest()
+            await store.delete_chat("c")
+            await store.create_chat(ChatRow("c", "claude", "/", 1))
+            assert await log.follow(10**9)
+            assert (await log.turns(None, 10))[0] == []
+            await store.append("c", encode([Prompted(1, "anew")]), after=0, at=1)
+            assert log.is_behind(1)
+            assert await log.follow(1)
+            assert [view.prompt for view in (await log.turns(None, 10))[0]] == ["anew"]
+
+    asyncio.run(use())
+
+
+def test_a_chat_that_is_gone_is_shown_as_deleted(place: StoreFile) -> None:
+    """Its viewers see it even if an attempt to read the chat failed before."""
+
+    async def use() -> None:
+        async with await place.open("c") as store:
+            log = await opened(store)
+            log.watch(lambda _: None)
+            await write(log, Prompted(1, "p"))
+            log.invalidate(UnknownChat("c"))
+            assert log.shown is None
+            log.delete()
+            assert log.shown is not None
+            assert log.shown.deleted
+            assert log.shown.frames(1) == [(2, Deleted())]
 
     asyncio.run(use())

@@ -57,7 +57,8 @@ class Jobs:
         self._work = work
         self._worker: Worker | None = None
         self._connections: WeakSet[psycopg.AsyncConnection[Any]] = WeakSet()
-        self._turns: set[asyncio.Future[None]] = set()  # the loop of asyncio keeps no task by itself
+        self._left: set[str] = set()  # chats in which a turn waited and no job worked, when this was last looked at
+        self._turns: dict[asyncio.Future[None], str] = {}  # with their chats; the loop of asyncio keeps no task itself
 
     async def run(self) -> None:
         """Work on the node's jobs, until cancelled. The worker is started anew whenever it ends."""
@@ -77,7 +78,7 @@ class Jobs:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def queue(self, turns: Sequence[tuple[str, int]]) -> None:
-        """Queue jobs for turns that wait without one, and drop those of a worker that is gone.
+        """Queue jobs for turns that wait without one, and drop those that nothing works on any more.
 
         Raises:
             StoreFailed: it is tried again.
@@ -85,6 +86,9 @@ class Jobs:
         worker = self._worker
         if worker is not None and worker.worker_id is not None:
             await self._database.fetch(DROP, {"node": self._node, "worker": worker.worker_id})
+            before, self._left = self._left, {chat for chat, _ in turns} - {*self._turns.values()}
+            if left := before & self._left:  # not a job that begins or ends just now
+                await self._database.fetch(DROP_LEFT, {"node": self._node, "chats": [*left]})
             for chat, turn in turns:
                 await self._database.fetch(QUEUE, {"node": self._node, "task": TASK, "chat": chat, "turn": turn})
 
@@ -136,8 +140,8 @@ class Jobs:
     async def _turn(self, chat: str, turn: int) -> None:
         """Run a turn in a task of its own: it does not end with the worker."""
         task = asyncio.ensure_future(self._work(chat, turn))
-        self._turns.add(task)
-        task.add_done_callback(self._turns.discard)
+        self._turns[task] = chat
+        task.add_done_callback(self._turns.pop)
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(task)
 
@@ -152,6 +156,11 @@ DELETE FROM procrastinate_jobs
 WHERE queue_name = %(node)s AND status = 'doing' AND worker_id IS DISTINCT FROM %(worker)s::bigint
 """
 """Statement that drops the jobs of other workers of the queue: only one lives, that of the lease."""
+
+DROP_LEFT = """
+DELETE FROM procrastinate_jobs WHERE queue_name = %(node)s AND status = 'doing' AND lock = ANY (%(chats)s::text[])
+"""
+"""Statement that drops jobs of chats that no job works on: they are done, and are in a backup that was restored."""
 
 QUEUE = """
 SELECT procrastinate_defer_jobs_v1(ARRAY[ROW(

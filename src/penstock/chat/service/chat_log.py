@@ -20,7 +20,7 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS, Timeline
 from penstock.chat.service.claim import Claim
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.stored_turns import all_turns, first_entry, turn_entries, whole_turns_end
+from penstock.chat.service.stored_turns import all_turns, first_entry, read_turn, whole_turns_end
 from penstock.chat.service.truncation import fitted
 from penstock.chat.store.protocol import (
     Ahead,
@@ -33,11 +33,12 @@ from penstock.chat.store.protocol import (
     StoreFailed,
     Submitted,
     Trimmed,
+    Unclaimed,
     UnknownChat,
 )
 from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
 
-STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Claimed, LeaseLost, Trimmed, Ahead, UnknownChat)
+STORE_ERRORS = (StoreFailed, StoreClosed, Conflict, Fenced, Claimed, Unclaimed, LeaseLost, Trimmed, Ahead, UnknownChat)
 """Errors of a store that the caller did not cause."""
 
 ENDS = (ev.RunEnded, TurnEnded)
@@ -151,19 +152,7 @@ class ChatLog:
         views, _ = await self.turns(turn + 1, 1)
         if not views or views[0].turn != turn:
             raise NoSuchTurn(f"the chat has no turn {turn}")
-        return views[0], await turn_entries(self._store, self.id, views[0])
-
-    async def turn_at(self, number: int) -> int:
-        """Return the turn that the entry of this number asked for.
-
-        Raises:
-            NoSuchTurn: the entry did not ask for a turn.
-        """
-        page = await self._store.read(self.id, after=number - 1, limit=1)
-        what = decode(page.entries)[0].what
-        if not isinstance(what, Prompted):
-            raise NoSuchTurn("the entry with this key asked for no turn")
-        return what.turn
+        return views[0], await read_turn(self._store, self.id, views[0])
 
     # --- clients ---
 
@@ -178,9 +167,11 @@ class ChatLog:
 
     def delete(self) -> None:
         """Notify clients that the chat was deleted."""
-        if self._timeline is not None:
-            self._timeline.delete()
-            self._notify(True)
+        if self._timeline is None:  # an attempt to read the chat found that it is gone
+            self._timeline = Timeline(self._number)
+        self._is_kept = True
+        self._timeline.delete()
+        self._notify(True)
 
     # --- appending ---
 
@@ -188,9 +179,16 @@ class ChatLog:
         """Append events of the run, and keep its session with them.
 
         Raises:
+            Unclaimed: the store has lost entries since the run began, so that these do not belong behind its last one.
             StoreFailed: as `write`.
         """
-        await self.write(lambda timeline: events, session_id=session_id)
+
+        def make(timeline: Timeline) -> Sequence[Write]:
+            if self.claim.epoch is None:
+                raise Unclaimed(self.id)
+            return events
+
+        await self.write(make, session_id=session_id)
 
     async def write(self, make: Callable[[Timeline], Sequence[Write]], *, session_id: str | None = None) -> None:
         """Append the entries that `make` returns for the current timeline, if any.
@@ -384,9 +382,14 @@ class ChatLog:
             else:
                 timeline = Timeline(summary.number, views)
             self._timeline, self._at_rest, self._is_kept, self._is_current = timeline, False, True, False
-        if self.is_skipping or not self._is_current:
-            self._is_current = self.is_skipping = False
+        if self._is_current and not self.is_skipping:
+            return timeline
+        self._is_current = self.is_skipping = False
+        try:
             await self._read_on(timeline)
+        except Ahead:  # entries were lost: what the timeline has of them must not be shown
+            self._timeline = None
+            return await self._current()
         return timeline
 
     async def _read_on(self, timeline: Timeline) -> None:
@@ -398,10 +401,20 @@ class ChatLog:
             for entry in entries:
                 if isinstance(entry.what, Answered) and entry.number > self._number:
                     self._answered(entry.what)
-            if timeline.number >= page.last:
+            if timeline.number >= page.last and not await self._is_read_ahead(timeline):
                 break
         self._is_current = True
         self._took(timeline, at_once)
+
+    async def _is_read_ahead(self, timeline: Timeline) -> bool:
+        """Return whether the store has more than it returned. If it lost entries, nothing counts that was known."""
+        if timeline.number >= self._number:
+            return False
+        if (await self._store.summary(self.id, limit=1)).last > timeline.number:
+            return True
+        self._number = timeline.number
+        self.claim.void()
+        return False
 
     async def _append(self, timeline: Timeline, entries: Sequence[Write], changes: ChatChanges | None) -> None:
         at, after = self._now(), timeline.number

@@ -12,6 +12,8 @@ class Claim:
     def __init__(self, store: ChatStore, chat: str) -> None:
         self.epoch: int | None = None
         """Epoch of the appends of a run; None if the chat is not claimed."""
+        self.rows_lost = False
+        """True from when the store was found without entries that it had, until a turn was ended for it, or begins."""
         self._store = store
         self._chat = chat
 
@@ -39,3 +41,7 @@ class Claim:
     def forget(self) -> None:
         """Append nothing more under the claim: the lease of this node is over."""
         self.epoch = None
+
+    def void(self) -> None:
+        """Append nothing more under the claim: it was made in a store that has lost entries since."""
+        self.epoch, self.rows_lost = None, True

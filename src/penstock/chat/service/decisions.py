@@ -7,6 +7,7 @@ import msgspec
 from penstock import events as ev
 from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, TooMany
 from penstock.chat.history.entries import Asker, Prompted, TurnEnded
+from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.chat_log import Write
 from penstock.core.questions import REJECT, resolve
@@ -66,3 +67,15 @@ def resolved(question: ev.QuestionAsked, text: str) -> str:
         labels = ", ".join(option.label for option in question.options or ()) or "words"
         raise Invalid("this is not an answer to the question", expected=f"one of: {labels}")
     return answer.option or answer.text or REJECT
+
+
+def answered_later(newest: TurnView | None, question: str, text: str) -> str:
+    """Return the prompt that answers the question with which the newest turn ended.
+
+    Raises:
+        Conflicting: it did not end with this question.
+    """
+    if newest is None or newest.state != "completed" or newest.question is None or newest.question.id != question:
+        raise Conflicting("nobody asks this any more", help="write it as a message")
+    labels = {option.id: option.label for option in newest.question.options or ()}
+    return labels.get(text, text)

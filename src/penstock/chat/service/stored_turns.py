@@ -39,13 +39,13 @@ def whole_turns_end(turns: Sequence[TurnRow], upto: int) -> int:
     return 0
 
 
-async def turn_entries(store: ChatStore, chat: str, view: TurnView) -> list[Numbered]:
+async def read_turn(store: ChatStore, chat: str, view: TurnView) -> list[Numbered]:
     """Return the entries of a turn so far.
 
     Raises:
         NoSuchTurn: they are no longer kept.
     """
-    found = list[Numbered]()
+    found: list[Numbered] = []
     after, end = view.first - 1, view.last
     while not end or after < end:
         try:
@@ -57,10 +57,23 @@ async def turn_entries(store: ChatStore, chat: str, view: TurnView) -> list[Numb
             break
         after = page.entries[-1].number
         found += decode(page.entries)
-    return list(_of(view.turn, (entry for entry in found if entry.number <= end)))
+    return list(_entries_of(view.turn, (entry for entry in found if entry.number <= end)))
 
 
-def _of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:
+async def turn_at(store: ChatStore, chat: str, number: int) -> int:
+    """Return the turn that the entry of this number asked for.
+
+    Raises:
+        NoSuchTurn: the entry did not ask for a turn.
+    """
+    page = await store.read(chat, after=number - 1, limit=1)
+    what = decode(page.entries)[0].what
+    if not isinstance(what, Prompted):
+        raise NoSuchTurn("the entry with this key asked for no turn")
+    return what.turn
+
+
+def _entries_of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:
     """Yield the entries that belong to a turn: an event belongs to the turn that began last."""
     running = 0
     for entry in entries:

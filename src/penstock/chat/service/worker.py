@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock import events as ev
-from penstock.chat.errors import Conflicting, NoSuchTurn, ShuttingDown
+from penstock.chat.errors import NoSuchTurn, ShuttingDown
 from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, StopRequested, TurnBegan, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
@@ -21,7 +21,9 @@ from penstock.chat.service.concurrency import Slot, Slots
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.dispatch import Dispatch
 from penstock.chat.service.limits import ServiceLimits
-from penstock.chat.service.turn_run import TurnRun, sweep
+from penstock.chat.service.lost_turns import NODE_LOST, ROWS_LOST, Begun, end_lost
+from penstock.chat.service.stored_turns import turn_at
+from penstock.chat.service.turn_run import TurnRun
 from penstock.chat.store.protocol import ChatStore, Fenced, StoreClosed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.errors import PenstockError
@@ -32,7 +34,6 @@ STOPPED = "Penstock was stopped while the agent worked"
 ENDED = "Penstock was ended while the agent worked"
 DELETED = "the chat was deleted"
 UNWRITTEN = "the store failed while the agent worked"
-NODE_LOST = "its machine was lost"
 
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 15.0)
 """Seconds until a store that failed is tried again, after each failure in a row; the last one is repeated."""
@@ -87,6 +88,7 @@ class Worker:
         self._why = STOPPED  # the reason for a turn that is found running without a run
         self._ending = False
         self._early: asyncio.TimerHandle | None = None
+        self._begun = Begun(shared.limits.max_queue)
         self._woken = asyncio.Event()
 
     # --- what is known ---
@@ -154,7 +156,7 @@ class Worker:
 
         done = await self._submit(decide, key)
         if done is not None and not done.is_new:
-            return await self.log.turn_at(done.number), False
+            return await turn_at(self._shared.store, self.chat.id, done.number), False
         return turn, done is not None
 
     async def answer(self, question: str, text: str) -> int:
@@ -171,21 +173,14 @@ class Worker:
 
         def decide(timeline: Timeline) -> Entry:
             nonlocal turn
-            running, newest = timeline.running, timeline.newest
+            running = timeline.running
             is_stopping = self._run is not None and self._run.stopping
             if running is not None and question in timeline.questions and not is_stopping:
                 turn = running.turn
                 return Answered(turn, question, decisions.resolved(timeline.questions[question], text))
-            if (
-                newest is None
-                or newest.state != "completed"
-                or newest.question is None
-                or newest.question.id != question
-            ):
-                raise Conflicting("nobody asks this any more", help="write it as a message")
-            labels = {option.id: option.label for option in newest.question.options or ()}
-            turn = newest.turn + 1
-            return self._prompted(timeline, labels.get(text, text), "answer", None)
+            prompt = self._prompted(timeline, decisions.answered_later(timeline.newest, question, text), "answer", None)
+            turn = prompt.turn
+            return prompt
 
         await self._submit(decide)
         return turn
@@ -236,8 +231,7 @@ class Worker:
             return
         self._task = task = asyncio.create_task(self._work(turn), name=f"chat {self.chat.id}")
         await asyncio.wait([task])
-        # After anything else the turn may not have ended: the claim shows others that it is theirs to end.
-        if not task.cancelled() and task.result():
+        if not task.cancelled() and task.result():  # otherwise the store shows that a turn is to be ended
             with contextlib.suppress(*STORE_ERRORS):  # the claim ends with the lease, or with the next turn
                 await self.log.claim.release()
 
@@ -252,7 +246,7 @@ class Worker:
             return  # it is claimed by this node, and is worked on
         self.log.claim.forget()
         await self.log.claim.take(self._shared.dispatch)
-        await _end_lost(self.log, await self.log.catch_up(), NODE_LOST)
+        await end_lost(self.log, await self.log.catch_up(), NODE_LOST)
         await self.log.claim.release()
 
     async def fence(self) -> None:
@@ -334,7 +328,9 @@ class Worker:
         )
         if self.state != before:
             self._shared.changed()
-        if self._run is not None and running is not None:
+        if self._run is not None and self.log.claim.rows_lost:
+            self._run.kill(ROWS_LOST)
+        elif self._run is not None and running is not None:
             self._direct(self._run, timeline, running)
 
     def _direct(self, run: TurnRun, timeline: Timeline, running: TurnView) -> None:
@@ -379,6 +375,7 @@ class Worker:
                     failures = 0
                 except STORE_ERRORS as error:
                     if isinstance(error, GIVES_UP) or getattr(error, "lasting", False):
+                        self.log.claim.forget()
                         return False
                     self.log.invalidate(error)
                     await _pause(self._woken, RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
@@ -393,7 +390,7 @@ class Worker:
         timeline = await (self.log.open() if upto is None else self.log.catch_up())
         if timeline.running is not None:
             await self.log.claim.take(self._shared.dispatch)
-            await _end_lost(self.log, timeline, self._why)
+            await end_lost(self.log, timeline, self._why)
         await self._settle()
         queued = (await self.log.open()).queued
         if not queued or (upto is not None and queued[0].turn > upto):
@@ -429,15 +426,18 @@ class Worker:
         A turn that is appended is begun at most once; a turn that cannot be begun is appended as well, with its end.
         """
         made: TurnRun | None = None
+        asked: TurnView | None = None
 
         def make(timeline: Timeline) -> Sequence[Write]:
-            nonlocal made
+            nonlocal made, asked
             made = None
             taken_back = decisions.taken_back(timeline)
             if taken_back or not timeline.queued or self._ending:
                 return taken_back  # taken back while it waited for a slot
             chat, view = self.chat, timeline.queued[0]
-            began = TurnBegan(view.turn, chat.agent, chat.cwd, chat.model, chat.session_id)
+            if view in self._begun:
+                return [TurnEnded(view.turn, "cut_off", ROWS_LOST)]
+            began, asked = TurnBegan(view.turn, chat.agent, chat.cwd, chat.model, chat.session_id), view
             try:
                 run = self._shared.run(chat, view.prompt)
             except Exception as error:
@@ -447,6 +447,9 @@ class Worker:
 
         await self.log.write(make)
         self._run = made
+        if made is not None and asked is not None:
+            self._begun.add(asked)
+            self.log.claim.rows_lost = False
         return made
 
     async def _run_to_end(self, run: TurnRun) -> None:
@@ -463,24 +466,6 @@ class Worker:
         except Exception as error:
             reason = _reason(error)
             await self.log.write(lambda timeline: decisions.ended(timeline, "error", reason))
-
-
-async def _end_lost(log: ChatLog, timeline: Timeline, why: str) -> None:
-    """End the running turn, if there is one. Its run no longer exists."""
-    if timeline.running is not None:
-        await _sweep(log, timeline.running.turn)
-        await log.write(lambda timeline: decisions.ended(timeline, "cut_off", why))
-
-
-async def _sweep(log: ChatLog, turn: int) -> None:
-    """Kill the processes that may be left of a run whose guard was killed as well."""
-    try:
-        _, entries = await log.turn(turn)
-    except NoSuchTurn:
-        return  # its first entries were trimmed
-    for entry in entries:
-        if isinstance(entry.what, TurnBegan) and entry.what.mark is not None:
-            await asyncio.to_thread(sweep, entry.what.mark)
 
 
 async def _pause(woken: asyncio.Event, seconds: float) -> None:

@@ -94,7 +94,7 @@ class News(NamedTuple):
     chats: Mapping[str, int]
     """Last number of each chat, by its id."""
     all: bool = False
-    """True if notifications were lost: any chat may have new entries."""
+    """True if notifications or entries were lost: any chat may have new entries, or fewer than it had."""
     changed: frozenset[str] = frozenset()
     """Ids of chats whose row was created, changed or deleted."""
 
@@ -124,6 +124,14 @@ class Claimed(UsageError):
     def __init__(self, chat: str, owner: str) -> None:
         self.chat, self.owner = chat, owner
         super().__init__(f"the chat {chat!r} was not claimed: the node {owner!r} works on it")
+
+
+class Unclaimed(UsageError):
+    """The store has lost entries, and the claim with them: it was restored from a backup."""
+
+    def __init__(self, chat: str) -> None:
+        self.chat = chat
+        super().__init__(f"nothing was appended to the chat {chat!r}: the store has lost entries since it was claimed")
 
 
 class LeaseLost(UsageError):

@@ -15,6 +15,7 @@ class StoreSubscription:
         self._ended = ended
         self._chats: dict[str, int] = {}
         self._rows: set[str] = set()
+        self._all = False
         self._changed = asyncio.Event()
         self._closed = False
 
@@ -26,12 +27,14 @@ class StoreSubscription:
         self._changed.clear()
         chats, self._chats = self._chats, {}
         rows, self._rows = self._rows, set()
-        return News(chats, changed=frozenset(rows))
+        all, self._all = self._all, False
+        return News(chats, all, frozenset(rows))
 
     def add(self, news: News) -> None:
         """Notify the subscriber."""
         self._chats.update(news.chats)
         self._rows |= news.changed
+        self._all = self._all or news.all
         self._changed.set()
 
     def close(self) -> None:

@@ -317,7 +317,8 @@ class Database:
                 return rows
             except Away as away:
                 self._away_since = self._away_since or began
-                if loop.time() - self._away_since >= self.patience.away:
+                # The first attempt may only find that its connection is of the time before the server was away.
+                if attempt > 0 and loop.time() - self._away_since >= self.patience.away:
                     raise _is_away(away) from away
             await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
             attempt += 1

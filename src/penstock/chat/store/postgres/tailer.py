@@ -50,6 +50,7 @@ class Tailer:
         self._known: dict[str, ChatEnd] = {}
         self._fresh: dict[str, int] = {}  # chats with entries of other nodes, of which nobody is notified yet
         self._changed: set[str] = set()
+        self._rows_lost = False  # a chat ends before what was known of it: the database was restored from a backup
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
@@ -110,6 +111,7 @@ class Tailer:
             self._wake.clear()
             fresh, self._fresh = self._fresh, {}
             changed, self._changed = self._changed, set()
+            rows_lost, self._rows_lost = self._rows_lost, False
             self._recent.forget(changed)
             wanted = self._recent.wanted(fresh)
             if wanted:
@@ -117,7 +119,7 @@ class Tailer:
                     self._recent.put(wanted, await self._database.fetch(READ_AHEAD, self._recent.values(wanted)))
                 except (StoreFailed, StoreClosed):
                     pass  # each reader reads by itself
-            self._notify(News(fresh, changed=frozenset(changed)))
+            self._notify(News(fresh, all=rows_lost, changed=frozenset(changed)))
 
     # --- notifications and polls ---
 
@@ -128,6 +130,8 @@ class Tailer:
                 await self._listen()
                 while True:
                     await self._poll()
+                    if failures:
+                        self._notify_again()
                     failures = 0
                     await self._receive()
             except (Away, StoreFailed, psycopg.Error):
@@ -136,6 +140,12 @@ class Tailer:
                     return
                 await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                 failures += 1
+
+    def _notify_again(self) -> None:
+        """Notify of all chats, as readers that were notified before may have failed. The others know it all."""
+        self._fresh.update({chat: end.last for chat, end in self._known.items()})
+        self._changed.update(self._known)
+        self._wake.set()
 
     async def _listen(self) -> None:
         patience = self._database.patience
@@ -163,6 +173,7 @@ class Tailer:
     async def _poll(self) -> None:
         """Compare the ends of all chats with those that are known."""
         patience = self._database.patience
+        before = dict(self._known)  # this node may append while the answer is on its way
         rows = await self._link.run(POLL, {}, patience.statement, patience.connect)
         chats, changed = dict[str, int](), set[str]()
         gone = self._known.keys() - {row[0] for row in rows}
@@ -173,6 +184,8 @@ class Tailer:
             end = self._known.get(id)
             if end is not None and end.row is not None and end.row[0] != row[0]:
                 end = None  # it was deleted, and there is another of its name
+            elif id in before and last < before[id].last:
+                end, self._rows_lost = None, True
             if end is None or end.last < last:
                 chats[id] = last
             if end is None or end.row not in (tuple(row), None):

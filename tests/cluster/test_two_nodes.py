@@ -1,0 +1,64 @@
+"""One node works, another one is used: what is asked, watched, stopped and answered there is the same at both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from crowd import Crowd, Watching
+from effort import at_most
+from truth import folded, judge
+from waiting import until
+
+if TYPE_CHECKING:
+    from machines import Cluster, Machine
+
+pytestmark = pytest.mark.slow
+
+CHATS = at_most(12, 200)
+
+AT_ONCE = 6
+"""Chats that are used at once: a run that waits for a person holds an agent, and so some memory."""
+
+SECONDS = 120.0
+"""Seconds for a chat, on a machine that is busy."""
+
+
+def _use(number: int, home: Machine, gateway: Machine, chat: str) -> str:
+    """Ask for a turn at the home, or stop or answer it from the other node; return the outcome that it has to have."""
+    if number % 3 == 0:
+        home.prompt(chat, f"text {number}")
+        return "ok"
+    home.prompt(chat, "permission" if number % 3 == 1 else f"for ever {number}")
+    if number % 3 == 2:
+        until(lambda: gateway.turns(chat)[0]["state"] == "running", seconds=SECONDS)
+        gateway.post(f"/api/chats/{chat}/stop", {"turn": 1})
+        return "cancelled"
+    question = until(lambda: gateway.turns(chat)[0].get("question"), "the other node shows the question", SECONDS)
+    option = question["options"][1]["id"]
+    gateway.post(f"/api/chats/{chat}/questions", {"id": question["id"], "answer": option})
+    return "ok"
+
+
+def test_one_node_is_used_from_another(cluster: Cluster) -> None:
+    """Viewers at both nodes see the same at each number, and stops and answers of the other node arrive once."""
+    home, gateway = cluster.machine("a"), cluster.machine("b", works=False)
+    agents = ("quick", "peer", "stuck")
+    for first in range(0, CHATS, AT_ONCE):
+        numbers = range(first, min(first + AT_ONCE, CHATS))
+        chats = {number: home.chat(agents[number % 3]) for number in numbers}
+        until(lambda chats=chats: all(gateway.has_chat(chat) for chat in chats.values()))
+        with Crowd([Watching(chat, [node]) for chat in chats.values() for node in (home, gateway)]) as crowd:
+            until(lambda crowd=crowd: all(it.viewer.after is not None for it in crowd.watching))
+            wanted = {chat: _use(number, home, gateway, chat) for number, chat in chats.items()}
+            for chat in wanted:
+                gateway.settled(chat)
+            rows = {chat: cluster.rows(chat) for chat in wanted}
+            crowd.reach({chat: len(found) for chat, found in rows.items()})
+        for chat, outcome in wanted.items():
+            assert folded(rows[chat])[1]["outcome"] == outcome
+            judge(rows[chat], [it for it in crowd.watching if it.chat == chat])
+            assert home.turns(chat) == gateway.turns(chat)
+    assert cluster.left_over() == []
+    texts = [f"text {number}" for number in range(0, CHATS, 3)]
+    assert sorted(text for text in cluster.prompts() if text.startswith("text")) == sorted(texts)
