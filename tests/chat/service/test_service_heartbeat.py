@@ -186,6 +186,7 @@ def test_it_gives_way_to_a_message(home: Home) -> None:
             assert (first.outcome, first.reason, first.began_at) == ("cancelled", GAVE_WAY, None)
             assert second.state == "queued"
             await service.prompt(running, "to the one that runs")
+            await until_true(lambda: len(home.asked()) > 1)  # it has been cancelled
             (home.folder / "go").touch()
             first, second = await home.settled(service, running)
             assert (first.by, first.outcome, first.reason) == ("heartbeat", "cancelled", GAVE_WAY)
