@@ -7,9 +7,7 @@ the store. After a failure it is folded again from the store, as at the start: a
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -18,7 +16,7 @@ from penstock.chat.errors import NoSuchChat, NoSuchTurn
 from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnEnded, decode
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS, Timeline
-from penstock.chat.service.claim import Claim
+from penstock.chat.service.claim import Claim, Unclaimed
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.stored_turns import all_turns, first_entry, read_turn, whole_turns_end
 from penstock.chat.service.truncation import fitted
@@ -33,7 +31,6 @@ from penstock.chat.store.protocol import (
     StoreFailed,
     Submitted,
     Trimmed,
-    Unclaimed,
     UnknownChat,
 )
 from penstock.chat.store.rows import ChatChanges, ChatRow, TurnRow
@@ -47,7 +44,6 @@ ENDS = (ev.RunEnded, TurnEnded)
 LISTED = (*ENDS, ev.QuestionAsked, ev.QuestionAnswered)
 """Entries of a turn that change what a list of chats shows: they count as changes of the row, which all nodes see."""
 
-Result = TypeVar("Result")
 Write = Entry | ev.Event
 Watcher = Callable[[bool], None]
 """Callback after the timeline accepted entries. Its argument is True if clients should see them at once."""
@@ -229,7 +225,7 @@ class ChatLog:
                     submitted = self._store.submit(
                         self.id, data, at=self._now(), after=timeline.number, key=key, turn=turn
                     )
-                    done = await self._timed(1, submitted)
+                    done = await self._counters.append(1, submitted)
                 except Conflict:
                     continue
                 await self._current()
@@ -434,7 +430,7 @@ class ChatLog:
             append = self._store.append(
                 self.id, data, after=after, at=at, epoch=self.claim.epoch, turns=rows, changes=changes
             )
-            await self._timed(len(data), append)
+            await self._counters.append(len(data), append)
         except BaseException:
             if ends:
                 self._timeline = None
@@ -447,17 +443,6 @@ class ChatLog:
         for end in ends:
             self._counters.ended[end.outcome] += 1
         self._took(timeline, at_once)
-
-    async def _timed(self, count: int, call: Awaitable[Result]) -> Result:
-        began = time.perf_counter()
-        try:
-            result = await call
-        except StoreFailed:
-            self._counters.failures += 1
-            raise
-        self._counters.appends.add(time.perf_counter() - began)
-        self._counters.entries += count
-        return result
 
     def _took(self, timeline: Timeline, at_once: bool) -> None:
         self.newest, self._number = timeline.newest, max(timeline.number, self._number)

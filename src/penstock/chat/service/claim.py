@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from penstock.chat.service.dispatch import Dispatch
 from penstock.chat.store.protocol import ChatStore
+from penstock.errors import UsageError
+
+
+class Unclaimed(UsageError):
+    """The store has lost entries, and the claim with them: it was restored from a backup."""
+
+    def __init__(self, chat: str) -> None:
+        self.chat = chat
+        super().__init__(f"nothing was appended to the chat {chat!r}: the store has lost entries since it was claimed")
 
 
 class Claim:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from penstock import events as ev
+from penstock.chat.store.protocol import StoreFailed
+
+Result = TypeVar("Result")
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
 """Upper bounds in seconds of the buckets of a histogram: from a fast disk to one that hangs."""
@@ -40,3 +46,19 @@ class Counters:
         """Number of appends that failed in the store."""
         self.ended: Counter[ev.Outcome] = Counter()
         """Turns that ended, by outcome."""
+
+    async def append(self, count: int, call: Awaitable[Result]) -> Result:
+        """Await a call of the store that appends `count` entries, and count it.
+
+        Raises:
+            StoreFailed: as the call.
+        """
+        began = time.perf_counter()
+        try:
+            result = await call
+        except StoreFailed:
+            self.failures += 1
+            raise
+        self.appends.add(time.perf_counter() - began)
+        self.entries += count
+        return result

@@ -178,7 +178,7 @@ async def a_key_is_one_entry(make: Open, chat: str) -> None:
         _same("no key again", await store.submit(chat, b"y", at=1), Submitted(4, True))
         _same("a key after a stale number", await store.submit(chat, b"z", at=1, after=0, key="K"), Submitted(2, False))
         _same("a turn", await store.submit(chat, b"t", at=1, key="t", turn=1), Submitted(5, True))
-        _same("the turn again", await store.submit(chat, b"t", at=1, key="t", turn=1), Submitted(5, False))
+        _same("the turn again", await store.submit(chat, b"t", at=2, key="t", turn=1), Submitted(5, False))
         _same("the key in another chat", await store.submit(f"{chat}-other", b"x", at=1, key="k"), Submitted(1, True))
     async with make() as store:
         _same("the key after opening again", await store.submit(chat, b"x", at=1, key="k"), Submitted(1, False))

@@ -126,14 +126,6 @@ class Claimed(UsageError):
         super().__init__(f"the chat {chat!r} was not claimed: the node {owner!r} works on it")
 
 
-class Unclaimed(UsageError):
-    """The store has lost entries, and the claim with them: it was restored from a backup."""
-
-    def __init__(self, chat: str) -> None:
-        self.chat = chat
-        super().__init__(f"nothing was appended to the chat {chat!r}: the store has lost entries since it was claimed")
-
-
 class LeaseLost(UsageError):
     """The node has no lease of this incarnation: others may work on its chats, and it must end its runs."""
 
