@@ -56,29 +56,29 @@ coverage: $(VENV)/.dev ## measure the branch coverage of core, run/lifecycle, ch
 	PENSTOCK_SOAK=1 $(BIN)/python -m pytest $(COVERED) -k "(not / or claude/think) and not test_a_kill_takes" --cov --hypothesis-seed=0 -n auto -q $(ARGS)
 
 test-wheel: $(VENV)/.dev page ## build wheel and sdist, and run the wheel where nothing else is installed
-	PENSTOCK_WHEEL=1 $(BIN)/python -m pytest tests/wheel -rs $(ARGS)
+	PENSTOCK_WHEEL=1 $(BIN)/python -m pytest tests/wheel -rfEs $(ARGS)
 
 test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cuts, kills; needs chromium, or PENSTOCK_CHROMIUM=…
 	PENSTOCK_CHAT=1 PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/chat/web/test_cuts.py tests/chat/web/test_kills.py -n auto $(ARGS)
-	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page -n auto -rs $(ARGS)
+	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page -n auto -rfEs $(ARGS)
 	$(BIN)/python tests/real/install.py pi claude || echo "Their tests are skipped." >&2
-	PENSTOCK_CHAT=1 PENSTOCK_REAL=pi,claude tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rs $(ARGS)
+	PENSTOCK_CHAT=1 PENSTOCK_REAL=pi,claude tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rfEs $(ARGS)
 
 test-doc: $(VENV)/.dev ## run documents: the command line, watching, kills at system calls
-	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/doc -m slow -n auto -rs $(ARGS)
+	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/doc -m slow -n auto -rfEs $(ARGS)
 
 test-loop: $(VENV)/.dev ## run loops with scripted agents and a real git: kills, limits, agents that do harm
-	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/loop tests/repo -m slow -n auto -rs $(ARGS)
+	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/loop tests/repo -m slow -n auto -rfEs $(ARGS)
 
 test-cluster: $(VENV)/.dev ## run the store and the nodes on a real PostgreSQL that the tests start: kills, restarts, a slow network
-	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/cluster -m slow -n auto -rs $(ARGS)
+	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/cluster -m slow -n auto -rfEs $(ARGS)
 
 test-agents: $(VENV)/.dev ## run the real agents, from npm, against a local model server; AGENTS=codex,claude-acp for some
 	$(BIN)/python tests/real/install.py || echo "Their tests are skipped." >&2
-	PENSTOCK_REAL=$(or $(AGENTS),1) tests/real/offline.sh $(BIN)/python -m pytest tests/real -n auto --dist loadgroup -rs $(ARGS)
+	PENSTOCK_REAL=$(or $(AGENTS),1) tests/real/offline.sh $(BIN)/python -m pytest tests/real -n auto --dist loadgroup -rfEs $(ARGS)
 
 test-editors: $(VENV)/.dev ## run Vim and Emacs in a terminal on a document that is answered; needs tmux
-	PENSTOCK_EDITORS=1 $(BIN)/python -m pytest tests/doc/test_editors.py -rs $(ARGS)
+	PENSTOCK_EDITORS=1 $(BIN)/python -m pytest tests/doc/test_editors.py -rfEs $(ARGS)
 
 soak: ## run all tests at their full counts: all recordings and examples, all cases in the browser, all agents on all routes, 500 cuts, 50 kills
 	PENSTOCK_SOAK=1 $(MAKE) test

@@ -230,7 +230,7 @@ def test_two_nodes_behind_a_proxy(cluster: Cluster, program: str) -> None:
 def _check_bodies(front: Front, chat: str) -> None:
     assert front.request("POST", f"/api/chats/{chat}/turns", json={"text": "x" * 500_000}).status_code == 202
     rejected = front.request("POST", f"/api/chats/{chat}/turns", json={"text": "x" * 1_900_000})
-    assert (rejected.status_code, rejected.json()["code"]) == (413, "content_too_large")
+    assert rejected.status_code == 413  # by the proxy, or by the node
 
 
 def _check_streams(front: Front, chat: str) -> None:

@@ -40,6 +40,7 @@ def test_an_older_backup(cluster: Cluster, server: Server, seconds: float) -> No
     backup = server.back_up()
     time.sleep(seconds)
     cluster.gate.touch()
+    gateway.prompt(running, "running 2")  # its run may have appended all that it has before
     gateway.prompt(done, "done 2")
     lost = gateway.chat("quick")
     gateway.prompt(lost, "lost 1")
