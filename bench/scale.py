@@ -264,6 +264,10 @@ async def idle(place: str, seconds: float) -> dict[str, float]:
 # --- the report ---
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number > 1)}"
+
+
 def report(quick: bool) -> Iterator[str]:
     """The lines of the report."""
     from postgres import Server, programs
@@ -289,9 +293,11 @@ def report(quick: bool) -> Iterator[str]:
             found = [[measured(*measure) for measure in measures] for _ in range(rounds)]
             best = [max(column) for column in zip(*found, strict=True)]
             cells = [cell for rate, p50, p99 in best for cell in (f"{rate:,.0f}", f"{p50:.1f} / {p99:.1f}")]
-            yield row(f"{chats} chats, {rows} rows", *cells[:2], f"{best[0][0] / least:.1f}", *cells[2:4])
+            ratios = [f"{rate / least:.1f}" for rate, _, _ in best]
+            load = f"{_counted(chats, 'chat')}, {_counted(rows, 'row')} each"
+            yield row(load, *cells[:2], ratios[0], *cells[2:4])
             if rows == 1:
-                yield row(f"the prototype's idea: {chats} chats", *cells[4:], f"{best[2][0] / least:.1f}", "–", "–")
+                yield row(f"the prototype's idea: {_counted(chats, 'chat')}", *cells[4:], ratios[2], "–", "–")
         yield from section("Several machines: delivery, ms", ABOUT_DELIVERY, ["rows a second", "PostgreSQL", "SQLite"])
         for rate in RATES:
             best = [
