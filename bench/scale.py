@@ -59,8 +59,8 @@ notification, and nothing is checked, claimed, tried again or read ahead."""
 
 ABOUT_DELIVERY = """\
 From before the append at one node until the entry was read at another, a process of its own; 100 chats, one row each
-time: p50 / p99. SQLite: in one process, as there is no other. Load and server share the cores of one
-machine. Of three rounds the best."""
+time: p50 / p99. With SQLite, writer and reader are one process. The load and the server run on the same cores. Of three
+rounds the best."""
 
 ABOUT_NODES = f"""\
 Two `penstock serve` on one PostgreSQL. The agent works at one of them, its home; a person is at the home, or at the

@@ -71,7 +71,7 @@ def wait_for_retry(at: int, agent: str) -> Wait:
 
 
 def wait_for_reset(state: LoopState, now: int, agent: str, at: int) -> Effect:
-    """Wait until the first agent is no longer at its limit, or end the loop if that is longer than it may wait."""
+    """Wait until the limit of this agent resets. End the loop if that takes longer than its settings allow."""
     reason = f"all agents are at their limits; {agent} resets first"
     return EndLoop(ALL_LIMITED, reason, at) if at - now > state.settings.wait_ms else Wait(at, reason)
 

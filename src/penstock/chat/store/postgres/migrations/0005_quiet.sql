@@ -5,23 +5,12 @@ CREATE FUNCTION is_quiet_v1() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce(current_setting('penstock.quiet', true), '') = 'on'
 $$;
 
-CREATE OR REPLACE FUNCTION notify_v1(items text[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    item text;
-    payload text := '';
+ALTER FUNCTION notify_v1(text[]) RENAME TO notify_always_v1;
+
+CREATE FUNCTION notify_v1(items text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF is_quiet_v1() THEN
-        RETURN;
-    END IF;
-    FOREACH item IN ARRAY items LOOP
-        IF length(payload) + length(item) > 7900 THEN
-            PERFORM pg_notify('penstock', payload);
-            payload := '';
-        END IF;
-        payload := payload || CASE WHEN payload = '' THEN '' ELSE ',' END || item;
-    END LOOP;
-    IF payload <> '' THEN
-        PERFORM pg_notify('penstock', payload);
+    IF NOT is_quiet_v1() THEN
+        PERFORM notify_always_v1(items);
     END IF;
 END
 $$;
