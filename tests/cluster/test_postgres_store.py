@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from postgres import Server
@@ -177,5 +178,42 @@ def test_a_database_of_another_version(database: str) -> None:
             await store.database.fetch("DELETE FROM migrations WHERE number > 1")
             with pytest.raises(SchemaTooOld, match="migration 1"):
                 await PostgresStore.open(database)
+
+    asyncio.run(check())
+
+
+# --- appends of several nodes ---
+
+
+def test_nodes_that_append_to_the_same_chats_do_not_deadlock(database: str) -> None:
+    """Groups of appends lock their chats in the same order at all nodes, in whatever order the calls came."""
+    chats, rounds = [f"chat-{number}" for number in range(40)], 30
+
+    async def append_all(store: PostgresStore, chance: random.Random) -> None:
+        async def append(chat: str) -> None:
+            after = 0
+            for _ in range(rounds):
+                try:
+                    after = await store.append(chat, [b"entry"], after=after, at=1)
+                except Conflict as conflict:
+                    after = conflict.last
+
+        await asyncio.gather(*map(append, chance.sample(chats, len(chats))))
+
+    async def check() -> None:
+        async with AsyncExitStack() as stack:
+            stores = [await stack.enter_async_context(await PostgresStore.open(database)) for _ in range(4)]
+            await asyncio.gather(*(stores[0].create_chat(ChatRow(chat, "claude", "/", 1)) for chat in chats))
+            # So many others that the server looks each chat up by itself, in the order of the call.
+            await stores[0].database.fetch(
+                "INSERT INTO heads (id) SELECT 'other-' || number FROM generate_series(1, 5000) AS number"
+            )
+            await stores[0].database.fetch("ANALYZE heads")
+            await asyncio.gather(*(append_all(store, random.Random(nth)) for nth, store in enumerate(stores)))
+        async with await PostgresStore.open(database) as store:  # a connection counts at its end
+            found = await store.database.fetch(
+                "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+            )
+        assert found == [(0,)]
 
     asyncio.run(check())

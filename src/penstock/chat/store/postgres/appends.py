@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ NOTIFY_SECONDS_PER_NODE = 0.00125
 """Seconds between two notifications of a node that can wait, for each node that is there. Each notification wakes every
 node: all together send at most 800 a second, of which PostgreSQL delivers about 1,000 to 50 listeners."""
 
-APPEND = """SELECT was_made, last_number, epoch_number FROM append_v1(
+APPEND = """SELECT nth_append, was_made, last_number, epoch_number FROM append_v2(
     %(ids)s::text[], %(afters)s::bigint[], %(ats)s::bigint[], %(epochs)s::bigint[], %(counts)s::bigint[],
     %(chat_changes)s::jsonb, %(again)s, %(entry_of)s::int[], %(entry_nth)s::int[], %(entry_start)s::int[],
     %(entry_size)s::int[], %(entry_data)s, %(turn_of)s::int[], %(turn_turn)s::bigint[], %(turn_first)s::bigint[],
@@ -48,10 +48,16 @@ class Append:
     turns: Sequence[TurnRow]
     changes: ChatChanges | None
     result: asyncio.Future[int]
-    size: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.size = sum(map(len, self.entries)) + sum(len(turn.view) for turn in self.turns)
+    @property
+    def last(self) -> int:
+        """Number of the last entry, once it is made."""
+        return self.after + len(self.entries)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the entries and the summaries."""
+        return sum(map(len, self.entries)) + sum([len(turn.view) for turn in self.turns])
 
 
 class Appends:
@@ -102,7 +108,7 @@ class Appends:
                 return
 
     def _group(self) -> list[Append]:
-        """Remove the next appends from the queue: one for each chat, in their order."""
+        """Remove the next appends from the queue: one for each chat, in the order of the chats."""
         group: dict[str, Append] = {}
         later: list[Append] = []
         size = 0
@@ -116,7 +122,7 @@ class Appends:
             group[append.chat] = append
             size += append.size
         self._waiting.extendleft(reversed(later))
-        return list(group.values())
+        return [group[chat] for chat in sorted(group)]
 
     async def _make(self, group: list[Append]) -> None:
         try:
@@ -124,29 +130,30 @@ class Appends:
             late = [] if quiet else self._late_items()
             values = {**_values(group), "quiet": quiet, "late": late}
             rows = await self._database.repeated(self._link, APPEND, values)
-        except BaseException as error:
+        except BaseException as failure:
             for append in group:
                 if not append.result.done():
-                    append.result.set_exception(error)
-            if not isinstance(error, Exception):
+                    append.result.set_exception(failure)
+            if not isinstance(failure, Exception):
                 raise
             return
+        not_made = {nth: found for nth, *found in rows}
         chats: dict[str, int] = {}
         changed: set[str] = set()
-        for append, (was_made, last, epoch) in zip(group, rows, strict=True):
-            outcome = _outcome(append, was_made, last, epoch)
-            if isinstance(outcome, int):
+        for nth, append in enumerate(group, 1):
+            error = _error(append, *not_made[nth]) if nth in not_made else None
+            if error is None:
                 if append.entries:
-                    self._recent.wrote(append.chat, outcome)
-                    chats[append.chat] = outcome
+                    self._recent.wrote(append.chat, append.last)
+                    chats[append.chat] = append.last
                 if append.changes is not None:
                     changed.add(append.chat)
             if append.result.done():
                 continue
-            if isinstance(outcome, int):
-                append.result.set_result(outcome)
+            if error is None:
+                append.result.set_result(append.last)
             else:
-                append.result.set_exception(outcome)
+                append.result.set_exception(error)
         if quiet and chats:
             self._notify_later(chats)
         if chats or changed:
@@ -188,9 +195,10 @@ class Appends:
             pass  # the others poll
 
 
-def _outcome(append: Append, was_made: bool, last: int | None, epoch: int | None) -> int | Exception:
+def _error(append: Append, was_made: bool, last: int | None, epoch: int | None) -> Exception | None:
+    """Return the error of an append that a call did not make, or None if an earlier attempt made it."""
     if was_made:
-        return append.after + len(append.entries)
+        return None
     if last is None or epoch is None:
         return UnknownChat(append.chat)
     if append.epoch is not None and append.epoch != epoch:
