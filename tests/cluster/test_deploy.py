@@ -224,6 +224,7 @@ def test_two_nodes_behind_a_proxy(cluster: Cluster, program: str) -> None:
         assert front.request("GET", "/", headers={"Host": "elsewhere.example.org"}).text != answer.text
         chat = front.nodes[0].chat("held")
         _check_bodies(front, chat)
+        _check_requests(front)
         _check_streams(front, chat)
 
 
@@ -231,6 +232,19 @@ def _check_bodies(front: Front, chat: str) -> None:
     assert front.request("POST", f"/api/chats/{chat}/turns", json={"text": "x" * 500_000}).status_code == 202
     rejected = front.request("POST", f"/api/chats/{chat}/turns", json={"text": "x" * 1_900_000})
     assert rejected.status_code == 413  # by the proxy, or by the node
+
+
+def _check_requests(front: Front) -> None:
+    """Requests of one client, which go to one node after the other, each find what those before them did."""
+    for _ in range(10):
+        made = front.request("POST", "/api/chats", json={"agent": "quick", "home": "paris"})
+        assert made.status_code == 201, made.text
+        path = made.headers["location"]
+        assert front.request("GET", path).status_code == 200
+        assert front.request("POST", f"{path}/turns", json={"text": "hi"}).json() == {"turn": 1}
+        assert [turn["turn"] for turn in front.request("GET", f"{path}/turns").json()["turns"]] == [1]
+        assert front.request("GET", f"{path}/turns/1/details").status_code == 200
+        assert front.request("POST", f"{path}/stop", json={"turn": 1}).status_code == 202
 
 
 def _check_streams(front: Front, chat: str) -> None:

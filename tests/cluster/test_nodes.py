@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 from waiting import until
+
+from penstock.chat.store.postgres.connections import parameters
 
 if TYPE_CHECKING:
     from machines import Cluster
@@ -44,3 +48,35 @@ def test_stop_and_answer_work_from_another_node(cluster: Cluster) -> None:
     assert turn["message"] == "asked: once"
     assert cluster.prompts() == ["first"]
     assert cluster.left_over() == []
+
+
+def test_what_one_node_did_another_knows_at_once(cluster: Cluster) -> None:
+    """Requests of a client that a proxy sends to one node after the other find what the one before did.
+
+    No notification is sent here, so a node hears of others by its poll each second; it must not answer before that
+    as if they had done nothing.
+    """
+    with psycopg.connect(autocommit=True, **parameters(cluster.url)) as connection:
+        database = Identifier(connection.info.dbname)
+        connection.execute(SQL("ALTER DATABASE {} SET penstock.quiet = 'on'").format(database))
+    home, gateway = cluster.machine("a"), cluster.machine("b", works=False)
+    for _ in range(3):
+        chat = home.chat("held")
+        assert gateway.get(f"/api/chats/{chat}")["home"] == "a"
+        assert home.prompt(chat, "first") == 1
+        assert [turn["turn"] for turn in gateway.turns(chat)] == [1]
+        assert gateway.prompt(chat, "second") == 2
+        assert [turn["turn"] for turn in home.turns(chat)] == [1, 2]
+        assert gateway.get(f"/api/chats/{chat}/turns/2/details")
+        assert home.prompt(chat, "third") == 3
+        assert gateway.post(f"/api/chats/{chat}/stop", {"turn": 3}) == {"turns": [3]}
+        assert sorted(home.post(f"/api/chats/{chat}/stop", {})["turns"]) == [1, 2]
+        other = home.chat("held")
+        gateway.prompt(other, "first")
+        assert home.post(f"/api/chats/{other}/stop", {}) == {"turns": [1]}
+    asking = home.chat("peer")
+    home.prompt(asking, "permission")
+    until(lambda: home.get(f"/api/chats/{asking}")["asks"])
+    question = home.turns(asking)[0]["question"]
+    gateway.post(f"/api/chats/{asking}/questions", {"id": question["id"], "answer": question["options"][0]["id"]})
+    assert home.settled(asking)[0]["message"] == "asked: once"

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import uuid
 from typing import TYPE_CHECKING
+from unittest.mock import AsyncMock
 
+import pytest
 from waiting import until_true
 
+from penstock.chat.errors import NoSuchTurn
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded, encode
 from penstock.chat.service.dispatch import Dispatch
+from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.store.rows import ChatRow, Heartbeat
+from penstock.chat.store.subscriptions import StoreSubscription
 
 if TYPE_CHECKING:
     from conftest import Home
@@ -178,5 +183,39 @@ def test_a_heartbeat_is_sent_once_by_its_home(home: Home) -> None:
             assert (entry.what.by, entry.what.key) == ("heartbeat", f"heartbeat-{1 + MINUTE}")
             for service in services:
                 await service.close()
+
+    asyncio.run(use())
+
+
+def test_what_another_node_did_is_found_before_its_notification(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chat, a turn, its end: what this node does not know yet is read from the store before it is refused."""
+
+    async def use() -> None:
+        async with home.store() as store:
+            monkeypatch.setattr(StoreSubscription, "next", asyncio.Event().wait)  # no node hears of another
+            one = await home.open(store, dispatch=node("a"))
+            other = await home.open(store, dispatch=node("b"))
+            await store.create_chat(row(home))
+            for service in (one, other):
+                await service.node.find("c")
+                await service.node.find("nothing")
+                assert [chat.id for chat in service.chats()] == ["c"]
+            assert await one.prompt("c", "1", key="k") == (1, True)
+            assert [view.turn for view in (await other.turns("c"))[0]] == [1]
+            assert await other.prompt("c", "1", key="k") == (1, False)
+            assert await other.prompt("c", "2") == (2, True)
+            assert await one.stop("c", 2) == [2]
+            assert await one.stop("c", 1) == [1]
+            assert [view.state for view in (await other.turns("c"))[0]] == ["completed", "completed"]
+            assert await other.prompt("c", "3") == (3, True)
+            assert (await one.turn("c", 3))[0].prompt == "3"
+            with pytest.raises(NoSuchTurn):
+                await one.stop("c", 4)
+            failing = AsyncMock(side_effect=StoreFailed("the database is away"))
+            monkeypatch.setattr(store, "get_chat", failing)
+            with pytest.raises(StoreFailed):
+                await other.node.find("unknown")
+            await one.close()
+            await other.close()
 
     asyncio.run(use())

@@ -370,7 +370,10 @@ def test_what_is_refused_changes_nothing(home: Home) -> None:
                 with pytest.raises(Invalid):
                     await service.change(made.id, **changes)
             assert await home.rows(made.id, service._store) == []
-            await service.create()
+            local = await service.create(agent="ollama", model="m")
+            with pytest.raises(Invalid, match="needs the name of a model"):
+                await service.change(local.id, model=None)
+            assert service.chat(local.id).model == "m"
             with pytest.raises(TooMany):
                 await service.create()
 

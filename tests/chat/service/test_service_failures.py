@@ -50,6 +50,7 @@ class Fragile:
         return fail
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_log_that_fails_kills_the_run_and_no_more(home: Home, failure: str) -> None:
     """The run is killed, callers are told, and with the store well again the turn is marked and the chat goes on."""
@@ -137,6 +138,7 @@ def test_outputs_that_are_too_long_are_shortened(home: Home) -> None:
     asyncio.run(chat())
 
 
+@pytest.mark.slow
 def test_a_crash_is_marked_and_nothing_runs_twice(home: Home) -> None:
     """From whatever entry the store ends at: begun turns are ended, those that wait go on, whole ones stay."""
 

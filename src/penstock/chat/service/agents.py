@@ -145,12 +145,17 @@ class Agents:
         """
         name = name or self.default()
         self.require(name)
-        if model is not None or name != OLLAMA or self._ollama is None:
+        if model is not None or not self.needs_model(name):
             return name, model
+        assert self._ollama is not None  # only its agent needs one
         models = None if self.blocked(name) else self._ollama.models()
         if not models:
             raise Invalid(f"{name} needs the name of a model: {self._without(models)}", expected='"model"')
         return name, models[0]
+
+    def needs_model(self, name: str) -> bool:
+        """Return whether an agent has no default model."""
+        return name == OLLAMA and self._ollama is not None
 
     def blocked(self, name: str) -> str | None:
         """Return why it may not be started: the project's file that defines how is not trusted. None if it may."""

@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection
 
 from penstock.chat.errors import Invalid
-from penstock.chat.service.chat_log import STORE_ERRORS
+from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.dispatch import ChatPlace, NodeView, Offered
 from penstock.chat.service.worker import Shared, Worker
 from penstock.chat.service.workspaces import Workspace, Workspaces
@@ -103,6 +103,27 @@ class NodeWork:
         except STORE_ERRORS:
             pass  # the store notifies again when it is back
         self._shared.changed()
+
+    async def find(self, chat: str) -> None:
+        """Take up a chat that this node was not notified of yet: a client may have created it at another just now.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        if self._shared.dispatch.by_jobs and chat not in self._workers:
+            with contextlib.suppress(UnknownChat):
+                await self._add(await self._shared.store.get_chat(chat))
+
+    async def fresh_log(self, worker: Worker) -> ChatLog:
+        """Return the log of a chat, with what other nodes appended, of which this node may not be notified yet.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        if self._shared.dispatch.by_jobs:
+            with contextlib.suppress(UnknownChat):
+                await worker.log.follow((await self._shared.store.summary(worker.chat.id, limit=1)).last)
+        return worker.log
 
     async def _add(self, row: ChatRow) -> None:
         if row.id not in self._workers:

@@ -264,7 +264,7 @@ class Service:
         Raises:
             NoSuchChat: there is none of this id.
         """
-        return await self._worker(id).log.turns(before, limit)
+        return await (await self.node.fresh_log(self._worker(id))).turns(before, limit)
 
     def log(self, id: str) -> ChatLog:
         """Return the entries and the timeline of a chat.
@@ -280,7 +280,7 @@ class Service:
         Raises:
             NoSuchChat, NoSuchTurn: there is none, or it is no longer kept.
         """
-        return await self._worker(id).log.turn(turn)
+        return await (await self.node.fresh_log(self._worker(id))).turn(turn)
 
     # --- create, change and delete chats ---
 
@@ -348,6 +348,8 @@ class Service:
             if name not in checks:
                 raise Invalid(f"{name[:40]!r} of a chat cannot be changed", expected=", ".join(checks))
         values = {name: checks[name](value) for name, value in changes.items()}
+        if "model" in values and values["model"] is None and self.agents.needs_model(worker.chat.agent):
+            raise Invalid(f"{worker.chat.agent} needs the name of a model", expected='"model"')
         if "heartbeat" in values and values["heartbeat"] != worker.chat.heartbeat:
             values["heartbeat_since"] = self._now()
         await worker.log.change(lambda chat: ChatChanges(**values))

@@ -23,6 +23,7 @@ from penstock.chat.service.dispatch import Dispatch
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.lost_turns import NODE_LOST, ROWS_LOST, Begun, end_lost
 from penstock.chat.service.stored_turns import turn_at
+from penstock.chat.service.submission import submit
 from penstock.chat.service.turn_run import TurnRun
 from penstock.chat.store.protocol import ChatStore, Fenced, StoreClosed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
@@ -302,7 +303,7 @@ class Worker:
         if self._ending:
             raise ShuttingDown
         try:
-            done = await self.log.submit(decide, key=key)
+            done = await submit(self.log, decide, key=key, is_shared=self._shared.dispatch.by_jobs)
             if done is not None and done.is_new:
                 await self._settle()
             return done
