@@ -35,6 +35,7 @@ def read_to_the_end(watcher: Watcher) -> None:
     assert whole, "the answer was cut off"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, 0), (signal.SIGINT, 128 + signal.SIGINT)])
 def test_streams_are_told_and_agents_are_ended(served: Served, number: int, expected: int) -> None:
     """With 50 open streams and four agents at work, each stream gets a goodbye, and nothing is left."""
@@ -61,6 +62,7 @@ def test_streams_are_told_and_agents_are_ended(served: Served, number: int, expe
         assert turn["reason"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("streams", [0, 5])
 def test_an_idle_server_ends(served: Served, streams: int) -> None:
     """With nothing to do, with viewers or without, it exits with 0."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from effort import at_most
 from served import PLAIN, RECORDINGS, SECONDS, TOKEN, Gateway, Row
 from viewer import Viewer, shown
 from waiting import until
@@ -130,7 +131,7 @@ def test_coming_back_with_any_number_gives_the_same(shared: Gateway, told: Told,
     """Who comes back with any number that was given ends with the same turns, in either mode, without a snapshot."""
     chat, whole, states = told
     assert len(states) > 50
-    for after, state in states.items():
+    for after, state in [*states.items()][:: at_most(4, 1)]:
         viewer = copy.deepcopy(state)
         if after != whole.after:
             read(shared, chat, viewer, until=lambda it: it.after == whole.after, deltas=deltas)
@@ -536,6 +537,7 @@ def test_a_viewer_that_reads_slowly_gets_fewer_and_larger_steps(own: Callable[..
     assert viewer.names.count("assistant") < 150  # of 200: 400 MB would have been all of them
 
 
+@pytest.mark.slow
 def test_a_viewer_that_never_reads_is_let_go(own: Callable[..., Gateway]) -> None:
     """It costs what is on its way to it, for a while, and then nothing: its connection is ended by force."""
     gateway = own(patience=0.2)
@@ -587,6 +589,7 @@ def test_deltas_cost_as_much_as_the_text(shared: Gateway) -> None:
     assert viewer.bytes < 200_000 + 130 * len(viewer.names) + 2_000
 
 
+@pytest.mark.slow
 def test_many_viewers_of_a_chat_are_one_watch(own: Callable[..., Gateway]) -> None:
     """A hundred viewers see the same, the chat is folded once for all, and the watch ends some time after they left."""
     gateway = own(linger=0.0, max_clients=100)

@@ -14,3 +14,6 @@
 
 No module here starts an agent or writes to the store; the service does.
 """
+
+PORT = 8377
+"""Port of the gateway, if none is named."""

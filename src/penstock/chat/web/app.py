@@ -69,6 +69,8 @@ class _Place:
         if address.body is not None:
             arguments["body"] = await schemas.read(request, address.body)
             self._api.security.check_still(scope)
+        if "chat" in arguments:
+            await self._api.service.node.find(arguments["chat"])
         does: Callable[..., Awaitable[ASGIApp]] = getattr(self._api, address.does)
         answer = await does(request, **arguments)
         await answer(scope, receive, send)

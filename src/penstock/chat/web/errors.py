@@ -115,7 +115,7 @@ class MethodNotAllowed(HttpError):
 
 
 class BodyTooLarge(HttpError):
-    """The body is too large. The rest of it is not read, so the connection is closed."""
+    """The body is too large. The rest of it is discarded, and the connection is closed."""
 
     code, status = "content_too_large", 413
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import re
 from collections.abc import Collection, Sequence
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,6 +28,10 @@ METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "PUT")
 
 NAMED = "penstock.address"
 """Key in a scope of the template of its path, once it is known."""
+
+DISCARDED_SECONDS, DISCARDED_BYTES = 1.0, 16 * 1024 * 1024
+"""Seconds and bytes for which a body that nobody read is received after the response, before the connection is
+closed. One that is closed earlier is reset, and a client or a proxy that still writes may lose the response."""
 
 _log = logging.getLogger("penstock.gateway")
 
@@ -52,16 +58,17 @@ class Middleware:
         """Respond to one request, whatever it is."""
         if scope["type"] != "http":
             raise RuntimeError(f"a scope of the type {scope['type']!r}: the server is configured wrongly")
-        sent = _Sent(send, self._headers)
+        received = _Received(scope, receive)
+        sent = _Sent(send, self._headers, received)
         try:
             try:
-                await self._enter(scope, receive, sent)
+                await self._enter(scope, received, sent)
             except Exception as error:
                 if sent.status:
                     raise
                 if not isinstance(error, PenstockError):
                     _log.exception("a bug: %s failed", _named(scope))
-                await answer(error)(scope, receive, sent)
+                await answer(error)(scope, received, sent)
         finally:
             self._note(scope, sent.status)
 
@@ -90,12 +97,35 @@ class Middleware:
         _log.info("%s %s %d", method, path, status)
 
 
-class _Sent:
-    """Wrapper of `send` that adds the headers of every response."""
+class _Received:
+    """Wrapper of `receive` that knows whether the whole body was received."""
 
-    def __init__(self, send: Send, always: Sequence[tuple[bytes, bytes]]) -> None:
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        headers = Headers(scope=scope)
+        self.is_whole = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self.is_whole = not message.get("more_body")  # that was the end of the body, or of the connection
+        return message
+
+    async def discard(self) -> None:
+        """Receive the rest of the body, within limits."""
+        left = DISCARDED_BYTES
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DISCARDED_SECONDS):
+                while not self.is_whole and left > 0:
+                    left -= len((await self()).get("body", b""))
+
+
+class _Sent:
+    """Wrapper of `send` that adds the headers of every response, and ends it once the request was received."""
+
+    def __init__(self, send: Send, always: Sequence[tuple[bytes, bytes]], received: _Received) -> None:
         self.status = 0
         self._always = always
+        self._received = received
         self.headers: dict[str, str] = {}
         self._send = send
 
@@ -105,6 +135,10 @@ class _Sent:
             headers = MutableHeaders(raw=[*message.get("headers", []), *self._always])
             headers.update(self.headers)
             message = {**message, "headers": headers.raw}
+        elif not self._received.is_whole and not message.get("more_body"):
+            await self._send({**message, "more_body": True})
+            await self._received.discard()
+            message = {"type": "http.response.body", "body": b""}
         await self._send(message)
 
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.chat.web import PORT
 from penstock.chat.web.auth import TOKEN_VARIABLE
 from penstock.chat.web.security import check_host
 from penstock.errors import UsageError
 
-PORT = 8377
 OTHER_PORTS = 20
 """Number of ports to try, `PORT` first, if none was requested: the first free one is used."""
 
