@@ -10,6 +10,7 @@ import pytest
 URL = "postgresql://db.example.org/penstock"
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 WITHOUT = """
 import sys
 
@@ -38,6 +40,7 @@ def test_nothing_of_the_extra_is_imported() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_missing_extra_is_named() -> None:
     """A store in PostgreSQL without its packages is an error that says what to install."""
     program = WITHOUT + "raise SystemExit(main(['store', 'check', '--store', 'postgresql://db/penstock']))"

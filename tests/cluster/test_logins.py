@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from signal import SIGKILL
 from typing import TYPE_CHECKING
 
 import httpx
@@ -43,3 +46,40 @@ def test_logins_of_one_machine_are_valid_at_all(cluster: Cluster) -> None:
         assert browser.delete(f"/api/browsers/{listed['id']}").status_code == 204
     with at(other, Cookie=cookie) as browser:
         until(lambda: browser.get("/api/about").status_code == 401)
+
+
+def test_a_machine_that_is_gone_for_good_is_removed(cluster: Cluster) -> None:
+    """Its token and the browsers that signed in there are no longer valid; its chats stay. One that is up stays too."""
+    gone, stays = cluster.machine("a"), cluster.machine("b", works=False)
+    chat = gone.chat("quick")
+    gone.prompt(chat, "hi")
+    said = stays.settled(chat)[0]["message"]
+    token = gone.token
+    code = gone.post("/api/link", {})["url"].partition("#code=")[2]
+    with at(gone) as browser:
+        cookie = browser.post("/api/login", json={"code": code}).headers["set-cookie"].partition(";")[0]
+
+    def remove(name: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "penstock", "nodes", f"--store={cluster.url}", f"--remove={name}"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    refused = remove("a")
+    assert (refused.returncode, "the node 'a' is up" in refused.stderr) == (2, True)
+    gone.end(SIGKILL)
+    until(lambda: not stays.node("a")["is_live"])
+    with at(stays, Authorization=f"Bearer {token}") as program, at(stays, Cookie=cookie) as browser:
+        assert (program.get("/api/about").status_code, browser.get("/api/about").status_code) == (200, 200)
+        done = remove("a")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines()[1:] == [
+            "Browsers that are signed out: 1",
+            "Chats that can be read, and work again once there is a node of this name: 1",
+        ]
+        until(lambda: program.get("/api/about").status_code == 401)
+        until(lambda: browser.get("/api/about").status_code == 401)
+    assert [node["name"] for node in stays.get("/api/nodes")["nodes"]] == ["b"]
+    assert stays.turns(chat)[0]["message"] == said
+    assert "there is no node 'a'" in remove("a").stderr
+    gone.start()
+    gone.prompt(chat, "again")
+    assert [turn["outcome"] for turn in stays.settled(chat, 2)] == ["ok", "ok"]

@@ -22,7 +22,7 @@ COMMANDS = {
     "replay": "penstock.cli.replay",
     "doc": "penstock.cli.doc",
     "loop": "penstock.cli.loop.main",
-    "serve": "penstock.cli.serve",
+    "serve": "penstock.cli.serve.main",
     "nodes": "penstock.cli.nodes",
     "sessions": "penstock.cli.sessions",
     "trees": "penstock.cli.trees",

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock.chat.service.dispatch import NodeView
 from penstock.cli import store_options
 from penstock.cli.console import columns, say
+from penstock.cli.options import string
 from penstock.cli.parser import Parser
+from penstock.cli.serve.node_options import NODE_NAME
+from penstock.errors import UsageError
 from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text.styles import duration
+
+if TYPE_CHECKING:
+    from penstock.chat.store.postgres.connections import Database
 
 EXAMPLES = """\
 examples:
   penstock nodes --store postgresql://db.example.org/penstock    all machines of the store
   penstock nodes --store-file URL --json                         as JSON, with roots, agents and chats
+  penstock nodes --store-file URL --remove oslo                  remove a machine that does not come back
 """
 
 
@@ -25,17 +34,23 @@ class NodesOptions(store_options.StoreOptions):
     """Options of the command line."""
 
     json: bool
+    remove: str | None
 
 
 def command(args: Sequence[str]) -> int:
     """Run `penstock nodes` and return the exit status.
 
     Raises:
-        UsageError: no store is named, or it cannot be used.
+        UsageError: no store is named, it cannot be used, or the node cannot be removed.
         StoreFailed: the store cannot be read.
     """
     options = NodesOptions(**vars(parser().parse(args)))
-    nodes = asyncio.run(_nodes(store_options.required_store_url(options)))
+    if options.json and options.remove is not None:
+        raise UsageError("--json and --remove cannot be used together", expected="one of them")
+    url = store_options.required_store_url(options)
+    if options.remove is not None:
+        return say(asyncio.run(_remove(url, options.remove)))
+    nodes = asyncio.run(_nodes(url))
     if options.json:
         return say(msgspec.json.Encoder().encode_lines(nodes).decode())
     return say(as_text(nodes) if nodes else "There are no nodes.\n")
@@ -43,9 +58,11 @@ def command(args: Sequence[str]) -> int:
 
 def parser() -> Parser:
     """Return the parser of the command."""
-    made = Parser("nodes", "List the machines that share a store, and what runs on each.", examples=EXAMPLES)
+    made = Parser("nodes", "List the machines that share a store, or remove one.", examples=EXAMPLES)
     store_options.add_options(made)
     made.add_argument("--json", action="store_true", help="as one JSON object a line, with all that is known")
+    text = "remove a machine that does not come back: its token and the logins there are no longer valid"
+    made.add_argument("--remove", type=string(NODE_NAME), metavar="NAME", help=text)
     return made
 
 
@@ -63,10 +80,29 @@ def as_text(nodes: Sequence[NodeView]) -> str:
 
 async def _nodes(url: str) -> list[NodeView]:
     from penstock.chat.cluster.nodes import list_nodes
+
+    async with _opened(url) as database:
+        return await list_nodes(database)
+
+
+async def _remove(url: str, name: str) -> str:
+    from penstock.chat.cluster.nodes import remove_node
+
+    async with _opened(url) as database:
+        removed = await remove_node(database, name)
+    return (
+        f"The node {name!r} is removed. Its token is no longer valid.\n"
+        f"Browsers that are signed out: {removed.browsers:,}\n"
+        f"Chats that can be read, and work again once there is a node of this name: {removed.chats:,}\n"
+    )
+
+
+@asynccontextmanager
+async def _opened(url: str) -> AsyncIterator[Database]:
     from penstock.chat.store.postgres.connections import Database
 
     database = Database(url)
     try:
-        return await list_nodes(database)
+        yield database
     finally:
         await database.close()

@@ -9,7 +9,8 @@ from penstock.cli.console import notify_problem, say
 from penstock.cli.exit_status import FAILED
 from penstock.cli.options import string
 from penstock.cli.parser import Parser
-from penstock.cli.serve_cluster import CHATS, NodeOptions, add_options, node_name
+from penstock.cli.serve.node_options import NodeOptions, add_node_options, node_name
+from penstock.cli.serve.stores import CHATS
 from penstock.cli.store_options import required_store_url
 from penstock.config.data import data_directory
 from penstock.config.rules import PATH
@@ -48,7 +49,7 @@ def parser() -> Parser:
     made = Parser("store", text, examples=EXAMPLES, arguments="migrate|check|copy [options]")
     add = made.add_argument
     add("action", choices=("migrate", "check", "copy"), metavar="ACTION", help="migrate, check or copy")
-    add_options(made)
+    add_node_options(made)
     text = "with copy: directory of the chats that are copied (default ~/.local/share/penstock)"
     add("--data", type=lambda word: Path(string(PATH)(word)), metavar="DIR", help=text)
     return made

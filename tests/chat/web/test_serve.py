@@ -23,7 +23,7 @@ from waiting import until
 from penstock.chat.web import sockets, static
 from penstock.chat.web.server import Server
 from penstock.chat.web.sockets import listen, listen_at_path
-from penstock.cli import serve as serving
+from penstock.cli.serve import server as serving
 from penstock.config.data import data_directory
 from penstock.errors import UsageError
 from penstock.run.history import History
@@ -166,6 +166,7 @@ def test_ctrl_c_ends_it_while_an_agent_works(serve: Callable[..., Serve], tmp_pa
     assert (turn["state"], turn["outcome"]) == ("completed", "cut_off")
 
 
+@pytest.mark.slow
 def test_its_data_belongs_to_one(serve: Callable[..., Serve]) -> None:
     """A second one with the same data says so in one line, and leaves the first alone."""
     first = serve("--port=0")
@@ -178,6 +179,7 @@ def test_its_data_belongs_to_one(serve: Callable[..., Serve]) -> None:
     assert httpx.get(f"{found[1]}/healthz").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_refused(serve: Callable[..., Serve]) -> None:
     """One that was named is not exchanged for another."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -187,7 +189,7 @@ def test_a_port_that_is_taken_is_refused(serve: Callable[..., Serve]) -> None:
     assert err.startswith(f"penstock: port {port} of 127.0.0.1 is taken; ")
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize(
     ("flags", "env", "told"),
     [
@@ -237,6 +239,7 @@ def test_what_it_refuses(serve: Callable[..., Serve], flags: list[str], env: dic
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_it_is_open_to_others_when_told_so(serve: Callable[..., Serve]) -> None:
     """With a name and a token that somebody chose it listens for other machines, and warns; the token is the chosen."""
     started = serve("--host=0.0.0.0", "--port=0", "--allow-host=Penstock.example", PENSTOCK_TOKEN=TOKEN)
@@ -279,6 +282,7 @@ def test_a_file_is_not_taken_for_a_socket(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_the_browser_is_opened_without_a_secret_in_its_words(serve: Callable[..., Serve], tmp_path: Path) -> None:
     """Everybody can see the words of a command: the link is in a file, that only its owner can read, for a while."""
     seen = tmp_path / "seen"
@@ -299,6 +303,7 @@ def test_the_browser_is_opened_without_a_secret_in_its_words(serve: Callable[...
     assert not opened.exists()
 
 
+@pytest.mark.slow
 def test_requests_are_logged_where_it_is_asked_for(serve: Callable[..., Serve]) -> None:
     """`--log` gives a line for each request, with nothing in it that somebody wrote."""
     started = serve("--port=0", "--log")
@@ -393,6 +398,7 @@ def test_the_token_leaves_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     assert serving._take_token() is None
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("command", [["--version"], ["agents"], ["config"], ["read", os.devnull]])
 def test_other_commands_know_nothing_of_it(command: list[str]) -> None:
     """What serves is imported by nothing else."""

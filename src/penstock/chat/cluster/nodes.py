@@ -8,7 +8,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from psycopg.types.json import Jsonb
@@ -137,6 +137,30 @@ async def list_nodes(database: Database, here: str | None = None) -> list[NodeVi
     ]
 
 
+class RemovedNode(NamedTuple):
+    """A node that was removed from the list."""
+
+    browsers: int
+    """Number of browsers that had signed in there, and are signed out."""
+    chats: int
+    """Number of chats whose home it was. They are kept."""
+
+
+async def remove_node(database: Database, name: str) -> RemovedNode:
+    """Remove a node that is away, with its token, its trusted directories and the logins of browsers there.
+
+    Raises:
+        UsageError: there is none of this name, or it is up.
+        StoreFailed: the store cannot be reached.
+    """
+    ((is_gone, is_known, browsers, chats),) = await database.fetch(REMOVE, {"node": name})
+    if is_gone:
+        return RemovedNode(browsers, chats)
+    if is_known:
+        raise UsageError(f"the node {name!r} is up", help="stop it, and wait for 10 s")
+    raise UsageError(f"there is no node {name[:100]!r}", help="penstock nodes lists them")
+
+
 async def live_nodes(database: Database) -> frozenset[str]:
     """Return the names of the nodes that are there.
 
@@ -190,5 +214,20 @@ SELECT n.id, n.seen + n.ttl > clock_timestamp(), extract(epoch FROM clock_timest
 FROM nodes AS n ORDER BY n.id
 """
 """Statement that lists the nodes. The trusted directories are those of the table, as a node describes itself later."""
+
+REMOVE = """
+WITH gone AS (DELETE FROM nodes WHERE id = %(node)s AND seen + ttl <= clock_timestamp() RETURNING id),
+    token AS (DELETE FROM tokens WHERE node IN (SELECT id FROM gone) RETURNING digest),
+    browser AS (
+        DELETE FROM browsers WHERE token IN (SELECT digest FROM token)
+            AND token NOT IN (SELECT digest FROM tokens WHERE node <> %(node)s)
+        RETURNING id
+    ),
+    directory AS (DELETE FROM directories WHERE node IN (SELECT id FROM gone)),
+    known AS (SELECT FROM nodes WHERE id = %(node)s)
+SELECT EXISTS (SELECT FROM gone) OR (%(again)s AND NOT EXISTS (SELECT FROM known)), EXISTS (SELECT FROM known),
+    (SELECT count(*) FROM browser), (SELECT count(*) FROM chats WHERE home = %(node)s)
+"""
+"""Statement that removes a node; an earlier attempt may have removed it."""
 
 LIVE = "SELECT id FROM nodes WHERE seen + ttl > clock_timestamp()"

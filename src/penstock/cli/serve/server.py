@@ -1,4 +1,4 @@
-"""`penstock serve`: its options, sockets, printed links and shutdown."""
+"""What `penstock serve` starts: store, service, sockets, page; and the link that it prints."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import asyncio
 import gc
 import logging
 import os
-import re
 import resource
 import signal
 import sys
 import threading
 import webbrowser
-from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -29,16 +27,15 @@ from penstock.chat.web.handlers import Api
 from penstock.chat.web.metrics import Metrics
 from penstock.chat.web.security import Security
 from penstock.chat.web.server import MAX_CONNECTIONS, Server
-from penstock.chat.web.sockets import PORT, Place, listen, listen_at_path
+from penstock.chat.web.sockets import Place, listen, listen_at_path
 from penstock.chat.web.static import PageFiles
-from penstock.cli import serve_cluster
 from penstock.cli.console import notify
 from penstock.cli.exit_status import INTERRUPTED, OK
-from penstock.cli.options import number, string, whole_number
-from penstock.cli.parser import Parser
 from penstock.cli.read import configured
+from penstock.cli.serve.node_options import store_url
+from penstock.cli.serve.options import ServeOptions
+from penstock.cli.serve.stores import CHATS, opened
 from penstock.config.data import data_directory
-from penstock.config.rules import ABOVE_0, PATH, Rule, whole
 from penstock.config.settings import Config
 from penstock.errors import UsageError
 from penstock.run.history import History
@@ -54,23 +51,6 @@ SHARED_COOKIE = "penstock"
 
 DAY_MS = 24 * 60 * 60 * 1000
 MB = 1_000_000
-MOST_RUNS = 1000
-"""Largest number of agents at work at once: more is a typing error on any machine."""
-VARIABLE_NAME = Rule(
-    lambda value: re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) is not None,
-    "the name of a variable, which agents get with the value that it has",
-)
-MAX_AMOUNT = 1_000_000_000
-"""Upper bound of days or megabytes: beyond any real amount, and still countable in milliseconds and bytes."""
-AMOUNT = Rule(lambda value: ABOVE_0.fits(value) and value < MAX_AMOUNT, f"a number above 0 and below {MAX_AMOUNT:,}")
-
-EXAMPLES = """\
-examples:
-  penstock serve                                          this directory, at http://127.0.0.1:8377
-  penstock serve --root ~/src --agent claude --open       all directories below ~/src, once each is trusted
-  penstock serve --uds /run/penstock.sock --allow-host chat.example.org --token-file TOKEN    behind a proxy
-"""
-
 
 COLLECTION_OBJECTS = 5_000
 """Objects that are made, and not freed, before the youngest are searched for cycles; Python's own number is 700."""
@@ -78,84 +58,17 @@ COLLECTION_OBJECTS = 5_000
 _log = logging.getLogger("penstock.gateway")
 
 
-class ServeOptions(serve_cluster.NodeOptions):
-    """Options of the command line."""
-
-    host: str
-    port: int | None
-    uds: Path | None
-    data: Path | None
-    root: list[Path]
-    agent: str | None
-    max_runs: int
-    allow_host: list[str]
-    allow_origin: list[str]
-    token_file: Path | None
-    env: list[str]
-    keep_days: float | None
-    keep_size: float | None
-    open: bool
-    log: bool
-    has_token: bool = False
-    """True if the environment has a token."""
-
-
-def parser() -> Parser:
-    """Return the parser of the command."""
-    text = "Chat with agents in a browser: serve the page and its API to this machine."
-    made = Parser("serve", text, examples=EXAMPLES)
-    add = made.add_argument
-    add("--host", default="127.0.0.1", metavar="H", help="address to listen on (default 127.0.0.1)")
-    text = f"port (default {PORT}, or the next free one; 0: any)"
-    add("--port", type=whole_number(whole(0, 65535)), metavar="N", help=text)
-    add("--uds", type=_path, metavar="PATH", help="listen on a Unix socket instead")
-    add("--data", type=_path, metavar="DIR", help="directory of the chats (default ~/.local/share/penstock)")
-    add("--root", type=_path, action="append", default=[], metavar="DIR",
-        help="agents may work in this directory and below; may be repeated (default: the current one)")  # fmt: skip
-    serve_cluster.add_options(made)
-    add("--agent", metavar="NAME", help="default agent of new chats")
-    runs = ServiceLimits().max_runs
-    text = f"agents at work at once (default {runs})"
-    add("--max-runs", type=whole_number(whole(1, MOST_RUNS)), default=runs, metavar="N", help=text)
-    add("--allow-host", action="append", default=[], metavar="H", help="allow requests to this host name")
-    add(
-        "--allow-origin",
-        action="append",
-        default=[],
-        metavar="O",
-        help="allow requests from this origin, with the token",
-    )
-    add(
-        "--token-file",
-        type=_path,
-        metavar="F",
-        help="file with the token for programs; PENSTOCK_TOKEN takes precedence",
-    )
-    text = "also pass this environment variable to agents"
-    add("--env", type=string(VARIABLE_NAME), action="append", default=[], metavar="NAME", help=text)
-    add("--keep-days", type=number(AMOUNT), metavar="N", help="delete turns that are older")
-    add("--keep-size", type=number(AMOUNT), metavar="MB", help="delete the oldest turns if the chats are larger")
-    add("--open", action="store_true", help="open the page in a browser")
-    add("--log", action="store_true", help="log each request to stderr")
-    return made
-
-
-def _path(word: str) -> Path:
-    return Path(string(PATH)(word))
-
-
-def command(args: Sequence[str]) -> int:
-    """Run `penstock serve` until a signal arrives and return the exit status.
+def run(options: ServeOptions) -> int:
+    """Serve until a signal arrives and return the exit status.
 
     Raises:
         UsageError: the server cannot run with these options.
         TransportError: the log fails.
     """
-    options = ServeOptions(**vars(parser().parse(args)))
     _check_directory()
     config = configured()
     token = _take_token()
-    url = serve_cluster.store_url(options)
+    url = store_url(options)
     options.has_token = token is not None
     files = PageFiles()
     data = data_directory(options.data)
@@ -201,8 +114,8 @@ async def _serve(
 ) -> int | None:
     metrics = Metrics()
     roots = options.root or ([Path.cwd()] if url is None else [])
-    async with serve_cluster.opened(url, options, data / serve_cluster.CHATS, token, works=bool(roots)) as opened:
-        store, dispatch, member, shared = opened
+    async with opened(url, options, data / CHATS, token, works=bool(roots)) as found:
+        store, dispatch, member, shared = found
         browsers = data / BROWSERS if shared is None else None
         cookie = place.cookie if shared is None else SHARED_COOKIE
         logins = Logins(token, cookie, browsers=browsers, shared=shared)

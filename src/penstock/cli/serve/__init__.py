@@ -1,0 +1,1 @@
+"""`penstock serve`: its options, and what it starts."""

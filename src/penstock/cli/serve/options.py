@@ -1,0 +1,96 @@
+"""Options of `penstock serve`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from penstock.chat.service.limits import ServiceLimits
+from penstock.chat.web import PORT
+from penstock.cli.options import number, string, whole_number
+from penstock.cli.parser import Parser
+from penstock.cli.serve.node_options import NodeOptions, add_node_options
+from penstock.config.rules import ABOVE_0, PATH, Rule, whole
+
+MOST_RUNS = 1000
+"""Largest number of agents at work at once: more is a typing error on any machine."""
+VARIABLE_NAME = Rule(
+    lambda value: re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) is not None,
+    "the name of a variable, which agents get with the value that it has",
+)
+MAX_AMOUNT = 1_000_000_000
+"""Upper bound of days or megabytes: beyond any real amount, and still countable in milliseconds and bytes."""
+AMOUNT = Rule(lambda value: ABOVE_0.fits(value) and value < MAX_AMOUNT, f"a number above 0 and below {MAX_AMOUNT:,}")
+
+EXAMPLES = """\
+examples:
+  penstock serve                                          this directory, at http://127.0.0.1:8377
+  penstock serve --root ~/src --agent claude --open       all directories below ~/src, once each is trusted
+  penstock serve --uds /run/penstock.sock --allow-host chat.example.org --token-file TOKEN    behind a proxy
+"""
+
+
+class ServeOptions(NodeOptions):
+    """Options of the command line."""
+
+    host: str
+    port: int | None
+    uds: Path | None
+    data: Path | None
+    root: list[Path]
+    agent: str | None
+    max_runs: int
+    allow_host: list[str]
+    allow_origin: list[str]
+    token_file: Path | None
+    env: list[str]
+    keep_days: float | None
+    keep_size: float | None
+    open: bool
+    log: bool
+    has_token: bool = False
+    """True if the environment has a token."""
+
+
+def parser() -> Parser:
+    """Return the parser of the command."""
+    text = "Chat with agents in a browser: serve the page and its API to this machine."
+    made = Parser("serve", text, examples=EXAMPLES)
+    add = made.add_argument
+    add("--host", default="127.0.0.1", metavar="H", help="address to listen on (default 127.0.0.1)")
+    text = f"port (default {PORT}, or the next free one; 0: any)"
+    add("--port", type=whole_number(whole(0, 65535)), metavar="N", help=text)
+    add("--uds", type=_path, metavar="PATH", help="listen on a Unix socket instead")
+    add("--data", type=_path, metavar="DIR", help="directory of the chats (default ~/.local/share/penstock)")
+    add("--root", type=_path, action="append", default=[], metavar="DIR",
+        help="agents may work in this directory and below; may be repeated (default: the current one)")  # fmt: skip
+    add_node_options(made)
+    add("--agent", metavar="NAME", help="default agent of new chats")
+    runs = ServiceLimits().max_runs
+    text = f"agents at work at once (default {runs})"
+    add("--max-runs", type=whole_number(whole(1, MOST_RUNS)), default=runs, metavar="N", help=text)
+    add("--allow-host", action="append", default=[], metavar="H", help="allow requests to this host name")
+    add(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="O",
+        help="allow requests from this origin, with the token",
+    )
+    add(
+        "--token-file",
+        type=_path,
+        metavar="F",
+        help="file with the token for programs; PENSTOCK_TOKEN takes precedence",
+    )
+    text = "also pass this environment variable to agents"
+    add("--env", type=string(VARIABLE_NAME), action="append", default=[], metavar="NAME", help=text)
+    add("--keep-days", type=number(AMOUNT), metavar="N", help="delete turns that are older")
+    add("--keep-size", type=number(AMOUNT), metavar="MB", help="delete the oldest turns if the chats are larger")
+    add("--open", action="store_true", help="open the page in a browser")
+    add("--log", action="store_true", help="log each request to stderr")
+    return made
+
+
+def _path(word: str) -> Path:
+    return Path(string(PATH)(word))
