@@ -46,7 +46,7 @@ page-check: ## check the types and the format of the page's code; needs npm
 page-types: $(VENV)/.run ## write the page's types of the API anew, from the server's OpenAPI document
 	@$(BIN)/python page/api_types.py
 
-test: $(VENV)/.dev ## run all tests
+test: $(VENV)/.dev ## run the fast tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 test-cases: $(VENV)/.dev ## run what `make test` leaves out of the command line and the chat: slow tests, and all cases of those with many
@@ -68,7 +68,7 @@ test-doc: $(VENV)/.dev ## run documents: the command line, watching, kills at sy
 	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/doc -m slow -n auto -rfEs $(ARGS)
 
 test-loop: $(VENV)/.dev ## run loops with scripted agents and a real git: kills, limits, agents that do harm
-	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/loop tests/repo -m slow -n auto -rfEs $(ARGS)
+	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/loop tests/repo -m "slow or sample" -n auto -rfEs $(ARGS)
 
 test-cluster: $(VENV)/.dev ## run the store and the nodes on a real PostgreSQL that the tests start: kills, restarts, a slow network
 	PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/cluster -m slow -n auto -rfEs $(ARGS)

@@ -22,7 +22,7 @@ pytest.register_assert_rewrite("normalized")  # what helpers assert is shown as 
 # A slow machine is not a failure: no test of random inputs has a time limit, neither for a test of one of them nor for
 # making them.
 settings.register_profile(
-    "penstock", max_examples=at_most(30, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "penstock", max_examples=at_most(20, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("penstock")
 

@@ -27,7 +27,7 @@ from penstock.testing.verify import verify_cut
 if TYPE_CHECKING:
     from conftest import Recording
 
-MAX_BYTEWISE = at_most(50_000, 300_000)
+MAX_BYTEWISE = at_most(25_000, 300_000)
 """Bytes of the longest recording that is fed byte by byte; longer ones have the same lines, and more of them."""
 MAX_CUT = 300_000
 """Bytes of the longest recording that is cut at more than two places."""
@@ -83,7 +83,7 @@ def test_every_line_is_understood(recording: Recording) -> None:
     assert health.bytes == len(recording.data)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 def test_chunks_are_invisible(recording: Recording) -> None:
     """Byte by byte, or in odd pieces where that would take long, the events are those of the whole."""
     expected = encode(read(recording))
@@ -91,6 +91,7 @@ def test_chunks_are_invisible(recording: Recording) -> None:
         assert encode(feeds.chunked(Stream(recording.agent), recording.data, sizes)) == expected
 
 
+@pytest.mark.sample(4)
 def test_cut_short(recording: Recording) -> None:
     """Cut anywhere, the contract still holds, with one end, and what was streamed is a beginning of the whole."""
     complete = read(recording)

@@ -11,8 +11,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from penstock.cli import demo, main, serve, store
+from penstock.cli import demo, main, store
 from penstock.cli.parser import Parser
+from penstock.cli.serve import server
 
 FILE, FOLDER = "recording.ndjson", "folder"
 ODD = [
@@ -100,7 +101,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     async def nothing(*_: object) -> None:
         return None
 
-    monkeypatch.setattr(serve, "_serve", nothing)
+    monkeypatch.setattr(server, "_serve", nothing)
     monkeypatch.setattr(store, "_migrate", lambda url: 0)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -113,7 +114,7 @@ def status_and_errors(words: list[str], capfd: pytest.CaptureFixture[str]) -> tu
     return status, capfd.readouterr().err
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(12)
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize(("command", "flag"), [*options()])
 def test_every_option_with_odd_values(command: str, flag: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -149,6 +150,7 @@ WORDS = [
 ]
 
 
+@pytest.mark.sample(16)
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("command", [*BEFORE])
 @pytest.mark.parametrize("word", WORDS, ids=lambda word: ascii(word)[:12])

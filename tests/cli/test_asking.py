@@ -184,7 +184,7 @@ def test_what_follows_a_wrong_answer_is_dropped(sit_down: Callable[..., Person])
     assert person.seen.count("1. Do it") == 1
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("typed", "chosen"),
     [

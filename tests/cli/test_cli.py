@@ -122,7 +122,7 @@ def test_each_command_has_its_help(run: Run, command: str) -> None:
     assert done.stdout.startswith(f"usage: penstock {command}")
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -277,6 +277,7 @@ def test_several_files(run: Run) -> None:
     assert run("read", TOOLS, ERROR, "--to", "reply").stdout.startswith(f"==> tools/input <==\n{REPLY}\n\n")
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("data", "status"),
     [(TOOLS, 0), (ERROR, 1), (None, 1), (KILLED, 3)],
@@ -321,6 +322,7 @@ def test_events_of_the_configuration(run: Run, tmp_path: Path) -> None:
 # --- pipes, terminals and signals ---
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(
     "words", [["--version"], ["--help"], ["read", "--help"], ["config"], ["agents"], ["read", TOOLS]]
 )

@@ -89,6 +89,7 @@ def test_prompts_follow_each_other(desk: Desk) -> None:
     assert ["--model=opus" in call for call in calls] == [False, False, True]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("keys", ["\x04", "\x03"])
 def test_a_key_ends_it(desk: Desk, keys: str) -> None:
     """Ctrl-D and Ctrl-C at the prompt end the conversation; a prompt is asked for if none was given."""
@@ -101,6 +102,7 @@ def test_a_key_ends_it(desk: Desk, keys: str) -> None:
     assert desk.resumed() == [None]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

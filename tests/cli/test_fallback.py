@@ -73,6 +73,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("first", ["absent", "loggedout", "limited"])
 def test_the_next_agent_takes_over(desk: Desk, first: str) -> None:
     """An agent that is not installed or not logged in is replaced; the reply is that of the other one alone."""
@@ -120,6 +121,7 @@ def test_nobody_is_left(desk: Desk) -> None:
     assert "there is no other agent to take over" in done.stderr
 
 
+@pytest.mark.slow
 def test_all_are_at_their_limits(desk: Desk) -> None:
     """If the last agent is at its usage limit too, the status says so, and the message has the time of the reset."""
     done = desk.run("loggedout", "hi", "--fallback", "limited", "--to", "reply")
@@ -134,6 +136,7 @@ def test_none_is_installed(desk: Desk) -> None:
     assert done.returncode == 127
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -150,6 +153,7 @@ def test_what_does_not_fit(desk: Desk, words: tuple[str, ...], problem: str) -> 
     assert problem in done.stderr
 
 
+@pytest.mark.slow
 def test_denied_actions_fail_the_run(tmp_path: Path) -> None:
     """With `--fail-on-refusal` a good run with a denied action has a status of its own; other agents are rejected."""
     script = tmp_path / "agent.py"

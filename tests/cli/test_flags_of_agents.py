@@ -66,6 +66,7 @@ def test_they_reach_the_agent(desk: Path) -> None:
     assert text["text"] == 'hi\n\n<file path="a.txt">\nsome text\n</file>'
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -95,6 +96,7 @@ def test_a_text_goes_to_any_agent(desk: Path) -> None:
     assert seen["stdin"] == 'hi\n\n<file path="a.txt">\nsome text\n</file>'
 
 
+@pytest.mark.slow
 def test_a_command_of_the_configuration_needs_placeholders(desk: Path) -> None:
     """A configured command gets what it has a placeholder for; anything else is an error that says so."""
     (desk / "penstock").mkdir()

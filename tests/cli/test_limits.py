@@ -45,6 +45,7 @@ def penstock(env: dict[str, str], *words: str, stdin: str = "") -> subprocess.Co
     return subprocess.run(command, input=stdin, capture_output=True, text=True, env=env, timeout=TIMEOUT)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -67,6 +68,7 @@ def test_a_limit_that_cannot_be_counted(env: dict[str, str]) -> None:
     assert "use --timeout" in done.stderr
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("word", ["0", "1.5", "-1", "many"])
 def test_a_limit_is_a_whole_number(env: dict[str, str], word: str) -> None:
     """Turns and tokens are counted."""

@@ -82,6 +82,7 @@ def test_a_loop_goes_on_with_more_rounds(desk: Desk):
     assert penstock(desk, "loop", "resume", "l1", "--rounds", "5").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_message_of_the_user(desk: Desk):
     """`loop tell` leaves a message that the next round reads."""
     penstock(desk, "loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--rounds=1", "--name=l1")
@@ -89,7 +90,7 @@ def test_a_message_of_the_user(desk: Desk):
     assert "message · use the new API" in penstock(desk, "loop", "resume", "--rounds=2").stderr
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize(
     ("words", "part"),
     [

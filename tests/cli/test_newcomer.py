@@ -32,6 +32,7 @@ def run(env: dict[str, str], *words: str, stdin: bytes = b"") -> subprocess.Comp
     return subprocess.run([*PENSTOCK, *words], input=stdin, capture_output=True, env=env, timeout=TIMEOUT, check=False)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("to", ["text", "ndjson", "reply", "chunks", "health"])
 def test_plain_text_gets_one_line_that_says_what_to_do(env: dict[str, str], to: str) -> None:
     """On stderr, whatever the sink; nothing was read as a stream, so the status is not 0."""
@@ -68,6 +69,7 @@ def test_plain_text_is_not_held(env: dict[str, str]) -> None:
         assert it.wait(TIMEOUT) == 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("banner", [b"Loading ...\n", b"warning: x\n" * 200, b"\x1b[33mnpm\x1b[0m notice\n\n"])
 def test_a_banner_is_no_plain_text(env: dict[str, str], banner: bytes) -> None:
     """However long: the stream after it is read, and nothing is said on stderr."""

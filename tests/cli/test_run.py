@@ -149,6 +149,7 @@ def test_the_prompt_comes_from_stdin(run: Run, words: tuple[str, ...]) -> None:
     assert run(*words, "--to", "reply", stdin="grüße\n".encode()).stdout == "You said: grüße\n"
 
 
+@pytest.mark.slow
 def test_odd_prompts(run: Run) -> None:
     """One that begins with a dash, with quotes and line breaks, of a megabyte, and an empty one."""
     assert run("good", "--to", "reply", "--", "--model").stdout == "You said: --model\n"
@@ -158,6 +159,7 @@ def test_odd_prompts(run: Run) -> None:
     assert (done.returncode, "the prompt is empty" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_several_side_by_side(run: Run) -> None:
     """Whole lines with labels, a table at the end with the figures of the closing lines, the worst status."""
     done = run("good,bad,other", "hi")
@@ -196,7 +198,7 @@ def test_the_first_line_names_the_program(run: Run) -> None:
     assert {"[good-1] · good 2.1.197 · m1 · session s1", "[good-2] · good 2.1.197 · m1 · session s1"} <= set(lines)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [

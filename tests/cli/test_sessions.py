@@ -91,6 +91,7 @@ def test_a_conversation_goes_on(desk: Desk) -> None:
     assert desk.resumed() == [None, None, "s-second", "s-second"]
 
 
+@pytest.mark.slow
 def test_a_conversation_of_another_directory_is_left_alone(desk: Desk, tmp_path: Path) -> None:
     """Without a conversation here the error says how to find others, and nothing is started."""
     desk.run("first prompt")
@@ -131,6 +132,7 @@ def test_sessions_are_listed(desk: Desk, tmp_path: Path) -> None:
     assert len(desk.penstock("sessions", "--all", "--limit", "1").stdout.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_the_conversation_of_a_chat_is_listed_and_left_alone(desk: Desk) -> None:
     """It is marked, and `--continue` resumes the older conversation of `penstock run`; `--session` resumes it."""
     desk.run("first prompt")
@@ -143,6 +145,7 @@ def test_the_conversation_of_a_chat_is_listed_and_left_alone(desk: Desk) -> None
     assert desk.resumed() == [None, "s-first", "s-chat"]
 
 
+@pytest.mark.slow
 def test_sessions_as_json(desk: Desk) -> None:
     """Each line has all that is known about the newest run of a conversation."""
     desk.run("first prompt", "--record", str(desk.folder / "runs"))

@@ -122,6 +122,7 @@ def test_both_are_handed_on(start: Start, name: str, text: str) -> None:
     assert said(start(name, "review this"), text.encode()) == (0, joined("review this", text), "")
 
 
+@pytest.mark.slow
 def test_the_last_line_is_ended_once(start: Start) -> None:
     """A text that ends its last line itself gets no empty one."""
     assert said(start("good", "hi"), b"a\n")[1] == joined("hi", "a")
@@ -182,6 +183,7 @@ def test_nothing_in_it(start: Start) -> None:
     assert said(start("good", "hi"), b"") == (0, "hi\n", "")
 
 
+@pytest.mark.slow
 def test_nothing_at_all(start: Start) -> None:
     """/dev/null, for reading or, as `nohup` leaves it, for writing alone; no stdin."""
     assert said(start("good", "hi", stdin=subprocess.DEVNULL)) == (0, "hi\n", "")
@@ -191,6 +193,7 @@ def test_nothing_at_all(start: Start) -> None:
         os.close(null)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("redirected", ["<&-", "0>written"])
 def test_no_stdin(env: dict[str, str], tmp_path: Path, redirected: str) -> None:
     """Closed, or open for writing alone: there is nothing to lose, and the agent gets a sound stdin of its own."""
@@ -257,6 +260,7 @@ def test_a_loop_over_lines(env: dict[str, str], tmp_path: Path) -> None:
 # --- what is refused ---
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("words", [("good", "hi"), ("good", "-"), ("good",)])
 def test_a_stream_without_an_end(start: Start, words: tuple[str, ...]) -> None:
     """It is refused in one line, beside a prompt and as one."""

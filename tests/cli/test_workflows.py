@@ -104,6 +104,7 @@ def test_review(tmp_path: Path) -> None:
     assert "session_id<<" in job.outputs
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("extra", "status"), [("", 0), (', "permission_denials": [{"tool_use_id": "t"}]', 7)])
 def test_fix(tmp_path: Path, extra: str, status: int) -> None:
     """A run in which an action was denied fails the job, with an annotation."""
@@ -121,6 +122,7 @@ def test_fix(tmp_path: Path, extra: str, status: int) -> None:
     assert (job.folder / "fix.patch").exists() != bool(status)
 
 
+@pytest.mark.slow
 def test_review_on_gitlab(tmp_path: Path) -> None:
     """The job's script keeps the reply as a file, and a failure of the agent fails the job."""
     [job] = re.findall(r"```yaml\nreview:\n(.*?)```", PAGE, re.DOTALL)

@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from git_repository import IDENTITY, UserRepository
+from git_repository import IDENTITY, UserRepository, identity
 
 from penstock.cli.worktree import slug
 from penstock.repo.commit import subject_of
+
+__all__ = ["identity"]
 
 TIMEOUT = 120
 """Seconds after which a process hangs."""
@@ -109,6 +111,7 @@ def test_each_agent_has_a_tree_and_its_result_is_a_branch(work: Workplace) -> No
     assert (work.user.root / "src/a.py").read_text() == "a = 2\n"
 
 
+@pytest.mark.slow
 def test_an_agent_works_in_the_same_directory_of_its_tree(work: Workplace) -> None:
     """A run in a sub-directory works in that of the tree, and a variable that names the user's does not reach it."""
     git_dir = str(work.user.root / ".git")
@@ -128,6 +131,7 @@ def test_commits_of_an_agent_are_one_commit_of_the_result(work: Workplace) -> No
     assert work.user.git("diff", "--name-only", "main", branch) == "new"
 
 
+@pytest.mark.slow
 def test_what_is_held_back_is_named_and_keeps_the_tree(work: Workplace) -> None:
     """A file with secrets is in no commit; the run names it, and the tree that has it stays until it is gone."""
     done = work.penstock("run", "careless,idle", "x", "--worktree")
@@ -146,6 +150,7 @@ def test_what_is_held_back_is_named_and_keeps_the_tree(work: Workplace) -> None:
     assert os.listdir(work.user.root.parent) == ["app"]
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_not_installed_leaves_no_tree(work: Workplace) -> None:
     """If a run cannot start, or another agent takes over, no tree of an agent that did not work is left."""
     assert work.penstock("run", "writer,absent", "x", "--worktree").returncode == 127
@@ -155,6 +160,7 @@ def test_an_agent_that_is_not_installed_leaves_no_tree(work: Workplace) -> None:
     assert list(work.trees()) == ["writer"]
 
 
+@pytest.mark.slow
 def test_a_hook_that_fails_makes_no_branch(work: Workplace) -> None:
     """The hooks of the repository decide about results too; the reason and the ref with the files are printed."""
     hook = work.user.root / ".git/hooks/pre-commit"
@@ -169,6 +175,7 @@ def test_a_hook_that_fails_makes_no_branch(work: Workplace) -> None:
     assert str(work.trees()["writer"]["text"]).endswith("/result")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -126,6 +126,7 @@ def test_d5_a_reply_is_cleaned_as_little_as_possible() -> None:
     assert cleaned(plain) == plain.split("\n")
 
 
+@pytest.mark.slow
 def test_d5_a_reply_of_five_megabytes_is_whole() -> None:
     """A large reply is in the document line by line."""
     said = "".join(f"line {number} with `code` and text\n" for number in range(150_000))

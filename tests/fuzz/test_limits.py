@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MIB = 1024 * 1024
 PIECE = b"x" * MIB
 DELTA = b'{"type":"message","role":"assistant","content":"%s","delta":true}\n'
-LINES = int(os.environ.get("PENSTOCK_FUZZ_LINES") or at_most(100_000, 400_000)) // 10
+LINES = int(os.environ.get("PENSTOCK_FUZZ_LINES") or at_most(50_000, 400_000)) // 10
 
 
 def feed_pieces(stream: Stream, pieces: int) -> int:

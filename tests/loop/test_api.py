@@ -27,6 +27,7 @@ def test_a_program_follows_a_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch):
     Journal.open(desk.data / "loops" / "l1").close()
 
 
+@pytest.mark.slow
 def test_leaving_the_block_stops_the_loop(desk: Desk, monkeypatch: pytest.MonkeyPatch):
     """A program that leaves the block while an agent works ends the agent and the loop, which can be resumed."""
     desk.agent("worker", 'if [ ! -e "$DESK/go" ]; then sleep 1000; fi; touch done; reply "Add done"')

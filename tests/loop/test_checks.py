@@ -42,6 +42,7 @@ def test_l10_a_daemon_of_a_check_does_not_stay(tmp_path: Path):
         os.kill(pid, 0)
 
 
+@pytest.mark.slow
 def test_l10_endless_output_is_bounded(tmp_path: Path):
     """Of a large output the end is kept, in memory, on disk and in the journal."""
     ended = run("head -c 300000000 /dev/zero | tr '\\0' 'x'; echo; echo the end", tmp_path)

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 from chatpage.device import NARROW, Device
 from chatpage.server import Server
+from git_repository import identity
 from loop_desk import Desk
 from playwright.sync_api import Page, expect
 
 from penstock.doc import answer
+
+__all__ = ["identity"]
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -135,6 +138,7 @@ def test_a_loop_is_written_to_and_stopped(work: Work, server: Server, devices: C
     """A message is shown as not read until the loop has read it; after `Stop now` the page says how to go on."""
     work.begin("test -e done")
     page = opened(devices(), server, "l1")
+    expect(page.locator('[data-round="1"] [data-kind="work"]')).to_have_attribute("data-state", "running")
     page.get_by_label("Message to the agents").fill("Use tabs.")
     page.keyboard.press("Enter")
     message = page.locator(".loop-message")
@@ -142,7 +146,6 @@ def test_a_loop_is_written_to_and_stopped(work: Work, server: Server, devices: C
     expect(message).to_contain_text("Waits to be read")
     page.get_by_role("button", name="Stop after this step").click()
     expect(page.get_by_text("Ends after this step.")).to_be_visible()
-    expect(page.locator('[data-round="1"] [data-kind="work"]')).to_have_attribute("data-state", "running")
     page.get_by_role("button", name="Stop now").click()
     expect(page.locator(".loop-end .outcome")).to_have_text("Ended: stopped")
     expect(page.get_by_text("penstock loop resume l1")).to_be_visible()

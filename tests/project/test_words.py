@@ -45,6 +45,7 @@ def parts_of(name: str) -> list[str]:
     return [part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
+@functools.cache
 def retired_in(name: str) -> set[str]:
     """Return the retired words that an identifier contains."""
     return {*RETIRED_PART.findall("_".join(parts_of(name)))}

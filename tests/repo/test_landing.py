@@ -74,6 +74,7 @@ def test_a_conflict_changes_nothing(user: UserRepository, tree: Tree) -> None:
     assert user.state() == before
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("squash", [False, True])
 @pytest.mark.parametrize(
     "overlap",

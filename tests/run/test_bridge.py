@@ -307,6 +307,7 @@ def test_a_server_that_dies_gives_its_status(bridged: Callable[..., Bridged]) ->
     assert bridge.end() == (7, "Warning: this is a test\nout of memory\n")
 
 
+@pytest.mark.slow
 def test_the_last_events_of_a_server_that_dies_are_passed_on(bridged: Callable[..., Bridged]) -> None:
     """What it had sent is on its way when its death is known already."""
     bridge = bridged()
@@ -322,6 +323,7 @@ def test_a_server_that_does_not_start(bridged: Callable[..., Bridged]) -> None:
     assert bridged("broken").end() == (3, "no such option\n")
 
 
+@pytest.mark.slow
 def test_a_server_that_ends_its_events(bridged: Callable[..., Bridged]) -> None:
     """There is no replay, so nothing more can be known: that is a failure."""
     bridge = bridged()
@@ -334,6 +336,7 @@ def test_a_server_that_ends_its_events(bridged: Callable[..., Bridged]) -> None:
     until(lambda: not is_alive(pid), "the server ends")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_signal_ends_both(bridged: Callable[..., Bridged], number: signal.Signals) -> None:
     """Also one that cannot be caught, on Linux."""

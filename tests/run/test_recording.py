@@ -460,6 +460,7 @@ def killed(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_kill_9(killed: Path) -> None:
     """A record whose writer was killed replays to its last whole line, each with its time."""
     found = find(killed)
@@ -522,6 +523,7 @@ def test_a_record_replays_as_its_run(record: Path) -> None:
         assert [{**event, "at": 0} for event in events] == [{**event, "at": 0} for event in wanted]
 
 
+@pytest.mark.slow
 def test_a_flag_is_stronger_than_the_record(record: Path) -> None:
     """`--agent` and `--label` have their way."""
     done = penstock("replay", record, "--agent", "ccs", "--label", "me", "--speed", "1000000")

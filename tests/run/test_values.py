@@ -79,6 +79,7 @@ def cells() -> Iterator[Any]:
             yield pytest.param(make, name, id=f"{call}({name}=)")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("make", "name"), [*cells()])
 def test_every_option_with_odd_values(make: Callable[..., Any], name: str) -> None:
     """A value fits, or the error is a sentence that says what is expected; at least one value is wrong."""

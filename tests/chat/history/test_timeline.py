@@ -24,7 +24,7 @@ from penstock.testing.viewer import Viewer
 if TYPE_CHECKING:
     from conftest import Recording
 
-MANY = at_most(8, 24)
+MANY = at_most(5, 24)
 """Of a longer recording, viewers come back at so many places only."""
 
 

@@ -120,7 +120,7 @@ def test_what_is_hidden_is_never_shown(updates: list[up.Update]) -> None:
 
 # --- recordings that went wrong --------------------------------------------------------------------
 
-MANY = at_most(8, 24)
+MANY = at_most(5, 24)
 """Mutations of each agent's recordings."""
 
 

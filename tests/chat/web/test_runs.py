@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from git_repository import identity
 from loop_desk import Desk
 from served import PLAYER, RECORDINGS, Gateway
 from viewer import Lines
@@ -18,6 +19,8 @@ from waiting import until
 
 from penstock.doc import answer
 from penstock.loop.inbox import LoopInbox
+
+__all__ = ["identity"]
 
 NOTES = "# Notes\n\n## User\n\nWhich quills are best?\n"
 
@@ -593,6 +596,7 @@ def test_no_landing_outside_of_the_roots(loops: Loops) -> None:
     assert (found.status_code, found.json()["code"]) == (403, "forbidden")
 
 
+@pytest.mark.slow
 def test_no_landing_of_a_loop_that_runs(landings: Landings) -> None:
     """A loop that runs has nothing to land yet."""
     gate = landings.desk.scripts / "gate"

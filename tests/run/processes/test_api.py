@@ -126,6 +126,7 @@ def test_the_thread_that_starts_it_may_end(place: Any) -> None:
     assert (ended.outcome, ended.reply) == ("ok", "it is built")
 
 
+@pytest.mark.slow
 def test_many_at_once_in_threads(place: Any) -> None:
     """50 runs at once, each read by a thread of its own, get their own answers."""
     gate = threading.Barrier(AT_ONCE)
@@ -307,6 +308,7 @@ def test_many_at_once_in_an_event_loop(place: Any) -> None:
     assert asyncio.run(main()) == [f"prompt {number}" for number in range(AT_ONCE_IN_A_LOOP)]
 
 
+@pytest.mark.slow
 def test_several_event_loops(place: Any) -> None:
     """Loops in several threads, and plain calls inside a running loop, do not disturb each other."""
 
@@ -388,6 +390,7 @@ def _children() -> int:
     return sum(len((task / "children").read_text().split()) for task in Path("/proc/self/task").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="they are counted in /proc")
 def test_nothing_leaks(place: Any) -> None:
     """Many runs, of all kinds of ends, leave no descriptor, no thread and no child."""

@@ -42,6 +42,7 @@ def printed(recording: str, **options: Any) -> Any:
     return agent("demo", command=["cat", str(RECORDINGS / recording)], adapter="claude", **options)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("answer", "chosen"), [("allow", "allow"), ("Yes", "allow"), ("reject", "reject"), (None, "reject"), ("", "reject")]
 )

@@ -14,6 +14,7 @@ from penstock.run.replay import find
 from penstock.stream import Stream
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("end", ["stay", "exit"])
 @pytest.mark.parametrize(
     ("limit", "reason"),

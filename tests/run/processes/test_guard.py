@@ -69,6 +69,7 @@ def start(place: Any) -> Iterator[Callable[..., Guarded]]:
         os.kill(place.pid(note), signal.SIGKILL)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.skipif(not guard.SUBREAPER, reason="only Linux has subreapers")
 @pytest.mark.parametrize("mode", ["session_behind", "pipe_and_session_behind", "behind_while_it_works"])
 @pytest.mark.parametrize("end", ["order", "closed"])

@@ -37,6 +37,7 @@ def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("how", "mode"), [("plain", "behind_while_it_works"), ("forks", "deaf")])
 def test_penstock_is_killed(place: Any, strays: list[int], how: str, mode: str) -> None:
     """No process of the agent's outlives Penstock, also where a fork of Penstock's holds on to all descriptors."""
@@ -128,6 +129,7 @@ def test_high_descriptors(place: Any) -> None:
     place.nothing_left(run.mark)
 
 
+@pytest.mark.slow
 def test_no_descriptor_is_left(place: Any) -> None:
     """Where no process can be started, the error says so, and nothing is held on to."""
     import resource
