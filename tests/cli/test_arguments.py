@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from penstock.cli import demo, main, store
+from penstock.cli import demo, main, nodes, store
 from penstock.cli.parser import Parser
 from penstock.cli.serve import server
 
@@ -89,7 +89,7 @@ def test_every_command_is_there() -> None:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, with an agent that says nothing; `serve` and `store` do all but serve and connect."""
+    """A folder to work in, with an agent that says nothing; `serve`, `store` and `nodes` do all but serve and connect."""
     (tmp_path / FILE).write_text('{"type":"result","subtype":"success","is_error":false,"result":"hi"}\n')
     (tmp_path / FOLDER).mkdir()
     (tmp_path / "own.toml").write_text('[agents.none]\ncommand = ["true", "{model}", "{session_id}"]\n')
@@ -101,8 +101,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     async def nothing(*_: object) -> None:
         return None
 
+    async def no_removal(*_: object) -> str:
+        return ""
+
     monkeypatch.setattr(server, "_serve", nothing)
     monkeypatch.setattr(store, "_migrate", lambda url: 0)
+    monkeypatch.setattr(nodes, "_remove", no_removal)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
