@@ -26,10 +26,10 @@ unexport PYTHONDONTWRITEBYTECODE
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-cases test-wheel test-chat test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench picture lifecycle options man clean
+.PHONY: help demo docs page page-check page-types test test-cases test-wheel test-chat test-cuts test-page test-page-agents test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench picture lifecycle options man clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
 
 demo: $(VENV)/.run ## show Penstock at work on a real recording
 	@$(BIN)/penstock demo
@@ -58,9 +58,15 @@ coverage: $(VENV)/.dev ## measure the branch coverage of core, run/lifecycle, ch
 test-wheel: $(VENV)/.dev page ## build wheel and sdist, and run the wheel where nothing else is installed
 	PENSTOCK_WHEEL=1 $(BIN)/python -m pytest tests/wheel -rfEs $(ARGS)
 
-test-chat: $(VENV)/.browser page ## run the chat in a real browser, and long: cuts, kills; needs chromium, or PENSTOCK_CHROMIUM=…
+test-chat: test-cuts test-page test-page-agents ## run the chat with cuts and kills, and in a real browser
+
+test-cuts: $(VENV)/.dev ## run the chat over lines that are cut and with servers that are killed
 	PENSTOCK_CHAT=1 PENSTOCK_SLOW=1 $(BIN)/python -m pytest tests/chat/web/test_cuts.py tests/chat/web/test_kills.py -n auto $(ARGS)
+
+test-page: $(VENV)/.browser page ## run the chat's page in a real browser; needs chromium, or PENSTOCK_CHROMIUM=…
 	PENSTOCK_CHAT=1 $(BIN)/python -m pytest tests/page -n auto -rfEs $(ARGS)
+
+test-page-agents: $(VENV)/.browser page ## run the chat's page with real agents; needs chromium too
 	$(BIN)/python tests/real/install.py pi claude || echo "Their tests are skipped." >&2
 	PENSTOCK_CHAT=1 PENSTOCK_REAL=pi,claude tests/real/offline.sh $(BIN)/python -m pytest tests/real/test_page.py -rfEs $(ARGS)
 

@@ -89,7 +89,7 @@ def test_every_command_is_there() -> None:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, with an agent that says nothing; `serve`, `store` and `nodes` do all but serve and connect."""
+    """A folder to work in, with an agent that says nothing; what would serve or connect does nothing."""
     (tmp_path / FILE).write_text('{"type":"result","subtype":"success","is_error":false,"result":"hi"}\n')
     (tmp_path / FOLDER).mkdir()
     (tmp_path / "own.toml").write_text('[agents.none]\ncommand = ["true", "{model}", "{session_id}"]\n')

@@ -29,10 +29,7 @@ if ASKED:
     from chatpage.device import Device, chromium, device
     from chatpage.proxy import Proxy
     from chatpage.server import Server
-    from chatpage.thread import PATIENCE, Thread
-    from playwright.sync_api import expect
-
-    expect.set_options(timeout=PATIENCE)
+    from chatpage.thread import Thread
 else:
     collect_ignore_glob = ["test_*.py"]  # they import what only the extra `browser` installs
 

@@ -42,9 +42,9 @@ def test_every_page_is_in_the_navigation() -> None:
 
 def test_the_workflow_runs_what_ci_runs() -> None:
     """The workflow file calls each make target that `.ci/run` calls."""
-    targets = re.compile(r"\bmake (test-\w+|test|check)\b")
+    targets = re.compile(r"\bmake (test-[a-z-]+|test|check)\b")
     ours = set(targets.findall((ROOT / ".ci" / "run").read_text("utf-8")))
-    assert ours >= {"test", "check", "test-chat", "test-agents"}
+    assert ours >= {"test", "check", "test-page", "test-agents"}
     assert ours <= set(targets.findall(WORKFLOW))
 
 

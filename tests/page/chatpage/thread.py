@@ -14,6 +14,8 @@ from chatpage.server import Server
 PATIENCE = 30_000
 """Milliseconds that a test waits for the page: more than any recording takes on a busy machine."""
 
+expect.set_options(timeout=PATIENCE)
+
 
 class Sample(NamedTuple):
     """A turn as it stood in one frame. `replies` has one text for each bubble, `status` one for each quiet line."""
