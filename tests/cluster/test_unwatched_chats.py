@@ -11,9 +11,10 @@ import pytest
 from penstock import events as ev
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded
 from penstock.chat.service.chat_log import ChatLog
+from penstock.chat.service.chat_view import ChatView
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.dispatch import Dispatch
-from penstock.chat.service.service import ChatView, Service
+from penstock.chat.service.service import Service
 from penstock.chat.store.postgres.recent import READ_AHEAD
 from penstock.chat.store.postgres.statements import READ
 from penstock.chat.store.postgres.store import PostgresStore
@@ -154,7 +155,7 @@ def test_a_watch_begins_in_the_middle(database: str) -> None:
             log = await both.chat("a")
             await both.shows("a", lambda view: view.state == "running")
             await _write(log, 5)
-            seen = both.service.log("a")
+            seen = both.service.log("a").live
             async with asyncio.timeout(30):
                 while (await both.service.turns("a"))[0][0].reply != _reply(5):
                     await asyncio.sleep(PACE)

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from penstock.chat.cluster import nodes
 from penstock.chat.history.entries import Answered, Prompted, StopRequested
-from penstock.chat.service import chat_log, truncation
+from penstock.chat.service import chat_log, stored_turns, truncation
 from penstock.chat.service.dispatch import NodeAbout
 from penstock.cli.main import main
 
@@ -46,7 +46,7 @@ def described(about: NodeAbout) -> Jsonb:
 
 if __name__ == "__main__":
     chat_log.fitted = fitted  # type: ignore[attr-defined]
-    chat_log._encoder = Encoder()  # type: ignore[assignment]
+    stored_turns._encoder = Encoder()  # type: ignore[assignment]
     nodes._json = described
     nodes.__version__ = VERSION  # type: ignore[attr-defined]
     sys.exit(main())

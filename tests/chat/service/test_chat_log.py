@@ -88,8 +88,8 @@ def test_only_whole_turns_are_dropped(place: StoreFile) -> None:
             assert [view.turn for view in (await log.turns(None, 10))[0]] == [2, 3, 4]
             again = await opened(store)
             assert await again.is_over()
-            assert again.newest is not None
-            assert again.newest.turn == 4
+            assert again.live.newest is not None
+            assert again.live.newest.turn == 4
             timeline = await write(again, Prompted(5, "p"))
             assert max(timeline.turns) == 5
             await write(again, *run(5))
@@ -123,7 +123,7 @@ def test_after_a_failure_it_is_where_the_store_is(place: StoreFile, fails: str, 
                         assert (await log.open()).number == sum(map(len, steps[: number + 1]))
                         continue
                 await write(log, *step)
-            assert log.rest()
+            assert log.live.rest()
             for known in (log, await opened(real)):
                 ((view,), earlier) = await known.turns(None, 10)
                 assert (view.message, view.outcome, view.last, earlier) == ("reply 1", "ok", 3, False)
@@ -194,7 +194,7 @@ def test_without_summaries_all_is_read(place: StoreFile, spoilt: str) -> None:
             assert await log.is_over() == (spoilt != "none")
             timeline = await log.open()
             await log.sum_up()
-            assert log.rest()
+            assert log.live.rest()
             assert timeline.number == 11
             for known in (log, await opened(store)):
                 views = (await known.turns(None, 10))[0]
@@ -222,7 +222,7 @@ def test_a_store_that_lost_entries(place: StoreFile, event: ev.Event) -> None:
             await write(log, ev.Notice(agent="a", level="info", code="retry", text="lost"))
             began = await store.read("c", limit=2)
             shown: list[int] = []
-            log.watch(lambda _: shown.append(log.shown.number if log.shown is not None else -1))
+            log.live.watch(lambda _: shown.append(log.live.shown.number if log.live.shown is not None else -1))
             await store.delete_chat("c")  # and as an older backup has it:
             await store.create_chat(ChatRow("c", "claude", "/", 1))
             await store.claim("c", "here")
@@ -248,13 +248,13 @@ def test_a_chat_at_rest_that_lost_entries(place: StoreFile) -> None:
         async with await place.open("c") as store:
             log = await opened(store)
             await write(log, Prompted(1, "p"), *run(1))
-            assert log.rest()
+            assert log.live.rest()
             await store.delete_chat("c")
             await store.create_chat(ChatRow("c", "claude", "/", 1))
             assert await log.follow(10**9)
             assert (await log.turns(None, 10))[0] == []
             await store.append("c", encode([Prompted(1, "anew")]), after=0, at=1)
-            assert log.is_behind(1)
+            assert log.live.is_behind(1)
             assert await log.follow(1)
             assert [view.prompt for view in (await log.turns(None, 10))[0]] == ["anew"]
 
@@ -267,13 +267,13 @@ def test_a_chat_that_is_gone_is_shown_as_deleted(place: StoreFile) -> None:
     async def use() -> None:
         async with await place.open("c") as store:
             log = await opened(store)
-            log.watch(lambda _: None)
+            log.live.watch(lambda _: None)
             await write(log, Prompted(1, "p"))
-            log.invalidate(UnknownChat("c"))
-            assert log.shown is None
-            log.delete()
-            assert log.shown is not None
-            assert log.shown.deleted
-            assert log.shown.frames(1) == [(2, Deleted())]
+            log.live.invalidate(UnknownChat("c"))
+            assert log.live.shown is None
+            log.live.delete()
+            assert log.live.shown is not None
+            assert log.live.shown.deleted
+            assert log.live.shown.frames(1) == [(2, Deleted())]
 
     asyncio.run(use())

@@ -92,7 +92,7 @@ def as_told(gateway: Gateway, chat: str) -> Viewer:
 def told(shared: Gateway) -> tuple[str, Viewer, dict[int, Viewer]]:
     """A chat with a turn for each case; what one knows of it who saw all of it; and what they knew at each number."""
     chat, viewer, states = shared.chat(), Viewer(), {}
-    shared.loop.call_soon_threadsafe(shared.service.log(chat).watch, lambda _: None)  # so that it stays in memory
+    shared.loop.call_soon_threadsafe(shared.service.log(chat).live.watch, lambda _: None)  # so that it stays in memory
 
     def write() -> None:
         for row in rows_of(*CASES):

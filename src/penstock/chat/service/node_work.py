@@ -10,7 +10,8 @@ from collections.abc import Collection
 from penstock.chat.errors import Invalid
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.dispatch import ChatPlace, NodeView, Offered
-from penstock.chat.service.worker import Shared, Worker
+from penstock.chat.service.shared import Shared
+from penstock.chat.service.worker import Worker
 from penstock.chat.service.workspaces import Workspace, Workspaces
 from penstock.chat.store.protocol import News, StoreFailed, UnknownChat
 from penstock.chat.store.rows import ChatRow
@@ -81,9 +82,9 @@ class NodeWork:
 
         The home changes the row, or notes a change of it, when a list of chats shows something else.
         """
-        skips = not worker.is_home and worker.state == "running" and not worker.log.is_watched
+        skips = not worker.is_home and worker.state == "running" and not worker.log.live.is_watched
         if skips:
-            worker.log.is_skipping = True
+            worker.log.live.is_skipping = True
         return skips
 
     async def read_row(self, chat: str) -> None:
@@ -92,7 +93,7 @@ class NodeWork:
             if chat in self._workers:
                 worker = self._workers[chat]
                 await worker.log.read_row()
-                if worker.log.is_skipping:
+                if worker.log.live.is_skipping:
                     await worker.recover()
             else:
                 await self._add(await self._shared.store.get_chat(chat))

@@ -13,14 +13,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from penstock.adapter import Allow
 from penstock.chat.errors import Invalid, NoSuchChat, ShuttingDown, TooMany
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents import AgentView, of_other_nodes
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
+from penstock.chat.service.chat_view import ChatView, view_of
 from penstock.chat.service.concurrency import Slots
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.dispatch import ChatPlace, Dispatch
@@ -29,8 +28,9 @@ from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.node_work import NodeWork
 from penstock.chat.service.retention import AGAIN_SECONDS, Retention
 from penstock.chat.service.scheduler import Scheduler, checked
+from penstock.chat.service.shared import Shared
 from penstock.chat.service.validation import allow_of, key_of, made_title, model_of, text_of, title_of
-from penstock.chat.service.worker import Shared, State, Worker
+from penstock.chat.service.worker import Worker
 from penstock.chat.service.workspaces import Workspace, Workspaces
 from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Subscription, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat
@@ -41,28 +41,6 @@ from penstock.run.history import History
 
 MAX_NUMBER = 2**63 - 1
 """Number larger than that of any entry: a worker that follows up to it reads to the end."""
-
-
-class ChatView(msgspec.Struct, frozen=True):
-    """Chat as an element of a list. Times are milliseconds since 1970."""
-
-    id: str
-    title: str | None
-    agent: str
-    model: str | None
-    cwd: str
-    allow: Allow
-    created_at: int
-    used_at: int
-    state: State
-    asks: bool
-    """True if a question waits for a person."""
-    turns: int
-    heartbeat: Heartbeat | None
-    home: str | None = None
-    """Name of the node where its agent works; None if there is one machine."""
-    is_away: bool = False
-    """True if its home is not there: prompts wait until it is back."""
 
 
 class Service:
@@ -178,7 +156,7 @@ class Service:
                 chats = dict.fromkeys(self._workers, MAX_NUMBER) if news.all else news.chats
                 for chat, last in chats.items():
                     worker = self._workers.get(chat)
-                    if worker is not None and worker.log.is_behind(last) and not self.node.skips(worker):
+                    if worker is not None and worker.log.live.is_behind(last) and not self.node.skips(worker):
                         self._start(worker.follow(last))
                 if self._shared.dispatch.by_jobs:
                     for chat in await self.node.changed(news):
@@ -199,7 +177,7 @@ class Service:
 
     def chats(self) -> list[ChatView]:
         """Return all chats, the one used last first."""
-        views = [_view(worker, self._shared.dispatch) for worker in self._workers.values()]
+        views = [view_of(worker, self._shared.dispatch) for worker in self._workers.values()]
         return sorted(views, key=lambda view: (view.used_at, view.id), reverse=True)
 
     @property
@@ -213,7 +191,7 @@ class Service:
         Raises:
             NoSuchChat: there is none of this id.
         """
-        return _view(self._worker(id), self._shared.dispatch)
+        return view_of(self._worker(id), self._shared.dispatch)
 
     async def offered_agents(self) -> list[AgentView]:
         """Return all agents; at a node without agents, those of others are available. It may take half a second.
@@ -326,7 +304,7 @@ class Service:
         except BaseException:
             del self._workers[row.id]
             raise
-        return _view(worker, self._shared.dispatch)
+        return view_of(worker, self._shared.dispatch)
 
     async def change(self, id: str, **changes: Any) -> ChatView:
         """Change `title`, `model`, `allow` or `heartbeat` (its fields, or None) of a chat, from the next turn on.
@@ -354,7 +332,7 @@ class Service:
             values["heartbeat_since"] = self._now()
         await worker.log.change(lambda chat: ChatChanges(**values))
         self._scheduler.changed.set()
-        return _view(worker, self._shared.dispatch)
+        return view_of(worker, self._shared.dispatch)
 
     async def delete(self, id: str) -> None:
         """Stop the run of a chat, and delete the chat.
@@ -465,23 +443,3 @@ class Service:
         if heartbeat is not None:
             self._text(heartbeat.prompt)
         return heartbeat
-
-
-def _view(worker: Worker, dispatch: Dispatch) -> ChatView:
-    chat, newest = worker.chat, worker.log.newest
-    return ChatView(
-        id=chat.id,
-        title=chat.title,
-        agent=chat.agent,
-        model=chat.model,
-        cwd=chat.cwd,
-        allow=chat.allow,
-        created_at=chat.created_at,
-        used_at=worker.used_at,
-        state=worker.state,
-        asks=worker.asks,
-        turns=newest.turn if newest is not None else 0,
-        heartbeat=chat.heartbeat,
-        home=chat.home,
-        is_away=dispatch.is_away(chat),
-    )

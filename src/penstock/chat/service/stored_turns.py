@@ -1,15 +1,20 @@
-"""Turns of a chat as the store has them: where they begin, their entries, and where they may be cut."""
+"""Turns of a chat as the store has them: their summaries, their entries, and where they may be cut."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
 
 from penstock.chat.errors import NoSuchTurn
 from penstock.chat.history.entries import Answered, Numbered, Prompted, TurnBegan, TurnEnded, decode
 from penstock.chat.history.frames import TurnView
-from penstock.chat.history.timeline import KEPT_TURNS
+from penstock.chat.history.timeline import KEPT_TURNS, Timeline
 from penstock.chat.store.protocol import ChatStore, Trimmed
 from penstock.chat.store.rows import TurnRow
+
+_decoder = msgspec.json.Decoder(TurnView)
+_encoder = msgspec.json.Encoder()
 
 
 async def first_entry(store: ChatStore, chat: str) -> int:
@@ -71,6 +76,22 @@ async def turn_at(store: ChatStore, chat: str, number: int) -> int:
     if not isinstance(what, Prompted):
         raise NoSuchTurn("the entry with this key asked for no turn")
     return what.turn
+
+
+def summary_rows(timeline: Timeline) -> list[TurnRow]:
+    """Return the rows of the turns that changed; none while a turn runs."""
+    return [
+        TurnRow(view.turn, view.first, view.last, timeline.at, _encoder.encode(view))
+        for view in timeline.summary() or ()
+    ]
+
+
+def decoded_views(rows: Iterable[TurnRow]) -> list[TurnView] | None:
+    """Decode the summaries; None if another version of Penstock wrote one."""
+    try:
+        return [_decoder.decode(row.view) for row in rows]
+    except (msgspec.DecodeError, UnicodeError):
+        return None
 
 
 def _entries_of(turn: int, entries: Iterator[Numbered]) -> Iterator[Numbered]:

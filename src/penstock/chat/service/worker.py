@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal
-
-import msgspec
-from msgspec.structs import replace
 
 from penstock import events as ev
 from penstock.chat.errors import NoSuchTurn, ShuttingDown
-from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, StopRequested, TurnBegan, TurnEnded
-from penstock.chat.history.frames import TurnView
+from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, StopRequested
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service import decisions
-from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog, Write
-from penstock.chat.service.concurrency import Slot, Slots
-from penstock.chat.service.counters import Counters
-from penstock.chat.service.dispatch import Dispatch
-from penstock.chat.service.limits import ServiceLimits
-from penstock.chat.service.lost_turns import NODE_LOST, ROWS_LOST, Begun, end_lost
+from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
+from penstock.chat.service.lost_turns import NODE_LOST, end_lost
+from penstock.chat.service.shared import Shared
 from penstock.chat.service.stored_turns import turn_at
 from penstock.chat.service.submission import submit
-from penstock.chat.service.turn_run import TurnRun
-from penstock.chat.store.protocol import ChatStore, Fenced, StoreClosed, Submitted, UnknownChat
+from penstock.chat.service.turn_runner import TurnRunner
+from penstock.chat.store.protocol import Fenced, StoreClosed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
-from penstock.errors import PenstockError
-from penstock.run.history import History
-from penstock.run.run import Run
 
-STOPPED = "Penstock was stopped while the agent worked"
 ENDED = "Penstock was ended while the agent worked"
 DELETED = "the chat was deleted"
-UNWRITTEN = "the store failed while the agent worked"
 
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 15.0)
 """Seconds until a store that failed is tried again, after each failure in a row; the last one is repeated."""
@@ -48,30 +36,11 @@ FENCE_SECONDS = 1.0
 State = Literal["idle", "queued", "running"]
 
 
-class Shared(msgspec.Struct):
-    """Objects that the chats of a service share."""
-
-    store: ChatStore
-    limits: ServiceLimits
-    slots: Slots
-    """Slots: one for each agent that may be at work."""
-    counters: Counters
-    run: Callable[[ChatRow, str], Run]
-    """Function that makes a run of a prompt; it raises what `Agent.run` raises, or an error for the caller."""
-    changed: Callable[[], None]
-    """Callback when a turn began or ended."""
-    now: Callable[[], int]
-    """Clock: milliseconds since 1970."""
-    history: History | None
-    """History that lists the runs; None if none is kept."""
-    dispatch: Dispatch
-
-
 class Worker:
     """Worker of one chat."""
 
     def __init__(self, row: ChatRow, shared: Shared) -> None:
-        self.log = ChatLog(shared.store, row, shared.counters, now=shared.now, taken=self._took, answered=self._deliver)
+        self.log = ChatLog(shared.store, row, shared.counters, now=shared.now, taken=self._took, answered=self._answer)
         """Entries of the chat."""
         self.state: State = "idle"
         self.waiting = 0
@@ -84,12 +53,7 @@ class Worker:
         """Time at which a heartbeat's prompt was last rejected, in milliseconds since 1970."""
         self._shared = shared
         self._task: asyncio.Task[bool] | None = None
-        self._run: TurnRun | None = None
-        self._slot: Slot | None = None
-        self._why = STOPPED  # the reason for a turn that is found running without a run
-        self._ending = False
-        self._early: asyncio.TimerHandle | None = None
-        self._begun = Begun(shared.limits.max_queue)
+        self._runner = TurnRunner(self.log, shared)
         self._woken = asyncio.Event()
 
     # --- what is known ---
@@ -117,7 +81,7 @@ class Worker:
     @property
     def used_at(self) -> int:
         """Time of the last activity in the chat, in milliseconds since 1970."""
-        view = self.log.newest
+        view = self.log.live.newest
         return max(view.completed_at or 0, view.began_at or 0, view.asked_at) if view else self.chat.created_at
 
     async def recover(self) -> None:
@@ -127,7 +91,7 @@ class Worker:
             StoreFailed: the store cannot be read.
         """
         if await self.log.is_over():
-            view = self.log.newest
+            view = self.log.live.newest
             self.state, self.waiting, self.asks = "idle", 0, view is not None and view.question is not None
         else:
             await self.log.open()
@@ -175,8 +139,7 @@ class Worker:
         def decide(timeline: Timeline) -> Entry:
             nonlocal turn
             running = timeline.running
-            is_stopping = self._run is not None and self._run.stopping
-            if running is not None and question in timeline.questions and not is_stopping:
+            if running is not None and question in timeline.questions and not self._runner.is_stopping:
                 turn = running.turn
                 return Answered(turn, question, decisions.resolved(timeline.questions[question], text))
             prompt = self._prompted(timeline, decisions.answered_later(timeline.newest, question, text), "answer", None)
@@ -213,11 +176,11 @@ class Worker:
         try:
             if await self.log.follow(last):
                 if self.is_home:
-                    await self._settle()
+                    await self._runner.settle()
                 else:
                     await self.log.forget_summed_up()
         except STORE_ERRORS as error:
-            self.log.invalidate(error)
+            self.log.live.invalidate(error)
         finally:
             self._ensure_working()
 
@@ -228,7 +191,7 @@ class Worker:
         """
         while self._task is not None:
             await asyncio.wait([self._task])
-        if self._ending:
+        if self._runner.is_ending:
             return
         self._task = task = asyncio.create_task(self._work(turn), name=f"chat {self.chat.id}")
         await asyncio.wait([task])
@@ -243,7 +206,7 @@ class Worker:
             Claimed: another node has taken it over.
             StoreFailed: as `ChatLog.write`.
         """
-        if self._task is not None or self._ending:
+        if self._task is not None or self._runner.is_ending:
             return  # it is claimed by this node, and is worked on
         self.log.claim.forget()
         await self.log.claim.take(self._shared.dispatch)
@@ -254,8 +217,7 @@ class Worker:
         """Kill the run, and forget the claim: the lease of this node is over, and others may end its turns."""
         task = self._task
         if task is not None:
-            if self._run is not None:
-                self._run.kill(NODE_LOST)
+            if self._runner.kill(NODE_LOST):
                 await asyncio.wait([task], timeout=FENCE_SECONDS)
             task.cancel()
             await asyncio.wait([task])
@@ -265,7 +227,7 @@ class Worker:
         """Kill the run of a chat that another node deleted."""
         with contextlib.suppress(*STORE_ERRORS):
             await self._halt(DELETED, "cancelled", None)
-        self.log.delete()
+        self.log.live.delete()
 
     async def close(self) -> None:
         """Kill the run, and mark its turn as cut off. No turn begins after that."""
@@ -284,15 +246,14 @@ class Worker:
         with contextlib.suppress(*STORE_ERRORS):  # the end of a turn whose chat is deleted is not needed
             await self._halt(DELETED, "cancelled", None)
         await self.log.remove()
-        self.log.delete()
+        self.log.live.delete()
 
     async def _halt(self, why: str, outcome: ev.Outcome, seconds: float | None) -> None:
-        self._ending, self._why = True, why
+        self._runner.end(why)
         task = self._task
         if task is None:
             return
-        if self._run is not None:
-            self._run.kill(why, outcome)
+        if self._runner.kill(why, outcome):
             await asyncio.wait([task], timeout=seconds)
         task.cancel()
         await asyncio.wait([task], timeout=seconds)
@@ -300,22 +261,17 @@ class Worker:
 
     async def _submit(self, decide: Callable[[Timeline], Entry | None], key: str | None = None) -> Submitted | None:
         """Submit the entry that `decide` returns for the current timeline, and apply it."""
-        if self._ending:
+        if self._runner.is_ending:
             raise ShuttingDown
         try:
             done = await submit(self.log, decide, key=key, is_shared=self._shared.dispatch.by_jobs)
             if done is not None and done.is_new:
-                await self._settle()
+                await self._runner.settle()
             return done
         finally:
             self._ensure_working()
 
-    # --- applying entries ---
-
-    async def _settle(self) -> None:
-        """End the queued turns that were taken back, and the heartbeats that give way to a message."""
-        if not self._ending:
-            await self.log.write(decisions.taken_back)
+    # --- entries that the log accepted ---
 
     def _took(self, timeline: Timeline) -> None:
         """Apply the timeline, after it accepted entries."""
@@ -329,38 +285,16 @@ class Worker:
         )
         if self.state != before:
             self._shared.changed()
-        if self._run is not None and self.log.claim.rows_lost:
-            self._run.kill(ROWS_LOST)
-        elif self._run is not None and running is not None:
-            self._direct(self._run, timeline, running)
+        self._runner.apply(timeline)
 
-    def _direct(self, run: TurnRun, timeline: Timeline, running: TurnView) -> None:
-        """Follow the timeline: stop the run, or free its slot while it waits for a person."""
-        if running.turn in timeline.stops:
-            run.cancel()
-        elif running.by == "heartbeat" and any(view.by != "heartbeat" for view in timeline.queued):
-            run.cancel(decisions.GAVE_WAY)
-        if self._slot is not None:
-            self._slot.work(not timeline.questions)
-        if timeline.asking and self._early is None:
-            grace = self._shared.limits.asking_grace
-            self._early = asyncio.get_running_loop().call_later(grace, self._end_early, timeline)
-
-    def _end_early(self, timeline: Timeline) -> None:
-        self._early = None
-        if timeline.asking and self._run is not None:
-            self._run.cancel(outcome="ok")  # the reply is complete
-
-    def _deliver(self, answer: Answered) -> None:
-        """Pass an answer to the run that waits for it."""
-        if self._run is not None and self._run.turn == answer.turn:
-            self._run.answer(answer.id, answer.answer)
+    def _answer(self, answered: Answered) -> None:
+        self._runner.deliver(answered)
 
     # --- the turns ---
 
     def _ensure_working(self) -> None:
         self._woken.set()
-        is_at_rest = self._ending or self._task is not None or self.log.rest()
+        is_at_rest = self._runner.is_ending or self._task is not None or self.log.live.rest()
         if not is_at_rest and not self._shared.dispatch.by_jobs:
             self._task = asyncio.create_task(self._work(), name=f"chat {self.chat.id}")
 
@@ -368,105 +302,23 @@ class Worker:
         """Run the turns one after another, up to turn `upto`; return whether all of them have ended."""
         failures = 0
         try:
-            while not self._ending:
+            while not self._runner.is_ending:
                 try:
-                    if not await self._next(upto):
-                        self.log.rest()
+                    if not await self._runner.run_next(upto):
+                        self.log.live.rest()
                         return True
                     failures = 0
                 except STORE_ERRORS as error:
                     if isinstance(error, GIVES_UP) or getattr(error, "lasting", False):
                         self.log.claim.forget()
                         return False
-                    self.log.invalidate(error)
+                    self.log.live.invalidate(error)
                     await _pause(self._woken, RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                     failures += 1
             return False
         finally:
             self._task = None
             self._shared.changed()
-
-    async def _next(self, upto: int | None) -> bool:
-        """Run the next turn; return False if there is none, or if it is after turn `upto`."""
-        timeline = await (self.log.open() if upto is None else self.log.catch_up())
-        if timeline.running is not None:
-            await self.log.claim.take(self._shared.dispatch)
-            await end_lost(self.log, timeline, self._why)
-        await self._settle()
-        queued = (await self.log.open()).queued
-        if not queued or (upto is not None and queued[0].turn > upto):
-            await self.log.sum_up()
-            return False
-        async with self._shared.slots.take() as self._slot:
-            try:
-                await self._turn()
-            finally:
-                self._slot = None
-        return True
-
-    async def _turn(self) -> None:
-        await self.log.claim.take(self._shared.dispatch)
-        run = await self._begin()
-        if run is None:
-            return
-        try:
-            await self._run_to_end(run)
-        except STORE_ERRORS:
-            self._why = UNWRITTEN
-            raise
-        finally:
-            self._run = None
-            if self._early is not None:
-                self._early.cancel()
-                self._early = None
-            await run.let_go()
-
-    async def _begin(self) -> TurnRun | None:
-        """Append that a turn begins, and return its run; None if there is none to begin.
-
-        A turn that is appended is begun at most once; a turn that cannot be begun is appended as well, with its end.
-        """
-        made: TurnRun | None = None
-        asked: TurnView | None = None
-
-        def make(timeline: Timeline) -> Sequence[Write]:
-            nonlocal made, asked
-            made = None
-            taken_back = decisions.taken_back(timeline)
-            if taken_back or not timeline.queued or self._ending:
-                return taken_back  # taken back while it waited for a slot
-            chat, view = self.chat, timeline.queued[0]
-            if view in self._begun:
-                return [TurnEnded(view.turn, "cut_off", ROWS_LOST)]
-            began, asked = TurnBegan(view.turn, chat.agent, chat.cwd, chat.model, chat.session_id), view
-            try:
-                run = self._shared.run(chat, view.prompt)
-            except Exception as error:
-                return [began, TurnEnded(view.turn, "error", _reason(error))]
-            made = TurnRun(run, view.turn)
-            return [replace(began, mark=run.mark)]
-
-        await self.log.write(make)
-        self._run = made
-        if made is not None and asked is not None:
-            self._begun.add(asked)
-            self.log.claim.rows_lost = False
-        return made
-
-    async def _run_to_end(self, run: TurnRun) -> None:
-        try:
-            await run.start()
-            if self._shared.history is not None:
-                await run.remember(self._shared.history)
-            async for events in run.batches():
-                run.note(events)
-                await self.log.add(events, session_id=run.session_id)
-                await run.remember_batch(events)
-        except STORE_ERRORS:
-            raise
-        except Exception as error:
-            reason = _reason(error)
-            await self.log.write(lambda timeline: decisions.ended(timeline, "error", reason))
 
 
 async def _pause(woken: asyncio.Event, seconds: float) -> None:
@@ -476,7 +328,3 @@ async def _pause(woken: asyncio.Event, seconds: float) -> None:
             await woken.wait()
     except TimeoutError:
         pass
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, PenstockError) else f"a bug in Penstock ended the turn: {error!r}"

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -276,7 +275,7 @@ class Watches:
             raise RateLimited("there are too many clients", 5, f"at most {self.max_clients:,} streams at once")
         watch = self._watches.get(name)
         if watch is None or watch.failed or watch.over:
-            watch = self._watches[name] = Watch(name, log or partial(self._service.log, name), self._pace)
+            watch = self._watches[name] = Watch(name, log or (lambda: self._service.log(name).live), self._pace)
             self.metrics.watches = len(self._watches)
         if timer := self._leaving.pop(name, None):
             timer.cancel()

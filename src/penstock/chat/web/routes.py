@@ -9,8 +9,8 @@ from penstock.chat.history.frames import Frame
 from penstock.chat.runs.timeline import RunFrame
 from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutput
 from penstock.chat.service.agents import AgentView
+from penstock.chat.service.chat_view import ChatView
 from penstock.chat.service.dispatch import NodeView
-from penstock.chat.service.service import ChatView
 from penstock.chat.service.workspaces import Workspace
 from penstock.chat.web import schemas
 

@@ -1,0 +1,53 @@
+"""View of a chat in lists, from its worker."""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.adapter import Allow
+from penstock.chat.service.dispatch import Dispatch
+from penstock.chat.service.worker import State, Worker
+from penstock.chat.store.rows import Heartbeat
+
+
+class ChatView(msgspec.Struct, frozen=True):
+    """Chat as an element of a list. Times are milliseconds since 1970."""
+
+    id: str
+    title: str | None
+    agent: str
+    model: str | None
+    cwd: str
+    allow: Allow
+    created_at: int
+    used_at: int
+    state: State
+    asks: bool
+    """True if a question waits for a person."""
+    turns: int
+    heartbeat: Heartbeat | None
+    home: str | None = None
+    """Name of the node where its agent works; None if there is one machine."""
+    is_away: bool = False
+    """True if its home is not there: prompts wait until it is back."""
+
+
+def view_of(worker: Worker, dispatch: Dispatch) -> ChatView:
+    """Return the view of a chat as it is now."""
+    chat, newest = worker.chat, worker.log.live.newest
+    return ChatView(
+        id=chat.id,
+        title=chat.title,
+        agent=chat.agent,
+        model=chat.model,
+        cwd=chat.cwd,
+        allow=chat.allow,
+        created_at=chat.created_at,
+        used_at=worker.used_at,
+        state=worker.state,
+        asks=worker.asks,
+        turns=newest.turn if newest is not None else 0,
+        heartbeat=chat.heartbeat,
+        home=chat.home,
+        is_away=dispatch.is_away(chat),
+    )

@@ -1,0 +1,245 @@
+"""Timeline of one chat in this process: folded from the store's entries while it is needed, and shown to clients.
+
+It accepts entries that this process appended as objects, once they are kept, and others as it reads them from the
+store. After a failure it is folded again from the store, as at the start: a crash is not a case of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from penstock.chat.history.entries import Answered, Numbered, decode
+from penstock.chat.history.frames import TurnView
+from penstock.chat.history.timeline import KEPT_TURNS, Timeline
+from penstock.chat.service.claim import Claim
+from penstock.chat.service.stored_turns import decoded_views, first_entry
+from penstock.chat.store.protocol import Ahead, ChatStore, StoreFailed
+
+Watcher = Callable[[bool], None]
+"""Callback after the timeline accepted entries. Its argument is True if clients should see them at once."""
+
+
+class LiveTimeline:
+    """Timeline of one chat, as far as it is in memory.
+
+    Hold its `lock` while you await its methods (`open` holds it), and while you append.
+    """
+
+    def __init__(
+        self,
+        store: ChatStore,
+        id: str,
+        claim: Claim,
+        *,
+        taken: Callable[[Timeline], None],
+        answered: Callable[[Answered], None],
+    ) -> None:
+        """Create it. `taken` and `answered` are called when it accepted entries."""
+        self.lock = asyncio.Lock()
+        self.newest: TurnView | None = None
+        """Newest turn, as it was last read."""
+        self.is_skipping = False
+        """True if new entries were left unread, until the timeline is needed."""
+        self.at_rest = False
+        """True if there is nothing to do, and no timeline is needed."""
+        self._store = store
+        self._id = id
+        self._claim = claim
+        self._taken = taken
+        self._answered = answered
+        self._timeline: Timeline | None = None
+        self._is_current = False  # the timeline has all of the store's entries, as far as this process knows
+        self._is_kept = True  # all that the timeline shows is in the store
+        self._number = 0  # the last entry that any timeline of this process accepted
+        self._watchers: list[Watcher] = []
+
+    # --- clients ---
+
+    @property
+    def shown(self) -> Timeline | None:
+        """Return the timeline for clients; None while it is not known to be in the store."""
+        return self._timeline if self._is_kept else None
+
+    @property
+    def is_watched(self) -> bool:
+        """Return whether a client watches it."""
+        return bool(self._watchers)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call `watcher` whenever the timeline accepted entries; the timeline stays in memory."""
+        self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Stop calling `watcher`."""
+        self._watchers.remove(watcher)
+        self.rest()
+
+    def delete(self) -> None:
+        """Notify clients that the chat was deleted."""
+        if self._timeline is None:  # an attempt to read the chat found that it is gone
+            self._timeline = Timeline(self._number)
+        self._is_kept = True
+        self._timeline.delete()
+        self._notify(True)
+
+    # --- reading ---
+
+    async def open(self) -> Timeline:
+        """Return the timeline, up to date.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        async with self.lock:
+            return await self.current()
+
+    async def current(self) -> Timeline:
+        """Return the timeline with all entries of the store, as far as this process knows of them.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        timeline = self._timeline
+        if timeline is None:
+            summary = await self._store.summary(self._id, limit=KEPT_TURNS + 1)
+            views = decoded_views(summary.turns)
+            # Summaries of another version cannot be read: the entries are then folded from the first one on.
+            if views is None:
+                timeline = Timeline(await first_entry(self._store, self._id) - 1)
+            else:
+                timeline = Timeline(summary.number, views)
+            self._timeline, self.at_rest, self._is_kept, self._is_current = timeline, False, True, False
+        if self._is_current and not self.is_skipping:
+            return timeline
+        self._is_current = self.is_skipping = False
+        try:
+            await self._read_on(timeline)
+        except Ahead:  # entries were lost: what the timeline has of them must not be shown
+            self._timeline = None
+            return await self.current()
+        return timeline
+
+    async def _read_on(self, timeline: Timeline) -> None:
+        at_once = False
+        while True:
+            page = await self._store.read(self._id, after=timeline.number)
+            entries = decode(page.entries)
+            at_once = timeline.take(entries) or at_once
+            for entry in entries:
+                if isinstance(entry.what, Answered) and entry.number > self._number:
+                    self._answered(entry.what)
+            if timeline.number >= page.last and not await self._is_read_ahead(timeline):
+                break
+        self._is_current = True
+        self._took(timeline, at_once)
+
+    async def _is_read_ahead(self, timeline: Timeline) -> bool:
+        """Return whether the store has more than it returned. If it lost entries, nothing counts that was known."""
+        if timeline.number >= self._number:
+            return False
+        if (await self._store.summary(self._id, limit=1)).last > timeline.number:
+            return True
+        self._number = timeline.number
+        self._claim.void()
+        return False
+
+    def is_behind(self, last: int) -> bool:
+        """Return whether the store has entries up to `last` that no timeline has accepted."""
+        return last > self._number
+
+    def expect_more(self) -> None:
+        """Read the next entries from the store before the timeline is used again: there may be some."""
+        self._is_current = False
+
+    def invalidate(self, error: Exception) -> None:
+        """Read the next entries from the store after this error, or fold again if the store is not the one known."""
+        self._is_current = False
+        if not isinstance(error, StoreFailed):
+            self._timeline = None
+
+    # --- appending ---
+
+    @contextmanager
+    def appending(self, entries: Sequence[Numbered], *, with_summary: bool = False) -> Iterator[None]:
+        """Accept entries, which are appended in the context, behind those of the timeline.
+
+        They are accepted when the context ends without an error. `with_summary`: they are accepted when it begins,
+        so that a summary of them is appended with them; they are not shown before it ends.
+        """
+        timeline, at_once = self._timeline, False
+        assert timeline is not None  # what is appended was decided by it
+        self._is_current = False  # after a failure or a cancellation it is not known what was appended
+        if with_summary:
+            self._is_kept = False
+            at_once = timeline.take(entries)
+        try:
+            yield
+        except BaseException:
+            if with_summary:
+                self._timeline = None
+            raise
+        if not with_summary:
+            at_once = timeline.take(entries)
+        self._is_current = self._is_kept = True
+        self._took(timeline, at_once)
+
+    def _took(self, timeline: Timeline, at_once: bool) -> None:
+        self.newest, self._number = timeline.newest, max(timeline.number, self._number)
+        self._taken(timeline)
+        self._notify(at_once)
+
+    def _notify(self, at_once: bool) -> None:
+        for watcher in self._watchers:
+            watcher(at_once)
+
+    # --- forgetting ---
+
+    async def is_over(self) -> bool:
+        """Return whether there is nothing to do: each turn is over, and summed up.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        summary = await self._store.summary(self._id, limit=1)
+        if self._timeline is not None:
+            if self._watchers or summary.number <= self._timeline.number:
+                return False
+            self._timeline = None  # what it lacks is summed up
+        views = decoded_views(summary.turns)
+        if summary.number != summary.last or any(row.last == 0 for row in summary.turns) or views is None:
+            return False
+        self.newest, self._number = views[-1] if views else None, summary.last
+        self.at_rest, self.is_skipping = True, False
+        return True
+
+    async def forget_summed_up(self) -> None:
+        """Keep no more than the newest turn, if others have ended all turns, and stored their summaries.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        timeline = self._timeline
+        if timeline is None or timeline.is_summed_up or timeline.running is not None or timeline.queued:
+            return
+        summary = await self._store.summary(self._id, limit=1)
+        if summary.number == summary.last == timeline.number:
+            timeline.summary()
+
+    def rest(self) -> bool:
+        """Keep no more than the newest turn, if there is nothing to do; return whether there is nothing to do."""
+        timeline = self._timeline
+        if timeline is None:
+            return self.at_rest
+        is_over = timeline.running is None and not timeline.queued and timeline.is_summed_up
+        if not is_over or not self._is_current:
+            return False
+        if not self._watchers and not self.lock.locked():
+            self._timeline, self.at_rest = None, True
+        return True
+
+    def drop(self, upto: int) -> None:
+        """Forget the turns up to entry `upto`, which the store has dropped."""
+        if self._timeline is not None:
+            self._timeline.drop(upto)

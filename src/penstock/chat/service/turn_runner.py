@@ -1,0 +1,177 @@
+"""Runner of one chat's turns: each is claimed, begun at most once, followed to its end, and never left running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from penstock import events as ev
+from penstock.chat.history.entries import Answered, TurnBegan, TurnEnded
+from penstock.chat.history.frames import TurnView
+from penstock.chat.history.timeline import Timeline
+from penstock.chat.service import decisions
+from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog, Write
+from penstock.chat.service.concurrency import Slot
+from penstock.chat.service.lost_turns import ROWS_LOST, Begun, end_lost
+from penstock.chat.service.shared import Shared
+from penstock.chat.service.turn_run import TurnRun
+from penstock.errors import PenstockError
+
+STOPPED = "Penstock was stopped while the agent worked"
+UNWRITTEN = "the store failed while the agent worked"
+
+
+class TurnRunner:
+    """Runner of one chat's turns. It runs one at a time, and what the chat's timeline says applies to its run."""
+
+    def __init__(self, log: ChatLog, shared: Shared) -> None:
+        self.is_ending = False
+        """True if no further turn may begin."""
+        self._log = log
+        self._shared = shared
+        self._run: TurnRun | None = None
+        self._slot: Slot | None = None
+        self._why = STOPPED  # the reason for a turn that is found running without a run
+        self._early: asyncio.TimerHandle | None = None
+        self._begun = Begun(shared.limits.max_queue)
+
+    @property
+    def is_stopping(self) -> bool:
+        """True if a run is being stopped."""
+        return self._run is not None and self._run.stopping
+
+    # --- the turns ---
+
+    async def run_next(self, upto: int | None) -> bool:
+        """Run the next turn; return False if there is none, or if it is after turn `upto`."""
+        timeline = await (self._log.open() if upto is None else self._log.catch_up())
+        if timeline.running is not None:
+            await self._log.claim.take(self._shared.dispatch)
+            await end_lost(self._log, timeline, self._why)
+        await self.settle()
+        queued = (await self._log.open()).queued
+        if not queued or (upto is not None and queued[0].turn > upto):
+            await self._log.sum_up()
+            return False
+        async with self._shared.slots.take() as self._slot:
+            try:
+                await self._turn()
+            finally:
+                self._slot = None
+        return True
+
+    async def _turn(self) -> None:
+        await self._log.claim.take(self._shared.dispatch)
+        run = await self._begin()
+        if run is None:
+            return
+        try:
+            await self._run_to_end(run)
+        except STORE_ERRORS:
+            self._why = UNWRITTEN
+            raise
+        finally:
+            self._run = None
+            if self._early is not None:
+                self._early.cancel()
+                self._early = None
+            await run.let_go()
+
+    async def _begin(self) -> TurnRun | None:
+        """Append that a turn begins, and return its run; None if there is none to begin.
+
+        A turn that is appended is begun at most once; a turn that cannot be begun is appended as well, with its end.
+        """
+        made: TurnRun | None = None
+        asked: TurnView | None = None
+
+        def make(timeline: Timeline) -> Sequence[Write]:
+            nonlocal made, asked
+            made = None
+            taken_back = decisions.taken_back(timeline)
+            if taken_back or not timeline.queued or self.is_ending:
+                return taken_back  # taken back while it waited for a slot
+            chat, view = self._log.row, timeline.queued[0]
+            if view in self._begun:
+                return [TurnEnded(view.turn, "cut_off", ROWS_LOST)]
+            began, asked = TurnBegan(view.turn, chat.agent, chat.cwd, chat.model, chat.session_id), view
+            try:
+                run = self._shared.run(chat, view.prompt)
+            except Exception as error:
+                return [began, TurnEnded(view.turn, "error", _reason(error))]
+            made = TurnRun(run, view.turn)
+            return [replace(began, mark=run.mark)]
+
+        await self._log.write(make)
+        self._run = made
+        if made is not None and asked is not None:
+            self._begun.add(asked)
+            self._log.claim.rows_lost = False
+        return made
+
+    async def _run_to_end(self, run: TurnRun) -> None:
+        try:
+            await run.start()
+            if self._shared.history is not None:
+                await run.remember(self._shared.history)
+            async for events in run.batches():
+                run.note(events)
+                await self._log.add(events, session_id=run.session_id)
+                await run.remember_batch(events)
+        except STORE_ERRORS:
+            raise
+        except Exception as error:
+            reason = _reason(error)
+            await self._log.write(lambda timeline: decisions.ended(timeline, "error", reason))
+
+    async def settle(self) -> None:
+        """End the queued turns that were taken back, and the heartbeats that give way to a message."""
+        if not self.is_ending:
+            await self._log.write(decisions.taken_back)
+
+    # --- what applies to the run ---
+
+    def apply(self, timeline: Timeline) -> None:
+        """Apply the timeline, after it accepted entries."""
+        if self._run is not None and self._log.claim.rows_lost:
+            self._run.kill(ROWS_LOST)
+        elif self._run is not None and timeline.running is not None:
+            self._direct(self._run, timeline, timeline.running)
+
+    def _direct(self, run: TurnRun, timeline: Timeline, running: TurnView) -> None:
+        """Follow the timeline: stop the run, or free its slot while it waits for a person."""
+        if running.turn in timeline.stops:
+            run.cancel()
+        elif running.by == "heartbeat" and any(view.by != "heartbeat" for view in timeline.queued):
+            run.cancel(decisions.GAVE_WAY)
+        if self._slot is not None:
+            self._slot.work(not timeline.questions)
+        if timeline.asking and self._early is None:
+            grace = self._shared.limits.asking_grace
+            self._early = asyncio.get_running_loop().call_later(grace, self._end_early, timeline)
+
+    def _end_early(self, timeline: Timeline) -> None:
+        self._early = None
+        if timeline.asking and self._run is not None:
+            self._run.cancel(outcome="ok")  # the reply is complete
+
+    def deliver(self, answer: Answered) -> None:
+        """Pass an answer to the run that waits for it."""
+        if self._run is not None and self._run.turn == answer.turn:
+            self._run.answer(answer.id, answer.answer)
+
+    def kill(self, why: str, outcome: ev.Outcome = "cut_off") -> bool:
+        """Kill the run; return False if there is none."""
+        if self._run is not None:
+            self._run.kill(why, outcome)
+        return self._run is not None
+
+    def end(self, why: str) -> None:
+        """Begin no further turn. A turn that is found running ends for this reason."""
+        self.is_ending, self._why = True, why
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, PenstockError) else f"a bug in Penstock ended the turn: {error!r}"
