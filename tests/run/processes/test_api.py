@@ -22,7 +22,7 @@ from waiting import until
 
 from penstock.errors import AgentFailed, UsageError
 from penstock.events import Delta, Event, Replied, RunEnded
-from penstock.run.lifecycle import State
+from penstock.run.lifecycle import Fact, State
 from penstock.run.process import marked
 from penstock.run.queues import EventQueue
 from penstock.run.supervisor import Supervisor
@@ -367,7 +367,12 @@ def test_the_rest_of_an_agent_that_is_gone(place: Any, monkeypatch: pytest.Monke
     answer = b'{"type":"result","subtype":"success","is_error":false,"result":"hi","session_id":"s1"}'
     output = place.folder / "output"
     output.write_bytes(answer.ljust(512, b"\n") + b"\n" * 1000)  # the rest brings no event, so nobody wakes the thread
-    with place.agent("", command=["/bin/cat", str(output)]).run("hi") as run:
+    stays = place.folder / "stays"
+    stays.touch()
+    script = f"cat {output}; while [ -e {stays} ]; do sleep 0.01; done"
+    with place.agent("", command=["/bin/sh", "-c", script]).run("hi") as run:
+        until(lambda: Fact.READING not in run._supervisor._lifecycle._facts)
+        stays.unlink()
         until(lambda: run._supervisor._lifecycle.state is State.UNREAD)
         events = list(run)
     assert place.whole(run, events).reply == "hi"
