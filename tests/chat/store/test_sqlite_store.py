@@ -465,24 +465,43 @@ def test_many_chats_at_once(place: Any) -> None:
 
 
 def test_appends_of_several_chats_wait_for_one_transaction(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chat that appends alone does not wait; of several, the next wait for a time, another change, or the close."""
+    """A chat that appends alone does not wait.
+
+    Of several, one waits for a time, for those of the last transaction, for another change, or for the close.
+    """
     monkeypatch.setattr(sqlite_store, "GROUP_SECONDS", 3600.0)
 
     async def use() -> None:
         async with await place.open("a", "b") as store:
+
+            async def waiting(chat: str, after: int) -> asyncio.Future[int]:
+                call = asyncio.ensure_future(store.append(chat, [b"x"], after=after, at=1))
+                await asyncio.sleep(0)
+                assert (await store.read(chat)).last == after
+                assert not call.done()
+                return call
+
             for number in range(3):
                 await store.append("a", [b"x"], after=number, at=1)
-            waiting = asyncio.ensure_future(store.append("b", [b"x"], after=0, at=1))
-            next_one = asyncio.ensure_future(store.append("a", [b"x"], after=3, at=1))
-            await asyncio.sleep(0)
-            assert (await store.read("b")).last == 0
+            first = await waiting("b", 0)
+            await store.append("a", [b"x"], after=3, at=1)
+            assert first.result() == 1
+            second = await waiting("b", 1)
             await store.claim("a", "here")
-            assert waiting.done()
-            assert next_one.done()
-            last = asyncio.ensure_future(store.append("b", [b"x"], after=1, at=1))
-            after_it = asyncio.ensure_future(store.append("a", [b"x"], after=4, at=1))
-            await asyncio.sleep(0)
-        assert await asyncio.gather(last, after_it) == [2, 5]
+            assert second.result() == 2
+            last = await waiting("a", 4)
+        assert await last == 5
+
+    asyncio.run(use())
+
+
+def test_appends_of_several_chats_wait_a_short_time(place: Any) -> None:
+    """One is made after that time, whatever the others do."""
+
+    async def use() -> None:
+        async with await place.open("a", "b") as store:
+            await store.append("a", [b"x"], after=0, at=1)
+            assert await store.append("b", [b"x"], after=0, at=1) == 1
 
     asyncio.run(use())
 

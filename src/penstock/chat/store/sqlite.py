@@ -40,7 +40,7 @@ READERS = 2
 
 GROUP_SECONDS = 0.01
 """Seconds between two transactions while several chats append: each costs a write to the disk, and wakes two threads.
-A chat that appends alone does not wait."""
+There is no wait once all chats of the last transaction append again, as one that appends alone does."""
 
 LARGEST_ENTRY = 512 * 1024 * 1024
 """Bytes of the largest entry that every build of SQLite can hold."""
@@ -65,7 +65,8 @@ class SqliteStore:
         self._pending: list[StoreWrite] = []  # changes for the next transaction
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flushed_at = 0.0
-        self._last_chat: str | None = None  # chat of the last change, if that was an append
+        self._pending_chats: set[str] = set()  # chats that they append to
+        self._flushed_chats: set[str] = set()  # chats that the last transaction appended to
         self._writer: Writer
 
     @classmethod
@@ -257,9 +258,10 @@ class SqliteStore:
         self._require_open()
         result: asyncio.Future[Any] = self._loop.create_future()
         self._pending.append(StoreWrite(make, result))
-        is_alone = appends_to is None or self._last_chat in (None, appends_to)
-        self._last_chat = appends_to
-        if is_alone or self._loop.time() >= self._flushed_at + GROUP_SECONDS:
+        if appends_to is not None:
+            self._pending_chats.add(appends_to)
+        is_complete = appends_to is None or self._flushed_chats <= self._pending_chats
+        if is_complete or self._loop.time() >= self._flushed_at + GROUP_SECONDS:
             self._flush()
         elif self._flush_timer is None:
             self._flush_timer = self._loop.call_at(self._flushed_at + GROUP_SECONDS, self._flush)
@@ -274,6 +276,7 @@ class SqliteStore:
         for change in self._pending:
             self._writer.put(change)
         self._pending.clear()
+        self._flushed_chats, self._pending_chats = self._pending_chats, set()
 
     def _delivered(self, outcomes: Outcomes) -> None:
         """Pass results from the writer's thread to the loop, all of one transaction at once."""
