@@ -65,6 +65,10 @@ def test_a_machine_that_is_gone_for_good_is_removed(cluster: Cluster) -> None:
 
     refused = remove("a")
     assert (refused.returncode, "the node 'a' is up" in refused.stderr) == (2, True)
+    with at(stays, Authorization=f"Bearer {stays.token}") as program:
+        answer = program.delete("/api/nodes/a")
+        assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+        assert program.delete("/api/nodes/c").status_code == 404
     gone.end(SIGKILL)
     until(lambda: not stays.node("a")["is_live"])
     with at(stays, Authorization=f"Bearer {token}") as program, at(stays, Cookie=cookie) as browser:

@@ -123,6 +123,29 @@ def test_a_machine_that_is_away(machine: Machines, devices: Devices) -> None:
         expect(gone).to_have_count(0)
 
 
+def test_a_machine_that_does_not_come_back(machine: Machines, devices: Devices) -> None:
+    """It is removed after a question, and its chat stays. One that is there cannot be removed."""
+    paris, oslo = machine("paris"), machine("oslo")
+    chat = paris.chat("quick", home="oslo", title="The site")
+    thread = Thread(devices(), paris).enter(chat)
+    page = thread.page
+    thread.ask("first")
+    dialog = _open_machines(page)
+    expect(dialog.locator("[data-node=oslo]")).to_have_attribute("data-live", "true")
+    expect(dialog.get_by_role("button", name="Remove")).to_have_count(0)
+    oslo.end()
+    asked = page.get_by_role("dialog", name="Remove this machine?")
+    for answer in ("Cancel", "Remove"):
+        dialog.get_by_role("button", name="Remove oslo").click()
+        expect(asked).to_contain_text("browsers that signed in at oslo are signed out")
+        asked.get_by_role("button", name=answer).click()
+        expect(dialog.locator("[data-node=oslo]")).to_have_count(1 if answer == "Cancel" else 0)
+    expect(dialog.locator("[data-node=paris]")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(page.locator(".banner")).to_contain_text("The machine oslo is away.")
+    assert thread.words(1)
+
+
 def test_what_runs_on_a_machine(machine: Machines, devices: Devices) -> None:
     """The dialog names the chats that a machine works on, and leads to them; a chat of the only one names none."""
     paris = machine("paris")

@@ -50,6 +50,16 @@ class NoSuchRun(ChatError):
         super().__init__(what, expected="an id of GET /api/runs")
 
 
+class NoSuchNode(ChatError):
+    """No node has this name."""
+
+    code = "not_found"
+    status = 404
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no node {name[:100]!r}", help="penstock nodes lists them")
+
+
 class NoSuchTurn(ChatError):
     """The chat does not have this turn, or no longer keeps it."""
 

@@ -14,7 +14,7 @@ from penstock.cli import store_options
 from penstock.cli.console import columns, say
 from penstock.cli.options import string
 from penstock.cli.parser import Parser
-from penstock.cli.serve.node_options import NODE_NAME
+from penstock.config.rules import NODE_NAME
 from penstock.errors import UsageError
 from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text.styles import duration

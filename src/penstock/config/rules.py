@@ -7,6 +7,7 @@ is about; `check` checks given values against a table. Pure.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
@@ -124,4 +125,9 @@ ENVIRONMENT = Rule(_environment, "an environment: a mapping of names to strings 
 ABOVE_0 = Rule(lambda value: _number(value) and value > 0, "a number above 0")
 SECONDS = Rule(ABOVE_0.fits, "a number of seconds above 0")
 SECONDS_OR_0 = Rule(lambda value: _number(value) and value >= 0, "a number of seconds, 0 or more")
+NODE_NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+NODE_NAME = Rule(
+    lambda value: isinstance(value, str) and NODE_NAME_PATTERN.fullmatch(value) is not None,
+    "the name of a node: 1 to 63 of the characters A-Z a-z 0-9 . _ -, a letter or digit first",
+)
 RUN_NUMBER = whole(0, MAX_EXACT_INTEGER)

@@ -485,8 +485,9 @@ def test_the_page_of_the_docs_has_every_address() -> None:
     """The table of `docs/gateway-api.md` has the addresses of the table of the gateway, and no other."""
     table = DOCS.read_text("utf-8").split("## Addresses")[1].split("\n## ")[0].split("CHAT:")[0]
     told = set(re.findall(r"^\| `([A-Z]+) ([^`?]+)(?:\?[^`]*)?` \|", table, re.MULTILINE))
-    ids = {"/browsers/ID": "/browsers/{browser}", "/runs/ID": "/runs/{run}", "/steps/N/": "/steps/{step}/"}
+    ids = {"/browsers/ID": "/browsers/{browser}", "/runs/ID": "/runs/{run}", "/nodes/NAME": "/nodes/{node}"}
     ids |= {
+        "/steps/N/": "/steps/{step}/",
         "/rounds/N/": "/rounds/{round}/",
         "/candidates/K/": "/candidates/{candidate}/",
         "/ID": "/{chat}",

@@ -8,13 +8,14 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from psycopg.types.json import Jsonb
 
 from penstock._version import __version__
-from penstock.chat.service.dispatch import NodeAbout, NodeChat, NodeView
+from penstock.chat.errors import Conflicting, NoSuchNode
+from penstock.chat.service.dispatch import NodeAbout, NodeChat, NodeView, RemovedNode
 from penstock.chat.store.postgres.connections import Away, Database
 from penstock.chat.store.protocol import StoreFailed
 from penstock.errors import UsageError
@@ -137,28 +138,20 @@ async def list_nodes(database: Database, here: str | None = None) -> list[NodeVi
     ]
 
 
-class RemovedNode(NamedTuple):
-    """A node that was removed from the list."""
-
-    browsers: int
-    """Number of browsers that had signed in there, and are signed out."""
-    chats: int
-    """Number of chats whose home it was. They are kept."""
-
-
 async def remove_node(database: Database, name: str) -> RemovedNode:
     """Remove a node that is away, with its token, its trusted directories and the logins of browsers there.
 
     Raises:
-        UsageError: there is none of this name, or it is up.
+        NoSuchNode: there is none of this name.
+        Conflicting: it is up.
         StoreFailed: the store cannot be reached.
     """
     ((is_gone, is_known, browsers, chats),) = await database.fetch(REMOVE, {"node": name})
     if is_gone:
         return RemovedNode(browsers, chats)
     if is_known:
-        raise UsageError(f"the node {name!r} is up", help="stop it, and wait for 10 s")
-    raise UsageError(f"there is no node {name[:100]!r}", help="penstock nodes lists them")
+        raise Conflicting(f"the node {name!r} is up", help="stop it, and wait for 10 s")
+    raise NoSuchNode(name)
 
 
 async def live_nodes(database: Database) -> frozenset[str]:

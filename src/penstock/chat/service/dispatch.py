@@ -79,6 +79,15 @@ class Offered(NamedTuple):
     recent: list[Workspace]
 
 
+class RemovedNode(NamedTuple):
+    """A node that was removed from the list."""
+
+    browsers: int
+    """Number of browsers that had signed in there, and are signed out."""
+    chats: int
+    """Number of chats whose home it was. They are kept."""
+
+
 class Elsewhere(Protocol):
     """The other nodes, for a service that is one of several."""
 
@@ -87,6 +96,16 @@ class Elsewhere(Protocol):
 
         Raises:
             StoreFailed: the store cannot be read.
+        """
+        ...
+
+    async def remove(self, name: str) -> RemovedNode:
+        """Remove a node that is away from the list, with its token, its trusted directories and its logins.
+
+        Raises:
+            NoSuchNode: there is none of this name.
+            Conflicting: it is up.
+            StoreFailed: the store cannot be reached.
         """
         ...
 

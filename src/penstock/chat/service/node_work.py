@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import Collection
 
-from penstock.chat.errors import Invalid
+from penstock.chat.errors import Invalid, NoSuchNode
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.dispatch import ChatPlace, NodeView, Offered
 from penstock.chat.service.shared import Shared
@@ -41,6 +41,19 @@ class NodeWork:
         """
         elsewhere = self._shared.dispatch.elsewhere
         return await elsewhere.nodes() if elsewhere is not None else []
+
+    async def remove(self, name: str) -> None:
+        """Remove a node that is away, as `Elsewhere.remove`.
+
+        Raises:
+            NoSuchNode: there is none of this name.
+            Conflicting: it is up.
+            StoreFailed: the store cannot be reached.
+        """
+        elsewhere = self._shared.dispatch.elsewhere
+        if elsewhere is None:
+            raise NoSuchNode(name)
+        await elsewhere.remove(name)
 
     async def offered(self) -> Offered | None:
         """Return what other nodes offer for new chats; None if agents work at this one."""

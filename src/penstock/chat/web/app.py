@@ -16,6 +16,7 @@ from penstock.chat.web.handlers import Api
 from penstock.chat.web.middleware import NAMED, PRIVATE, Middleware
 from penstock.chat.web.routes import ADDRESSES, PAGES, Address
 from penstock.chat.web.static import INDEX, PageFiles
+from penstock.config.rules import NODE_NAME_PATTERN
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Pattern of an id in a path. It has no dot and no slash, so it cannot name another path."""
@@ -26,6 +27,7 @@ IDS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "browser": (ID, str),
     "chat": (ID, str),
     "run": (ID, str),
+    "node": (NODE_NAME_PATTERN, str),
     "turn": (TURN, int),
     "step": (TURN, int),
     "round": (TURN, int),

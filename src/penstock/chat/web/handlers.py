@@ -165,6 +165,11 @@ class Api:
         """Return the nodes; none if there is one machine."""
         return _json({"nodes": await self.service.node.nodes()})
 
+    async def remove_node(self, request: Request, node: str) -> Response:
+        """Remove a node that does not come back."""
+        await self.service.node.remove(node)
+        return Response(status_code=204, headers=NO_STORE)
+
     # --- chats ---
 
     async def chats(self, request: Request) -> Response:

@@ -20,6 +20,7 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "browser": ("The id of the browser", TEXT),
     "chat": ("The id of the chat", TEXT),
     "run": ("The id of the document or loop", TEXT),
+    "node": ("The name of the node", TEXT),
     "turn": ("The number of the turn", {**INTEGER, "minimum": 1}),
     "step": ("The number of the step", {**INTEGER, "minimum": 1}),
     "round": ("The number of the round", {**INTEGER, "minimum": 1}),

@@ -20,7 +20,7 @@ class Address(NamedTuple):
 
     method: str
     path: str
-    """Template of the path: `{browser}`, `{chat}` and `{run}` are ids, `{turn}`, `{step}` and `{round}` are numbers."""
+    """Template of the path: `{browser}`, `{chat}` and `{run}` are ids, `{node}` is a name, the others are numbers."""
     does: str
     """Name of the method of `penstock.chat.web.handlers.Api` that handles the request."""
     summary: str
@@ -57,6 +57,8 @@ ADDRESSES = (
     Address("POST", "/api/workspaces", "trust", "Trust a directory", schemas.Trust, 200, Workspace, (400,)),
     Address("GET", "/api/nodes", "nodes", "The nodes, if there are several machines", None, 200,
             {"nodes": list[NodeView]}),
+    Address("DELETE", "/api/nodes/{node}", "remove_node", "Remove a node that does not come back", None, 204,
+            problems=(404, 409)),
     Address("GET", "/api/chats", "chats", "The chats, the one used last first", None, 200, {"chats": list[ChatView]}),
     Address("POST", "/api/chats", "create", "Begin a chat", schemas.NewChat, 201, ChatView, (400, 409, 429)),
     Address("GET", C, "chat", "A chat", None, 200, ChatView, (404,)),

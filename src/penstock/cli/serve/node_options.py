@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 import socket
 
 from penstock.cli import store_options
 from penstock.cli.options import string
-from penstock.config.rules import Rule
+from penstock.config.rules import NODE_NAME
 from penstock.errors import UsageError
-
-NODE_NAME = Rule(
-    lambda value: re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", value) is not None,
-    "the name of a node: 1 to 63 of the characters A-Z a-z 0-9 . _ -, a letter or digit first",
-)
 
 
 class NodeOptions(store_options.StoreOptions):

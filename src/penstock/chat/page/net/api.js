@@ -84,6 +84,8 @@ export const api = {
   logout: (everywhere = false) => request("POST", "/api/logout", everywhere ? { everywhere } : {}),
   /** @type {() => Promise<Api.NodeView[]>} */
   nodes: async () => (await request("GET", "/api/nodes")).nodes,
+  /** @type {(name: string) => Promise<null>} */
+  removeNode: (name) => request("DELETE", `/api/nodes/${encodeURIComponent(name)}`, {}),
   /** @type {() => Promise<Api.BrowserView[]>} */
   browsers: async () => (await request("GET", "/api/browsers")).browsers,
   /** @type {(id: string) => Promise<null>} */

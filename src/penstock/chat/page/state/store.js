@@ -10,10 +10,10 @@ import { machinesOf } from "./machines.js";
  * @property {string} [id]  The chat, document or loop.
  * @property {number} [turn]
  * @typedef {object} OpenDialog
- * @property {"settings" | "heartbeat" | "delete" | "link" | "browsers" | "nodes" | "help" | "trust" | "allow"} kind
+ * @property {"settings" | "heartbeat" | "delete" | "link" | "browsers" | "nodes" | "remove_node" | "help" | "trust" | "allow"} kind
  * @property {string} [id]  The chat that it is about.
  * @property {string} [path]
- * @property {string} [home]  The machine that has the path, if there are several.
+ * @property {string} [home]  The machine that it is about, or that has the path, if there are several.
  * @property {(isTrusted: boolean) => void} [close]
  * @property {Api.Level} [level]  What to allow, and then to go on.
  * @property {string} [text]  The message that goes on.

@@ -15,7 +15,7 @@ import {
 import { api } from "../net/api.js";
 import { allowAndGoOn, changeChat, deleteChat } from "../state/actions.js";
 import { signOut } from "../state/session.js";
-import { agentOf, chatOf, closeDialog, hasMachines, machineOf } from "../state/store.js";
+import { agentOf, chatOf, closeDialog, hasMachines, machineOf, openDialog } from "../state/store.js";
 import { SHORTCUTS } from "../text/copy.js";
 import { ago, oneLine } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
@@ -210,6 +210,28 @@ function Delete({ chat }) {
 }
 
 /** @param {{ dialog: import("../state/store.js").OpenDialog }} props */
+function RemoveMachine({ dialog }) {
+  const { home = "" } = dialog;
+  const [isBusy, error, run] = useAsync();
+  const back = () => openDialog({ kind: "nodes" });
+  const remove = () =>
+    run(async () => {
+      await api.removeNode(home);
+      back();
+    });
+  return html`<${Dialog} title="Remove this machine?" name="remove_node" onClose=${back}>
+    <p>
+      Its token no longer works, and browsers that signed in at <bdi>${oneLine(home)}</bdi> are signed out. Its chats can
+      still be read, and go on if a machine of this name comes back.
+    </p>
+    <${Wrong}>${error}<//>
+    <${Buttons} careful onClose=${back}>
+      <button type="button" class="button danger" disabled=${isBusy} onClick=${remove}>Remove</button>
+    <//>
+  <//>`;
+}
+
+/** @param {{ dialog: import("../state/store.js").OpenDialog }} props */
 function Trust({ dialog }) {
   const answer = (/** @type {boolean} */ isTrusted) => () => dialog.close?.(isTrusted);
   const on = dialog.home && hasMachines() && html` on <bdi>${oneLine(dialog.home)}</bdi>`;
@@ -335,6 +357,7 @@ const VIEWS = {
   link: Link,
   browsers: Browsers,
   nodes: Machines,
+  remove_node: RemoveMachine,
   help: Help,
   trust: Trust,
   allow: AllowMore,

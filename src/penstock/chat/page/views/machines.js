@@ -3,7 +3,7 @@
 import { Dialog, html, useAsync, useEffect, useState, Wrong } from "../components/ui.js";
 import { listNodes } from "../state/chats.js";
 import { chatPath } from "../state/router.js";
-import { closeDialog, state, useApp } from "../state/store.js";
+import { closeDialog, openDialog, state, useApp } from "../state/store.js";
 import { ago, oneLine } from "../text/format.js";
 
 const REFRESH_MS = 2000; // a machine reports as often what it does
@@ -39,7 +39,14 @@ function Machine({ node, chats }) {
       ${isLive && working.map((it) => html`<${Work} key=${it.id} id=${it.id} title=${it.title} />`)}
       ${waiting.map((it) => html`<${Work} key=${it.id} id=${it.id} title=${it.title} note="waits" />`)}
     </div>
+    ${!isLive && html`<${Remove} name=${name} />`}
   </li>`;
+}
+
+/** @param {{ name: string }} props */
+function Remove({ name }) {
+  const open = () => openDialog({ kind: "remove_node", home: name });
+  return html`<button type="button" class="button" aria-label=${`Remove ${oneLine(name)}`} onClick=${open}>Remove…</button>`;
 }
 
 /** @param {Api.NodeView} node */
