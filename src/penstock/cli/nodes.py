@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
 
@@ -18,9 +16,6 @@ from penstock.config.rules import NODE_NAME
 from penstock.errors import UsageError
 from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text.styles import duration
-
-if TYPE_CHECKING:
-    from penstock.chat.store.postgres.connections import Database
 
 EXAMPLES = """\
 examples:
@@ -80,29 +75,20 @@ def as_text(nodes: Sequence[NodeView]) -> str:
 
 async def _nodes(url: str) -> list[NodeView]:
     from penstock.chat.cluster.nodes import list_nodes
+    from penstock.chat.store.postgres.connections import Database
 
-    async with _opened(url) as database:
+    async with Database(url) as database:
         return await list_nodes(database)
 
 
 async def _remove(url: str, name: str) -> str:
     from penstock.chat.cluster.nodes import remove_node
+    from penstock.chat.store.postgres.connections import Database
 
-    async with _opened(url) as database:
+    async with Database(url) as database:
         removed = await remove_node(database, name)
     return (
         f"The node {name!r} is removed. Its token is no longer valid.\n"
         f"Browsers that are signed out: {removed.browsers:,}\n"
         f"Chats that can be read, and work again once there is a node of this name: {removed.chats:,}\n"
     )
-
-
-@asynccontextmanager
-async def _opened(url: str) -> AsyncIterator[Database]:
-    from penstock.chat.store.postgres.connections import Database
-
-    database = Database(url)
-    try:
-        yield database
-    finally:
-        await database.close()

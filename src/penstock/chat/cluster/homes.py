@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from penstock.chat.cluster.nodes import list_nodes, remove_node, workers
 from penstock.chat.errors import Invalid, NoSuchAgent, OutsideRoots, UntrustedDirectory
-from penstock.chat.service.dispatch import ChatPlace, NodeView, Offered, RemovedNode
+from penstock.chat.service.dispatch import ChatPlace, NodeView, Offered
 from penstock.chat.service.workspaces import MAX_PATH_CHARS, MAX_RECENT, Workspace
 from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.protocol import clock
@@ -25,9 +25,9 @@ class Homes:
         """As `Elsewhere.nodes`."""
         return await list_nodes(self._database, self._here)
 
-    async def remove(self, name: str) -> RemovedNode:
+    async def remove(self, name: str) -> None:
         """As `Elsewhere.remove`."""
-        return await remove_node(self._database, name)
+        await remove_node(self._database, name)
 
     async def place(self, home: str | None, agent: str | None, cwd: str | None) -> ChatPlace | None:
         """As `Elsewhere.place`."""

@@ -8,14 +8,14 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from psycopg.types.json import Jsonb
 
 from penstock._version import __version__
 from penstock.chat.errors import Conflicting, NoSuchNode
-from penstock.chat.service.dispatch import NodeAbout, NodeChat, NodeView, RemovedNode
+from penstock.chat.service.dispatch import NodeAbout, NodeChat, NodeView
 from penstock.chat.store.postgres.connections import Away, Database
 from penstock.chat.store.protocol import StoreFailed
 from penstock.errors import UsageError
@@ -136,6 +136,15 @@ async def list_nodes(database: Database, here: str | None = None) -> list[NodeVi
         )
         for name, is_live, seen, about, chats in await database.fetch(LIST)
     ]
+
+
+class RemovedNode(NamedTuple):
+    """A node that was removed from the list."""
+
+    browsers: int
+    """Number of browsers that had signed in there, and are signed out."""
+    chats: int
+    """Number of chats whose home it was. They are kept."""
 
 
 async def remove_node(database: Database, name: str) -> RemovedNode:

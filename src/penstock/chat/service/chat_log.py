@@ -145,7 +145,7 @@ class ChatLog:
             StoreFailed: the store cannot be read.
         """
         async with self.live.lock:
-            await self.live.forget_summed_up()
+            await self.live.note_summaries()
         self.live.rest()
 
     # --- appending ---

@@ -79,15 +79,6 @@ class Offered(NamedTuple):
     recent: list[Workspace]
 
 
-class RemovedNode(NamedTuple):
-    """A node that was removed from the list."""
-
-    browsers: int
-    """Number of browsers that had signed in there, and are signed out."""
-    chats: int
-    """Number of chats whose home it was. They are kept."""
-
-
 class Elsewhere(Protocol):
     """The other nodes, for a service that is one of several."""
 
@@ -99,7 +90,7 @@ class Elsewhere(Protocol):
         """
         ...
 
-    async def remove(self, name: str) -> RemovedNode:
+    async def remove(self, name: str) -> None:
         """Remove a node that is away from the list, with its token, its trusted directories and its logins.
 
         Raises:

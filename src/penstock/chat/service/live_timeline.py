@@ -214,8 +214,8 @@ class LiveTimeline:
         self.at_rest, self.is_skipping = True, False
         return True
 
-    async def forget_summed_up(self) -> None:
-        """Keep no more than the newest turn, if others have ended all turns, and stored their summaries.
+    async def note_summaries(self) -> None:
+        """Note that the turns are summed up, if others have ended all of them and stored their summaries.
 
         Raises:
             StoreFailed: the store cannot be read.

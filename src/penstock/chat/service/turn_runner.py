@@ -24,7 +24,7 @@ UNWRITTEN = "the store failed while the agent worked"
 
 
 class TurnRunner:
-    """Runner of one chat's turns. It runs one at a time, and what the chat's timeline says applies to its run."""
+    """Runner of one chat's turns, one at a time. Stops, answers and questions in the chat's timeline reach its run."""
 
     def __init__(self, log: ChatLog, shared: Shared) -> None:
         self.is_ending = False
@@ -61,6 +61,11 @@ class TurnRunner:
             finally:
                 self._slot = None
         return True
+
+    async def settle(self) -> None:
+        """End the queued turns that were taken back, and the heartbeats that give way to a message."""
+        if not self.is_ending:
+            await self._log.write(decisions.taken_back)
 
     async def _turn(self) -> None:
         await self._log.claim.take(self._shared.dispatch)
@@ -125,11 +130,6 @@ class TurnRunner:
         except Exception as error:
             reason = _reason(error)
             await self._log.write(lambda timeline: decisions.ended(timeline, "error", reason))
-
-    async def settle(self) -> None:
-        """End the queued turns that were taken back, and the heartbeats that give way to a message."""
-        if not self.is_ending:
-            await self._log.write(decisions.taken_back)
 
     # --- what applies to the run ---
 

@@ -40,7 +40,14 @@ class Worker:
     """Worker of one chat."""
 
     def __init__(self, row: ChatRow, shared: Shared) -> None:
-        self.log = ChatLog(shared.store, row, shared.counters, now=shared.now, taken=self._took, answered=self._answer)
+        self.log = ChatLog(
+            shared.store,
+            row,
+            shared.counters,
+            now=shared.now,
+            taken=self._took,
+            answered=lambda answer: self._runner.deliver(answer),
+        )
         """Entries of the chat."""
         self.state: State = "idle"
         self.waiting = 0
@@ -286,9 +293,6 @@ class Worker:
         if self.state != before:
             self._shared.changed()
         self._runner.apply(timeline)
-
-    def _answer(self, answered: Answered) -> None:
-        self._runner.deliver(answered)
 
     # --- the turns ---
 

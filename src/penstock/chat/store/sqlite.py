@@ -40,7 +40,7 @@ READERS = 2
 
 GROUP_SECONDS = 0.01
 """Seconds between two transactions while several chats append: each costs a write to the disk, and wakes two threads.
-There is no wait once all chats of the last transaction append again, as one that appends alone does."""
+If every chat of the last transaction has appended again, the next one begins at once."""
 
 LARGEST_ENTRY = 512 * 1024 * 1024
 """Bytes of the largest entry that every build of SQLite can hold."""

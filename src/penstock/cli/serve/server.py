@@ -1,4 +1,4 @@
-"""What `penstock serve` starts: store, service, sockets, page; and the link that it prints."""
+"""Server of `penstock serve`: its store, service, sockets and page, and the link that it prints."""
 
 from __future__ import annotations
 

@@ -76,15 +76,12 @@ async def check(url: str) -> Report:
         StoreFailed: it cannot be read.
     """
     await require_tables(url)
-    database = Database(url)
-    try:
+    async with Database(url) as database:
         problems: list[str] = []
         for text, query in CHECKS:
             rows = await database.fetch(query, {"limit": MAX_PROBLEMS}, seconds=CHECK_SECONDS)
             problems += [text.format(*row) for row in rows]
         ((chats, entries, turns, size, server),) = await database.fetch(TOTALS, seconds=CHECK_SECONDS)
         settings = await database.fetch(SETTINGS)
-    finally:
-        await database.close()
     cautions = [f"{name} is {value}: what is acknowledged can be lost in a power cut" for name, value in settings]
     return Report(chats, entries, turns, size, server, problems, cautions)

@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, LiteralString, NamedTuple, Self
 
 import psycopg
 from psycopg import conninfo
@@ -262,6 +262,12 @@ class Database:
         self._away_since: float | None = None
         self._closed = False
         self._ends_at: float | None = None  # time of the event loop at which calls of a store that is closed fail
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     def link(self) -> DatabaseLink:
         """Return a new connection, which its caller closes."""
