@@ -333,7 +333,10 @@ def test_there_is_an_end_to_everything(own: Callable[..., Gateway]) -> None:
     gateway = own(limits=ServiceLimits(max_queue=2, max_chats=1, max_prompt_bytes=100))
     chat = gateway.chat("staying")
     with gateway.client() as client:
-        assert refused(client.post("/api/chats", json={})) == (429, "too_many_requests")
+        answer = client.post("/api/chats", json={})
+        assert refused(answer) == (429, "too_many_requests")
+        assert "--max-chats" in answer.json()["help"]
+        assert "\npenstock_chats_limit 1\n" in client.get("/metrics").text
         path = f"/api/chats/{chat}/turns"
         assert refused(client.post(path, json={"text": "é" * 51})) == (413, "content_too_large")
         assert client.post(path, json={"text": "x" * 100}).status_code == 202
@@ -433,6 +436,7 @@ def test_metrics_are_what_prometheus_reads(own: Callable[..., Gateway]) -> None:
     assert {re.sub(r"(_bucket|_sum|_count)?({.*)?$", "", name) for name in values} <= typed
     assert values['penstock_turns_total{outcome="ok"}'] == 1
     assert values['penstock_chats{state="idle"}'] == 1
+    assert values["penstock_chats_limit"] == 10_000
     assert values["penstock_store_entries_total"] > 10
     assert (
         values["penstock_store_append_seconds_count"] == values['penstock_store_append_seconds_bucket{le="+Inf"}'] > 0

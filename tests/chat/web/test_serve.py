@@ -208,6 +208,7 @@ def test_a_port_that_is_taken_is_refused(serve: Callable[..., Serve]) -> None:
         (["--data=/dev/null/x"], {}, "the data directory /dev/null/x cannot be used: Not a directory"),
         (["--port=70000"], {}, "argument --port: expected a whole number from 0 to 65535"),
         (["--max-runs=0"], {}, "argument --max-runs: expected a whole number from 1"),
+        (["--max-chats=0"], {}, "argument --max-chats: expected a whole number from 1"),
         (["--keep-days=-1"], {}, "argument --keep-days: expected a number above 0"),
         (["--keep-size=x"], {}, "argument --keep-size: expected a number above 0"),
         (["--keep-days=1e9"], {}, "argument --keep-days: expected a number above 0 and below"),

@@ -12,7 +12,8 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Agents at work at once; one that waits for a person does not count. Each needs some hundred megabytes."""
     max_queue: int = 20
     """Turns of a chat that wait. More of them come from a program with a fault."""
-    max_chats: int = 1000
+    max_chats: int = 10_000
+    """Chats, of all nodes: that many make the list 3 MB, of which each request for it costs 16 ms; `--max-chats`."""
     max_prompt_bytes: int = 512 * 1024
     """Bytes of a prompt: half of the limit of a request, as JSON may double the size."""
     asking_grace: float = 1.0

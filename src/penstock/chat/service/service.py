@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.adapter import Allow
-from penstock.chat.errors import Invalid, NoSuchChat, ShuttingDown, TooMany
+from penstock.chat.errors import Invalid, NoSuchChat, ShuttingDown
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents import AgentView, of_other_nodes
@@ -29,7 +29,7 @@ from penstock.chat.service.node_work import NodeWork
 from penstock.chat.service.retention import AGAIN_SECONDS, Retention
 from penstock.chat.service.scheduler import Scheduler, checked
 from penstock.chat.service.shared import Shared
-from penstock.chat.service.validation import allow_of, key_of, made_title, model_of, text_of, title_of
+from penstock.chat.service.validation import allow_of, check_max_chats, key_of, made_title, model_of, text_of, title_of
 from penstock.chat.service.worker import Worker
 from penstock.chat.service.workspaces import Workspace, Workspaces
 from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Subscription, clock
@@ -286,8 +286,7 @@ class Service:
             name, chosen = await asyncio.to_thread(self.agents.choose, agent, chosen)
             place = ChatPlace(self.node.name, name, str(self._workspaces.require(cwd)))
         self._require_open()
-        if len(self._workers) >= self.limits.max_chats:
-            raise TooMany(f"there are {self.limits.max_chats:,} chats already", help="delete some")
+        check_max_chats(len(self._workers), self.limits.max_chats)
         row = ChatRow(
             id=uuid.uuid4().hex,
             agent=place.agent,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from penstock.adapter import Allow, Request, checked
-from penstock.chat.errors import ContentTooLarge, Invalid
+from penstock.chat.errors import ContentTooLarge, Invalid, TooMany
 from penstock.errors import UsageError
 
 MADE_TITLE_CHARS = 60
@@ -16,6 +16,17 @@ MAX_TITLE_CHARS = 200
 
 MAX_KEY_CHARS = 200
 """Characters of the key of a prompt. A longer value was not made as a key."""
+
+
+def check_max_chats(chats: int, limit: int) -> None:
+    """Check that there may be one chat more.
+
+    Raises:
+        TooMany: there are as many as there may be.
+    """
+    if chats >= limit:
+        help = "delete some, or start penstock serve with more: --max-chats"
+        raise TooMany(f"there are {limit:,} chats already", help=help)
 
 
 def text_of(text: str, limit: int) -> str:

@@ -71,6 +71,8 @@ def text(metrics: Metrics, service: Service) -> str:
     ended: dict[Labels, float] = {(("outcome", outcome),): count for outcome, count in counters.ended.items()}
     page = Exposition()
     page.add("gauge", "penstock_chats", "Chats, by what they do.", states)
+    most = service.limits.max_chats
+    page.add("gauge", "penstock_chats_limit", "Number of chats after which none can be begun: --max-chats.", most)
     page.add("gauge", "penstock_turns_waiting", "Turns that wait for the one before, or for a place.", service.waiting)
     page.add("counter", "penstock_turns_total", "Turns that ended, by outcome.", ended)
     page.add("counter", "penstock_store_entries_total", "Entries appended to the store.", counters.entries)

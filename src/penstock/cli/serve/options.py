@@ -14,6 +14,8 @@ from penstock.config.rules import ABOVE_0, PATH, Rule, whole
 
 MOST_RUNS = 1000
 """Largest number of agents at work at once: more is a typing error on any machine."""
+MOST_CHATS = 1_000_000
+"""Largest number of chats: the process would need some gigabytes for more, and a browser could not show them."""
 VARIABLE_NAME = Rule(
     lambda value: re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) is not None,
     "the name of a variable, which agents get with the value that it has",
@@ -40,6 +42,7 @@ class ServeOptions(NodeOptions):
     root: list[Path]
     agent: str | None
     max_runs: int
+    max_chats: int
     allow_host: list[str]
     allow_origin: list[str]
     token_file: Path | None
@@ -66,9 +69,11 @@ def parser() -> Parser:
         help="agents may work in this directory and below; may be repeated (default: the current one)")  # fmt: skip
     add_node_options(made)
     add("--agent", metavar="NAME", help="default agent of new chats")
-    runs = ServiceLimits().max_runs
+    runs, chats = ServiceLimits().max_runs, ServiceLimits().max_chats
     text = f"agents at work at once (default {runs})"
     add("--max-runs", type=whole_number(whole(1, MOST_RUNS)), default=runs, metavar="N", help=text)
+    text = f"chats that there may be, of all machines (default {chats})"
+    add("--max-chats", type=whole_number(whole(1, MOST_CHATS)), default=chats, metavar="N", help=text)
     add("--allow-host", action="append", default=[], metavar="H", help="allow requests to this host name")
     add(
         "--allow-origin",

@@ -124,7 +124,7 @@ async def _serve(
             store,
             roots=roots,
             config=config,
-            limits=ServiceLimits(max_runs=options.max_runs),
+            limits=ServiceLimits(max_runs=options.max_runs, max_chats=options.max_chats),
             default_agent=options.agent,
             extra_env=options.env,
             retention=_retention(options),
