@@ -119,26 +119,6 @@ def test_a_tree_is_put_back_exactly(user: UserRepository, home: Path) -> None:
     assert user.state() == state
 
 
-def test_protected_files_are_put_back(user: UserRepository, home: Path) -> None:
-    """Of the files that match, changed and removed ones come back and new ones go; other files stay as they are."""
-    tree = user.tree(home)
-    agent(tree, "echo 2 > src/a.py; rm src/b.py; echo 3 > src/c.py; echo changed > README")
-    for pathspecs in (["src/**"], ["src/**", "no/such/*"], []):
-        tree.put_back(tree.record.base, pathspecs)
-        assert agent(tree, "git status --porcelain") == " M README\n"
-
-
-def test_a_protected_file_that_git_ignores_goes_too(user: UserRepository, home: Path) -> None:
-    """An agent cannot hide a new file among protected ones by a .gitignore, and files that were copied there stay."""
-    user.commit("Ignore", {".gitignore": "*.local\n", ".worktreeinclude": "*.local\n"})
-    user.write({"src/mine.local": "x"})
-    tree = user.tree(home)
-    tree.copy_ignored()
-    agent(tree, "echo conftest.py >> .gitignore; echo skip > src/conftest.py")
-    tree.put_back(tree.record.base, ["src/**"])
-    assert sorted(os.listdir(tree.path / "src")) == ["a.py", "b.py", "mine.local"]
-
-
 def test_a_half_made_tree_is_made_again(user: UserRepository, home: Path) -> None:
     """A tree whose making was interrupted is removed and made again, also if only its directory was there."""
     tree = user.tree(home)

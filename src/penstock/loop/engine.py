@@ -267,7 +267,7 @@ class Engine:
             case MakeCommit():
                 work = self.state.rounds[step.round - 1].work
                 reply = "" if work is None else f"{work.summary}\n{work.reply}"
-                return self._workspace.commit(step, reply, self.state.prompt)
+                return self._workspace.commit(step, reply, self.state.prompt, self.state.protects)
             case Publish():
                 ours = [it.commit.commit for it in self.state.rounds if it.commit is not None]
                 return self._workspace.publish(step, ours)
@@ -287,6 +287,7 @@ class Engine:
     def _check(self, step: RunCheck) -> CommandEnded:
         """Run a check, then put back what it has changed: a commit has the files that the agent left."""
         workspace = self._workspaces[step.candidate]
+        workspace.put_back(self.state.protects)  # git may have written them since, by attributes of the agent's
         ended = self._command(workspace, step.command, check_log(self.journal.folder, step))
         work = round_of(self.state, step).work if step.round else None
         if work is None:

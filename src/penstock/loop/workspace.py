@@ -29,6 +29,7 @@ from penstock.loop.steps import (
     PublishRejected,
     TreeMade,
 )
+from penstock.repo.base_files import BaseFiles
 from penstock.repo.commit import HookResult, Stamp, commit_tree, run_hooks, subject_of, with_trailers
 from penstock.repo.diffs import patch_between, paths_between, size_between, stat_between
 from penstock.repo.landing import merge_trees
@@ -162,14 +163,19 @@ class LoopWorkspace:
 
         The tree is kept as the commit of a ref, so that nothing lives in the directory alone.
         """
-        tree = self.tree
-        tree.put_back(state.protects, self.began.settings.protect)
+        tree, base = self.tree, BaseFiles(self.tree, state.protects, self.began.settings.protect)
+        base.put_back()
         held = stage(tree.git, state.accepts, tree.copied)
+        base.stage()
         found = tree.git.text("write-tree")
         commit = commit_tree(tree.git, found, [state.head], f"{ref} of {self.began.loop}", self._stamp(at))
         old = self.repository.git.commit_of(self._ref(ref))
         set_ref(self.repository, self._ref(ref), commit, old)
         return found, tuple(HeldPath(path=one.path, reason=one.text, is_final=one.is_final) for one in held)
+
+    def put_back(self, commit: str) -> None:
+        """Put the protected files back as a commit has them, byte by byte."""
+        BaseFiles(self.tree, commit, self.began.settings.protect).put_back()
 
     def put_held_aside(self, folder: Path) -> None:
         """Move what is held back from commits to a folder, so that nothing is lost when the files are put back."""
@@ -234,14 +240,18 @@ class LoopWorkspace:
 
     # --- commits ---------------------------------------------------------------------------------------
 
-    def commit(self, step: MakeCommit, reply: str, prompt: str) -> Committed | CommitRejected:
-        """Make the commit of a green round; the same step makes the same commit, unless it is signed."""
+    def commit(self, step: MakeCommit, reply: str, prompt: str, protects: str) -> Committed | CommitRejected:
+        """Make the commit of a green round; the same step makes the same commit, unless it is signed.
+
+        `protects`: commit whose protected files the hooks see.
+        """
         tree = self.tree
         tree.git.run("read-tree", "--reset", step.tree)
         tree.set_head(step.parent)
         result = HookResult("", "", subject_of(reply, step.task or "", prompt) + "\n")
         touched: tuple[str, ...] = ()
         if self.began.settings.hooks:
+            self.put_back(protects)
             result = run_hooks(tree, result.message)
             touched = self.compared().touched if result.ran else ()
             if not result.passed:

@@ -233,27 +233,6 @@ class Tree:
         self.git.run("read-tree", "--reset", "-u", commit, seconds=LONG_SECONDS)
         self.git.run("clean", "-ffdq", seconds=LONG_SECONDS)
 
-    def put_back(self, commit: str, pathspecs: Sequence[str]) -> None:
-        """Put the files that match pathspecs of git back as they are in a commit.
-
-        New files that match are removed, also those that git ignores, as an agent can write a .gitignore.
-
-        Raises:
-            GitError: git could not do it.
-        """
-        if not pathspecs:
-            return
-        wanted = [f":(top,glob){spec}" for spec in pathspecs]
-        copied = self.copied
-        for path in self.git.run("ls-files", "--others", "-z", "--", *wanted).items:
-            if path not in copied:
-                remove_entry(self.path / path.rstrip("/"))
-        changed = self.git.run("diff", "--name-only", "--no-renames", "-z", commit, "--", *wanted).items
-        if changed:
-            words = "--staged", "--worktree", "--no-overlay", "--pathspec-from-file=-", "--pathspec-file-nul"
-            paths = "".join(f":(top,literal){path}\0" for path in changed)
-            self.git.run("restore", f"--source={commit}", *words, data=os.fsencode(paths))
-
 
 def place_of(repository: Repository, name: str, home: Path) -> Path:
     """Return the directory for a tree: beside the repository, so that neighbours such as `../lib` are found.
