@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core import diffs
+from penstock.core.diffs import Hunk
 from penstock.events import Change
 
 LINES = st.lists(
@@ -89,6 +90,17 @@ def test_a_unified_diff_loses_its_file_headers() -> None:
     change = diffs.from_unified("f", diff)
     assert change == Change("f", "update", added=0, removed=1, diff="@@ -1,2 +1 @@\n--- a\n b\n")
     assert diffs.from_unified("f", "no diff at all") == Change("f", "update", added=0, removed=0)
+
+
+def test_a_line_without_a_sign_is_context() -> None:
+    """Only a hunk's own signs begin a line: whatever else does is text of the file, also nothing at all."""
+    lines = "\x1b[2J\nx\n\n\r\n+a\n-b\n c\n\\ No newline at end of file\n"
+    expected = " \x1b[2J\n x\n \n \r\n+a\n-b\n c\n\\ No newline at end of file\n"
+    assert diffs.from_unified("f", f"--- a\n@@ -1 +1 @@\n{lines}").diff == f"@@ -1 +1 @@\n{expected}"
+    hunk = Hunk(1, 1, 1, 1, lines.removesuffix("\n").split("\n"))
+    change = diffs.from_hunks("f", [hunk, Hunk(9, 1, 9, 1, ["@@ -1 +1 @@"])])
+    assert change.diff == f"@@ -1 +1 @@\n{expected}@@ -9 +9 @@\n @@ -1 +1 @@\n"
+    assert (change.added, change.removed) == (1, 1)
 
 
 def test_a_patch_of_many_files() -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from penstock.agents import registry
-from penstock.cli.console import columns, say
+from penstock.cli.console import columns, pass_on, say
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.config.settings import Config
@@ -33,7 +33,7 @@ def command(args: list[str]) -> int:
     """Run `penstock agents` and return the exit status."""
     options = parser().parse(args)
     found = rows(configured(), check=options.check)
-    return say(as_json(found) if options.json else as_text(found))
+    return pass_on(as_json(found)) if options.json else say(as_text(found))
 
 
 def parser() -> Parser:
@@ -144,9 +144,9 @@ def as_text(found: Sequence[Row]) -> str:
     return columns(cells)
 
 
-def as_json(found: Sequence[Row]) -> str:
+def as_json(found: Sequence[Row]) -> bytes:
     """Return the rows as one JSON object a line."""
-    return msgspec.json.Encoder().encode_lines(found).decode()
+    return msgspec.json.Encoder().encode_lines(found)
 
 
 def _yes(fact: bool | None) -> str:

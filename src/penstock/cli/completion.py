@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from penstock.agents.registry import AGENTS
-from penstock.cli.console import say
+from penstock.cli.console import pass_on
 from penstock.cli.parser import Parser
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def command(args: list[str]) -> int:
     before = {"bash": _BASH_FILE, "zsh": _ZSH_FILE}.get(shell, "")
     after = _FISH_FILE if shell == "fish" else ""
     script = shtab.complete(whole, shell=shell, preamble="".join(before.format(name=name) for name in names))
-    return say(f"{script}\n" + "".join(after.format(name=name) for name in names))
+    return pass_on(f"{script}\n" + "".join(after.format(name=name) for name in names))
 
 
 def parser() -> Parser:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from penstock.cli.console import say
+from penstock.cli.console import one_line, pass_on, say
 from penstock.cli.parser import Parser
 from penstock.config import settings
 from penstock.config.settings import FILE_NAME, Config, dotted, shown
@@ -14,7 +14,7 @@ def command(args: list[str]) -> int:
     """Run `penstock config` and return the exit status."""
     as_json = parser().parse(args).json
     found = settings.load()
-    return say(config_as_json(found) if as_json else config_as_text(found))
+    return pass_on(config_as_json(found)) if as_json else say(config_as_text(found))
 
 
 def parser() -> Parser:
@@ -35,11 +35,11 @@ def config_as_text(config: Config) -> str:
     lines += [f"  {name:<{width}}  {shown(found.value):<12}  {found.origin}" for name, found in settings.items()]
     if config.problems:
         lines += ["problems:", *(f"  {problem}" for problem in config.problems)]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{one_line(line)}\n" for line in lines)
 
 
-def config_as_json(config: Config) -> str:
+def config_as_json(config: Config) -> bytes:
     """Return the configuration in force as one JSON object."""
     settings = {dotted(path): {"value": found.value, "origin": found.origin} for path, found in config.settings.items()}
     whole = {"files": config.files, "settings": settings, "problems": config.problems}
-    return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"

@@ -1,4 +1,10 @@
-"""All writing to stdout and stderr, and the columns of a table."""
+"""All writing to stdout and stderr, and the columns of a table.
+
+Nothing that acts on a terminal passes this module: agents choose session ids, paths, titles and error texts, and a
+database or a repository may be somebody else's. What is for people (`say`, `notify`, tables, everything on stderr) is
+sanitized wherever it goes. What is for programs (`Output` of a sink, `pass_on`) goes into a pipe or a file unchanged,
+and is sanitized on a terminal.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +13,18 @@ import sys
 
 TYPE_CHECKING = False  # without importing `typing`: `--version` uses this module
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from typing import TextIO
 
 
-def columns(rows: Sequence[Sequence[str]], right_from: int | None = None) -> str:
-    """Return rows of equally many cells as lines of aligned columns; columns from `right_from` on align right."""
+def columns(rows: Iterable[Sequence[str]], right_from: int | None = None) -> str:
+    """Return rows of equally many cells as lines of aligned columns; columns from `right_from` on align right.
+
+    A cell is one line, whatever its text is.
+    """
+    from penstock.sinks.sanitize import clean_line
+
+    rows = [[clean_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     left = len(widths) if right_from is None else right_from
     lines = (
@@ -27,18 +40,33 @@ def columns(rows: Sequence[Sequence[str]], right_from: int | None = None) -> str
 class Output:
     """Unbuffered writer to a file descriptor: all data has been passed to the system when `write` returns.
 
+    Args:
+        fd: file descriptor.
+        encoding: encoding of text.
+        is_safe: nothing is written that acts on a terminal; None: if `fd` is a terminal.
+        is_styled: the codes of the text sink pass nevertheless: its colours, and sections of a CI service's log.
+
     Raises:
         BrokenPipeError: the reader has closed the pipe.
         TransportError: the output cannot be written for another reason.
     """
 
-    def __init__(self, fd: int, encoding: str = "utf-8") -> None:
+    def __init__(
+        self, fd: int, encoding: str = "utf-8", *, is_safe: bool | None = None, is_styled: bool = False
+    ) -> None:
         self._fd = fd
         self._encoding = encoding
+        self._is_safe = os.isatty(fd) if is_safe is None else is_safe
+        self._is_styled = is_styled
         self._left = b""
 
     def write(self, text: str | bytes) -> None:
-        """Write all of `text`, after the rest of an earlier write that was interrupted."""
+        """Write all of `text`, after the rest of an earlier write that was interrupted.
+
+        Bytes are the lines of a format for programs: what is not safe in them is escaped as JSON escapes it.
+        """
+        if self._is_safe:
+            text = self._safe(text)
         data = text.encode(self._encoding, "replace") if isinstance(text, str) else text
         waiting = memoryview(self._left + data if self._left else data)
         self._left = b""
@@ -58,6 +86,17 @@ class Output:
         finally:
             self._left = bytes(waiting)
 
+    def _safe(self, text: str | bytes) -> str:
+        from penstock.sinks.sanitize import clean, escaped
+
+        if isinstance(text, bytes):
+            return escaped(text.decode("utf-8", "replace").replace("\r\n", "\n"))
+        if not self._is_styled:
+            return clean(text)
+        from penstock.sinks.text.own_codes import clean_styled
+
+        return clean_styled(text)
+
     def _wait(self) -> None:
         # Another program that shares the terminal (node does it) may have made it non-blocking.
         import select
@@ -65,28 +104,55 @@ class Output:
         select.select([], [self._fd], [])
 
 
-def stdout_encoding() -> str:
-    """Return the encoding of text for people on stdout."""
-    return getattr(sys.stdout, "encoding", None) or "utf-8"
+def _encoding(stream: TextIO | None) -> str:
+    return getattr(stream, "encoding", None) or "utf-8"
+
+
+def sink_output(to: str) -> Output:
+    """Return the output of a sink (`--to`) on stdout.
+
+    Programs get UTF-8, as JSON requires; a person gets the encoding that the terminal can show.
+    """
+    is_text = to == "text"
+    return Output(1, _encoding(sys.stdout) if is_text or os.isatty(1) else "utf-8", is_styled=is_text)
+
+
+def errors_output() -> Output:
+    """Return the output of text for people on stderr."""
+    return Output(2, _encoding(sys.stderr), is_safe=True)
 
 
 def say(text: str) -> int:
     """Write text for people to stdout; return 0, the exit status of a command that does nothing else."""
-    Output(1, stdout_encoding()).write(text)
+    Output(1, _encoding(sys.stdout)).write(_for_people(text))
+    return 0
+
+
+def pass_on(text: str | bytes) -> int:
+    """Write data for programs to stdout, bytes of them as lines of JSON; return 0 as `say` does."""
+    sink_output("data").write(text)
     return 0
 
 
 def notify(text: str) -> None:
     """Write text to stderr; do nothing if stderr is closed."""
     try:
-        os.write(2, text.encode(errors="replace"))
+        os.write(2, _for_people(text).encode(_encoding(sys.stderr), errors="replace"))
     except OSError:
         pass  # stderr has no reader
 
 
 def notify_problem(text: str) -> None:
     """Write one line about this program to stderr."""
-    notify(f"penstock: {text}\n")
+    notify(f"penstock: {one_line(text)}\n")
+
+
+def _for_people(text: str) -> str:
+    if text.isascii() and text.replace("\n", "").isprintable() and "::" not in text and "##" not in text:
+        return text  # the usual case, without an import
+    from penstock.sinks.sanitize import CommandFilter, clean
+
+    return CommandFilter(at_start=True).feed(clean(text))
 
 
 def one_line(text: str) -> str:

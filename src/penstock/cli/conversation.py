@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from penstock.cli.console import notify
+from penstock.cli.console import notify, notify_problem
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def converse(options: RunOptions, run: Callable[[RunOptions], OneRun]) -> int:
         one = run(options)
         status = one.show()
         if one.session_id is None:
-            notify("penstock: the agent did not report its conversation, so it cannot be resumed\n")
+            notify_problem("the agent did not report its conversation, so it cannot be resumed")
             break
         asked = {**options.asked, "session_id": one.session_id, "fork": False, "files": []}
         following = _next(msgspec.structs.replace(options, asked=asked, resumes_newest=False, stdin="never"))

@@ -250,7 +250,7 @@ class LiveRuns:
             if seconds is None:
                 continue
             if self._is_quiet:
-                self._errors.write(f"penstock: {shown.name}: still working, {duration(seconds * 1000, whole=True)}\n")
+                notify_problem(f"{shown.name}: still working, {duration(seconds * 1000, whole=True)}")
             else:
                 self._output.write(shown.showing.silent(seconds, shown.run.agent, shown.name))
 
@@ -351,6 +351,6 @@ class LiveRuns:
     def _print_files(self) -> None:
         for shown in self._shown:
             if shown.history is not None and shown.history.error is not None and os.isatty(2):
-                self._errors.write(f"penstock: the history cannot be written: {shown.history.error}\n")
+                notify_problem(f"the history cannot be written: {shown.history.error}")
             if shown.run.record is not None and self._kind == "run":  # those of documents are always recorded
-                self._errors.write(f"penstock: {shown.name}: recorded in {shown.run.record}\n")
+                notify_problem(f"{shown.name}: recorded in {shown.run.record}")

@@ -14,6 +14,7 @@ from penstock.cli.exit_status import CLOSED_PIPE, INTERRUPTED, NOT_EXECUTABLE, N
 TYPE_CHECKING = False  # `typing` itself takes longer to import than `--version` takes to answer
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
 
 COMMANDS = {
     "run": "penstock.cli.run",
@@ -37,6 +38,8 @@ COMMANDS = {
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     args = sys.argv[1:] if argv is None else argv
+    if argv is None:
+        sys.excepthook = _report_bug
     if args and args[0] in ("--version", "-V"):
         from penstock._version import __version__
         from penstock.cli.console import say
@@ -76,6 +79,15 @@ def _run(name: str, args: list[str]) -> int:
     return status
 
 
+def _report_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of a bug; its message may have any text."""
+    from traceback import format_exception
+
+    from penstock.cli.console import notify
+
+    notify("".join(format_exception(kind, error, trace)))
+
+
 def _guarded(work: Callable[[], int]) -> int:
     """Do the work and return the exit status.
 
@@ -96,12 +108,12 @@ def _guarded(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
-        from penstock.cli.console import notify_problem, one_line
+        from penstock.cli.console import notify_problem
         from penstock.errors import AgentNotFound, PenstockError
 
         if not isinstance(error, PenstockError):
             raise
-        notify_problem(one_line(str(error)))
+        notify_problem(str(error))
         if isinstance(error, AgentNotFound):
             return NOT_EXECUTABLE if error.executable is False else NOT_INSTALLED
         return USAGE

@@ -9,12 +9,11 @@ import msgspec
 
 from penstock.chat.service.dispatch import NodeView
 from penstock.cli import store_options
-from penstock.cli.console import columns, say
+from penstock.cli.console import columns, pass_on, say
 from penstock.cli.options import string
 from penstock.cli.parser import Parser
 from penstock.config.rules import NODE_NAME
 from penstock.errors import UsageError
-from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text.styles import duration
 
 EXAMPLES = """\
@@ -47,7 +46,7 @@ def command(args: Sequence[str]) -> int:
         return say(asyncio.run(_remove(url, options.remove)))
     nodes = asyncio.run(_nodes(url))
     if options.json:
-        return say(msgspec.json.Encoder().encode_lines(nodes).decode())
+        return pass_on(msgspec.json.Encoder().encode_lines(nodes))
     return say(as_text(nodes) if nodes else "There are no nodes.\n")
 
 
@@ -68,8 +67,8 @@ def as_text(nodes: Sequence[NodeView]) -> str:
         about = node.about
         state = "up" if node.is_live else f"away for {duration(int(node.seen_seconds * 1000), whole=True)}"
         work = "only serves" if not about.roots else f"{about.busy} of {about.slots}" if node.is_live else ""
-        rows.append((node.name, state, clean_line(about.version), work, clean_line(", ".join(about.roots))))
-    chats = [(node.name, clean_line(chat.title or "New chat"), chat.id) for node in nodes for chat in node.chats]
+        rows.append((node.name, state, about.version, work, ", ".join(about.roots)))
+    chats = [(node.name, chat.title or "New chat", chat.id) for node in nodes for chat in node.chats]
     return columns(rows) + ("\n" + columns([("node", "works on", "chat"), *chats]) if chats else "")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.cli.console import Output, notify_problem, stdout_encoding
+from penstock.cli.console import Output, errors_output, notify_problem, sink_output
 from penstock.cli.display import OutputContext, Showing, Sink, make_sink
 from penstock.cli.formats import Opening
 from penstock.cli.report import report, status_of
@@ -105,10 +105,9 @@ def configured() -> Config:
 
 def show(options: ReadOptions, readings: list[Reading], feed: Iterator[Chunk], replied: Callable[[int], None]) -> int:
     """Write the feed to stdout, then the report; return the exit status."""
-    # Programs get UTF-8, as JSON requires; a user's terminal gets the encoding that it can show.
-    output = Output(1, stdout_encoding() if options.to == "text" else "utf-8")
+    output = sink_output(options.to)
     interrupted = run(readings, feed, output, replied)
-    report(readings, options, output, Output(2, stdout_encoding()))
+    report(readings, options, output, errors_output())
     return status_of(readings, interrupted=interrupted)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.console import notify
+from penstock.cli.console import notify_problem
 from penstock.cli.options import ReadOptions, agent_flag, display_flags, speed_flag
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured, make_readings, show
@@ -54,7 +54,7 @@ def replay_file(options: ReadOptions, path: Path) -> int:
             lines += 1
             yield 0, data, at
         if found.cut is not None:
-            cut = f"penstock: the recording was cut after {lines:,} line{'s' * (lines != 1)}: {found.cut}\n"
+            cut = f"the recording was cut after {lines:,} line{'s' * (lines != 1)}: {found.cut}"
         yield 0, None, at
 
     screen = Screen(options)
@@ -63,5 +63,5 @@ def replay_file(options: ReadOptions, path: Path) -> int:
     with screen:
         status = show(options, readings, feed(), lambda number: None)
     if cut:
-        notify(cut)  # after the output that it explains
+        notify_problem(cut)  # after the output that it explains
     return status

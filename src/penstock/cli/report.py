@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from penstock.cli.console import Output, columns
+from penstock.cli.console import Output, columns, one_line
 from penstock.cli.exit_status import INTERRUPTED, OK, of_end
 from penstock.events import RunEnded, Usage
 
@@ -52,14 +52,14 @@ def report(shown: Sequence[Reported], options: DisplayOptions, output: Output, e
             line = {"agent": reading.name, "outcome": ended.outcome if ended else "cancelled", **health.report()}
             output.write(msgspec.json.encode(line) + b"\n")
         elif options.to in ("reply", "chunks") and not reading.plain and ended is not None and ended.outcome != "ok":
-            from penstock.sinks.sanitize import clean_line
+            from penstock.sinks.sanitize import clean
 
-            reason = f": {clean_line(' '.join(ended.reason.split()))}" if ended.reason else ""
-            errors.write(f"penstock: {reading.name}: {ended.outcome.replace('_', ' ')}{reason}\n")
+            reason = f": {' '.join(clean(ended.reason).split())}" if ended.reason else ""
+            errors.write(one_line(f"penstock: {reading.name}: {ended.outcome.replace('_', ' ')}{reason}") + "\n")
         if options.health:
-            errors.write(health.summary(reading.name) + "\n")
+            errors.write(one_line(health.summary(reading.name)) + "\n")
         elif health.warnings and options.to != "health":
-            errors.write(f"penstock: {reading.name}: {'; '.join(health.warnings)}\n")
+            errors.write(one_line(f"penstock: {reading.name}: {'; '.join(health.warnings)}") + "\n")
 
 
 def status_of(shown: Sequence[Reported], *, interrupted: bool) -> int:

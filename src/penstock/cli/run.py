@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.console import Output, notify_problem, stdout_encoding
+from penstock.cli.console import errors_output, notify_problem, sink_output
 from penstock.cli.conversation import check_interactive, converse
 from penstock.cli.live_runs import LiveRuns
 from penstock.cli.options import RunOptions, display_flags, flag_values, run_flags
@@ -33,8 +33,8 @@ def command(args: list[str]) -> int:
     """Run `penstock run` and return the exit status."""
     options = _options(args)
     config = configured()
-    output = Output(1, stdout_encoding() if options.to == "text" else "utf-8")
-    errors = Output(2, stdout_encoding())
+    output = sink_output(options.to)
+    errors = errors_output()
 
     def run(options: RunOptions) -> LiveRuns:
         return LiveRuns(RunFactory(options, config, notify_problem), options, config, output, errors)

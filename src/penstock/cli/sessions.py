@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from penstock.cli.console import columns, say
+from penstock.cli.console import columns, pass_on, say
 from penstock.cli.options import whole_number
 from penstock.cli.parser import Parser
 from penstock.config.data import data_path
@@ -41,7 +41,7 @@ def command(args: list[str]) -> int:
     limit = options.limit or (len(found) if options.json else SHOWN)
     found = found[-limit:] if limit else found
     if options.json:
-        return say(msgspec.json.Encoder().encode_lines(found).decode())
+        return pass_on(msgspec.json.Encoder().encode_lines(found))
     if not found:
         where = "" if options.all else " in this directory; penstock sessions --all lists those of others"
         return say(f"There are no earlier conversations{where}.\n")
@@ -99,8 +99,8 @@ def as_text(found: Sequence[RunRecord], now: int, *, with_directory: bool) -> st
         if len(title) > MAX_TITLE_CHARS:
             title = title[: MAX_TITLE_CHARS - 1] + "…"
         outcome = (run.outcome or "–").replace("_", " ")
-        row = [when(run.at, now), run.kind, clean_line(run.agent), outcome, title, clean_line(run.session_id or "")]
-        cells.append([*row, clean_line(run.cwd)] if with_directory else row)
+        row = [when(run.at, now), run.kind, run.agent, outcome, title, run.session_id or ""]
+        cells.append([*row, run.cwd] if with_directory else row)
     return columns(cells)
 
 

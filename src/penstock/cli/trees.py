@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from penstock.cli.console import columns, one_line, say
+from penstock.cli.console import columns, one_line, pass_on, say
 from penstock.cli.parser import Parser
 from penstock.cli.sessions import when
 from penstock.config.data import data_path
 from penstock.errors import PenstockError
 from penstock.repo.trees import TreeStatus, homes, remove, status_of
 from penstock.run.history import now_ms
-from penstock.sinks.sanitize import clean_line
 
 EXAMPLES = """\
 examples:
@@ -35,7 +34,7 @@ def command(args: list[str]) -> int:
     if options.action == "clean" and not options.dry_run:
         found = [_removed(status) for status in found]
     if options.json:
-        return say(msgspec.json.Encoder().encode_lines([_json(status) for status in found]).decode())
+        return pass_on(msgspec.json.Encoder().encode_lines([_json(status) for status in found]))
     if not found:
         return say("There are no trees.\n")
     if options.action == "clean":
@@ -58,8 +57,7 @@ def as_text(found: Sequence[TreeStatus], now: int) -> str:
     rows = [("made", "by", "agent", "files", "directory")]
     for status in found:
         record = status.record
-        state = clean_line(status.text)
-        rows.append((when(record.made_at, now), record.owner, clean_line(record.label), state, clean_line(record.path)))
+        rows.append((when(record.made_at, now), record.owner, record.label, status.text, record.path))
     return columns(rows)
 
 
@@ -87,11 +85,7 @@ def _removed(status: TreeStatus) -> TreeStatus:
 
 def _cleaned(found: Sequence[TreeStatus], *, dry: bool) -> str:
     verb = "would be removed" if dry else "removed"
-    rows = [
-        (verb if status.is_removable else "kept", clean_line(status.record.path), clean_line(status.text))
-        for status in found
-    ]
-    return columns(rows)
+    return columns([(verb if status.is_removable else "kept", status.record.path, status.text) for status in found])
 
 
 def _json(status: TreeStatus) -> dict[str, object]:

@@ -163,7 +163,7 @@ def _row(one: FinishedTree) -> tuple[str, str, str, str]:
         size, branch = "not saved", "–"
     else:
         size, branch = result.size.text, result.branch or "–"
-    return clean_line(record.label), size, branch, clean_line(os.path.relpath(record.path))
+    return record.label, size, branch, os.path.relpath(record.path)
 
 
 def _details(one: FinishedTree, *, with_stat: bool) -> Iterator[str]:

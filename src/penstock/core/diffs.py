@@ -28,6 +28,9 @@ CONTEXT_LINES = 3
 
 NO_NEWLINE = "\\ No newline at end of file\n"
 
+_SIGNS = (" ", "+", "-", "\\")
+"""First characters of the lines of a hunk; the last one is that of `NO_NEWLINE`."""
+
 UNKNOWN_POSITION = "@@\n"
 """Header of a hunk whose line numbers are not known."""
 
@@ -66,7 +69,7 @@ def from_hunks(path: str, hunks: Iterable[Hunk], *, kind: ChangeKind = "update",
     lines: list[str] = []
     for hunk in hunks:
         lines.append(_header(hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines))
-        lines += (line.rstrip("\n") + "\n" for line in hunk.lines)
+        lines += _signed(line.rstrip("\n") + "\n" for line in hunk.lines)
     return _change(path, kind, lines, to)
 
 
@@ -74,7 +77,7 @@ def from_unified(path: str, diff: str, *, kind: ChangeKind = "update", to: str |
     """Return the change that a unified diff of one file describes. The lines before its first hunk are left out."""
     lines = _lines(diff)
     first = next((index for index, line in enumerate(lines) if line.startswith("@@")), len(lines))
-    return _change(path, kind, lines[first:], to)
+    return _change(path, kind, _signed(lines[first:], headers=True), to)
 
 
 def named(path: str, kind: ChangeKind, *, added: int | None = None, removed: int | None = None) -> Change:
@@ -263,6 +266,12 @@ def _compare(old: str, new: str, *, positioned: bool) -> list[str]:
 def _mark_missing_end(text: str, lines: list[str]) -> None:
     if text and not text.endswith("\n"):
         lines[-1] += NO_NEWLINE
+
+
+def _signed(lines: Iterable[str], *, headers: bool = False) -> list[str]:
+    """Return lines of hunks, each with a sign: one without is context. A file is no place for anybody's own signs."""
+    known = (*_SIGNS, "@@") if headers else _SIGNS
+    return [line if line.startswith(known) else f" {line}" for line in lines]
 
 
 def _prefixed(sign: str, lines: Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ give the same result however the text was cut.
 
 from __future__ import annotations
 
+import json
 import re
 
 MAX_SEQUENCE_CHARS = 4096
@@ -80,6 +81,11 @@ def clean(text: str) -> str:
 def clean_line(text: str) -> str:
     """Return a complete text sanitized, in one line, and without CI commands."""
     return CommandFilter().feed(clean(text).replace("\n", "⏎"))
+
+
+def escaped(text: str) -> str:
+    r"""Return text of a format for programs, with `\u009b` for what would act: strings of JSON stay the same."""
+    return text if _harmless(text) else _SUSPECT.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _show(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.cli.console import Output, notify_problem, one_line, stdout_encoding
+from penstock.cli.console import errors_output, notify_problem, sink_output
 from penstock.cli.exit_status import FAILED, OK, PROPOSED
 from penstock.cli.live_runs import LiveRuns
 from penstock.cli.options import RunOptions, display_flags, flag_values, run_flags
@@ -105,8 +105,8 @@ class DocCommand:
             raise UsageError("a document is answered by one agent", expected="one name after --agent")
         self._options = options
         self._config = config
-        self._output = Output(1, stdout_encoding() if options.to == "text" else "utf-8")
-        self._errors = Output(2, stdout_encoding())
+        self._output = sink_output(options.to)
+        self._errors = errors_output()
         self._status = OK
         """Exit status of the run."""
         self._notified: set[str] = set()
@@ -133,7 +133,7 @@ class DocCommand:
         if not options.queue:
             self._report((yield from steps(options.file, wanted)))
         elif not (yield from queue_steps(options.file, wanted, self._report)):
-            notify_problem(one_line(f"{options.file}: there is nothing to do in the queue"))
+            notify_problem(f"{options.file}: there is nothing to do in the queue")
 
     def _run(self, ask: DocumentPrompt) -> Run:
         if ask.is_repeated:
@@ -168,14 +168,14 @@ class DocCommand:
         for line in lines:
             if line not in self._notified:
                 self._notified.add(line)
-                notify_problem(one_line(line))
+                notify_problem(line)
 
     def _commit(self, answer: DocumentAnswer) -> None:
         """Commit the document; a commit that fails leaves the reply in it."""
         try:
             commit_document(Path(answer.path), answer.agent)
         except PenstockError as error:
-            notify_problem(one_line(f"{os.path.relpath(answer.path)} was not committed: {error}"))
+            notify_problem(f"{os.path.relpath(answer.path)} was not committed: {error}")
             self._status = self._status or FAILED
 
 

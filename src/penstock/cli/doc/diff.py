@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.console import notify_problem, say
+from penstock.cli.console import notify_problem, pass_on
 from penstock.cli.exit_status import OK
 from penstock.cli.parser import Parser
 from penstock.doc.opened import known_state, read_document
@@ -18,7 +18,7 @@ def command(args: list[str]) -> int:
     if not found.is_new:
         notify_problem(f"{path}: nothing new since the last reply")
         return OK
-    return say(found.changes)
+    return pass_on(found.changes)
 
 
 def parser() -> Parser:

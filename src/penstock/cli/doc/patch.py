@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.cli import piped
-from penstock.cli.console import notify_problem, one_line, say
+from penstock.cli.console import notify_problem, say
 from penstock.cli.exit_status import OK, PROPOSED
 from penstock.cli.parser import Parser
 from penstock.doc.exchange import is_utf8
@@ -27,7 +27,7 @@ def command(args: list[str]) -> int:
             )
         done = document.patch(options.name, text)
     for note in done.notes:
-        notify_problem(one_line(note))
+        notify_problem(note)
     if done.proposals:
         notify_problem(f"{options.file}: you have changed {options.name} meanwhile; the new text stands below yours")
     say(f"{options.file}: {options.name} has the text\n")

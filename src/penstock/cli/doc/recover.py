@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.console import notify_problem, one_line, say
+from penstock.cli.console import notify_problem, say
 from penstock.cli.parser import Parser
 from penstock.doc.opened import locked
 from penstock.doc.recovery import publish_again
@@ -16,7 +16,7 @@ def command(args: list[str]) -> int:
     if done is None:
         return say(f"{file}: the last reply is in the document, or there was none yet\n")
     for note in done.notes:
-        notify_problem(one_line(note))
+        notify_problem(note)
     return say(f"{file}: the reply is in the document again\n")
 
 

@@ -6,13 +6,12 @@ import os
 
 import msgspec
 
-from penstock.cli.console import columns, say
+from penstock.cli.console import columns, pass_on, say
 from penstock.cli.parser import Parser
 from penstock.cli.sessions import when
 from penstock.config.data import data_path
 from penstock.doc.overview import DocumentStatus, overview
 from penstock.run.history import now_ms
-from penstock.sinks.sanitize import clean_line
 
 
 def command(args: list[str]) -> int:
@@ -20,7 +19,7 @@ def command(args: list[str]) -> int:
     options = parser().parse(args)
     found = overview(data_path(), options.files)
     if options.json:
-        return say(msgspec.json.Encoder().encode_lines(found).decode())
+        return pass_on(msgspec.json.Encoder().encode_lines(found))
     if not found:
         return say("No document was answered yet.\n")
     return say(columns([("answered", "agent", "state", "document"), *map(_row, found)]))
@@ -38,4 +37,4 @@ def parser() -> Parser:
 def _row(one: DocumentStatus) -> tuple[str, str, str, str]:
     answered = when(one.answered_at, now_ms()) if one.answered_at else "–"
     path = os.path.relpath(one.path) if one.path.startswith(os.getcwd() + os.sep) else one.path
-    return answered, clean_line(one.agent or "–"), one.state, clean_line(path)
+    return answered, one.agent or "–", one.state, path

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.cli.console import notify_problem, one_line
+from penstock.cli.console import notify_problem
 from penstock.cli.doc.answer import DocCommand, DocOptions, answer_flags
 from penstock.cli.exit_status import FAILED, OK, SIGNAL_BASE
 from penstock.cli.options import flag_values
@@ -57,7 +57,7 @@ class _Answers:
         try:
             status = answering.answer()
         except PenstockError as error:
-            notify_problem(one_line(f"{name}: {error}"))
+            notify_problem(f"{name}: {error}")
             return True
         if status > SIGNAL_BASE:
             self.status = status

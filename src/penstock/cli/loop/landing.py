@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from penstock.cli.console import columns, notify, one_line, say
+from penstock.cli.console import columns, notify, notify_problem, one_line, say
 from penstock.config.data import data_path
 from penstock.errors import PenstockError
 from penstock.loop.landing import land_loop, remove_tree
@@ -25,7 +25,7 @@ def land(found: LoopFolder, *, squash: bool) -> int:
     if isinstance(result, NotLanded):
         for path in result.conflicts:
             notify(f"  {one_line(path)}\n")
-        notify(f"penstock: not landed: {result.reason}" + (f"; {result.help}" if result.help else "") + "\n")
+        notify_problem(f"not landed: {result.reason}" + (f"; {result.help}" if result.help else ""))
         return NOT_LANDED
     say(f"{result.branch} is at {result.commit[:10]} ({result.way.replace('_', '-')}).\n")
     return say("".join(_kept_line(tree) for tree in trees))

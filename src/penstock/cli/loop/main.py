@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.cli.console import notify, one_line, say
+from penstock.cli.console import notify, notify_problem, one_line, pass_on, say
 from penstock.cli.loop import words
 from penstock.cli.loop.asking import answer_of_user, check_terminal
 from penstock.cli.loop.landing import clean_loops, conflicting_branch, land
@@ -341,7 +341,7 @@ def _status(name: str | None, options: Namespace) -> int:
     if options.json:
         found = [_find(name)] if name else loops(data_path())
         lines = [words.json_line(loop.state, process_of(loop.path)) for loop in found]
-        return say(msgspec.json.Encoder().encode_lines(lines).decode())
+        return pass_on(msgspec.json.Encoder().encode_lines(lines))
     found_one = _find(name)
     return say(words.status_text(found_one.state, process_of(found_one.path)))
 
@@ -371,7 +371,7 @@ def _stop(name: str | None, options: Namespace) -> int:
         time.sleep(POLL_SECONDS)
     if process_of(found.path) is None:
         return say(f"The loop {found.id} has ended.\n")
-    notify(f"penstock: the loop {found.id} has not ended after {STOP_SECONDS:.0f} s\n")
+    notify_problem(f"the loop {found.id} has not ended after {STOP_SECONDS:.0f} s")
     return 1
 
 

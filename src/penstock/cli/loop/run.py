@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from penstock.cli.console import Output, notify, stdout_encoding
+from penstock.cli.console import notify, notify_problem, one_line, sink_output
 from penstock.cli.display import OutputContext, Showing, Sink, make_sink
 from penstock.cli.exit_status import SIGNAL_BASE
 from penstock.cli.loop.words import end_text, step_line
@@ -48,7 +48,7 @@ class Display:
         self._path = path
         self._labels = state.settings.candidate_labels
         self._screen = Screen(options)
-        self._output = Output(1, stdout_encoding() if options.to == "text" else "utf-8")
+        self._output = sink_output(options.to)
         self._shown: dict[Run, tuple[Showing, HistoryWriter | None]] = {}
         """Runs that are shown: several while candidates work side by side."""
         self._before = state
@@ -113,7 +113,7 @@ def run_notify(command: str, state: LoopState) -> None:
     """Run the user's command about the end of a loop, with one line as its last argument."""
     ended = state.ended
     status, reason = (ended.status, ended.reason) if ended is not None else (1, "not finished")
-    reason = reason.replace("\0", "")[:MAX_REASON_CHARS]  # so that it fits into the environment of a program
+    reason = one_line(reason)[:MAX_REASON_CHARS]  # so that it fits into the environment of a program
     env = {
         **os.environ,
         "PENSTOCK_LOOP": state.began.loop,
@@ -125,7 +125,7 @@ def run_notify(command: str, state: LoopState) -> None:
     try:
         ended_command = CommandRun(line, Path(state.began.repository), env, NOTIFY_SECONDS).to_end()
     except (PenstockError, OSError) as error:
-        notify(f"penstock: notify failed: {error}\n")
+        notify_problem(f"notify failed: {error}")
         return
     if not ended_command.is_green:
-        notify(f"penstock: notify failed: {ended_command.reason or f'status {ended_command.status}'}\n")
+        notify_problem(f"notify failed: {ended_command.reason or f'status {ended_command.status}'}")

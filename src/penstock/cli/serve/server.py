@@ -29,7 +29,7 @@ from penstock.chat.web.security import Security
 from penstock.chat.web.server import MAX_CONNECTIONS, Server
 from penstock.chat.web.sockets import Place, listen, listen_at_path
 from penstock.chat.web.static import PageFiles
-from penstock.cli.console import notify
+from penstock.cli.console import notify, one_line
 from penstock.cli.exit_status import INTERRUPTED, OK
 from penstock.cli.read import configured
 from penstock.cli.serve.node_options import store_url
@@ -39,6 +39,7 @@ from penstock.config.data import data_directory
 from penstock.config.settings import Config
 from penstock.errors import UsageError
 from penstock.run.history import History
+from penstock.sinks.sanitize import clean
 
 SPARE_FILES = 512
 """Open files for everything except connections: agents, the log, the page."""
@@ -211,9 +212,21 @@ def _open(url: str, data: Path) -> None:
     threading.Thread(target=open_browser, daemon=True).start()  # a browser in the terminal would block
 
 
+class _HarmlessFormatter(logging.Formatter):
+    """Formatter of one line a message, in which nothing acts on a terminal; a traceback follows in lines of its own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name in `logging`
+        return one_line(super().formatMessage(record))
+
+    def format(self, record: logging.LogRecord) -> str:
+        return clean(super().format(record))
+
+
 def _log_to_stderr(requests: bool) -> None:
     """Log warnings to stderr, and each request if `requests` is set. No line has a token, an id or a query."""
-    logging.basicConfig(level=logging.WARNING, format="penstock: %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_HarmlessFormatter("penstock: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # warns of every line that is not HTTP
     for library in ("procrastinate", "psycopg"):  # repeat with tracebacks what Penstock's own warnings say
         logging.getLogger(library).setLevel(logging.CRITICAL)

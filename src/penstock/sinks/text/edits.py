@@ -113,7 +113,8 @@ def _rows(change: Change) -> Iterator[list[Piece]]:
             if index:
                 yield [("dim", "⋮".rjust(gutter or 1))]
             continue
-        sign, text = line[:1], clean_line(line[1:].removesuffix("\r"))
+        line = clean_line(line.removesuffix("\r"))
+        sign, text = line[:1], line[1:]
         number = "" if sign == "\\" or not gutter else str(old if sign == "-" else new)
         old += sign in ("-", " ")
         new += sign in ("+", " ")
