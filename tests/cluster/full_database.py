@@ -65,8 +65,14 @@ def use(cluster: Cluster, server: Server, disk: Path) -> None:
         kept = _prompt_until_full(gateway, quick)
         assert "No space left on device" in (server.folder / "log").read_text()
         cluster.gate.touch()
+        nodes = (home, gateway)
+        until(lambda: [_ready(node) for node in nodes] == [503, 503], "nodes that cannot keep anything are not ready")
         _mount(disk, f"remount,{MORE}")
         after = until(lambda: _is_up(server) and _asked(gateway, quick, "after"), "prompts are accepted again")
+        until(lambda: [_ready(node) for node in nodes] == [200, 200], "they are ready again")
+        for node in nodes:
+            said = node.errors.read_text()
+            assert said.count("nothing can be kept") == said.count("the store works again") >= 1, said
         gateway.settled(quick)
         gateway.settled(held)
         rows = {chat: cluster.rows(chat) for chat in (held, quick)}
@@ -106,6 +112,11 @@ def _asked(node: Machine, chat: str, text: str) -> int | None:
         assert (answer.status_code, answer.json()["code"]) in ((503, "store_unavailable"), (429, "too_many_requests"))
         assert answer.status_code == 503, "the queue is full, and not the disk"
     return None
+
+
+def _ready(node: Machine) -> int:
+    with node.client() as client:
+        return client.get("/readyz").status_code
 
 
 def _is_up(server: Server) -> bool:

@@ -20,6 +20,7 @@ FIELDS = {
     "completed": {"turn", "message", "outcome", "completed_at", "reason", "question", "cause", "resets_at"},
     "finalized": {"turn", "steps", "duration_ms", "usage", "cost_usd", "agent", "model", "refused", "needs_allow"},
     "deleted": set(),
+    "store": {"works", "reason", "help"},
     "goodbye": set(),
 }
 """Types of frames, with the fields that each may have."""
@@ -44,6 +45,8 @@ class Viewer:
         self.earlier = False
         self.deleted = False
         self.goodbye = False
+        self.works = True
+        """False while the server cannot keep anything."""
         self.snapshots = 0
 
     def take(self, frame: Frame, id: int | None = None) -> None:
@@ -127,6 +130,9 @@ class Viewer:
         turn = self._turn(frame, "completed")
         require(not turn.get("finalized"), "a second `finalized`")
         turn.update(frame, finalized=True)
+
+    def _store(self, frame: Frame) -> None:
+        self.works = frame["works"]
 
     def _deleted(self, _frame: Frame) -> None:
         self.deleted = True

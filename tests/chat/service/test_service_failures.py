@@ -35,7 +35,7 @@ class Fragile:
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._store, name)
-        if name in ("max_entry_bytes", "subscribe"):
+        if name in ("max_entry_bytes", "subscribe", "state", "has_space"):
             return call
         is_read = name in ("read", "summary", "get_chat") or name.startswith("list_")
 

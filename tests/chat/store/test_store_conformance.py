@@ -34,6 +34,7 @@ from penstock.chat.store.protocol import (
     check_number,
 )
 from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
+from penstock.chat.store.state import StoreState
 from penstock.errors import UsageError
 
 
@@ -80,6 +81,13 @@ class MemoryStore:
         self.directories: dict[str, Directory] = {}
         self.subscriptions: list[MemorySubscription] = []
         self.closed = False
+        self.state = StoreState()
+
+    async def check(self) -> None:
+        self.state.works()
+
+    def has_space(self) -> bool:
+        return True
 
     def of(self, chat: str) -> MemoryChat:
         if self.closed:
@@ -598,6 +606,13 @@ class Torn(MemoryStore):
         return last
 
 
+class StaysFailed(MemoryStore):
+    """Is checked, and counts as failed nevertheless."""
+
+    async def check(self) -> None:
+        pass
+
+
 class Forgets(MemoryStore):
     """Loses the last entry when it is opened again."""
 
@@ -644,6 +659,7 @@ WRONG: list[tuple[type[MemoryStore], str]] = [
     (SilentSubmit, "subscribers_miss_nothing"),
     (SilentDelete, "subscribers_are_notified_of_rows"),
     (Torn, "cancelled_appends_are_whole"),
+    (StaysFailed, "a_check_changes_nothing"),
     (Forgets, "a_new_store_has_all"),
 ]
 """Wrong stores, and the check that is there for what is wrong with each."""

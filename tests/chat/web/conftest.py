@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serve_process import Serve
 from served import Gateway, start
 
 
@@ -47,3 +48,19 @@ def own(tmp_path: Path, page: Path) -> Iterator[Callable[..., Gateway]]:
     yield make
     for gateway in started:
         gateway.close()
+
+
+@pytest.fixture
+def serve(tmp_path: Path, page: Path) -> Iterator[Callable[..., Serve]]:
+    """Starts `penstock serve`."""
+    started: list[Serve] = []
+
+    def start(*flags: str, **env: str) -> Serve:
+        started.append(Serve(tmp_path, page, *flags, **env))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.communicate()

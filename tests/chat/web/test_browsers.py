@@ -17,9 +17,9 @@ from typing import Any
 
 import httpx
 import pytest
+from serve_process import LINK, Serve, browser
 from served import SECONDS, TOKEN, Gateway
 from test_security import refused
-from test_serve import LINK, Serve, browser, serve  # noqa: F401 - a fixture
 from waiting import until
 
 from penstock.chat.history.entries import Prompted
@@ -445,7 +445,7 @@ def test_nobody_comes_in_by_a_link_of_one_who_is_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_kill_signs_nobody_out_and_nobody_in(serve: Callable[..., Serve]) -> None:  # noqa: F811
+def test_a_kill_signs_nobody_out_and_nobody_in(serve: Callable[..., Serve]) -> None:
     """After `kill -9` those are in who got an answer to their login, and none who got one to their logout."""
     started = serve("--port=0", "--agent=scripted")
     found = LINK.fullmatch(started.line())

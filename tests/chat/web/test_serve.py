@@ -10,13 +10,13 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from served import AGENTS, PLAIN, SECONDS
+from serve_process import LINK, TOKEN, Serve, browser
+from served import PLAIN, SECONDS
 from viewer import Viewer
 from waiting import until
 
@@ -27,75 +27,6 @@ from penstock.cli.serve import server as serving
 from penstock.config.data import data_directory
 from penstock.errors import UsageError
 from penstock.run.history import History
-
-SERVE = """
-import sys
-from pathlib import Path
-from penstock.chat.web import static
-from penstock.cli.main import main
-static.FOLDER = Path(sys.argv.pop(1))
-sys.exit(main(["serve", *sys.argv[1:]]))
-"""
-"""The command, with a page that needs nothing from npm."""
-
-TOKEN = "a-token-of-the-tests-that-is-long-enough"
-LINK = re.compile(r"(http://127\.0\.0\.1:\d+)/#code=([\w-]+)\n")
-
-
-class Serve:
-    """A process."""
-
-    def __init__(self, folder: Path, page: Path, *flags: str, **env: str) -> None:
-        self.data = folder / "data"
-        (folder / "agents.toml").write_text(AGENTS)
-        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "TMPDIR") if name in os.environ}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, str(page), f"--data={self.data}", *flags],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=folder,
-            env={**kept, "HOME": str(folder), "PENSTOCK_CONFIG": str(folder / "agents.toml"), **env},
-        )
-
-    def line(self) -> str:
-        """The next line that it prints for programs."""
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
-
-    def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
-        """Its exit status after a signal, and what it printed."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        return self.wait()
-
-    def wait(self) -> tuple[int, str, str]:
-        """Its exit status, when it ends, and what it printed."""
-        out, err = self.process.communicate(timeout=SECONDS)
-        return self.process.returncode, out, err
-
-
-@pytest.fixture
-def serve(tmp_path: Path, page: Path) -> Iterator[Callable[..., Serve]]:
-    """Starts `penstock serve`."""
-    started: list[Serve] = []
-
-    def start(*flags: str, **env: str) -> Serve:
-        started.append(Serve(tmp_path, page, *flags, **env))
-        return started[-1]
-
-    yield start
-    for one in started:
-        if one.process.poll() is None:
-            one.process.kill()
-        one.process.communicate()
-
-
-def browser(url: str, **options: Any) -> httpx.Client:
-    """A browser at the page."""
-    headers = {"Origin": url, "Sec-Fetch-Site": "same-origin"}
-    return httpx.Client(base_url=url, headers=headers, timeout=SECONDS, trust_env=False, verify=PLAIN, **options)
 
 
 def test_the_link_leads_to_a_chat(serve: Callable[..., Serve], tmp_path: Path) -> None:

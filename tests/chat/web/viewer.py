@@ -80,6 +80,12 @@ class Viewer(testing.Viewer):
         for id, name, text in self.lines.feed(data):
             frame = json.loads(text)
             assert frame["type"] == name
+            if name == "store":
+                assert not self._held, "a frame without a number is followed at once by one that has it"
+                assert id is None
+                self.take(frame)
+                self.names.append(name)
+                continue
             self._held.append(frame)
             ends = name == "goodbye" or (name == "deleted" and id is None)
             assert not (ends and self._held[1:]), "a frame without a number is followed at once by one that has it"

@@ -41,6 +41,15 @@ test("the state of a document or loop is replaced, and a snapshot keeps it until
   assert.deepEqual([document.run.note, document.loop], ["answered", null]);
 });
 
+test("a store that fails is shown until it works, whatever comes between", () => {
+  const fails = { type: "store", works: false, reason: "the disk is full", help: "free some space" };
+  const chat = fold([snapshot(), prompted(1), fails]);
+  assert.equal(chat.unkept.reason, "the disk is full");
+  assert.equal(fold([snapshot()], chat).unkept.help, "free some space");
+  assert.equal(fold([{ type: "store", works: true }], chat).unkept, null);
+  assert.equal(reduce(EMPTY, { type: "store", works: true }), EMPTY);
+});
+
 test("a turn keeps why it failed, and what was refused in it", () => {
   const facts = { outcome: "error", reason: "no", cause: "usage_limit", resets_at: 7, completed_at: 9 };
   const [turn] = fold([

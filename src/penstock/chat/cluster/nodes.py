@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import time
 import uuid
@@ -18,6 +19,7 @@ from penstock.chat.errors import Conflicting, NoSuchNode
 from penstock.chat.service.dispatch import NodeAbout, NodeChat, NodeView
 from penstock.chat.store.postgres.connections import Away, Database
 from penstock.chat.store.protocol import StoreFailed
+from penstock.config.rules import NODE_NAME_PATTERN
 from penstock.errors import UsageError
 
 TTL_SECONDS = 10.0
@@ -28,6 +30,12 @@ RENEWAL_SECONDS = 2.0
 
 OWN_TTL_SECONDS = TTL_SECONDS * 2 / 3
 """Seconds after which a node that could not renew its lease kills its agents: before others may follow."""
+
+
+MAX_SHOWN_NAME = 63
+"""Characters of a name in the database that are shown, if it cannot be one."""
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class NameTaken(UsageError):
@@ -127,7 +135,7 @@ async def list_nodes(database: Database, here: str | None = None) -> list[NodeVi
     """
     return [
         NodeView(
-            name,
+            _name(name),
             name == here,
             is_live,
             round(float(seen), 1),
@@ -161,6 +169,11 @@ async def remove_node(database: Database, name: str) -> RemovedNode:
     if is_known:
         raise Conflicting(f"the node {name!r} is up", help="stop it, and wait for 10 s")
     raise NoSuchNode(name)
+
+
+def _name(name: str) -> str:
+    """Return the name of a node as the database has it, without characters that no name has: any client wrote it."""
+    return name if NODE_NAME_PATTERN.fullmatch(name) else _NOT_IN_NAMES.sub("?", name)[:MAX_SHOWN_NAME]
 
 
 async def live_nodes(database: Database) -> frozenset[str]:

@@ -119,6 +119,19 @@ class Deleted(msgspec.Struct, frozen=True, tag="deleted"):
     """The chat was deleted. No frame follows, and there is no reason to reconnect."""
 
 
+class StoreChanged(msgspec.Struct, frozen=True, omit_defaults=True, tag="store"):
+    """The server cannot keep anything, so that nothing more is shown, or can again. It has no number.
+
+    A client that gets none can assume that the server works. What was shown before is kept.
+    """
+
+    works: bool
+    reason: str = ""
+    """Why nothing can be kept."""
+    help: str = ""
+    """Advice on what to do about it."""
+
+
 class Goodbye(msgspec.Struct, frozen=True, tag="goodbye"):
     """The server ends. A client that reconnects with the last number loses nothing."""
 
@@ -134,5 +147,6 @@ Frame = (
     | Completed
     | Finalized
     | Deleted
+    | StoreChanged
     | Goodbye
 )

@@ -381,6 +381,11 @@ declare namespace Api {
     key?: string | null;
   }
 
+  interface Readiness {
+    status: "ready" | "unready";
+    reason?: string | null;
+  }
+
   interface RoundChanges {
     changes: Array<Change>;
     more_changes?: number;
@@ -437,6 +442,13 @@ declare namespace Api {
 
   interface StopRun {
     now?: boolean;
+  }
+
+  interface StoreChanged {
+    type: "store";
+    works: boolean;
+    reason?: string;
+    help?: string;
   }
 
   interface Streaming {
@@ -530,7 +542,7 @@ declare namespace Api {
     recent: Array<Workspace>;
   }
 
-  type Frame = Snapshot | PromptedFrame | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | Goodbye;
+  type Frame = Snapshot | PromptedFrame | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye;
 
-  type RunFrame = Snapshot | PromptedFrame | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | Goodbye | RunChanged;
+  type RunFrame = Snapshot | PromptedFrame | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye | RunChanged;
 }

@@ -135,7 +135,8 @@ class Runs:
     """
 
     def __init__(self, data: Path | None) -> None:
-        self._data = data
+        self.data = data
+        """Data directory; None if there is none."""
         self._states: dict[str, tuple[int, LoopState]] = {}  # of loops, with the sizes of their journals
 
     async def listed(self) -> list[RunView]:
@@ -238,12 +239,12 @@ class Runs:
 
         def merge() -> RunDetails:
             reader = self._read_loop(id)
-            assert self._data is not None  # it has the loop
+            assert self.data is not None  # it has the loop
             loop = reader.details().loop
             if loop is None or not loop.can_land:
                 raise Conflicting("the loop cannot be landed", expected="a loop that has ended, with a commit")
             try:
-                result, _ = land_loop(self._data, LoopFolder(reader.folder, reader.state), squash=squash)
+                result, _ = land_loop(self.data, LoopFolder(reader.folder, reader.state), squash=squash)
             except GitError as error:
                 raise Conflicting(error.what, help=error.help) from error
             if isinstance(result, NotLanded):
@@ -312,16 +313,16 @@ class Runs:
         return known[1]
 
     def _loops(self) -> Iterator[tuple[str, Path]]:
-        if self._data is not None:
-            for folder in folders(self._data / LOOPS):
+        if self.data is not None:
+            for folder in folders(self.data / LOOPS):
                 yield f"loop-{folder.name}", folder
 
     def _documents(self) -> Iterator[tuple[str, DocumentState]]:
-        if self._data is None:
+        if self.data is None:
             return
-        for folder in folders(self._data / DOCUMENTS):
+        for folder in folders(self.data / DOCUMENTS):
             with contextlib.suppress(UsageError):  # it is damaged: `penstock doc status` reports it
-                state = state_in(self._data, folder)
+                state = state_in(self.data, folder)
                 if state is not None and state.directory.name == folder.name:
                     yield f"doc-{hashlib.sha256(folder.name.encode()).hexdigest()[:16]}", state
 

@@ -33,6 +33,11 @@ class NodeWork:
         """Name of this node; None if there is one machine."""
         return self._shared.dispatch.node if self._shared.dispatch.by_jobs else None
 
+    @property
+    def has_lease(self) -> bool:
+        """True if this node may work on chats. It always may if there is one machine."""
+        return not self._shared.dispatch.by_jobs or self._shared.dispatch.incarnation is not None
+
     async def nodes(self) -> list[NodeView]:
         """Return the nodes, in the order of their names; none if there is one machine.
 

@@ -29,6 +29,7 @@ from penstock.chat.service.node_work import NodeWork
 from penstock.chat.service.retention import AGAIN_SECONDS, Retention
 from penstock.chat.service.scheduler import Scheduler, checked
 from penstock.chat.service.shared import Shared
+from penstock.chat.service.store_checks import check_again
 from penstock.chat.service.validation import allow_of, check_max_chats, key_of, made_title, model_of, text_of, title_of
 from penstock.chat.service.worker import Worker
 from penstock.chat.service.workspaces import Workspace, Workspaces
@@ -61,6 +62,7 @@ class Service:
         self.agents = starter.agents
         self.limits = limits
         self.counters = Counters()
+        self.store_state = store.state
         self._store = store
         self._workspaces = workspaces
         self._now = now
@@ -119,8 +121,8 @@ class Service:
         )
         subscription = store.subscribe()
         await service._recover()
-        service._start(service._follow(subscription))
-        service._start(service._scheduler.run())
+        for work in (service._follow(subscription), service._scheduler.run(), check_again(store)):
+            service._start(work)
         if retention is not None:
             service._start(service._retain_again(retention))
         return service

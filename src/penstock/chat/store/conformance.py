@@ -20,6 +20,7 @@ from penstock.chat.store.protocol import (
     EntryTooLarge,
     Fenced,
     StoreClosed,
+    StoreFailed,
     Submitted,
     Trimmed,
     UnknownChat,
@@ -483,6 +484,19 @@ async def cancelled_appends_are_whole(make: Open, chat: str) -> None:
         await _holds(store, chat, kept)
 
 
+async def a_check_changes_nothing(make: Open, chat: str) -> None:
+    """Check that a store that works says so, that a check ends a failure that was noted, and that it keeps no trace."""
+    async with make() as store:
+        await store.create_chat(_row(chat))
+        await store.append(chat, [b"1"], after=0, at=1)
+        _require(store.has_space(), "a store that works has space")
+        _same("the failure of a store that works", store.state.failure, None)
+        store.state.failed(StoreFailed("a failure"))
+        await store.check()
+        _same("the failure of a store that was checked", store.state.failure, None)
+        await _holds(store, chat, [b"1"])
+
+
 async def a_new_store_has_all(make: Open, chat: str) -> None:
     """Check that the next store has all that a closed one acknowledged, and that a closed one cannot be used."""
     async with make() as store:
@@ -521,6 +535,7 @@ CHECKS: tuple[Check, ...] = (
     subscribers_miss_nothing,
     subscribers_are_notified_of_rows,
     cancelled_appends_are_whole,
+    a_check_changes_nothing,
     a_new_store_has_all,
 )
 """Checks, one for each promise. Each gets a store and the id of a chat that does not exist yet."""

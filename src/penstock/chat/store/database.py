@@ -5,8 +5,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import socket
 import sqlite3
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -117,6 +119,27 @@ def connect(path: Path, *, write: bool) -> sqlite3.Connection:
     # It is used by one thread at a time, but closed by the thread that closes the store.
     timeout = BUSY_MS / 1000
     return sqlite3.connect(uri, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True)
+
+
+def write_scratch(folder: Path, size: int) -> None:
+    """Write a file of `size` bytes to the disk, and remove it.
+
+    Raises:
+        OSError: it cannot be written: the disk is full, or fails.
+    """
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as scratch:
+        left = bytes(size)
+        while left:
+            left = left[scratch.write(left) :]
+        os.fsync(scratch.fileno())
+
+
+def free_bytes(folder: Path) -> int | None:
+    """Return the bytes that are free on the disk of a folder for this user; None if that is not known."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
 
 
 def make_file(path: Path) -> None:

@@ -29,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
+from penstock.chat.store.state import StoreState
 from penstock.errors import TransportError, UsageError
 
 PAGE_ENTRIES = 500
@@ -217,6 +218,23 @@ class ChatStore(Protocol):
     @property
     def max_entry_bytes(self) -> int:
         """Size of the largest entry, in bytes."""
+        ...
+
+    @property
+    def state(self) -> StoreState:
+        """State of the store, which its own calls keep up to date."""
+        ...
+
+    async def check(self) -> None:
+        """Write `CHECK_BYTES` that are no entry where the entries are; note in `state` whether that worked.
+
+        Raises:
+            StoreFailed: nothing can be kept now.
+        """
+        ...
+
+    def has_space(self) -> bool:
+        """Return False if the disk is known to have less space than `check` needs. It costs next to nothing."""
         ...
 
     # --- entries ---

@@ -18,6 +18,9 @@ FORM = 3
 OLDEST_FORM = 2
 """Number of the oldest form that is changed into the current one: the first that a release had."""
 
+REWRITE = f"PRAGMA user_version={FORM}"
+"""Statement that writes to the file and changes nothing."""
+
 MAX_WAL_BYTES = 64 * 1024 * 1024
 """Bytes to which the -wal file is cut after a checkpoint, so that a long burst does not leave a large file."""
 
@@ -93,7 +96,7 @@ def _change(connection: sqlite3.Connection, statements: Sequence[str]) -> None:
     try:
         for statement in statements:
             connection.execute(statement)
-        connection.execute(f"PRAGMA user_version={FORM}")
+        connection.execute(REWRITE)
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute("COMMIT")
     except BaseException:

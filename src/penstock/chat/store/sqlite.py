@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.chat.store import tables
-from penstock.chat.store.database import caution
+from penstock.chat.store.database import caution, failure, free_bytes, write_scratch
 from penstock.chat.store.protocol import (
     MAX_ENTRY_BYTES,
     PAGE_CHATS,
@@ -23,6 +23,7 @@ from penstock.chat.store.protocol import (
     News,
     Page,
     StoreClosed,
+    StoreFailed,
     Submitted,
     Summary,
     check_chat,
@@ -30,6 +31,7 @@ from penstock.chat.store.protocol import (
     check_number,
 )
 from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
+from penstock.chat.store.state import CHECK_BYTES, StoreState
 from penstock.chat.store.subscriptions import StoreSubscription
 from penstock.chat.store.tables import Statements
 from penstock.chat.store.writer import Outcomes, Readers, StoreWrite, Writer
@@ -57,6 +59,7 @@ class SqliteStore:
         self.caution = caution()
         """Warning about this version of SQLite; None if there is none."""
         self._max_entry_bytes = max_entry_bytes
+        self._state = StoreState()
         self._loop = asyncio.get_running_loop()
         self._readers = Readers(path)
         self._pool = ThreadPoolExecutor(READERS, "penstock-store-reader")
@@ -109,6 +112,27 @@ class SqliteStore:
     def max_entry_bytes(self) -> int:
         """As `ChatStore.max_entry_bytes`."""
         return self._max_entry_bytes
+
+    @property
+    def state(self) -> StoreState:
+        """As `ChatStore.state`."""
+        return self._state
+
+    async def check(self) -> None:
+        """As `ChatStore.check`."""
+        try:
+            await asyncio.to_thread(write_scratch, self.path.parent, CHECK_BYTES)
+        except OSError as error:
+            failed = failure(error, self.path)
+            self._state.failed(failed)
+            raise failed from error
+        await self._change(Statements.rewrite)
+        self._state.works()
+
+    def has_space(self) -> bool:
+        """As `ChatStore.has_space`."""
+        free = free_bytes(self.path.parent)
+        return free is None or free >= CHECK_BYTES
 
     # --- entries ---
 
@@ -290,6 +314,8 @@ class SqliteStore:
             if future.done():
                 continue
             if isinstance(result, BaseException):
+                if isinstance(result, StoreFailed):
+                    self._state.failed(result)
                 future.set_exception(result)
             else:
                 future.set_result(result)

@@ -22,6 +22,7 @@ from penstock.chat.store.protocol import (
     UnknownChat,
 )
 from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Heartbeat, TurnRow
+from penstock.chat.store.schema import REWRITE
 from penstock.errors import UsageError
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
@@ -62,6 +63,10 @@ class Statements:
         """Clear the cached heads, so that they are read again: a transaction was rolled back."""
         self._heads.clear()
         self.appended, self.changed = {}, set()
+
+    def rewrite(self) -> None:
+        """Write to the file without a change."""
+        self._connection.execute(REWRITE)
 
     def append(
         self,

@@ -23,6 +23,7 @@ from penstock.chat.service.service import Service
 from penstock.chat.turn import Assistant
 from penstock.chat.web.errors import RateLimited
 from penstock.chat.web.metrics import Metrics
+from penstock.errors import TransportError
 
 MAX_CLIENTS = 2_000
 """Number of streams at once, of all chats. One costs about 30 KB, and one of the process's open files."""
@@ -260,6 +261,16 @@ class Watches:
         self._clients: set[ChatClient] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._end = math.inf
+        service.store_state.watch(self._store_changed)
+
+    @property
+    def store_failure(self) -> TransportError | None:
+        """Reason why the store cannot keep anything; None if it can."""
+        return self._service.store_state.failure
+
+    def _store_changed(self) -> None:
+        for client in self._clients:
+            client.wake.set()
 
     @contextlib.contextmanager
     def enter(self, name: str, log: Callable[[], WatchedLog] | None = None) -> Iterator[tuple[Watch, ChatClient]]:
@@ -361,6 +372,13 @@ def escaped(data: bytes) -> bytes:
     if b"\xc2\x85" in data:
         data = data.replace(b"\xc2\x85", rb"\u0085")
     return data
+
+
+def store_event(failure: TransportError | None) -> bytes:
+    """Encode the frame for a store that fails, or works again."""
+    if failure is None:
+        return event(frames.StoreChanged(works=True))
+    return event(frames.StoreChanged(works=False, reason=failure.what, help=failure.help))
 
 
 GOODBYE = event(frames.Goodbye())

@@ -20,6 +20,7 @@ from penstock.chat.errors import Invalid
 from penstock.chat.history.details import details_of
 from penstock.chat.runs.service import Runs
 from penstock.chat.service.service import Service
+from penstock.chat.store.database import free_bytes
 from penstock.chat.store.logins import Browser
 from penstock.chat.web import metrics, schemas
 from penstock.chat.web.broadcast import WatchedLog, Watches
@@ -69,6 +70,18 @@ class Api:
         ending = self.watches.ending
         return _json(schemas.HealthStatus("ending" if ending else "ok"), 503 if ending else 200)
 
+    async def ready(self, request: Request) -> Response:
+        """Return whether a proxy should send requests here; the log has more about the reason."""
+        reason = self._reason()
+        return _json(schemas.Readiness("unready" if reason else "ready", reason), 503 if reason else 200)
+
+    def _reason(self) -> str | None:
+        if self.watches.ending:
+            return "the server is shutting down"
+        if not self.service.node.has_lease:
+            return "this node cannot reach its database"
+        return None if self.service.store_state.failure is None else "the store cannot keep anything"
+
     async def about(self, request: Request) -> Response:
         """Return the description of this server. The browser's cookie is renewed for its full lifetime."""
         limits = self.service.limits
@@ -87,7 +100,9 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         """Return the metrics for Prometheus."""
-        text = metrics.text(self.watches.metrics, self.service)
+        folder = self.runs.data
+        free = None if folder is None else await asyncio.to_thread(free_bytes, folder)
+        text = metrics.text(self.watches.metrics, self.service, free)
         return Response(text, headers={**NO_STORE, "Content-Type": metrics.CONTENT_TYPE})
 
     # --- logins ---

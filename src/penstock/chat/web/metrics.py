@@ -62,12 +62,12 @@ class Exposition:
         self._lines.append(f"{name}{{{joined}}} {value!r}" if joined else f"{name} {value!r}")
 
 
-def text(metrics: Metrics, service: Service) -> str:
-    """Return all metrics in the text format of Prometheus."""
+def text(metrics: Metrics, service: Service, free: int | None) -> str:
+    """Return all metrics in the text format of Prometheus; `free`: bytes that are free for the data directory."""
     states: dict[Labels, float] = {(("state", it),): 0 for it in ("idle", "queued", "running")}
     for chat in service.chats():
         states[(("state", chat.state),)] += 1
-    counters = service.counters
+    counters, works = service.counters, service.store_state.failure is None
     ended: dict[Labels, float] = {(("outcome", outcome),): count for outcome, count in counters.ended.items()}
     page = Exposition()
     page.add("gauge", "penstock_chats", "Chats, by what they do.", states)
@@ -77,6 +77,9 @@ def text(metrics: Metrics, service: Service) -> str:
     page.add("counter", "penstock_turns_total", "Turns that ended, by outcome.", ended)
     page.add("counter", "penstock_store_entries_total", "Entries appended to the store.", counters.entries)
     page.add("counter", "penstock_store_failures_total", "Appends that the store failed to make.", counters.failures)
+    page.add("gauge", "penstock_store_works", "1 if the store keeps what comes, else 0.", int(works))
+    if free is not None:
+        page.add("gauge", "penstock_free_bytes", "Bytes that are free on the disk of the data directory.", free)
     page.times("penstock_store_append_seconds", "How long an append took.", counters.appends)
     page.add("gauge", "penstock_clients", "Streams that are open.", metrics.clients)
     page.add("gauge", "penstock_watches", "Chats that are read for clients.", metrics.watches)

@@ -42,6 +42,7 @@ R = "/api/runs/{run}"
 
 ADDRESSES = (
     Address("GET", "/healthz", "health", "Whether the server can be asked", None, 200, schemas.HealthStatus, (), True),
+    Address("GET", "/readyz", "ready", "Whether requests should be sent here", None, 200, schemas.Readiness, (), True),
     Address("GET", "/metrics", "metrics", "Counters for Prometheus", None, 200, str, media="text/plain"),
     Address("GET", "/api/openapi.json", "document", "This document", None, 200, dict[str, Any]),
     Address("POST", "/api/login", "log_in", "Log in with the code of a link, or the token", schemas.Login, 204,

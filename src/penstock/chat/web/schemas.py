@@ -219,6 +219,14 @@ class HealthStatus(msgspec.Struct, frozen=True):
     status: Literal["ok", "ending"]
 
 
+class Readiness(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Readiness of the server for requests."""
+
+    status: Literal["ready", "unready"]
+    reason: str | None = None
+    """Why it is not ready."""
+
+
 def given(changes: Changes) -> dict[str, Any]:
     """Return the fields that the request sets."""
     fields = ((name, getattr(changes, name)) for name in changes.__struct_fields__)

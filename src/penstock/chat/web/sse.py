@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 from starlette.types import Receive, Scope, Send
 
-from penstock.chat.web.broadcast import DELETED, GOODBYE, ChatClient, Step, Watch, WatchedLog, Watches
+from penstock.chat.web.broadcast import DELETED, GOODBYE, ChatClient, Step, Watch, WatchedLog, Watches, store_event
+from penstock.errors import TransportError
 
 PING_SECONDS = 15.0
 """Seconds of silence before a ping is sent: proxies end a connection that is silent for half a minute or longer."""
@@ -70,6 +71,8 @@ class EventStream:
         """True while the task waits for frames after the first: then `_push` may send them."""
         self._write_chunk: Callable[[bytes], None] | None = None
         self._deltas = deltas
+        self._failure: TransportError | None = None
+        """Failure of the store that the client knows of."""
         self._ping = ping
         self._patience = patience
         self._watched = watched
@@ -117,6 +120,10 @@ class EventStream:
                 self._watches.metrics.frames += step.frames
                 await self._send(send, client, first + step.data)
                 first = b""
+            data = self._store_news()
+            if data:
+                await self._send(send, client, first + data)
+                first = b""
             if watch.over and (not watch.ready or self._cursor == watch.number):
                 if not watch.ready:  # deleted before it could be read
                     await self._send(send, client, first + DELETED)
@@ -129,6 +136,14 @@ class EventStream:
             self._is_waiting = False
             if client.is_silent:
                 await self._send(send, client, PING)
+
+    def _store_news(self) -> bytes:
+        """Return the frame for a change of the store's state that the client does not know of, if its chat needs it."""
+        failure = self._watches.store_failure if self._log is None else None
+        if failure is self._failure:
+            return b""
+        self._failure = failure
+        return store_event(failure)
 
     def _push(self, watch: Watch, client: ChatClient) -> bool:
         """Send what is new while the task waits, if the connection takes it at once; return whether nothing is left.

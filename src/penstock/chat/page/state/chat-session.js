@@ -91,7 +91,10 @@ export class ChatSession {
   /** @param {Connection} state */
   #connectionChanged(state) {
     const isLost = state === "waiting" || state === "connecting";
-    if (state === "open") outbox.wake();
+    if (state === "open") {
+      outbox.wake();
+      this.#apply({ type: "store", works: true }); // a server that cannot keep anything says so anew
+    }
     if (!isLost) clearTimeout(this.#lateTimer);
     else if (this.connection !== "waiting") {
       clearTimeout(this.#lateTimer);

@@ -21,6 +21,7 @@
  * @property {Turn[]} turns
  * @property {boolean} earlier  There are turns before these.
  * @property {boolean} deleted
+ * @property {Api.StoreChanged | null} unkept  Why the server cannot keep anything now; null if it can.
  * @property {boolean} broken  A frame did not fit, and only a new snapshot helps.
  * @property {Unsent[]} unsent
  * @property {Api.RunView | null} run  The document or loop whose turns these are; null if they are of a chat.
@@ -40,6 +41,7 @@ export const EMPTY = Object.freeze({
   turns: [],
   earlier: false,
   deleted: false,
+  unkept: null,
   broken: false,
   unsent: [],
   run: null,
@@ -61,6 +63,8 @@ export function reduce(chat, frame) {
       return { ...chat, deleted: true };
     case "goodbye":
       return chat;
+    case "store":
+      return frame.works && !chat.unkept ? chat : { ...chat, unkept: frame.works ? null : frame };
     case "run":
       return { ...chat, run: frame.run, loop: frame.loop ?? null };
     case "prompted":
@@ -122,7 +126,8 @@ function snapshot(chat, { number, turns, earlier = false }) {
   const last = known.at(-1)?.turn ?? 0;
   // What was accepted is in the snapshot, or was removed since.
   const unsent = chat.unsent.filter((it) => !keys.has(it.key) && !(it.turn && it.turn <= last));
-  return { ...EMPTY, known: true, number, turns: known, earlier, unsent, run: chat.run, loop: chat.loop };
+  const { unkept, run, loop } = chat;
+  return { ...EMPTY, known: true, number, turns: known, earlier, unsent, unkept, run, loop };
 }
 
 /**
@@ -141,7 +146,8 @@ function prompted(chat, { type: _, ...turn }) {
 
 /**
  * @param {Chat} chat
- * @param {Exclude<Frame, SnapshotFrame | Api.PromptedFrame | Api.RunChanged | Api.Deleted | Api.Goodbye>} frame
+ * @param {Exclude<Frame, SnapshotFrame | Api.PromptedFrame | Api.RunChanged | Api.Deleted | Api.StoreChanged
+ *   | Api.Goodbye>} frame
  * @returns {Chat}
  */
 function changeTurn(chat, frame) {

@@ -133,6 +133,7 @@ function Thread({ session, chat, about }) {
     <div class="foot">
       ${!isPinned && html`<${Latest} onClick=${pin} />`}
       ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} />`}
+      ${!session.isLate && thread.unkept && html`<${Unkept} store=${thread.unkept} />`}
       ${!session.isLate && chat?.is_away && html`<${MachineAway} name=${machineOf(chat)} />`}
       <${Composer}
         draft=${session.id}
@@ -172,6 +173,7 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
       turn=${turn}
       waits=${waits(thread, turn)}
       away=${away}
+      isUnkept=${thread.unkept !== null}
       isLast=${i === last}
       isFar=${i <= last - NEAR_TURNS}
       question=${question?.turn === turn ? question.question : null}
@@ -284,6 +286,19 @@ function useAnswer(session, open, send) {
 export function ConnectionLost({ attempts }) {
   const text = connectionText({ host: location.hostname, online: navigator.onLine, attempts });
   return html`<p class="banner" role="status"><${Coded} text=${text} /> Nothing is lost meanwhile.</p>`;
+}
+
+/**
+ * Nothing can be kept, so nothing more is shown: a turn at work is cut off.
+ *
+ * @param {{ store: Api.StoreChanged }} props
+ */
+function Unkept({ store }) {
+  const { reason = "", help = "" } = store;
+  return html`<p class="banner" role="alert">
+    Nothing can be kept now: <bdi>${oneLine(reason)}</bdi>${help && html` (<bdi>${oneLine(help)}</bdi>)`}. What is shown
+    is safe; an agent at work is stopped.
+  </p>`;
 }
 
 /** @param {{ name: string }} props */

@@ -36,6 +36,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {TurnState} turn
  * @property {boolean} waits  For another turn.
  * @property {string} away  The machine that it waits for, or "".
+ * @property {boolean} [isUnkept]  What its agent does cannot be kept, and so not be shown.
  * @property {boolean} isLast
  * @property {boolean} isFar  From the end of the thread.
  * @property {Api.OpenQuestion | null} question  It waits for an answer.
@@ -54,7 +55,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
 export class TurnView extends Component {
   /** @param {Props} next */
   shouldComponentUpdate(next) {
-    const names = /** @type {const} */ (["turn", "isLast", "isFar", "question", "waits", "away", "level"]);
+    const names = /** @type {const} */ (["turn", "isUnkept", "isLast", "isFar", "question", "waits", "away", "level"]);
     return names.some((name) => next[name] !== this.props[name]);
   }
 
@@ -83,13 +84,14 @@ function Turn(props) {
 }
 
 /** @param {Props} props */
-function Answer({ chat, path, turn, question, isLast, level, resumes, onEdit, onSend, onLate }) {
+function Answer({ chat, path, turn, question, isUnkept, isLast, level, resumes, onEdit, onSend, onLate }) {
   const isDone = turn.state === "completed";
   const text = isDone ? turn.message : turn.reply;
   const outcome = isDone ? outcomeText(turn) : "";
   return html`<div class="answer" aria-live="off" aria-busy=${!isDone}>
     ${text ? html`<${Reply} text=${text} isGrowing=${!isDone} isCut=${isDone && turn.outcome !== "ok"} />` : null}
-    ${!isDone && turn.status && !question && html`<${Status}><bdi>${oneLine(turn.status)}</bdi><//>`}
+    ${!isDone && isUnkept && html`<p class="outcome" data-outcome="unkept">This cannot be kept now.</p>`}
+    ${!isDone && !isUnkept && turn.status && !question && html`<${Status}><bdi>${oneLine(turn.status)}</bdi><//>`}
     ${
       question &&
       html`<${Question} key=${question.id} chat=${chat} question=${question} isEnded=${isDone} onLate=${onLate} />`

@@ -17,6 +17,7 @@ import psycopg
 from psycopg import conninfo
 
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
+from penstock.chat.store.state import StoreState
 from penstock.errors import UsageError
 
 LEAST_SECONDS = 1.0
@@ -73,6 +74,9 @@ EMPTY: Mapping[str, Any] = {}
 
 AWAY = ("08", "40001", "40P01", "53300", "57P01", "57P02", "57P03", "25006", "55P03")
 """Beginnings of the error codes with which a statement is tried again: connections, deadlocks, a server that stops."""
+
+FULL = ("53", "58")
+"""Beginnings of the error codes of a server that has no space or memory, or whose disk fails."""
 
 _log = logging.getLogger("penstock.store")
 
@@ -259,6 +263,8 @@ class Database:
         self._idle = [self.link() for _ in range(WORKERS)]
         self._free = asyncio.Semaphore(WORKERS)
         self._calls: set[asyncio.Task[Any]] = set()
+        self.state = StoreState()
+        """State of the store: it has failed while the server is away, or has no space."""
         self._away_since: float | None = None
         self._closed = False
         self._ends_at: float | None = None  # time of the event loop at which calls of a store that is closed fail
@@ -325,7 +331,13 @@ class Database:
                 self._away_since = self._away_since or began
                 # The first attempt may only find that its connection is of the time before the server was away.
                 if attempt > 0 and loop.time() - self._away_since >= self.patience.away:
-                    raise _is_away(away) from away
+                    failed = _is_away(away)
+                    self.state.failed(failed)
+                    raise failed from away
+            except StoreFailed as failed:
+                if (getattr(failed.__cause__, "sqlstate", None) or "").startswith(FULL):
+                    self.state.failed(failed)
+                raise
             await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
             attempt += 1
 

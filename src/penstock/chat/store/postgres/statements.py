@@ -58,6 +58,13 @@ PUT_DIRECTORY = """INSERT INTO directories (node, path, trusted_at) VALUES (%(no
 
 DELETE_DIRECTORY = "DELETE FROM directories WHERE node = %(node)s AND path = %(path)s"
 
+CHECK = """INSERT INTO checks (node, data) VALUES (%(node)s, %(data)s)
+    ON CONFLICT (node) DO UPDATE SET data = excluded.data"""
+"""Statement that needs new pages of the disk."""
+
+FORGET_CHECKS = "TRUNCATE checks"
+"""Statement that gives the pages back: the next check is to need new ones."""
+
 
 def chat_row(values: tuple[Any, ...]) -> ChatRow:
     """Return the row of a chat from the columns `COLUMNS`."""

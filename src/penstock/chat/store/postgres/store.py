@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,6 +39,7 @@ from penstock.chat.store.protocol import (
     check_number,
 )
 from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Heartbeat, TurnRow
+from penstock.chat.store.state import CHECK_BYTES, StoreState
 from penstock.chat.store.subscriptions import StoreSubscription
 from penstock.errors import UsageError
 
@@ -114,6 +116,21 @@ class PostgresStore:
     def max_entry_bytes(self) -> int:
         """As `ChatStore.max_entry_bytes`."""
         return self._max_entry_bytes
+
+    @property
+    def state(self) -> StoreState:
+        """As `ChatStore.state`."""
+        return self.database.state
+
+    async def check(self) -> None:
+        """As `ChatStore.check`."""
+        await self.database.fetch(statements.CHECK, {"node": self._node, "data": os.urandom(CHECK_BYTES)})
+        await self.database.fetch(statements.FORGET_CHECKS)
+        self.state.works()
+
+    def has_space(self) -> bool:
+        """As `ChatStore.has_space`: the disk is the server's."""
+        return True
 
     # --- entries ---
 
