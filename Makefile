@@ -6,6 +6,7 @@ VENV   := .venv
 else
 VENV   := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' || echo none)
 endif
+MINIMA := .venv-minima
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Dependency groups need pip 25.1; the pip of a new environment is often older.
@@ -26,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-cases test-wheel test-chat test-cuts test-page test-page-agents test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench picture lifecycle options man clean
+.PHONY: help demo docs page page-check page-types test test-cases test-minima test-wheel test-chat test-cuts test-page test-page-agents test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench picture lifecycle options man clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -51,6 +52,9 @@ test: $(VENV)/.dev ## run the fast tests
 
 test-cases: $(VENV)/.dev ## run what `make test` leaves out of the command line and the chat: slow tests, and all cases of those with many
 	PENSTOCK_SLOW=1 $(BIN)/python -m pytest -m "slow or sample" -n auto --dist worksteal $(OTHER_TARGETS) $(ARGS)
+
+test-minima: $(MINIMA)/.dev ## run the fast tests with the lowest versions of other packages that pyproject.toml allows
+	$(MINIMA)/bin/python -m pytest -n auto --dist worksteal $(ARGS)
 
 coverage: $(VENV)/.dev ## measure the branch coverage of core, run/lifecycle, chat/store, chat/history and the texts of doc: all of it
 	PENSTOCK_SOAK=1 $(BIN)/python -m pytest $(COVERED) -k "(not / or claude/think) and not test_a_kill_takes" --cov --hypothesis-seed=0 -n auto -q $(ARGS)
@@ -154,6 +158,13 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and its test tools into $(VENV) …" >&2
 	@$(GROUPS) install --editable '.[cluster]' --group dev
 	@touch $@ $(VENV)/.run
+
+$(MINIMA)/.dev: pyproject.toml .ci/minima
+	@echo "Installing Penstock with the lowest versions into $(MINIMA) …" >&2
+	@$(PYTHON) -m venv --clear $(MINIMA) && mkdir -p build && $(PYTHON) .ci/minima >build/minima.txt
+	@$(MINIMA)/bin/python -m pip --disable-pip-version-check --quiet install 'pip>=25.1'
+	@$(MINIMA)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[cluster]' --group dev --constraint build/minima.txt
+	@touch $@
 
 $(VENV)/.browser: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and what drives a browser into $(VENV) …" >&2

@@ -53,7 +53,8 @@ def _type(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return " | ".join(json.dumps(value) for value in schema["enum"])
     if "anyOf" in schema:
-        return " | ".join(_type(it) for it in schema["anyOf"])
+        # Null last: versions of msgspec differ in the order.
+        return " | ".join(sorted((_type(it) for it in schema["anyOf"]), key="null".__eq__))
     if schema.get("type") == "array":
         return f"Array<{_type(schema['items'])}>"
     if schema.get("type") == "object":

@@ -184,7 +184,7 @@ def fit(value: Any, kind: Any) -> Any:
 def _fit(value: Any, kind: Any) -> Any:
     try:
         return msgspec.convert(value, kind, strict=False)
-    except (ValueError, RecursionError, OverflowError):
+    except (msgspec.ValidationError, ValueError, RecursionError, OverflowError):  # before 0.21 it is no ValueError
         pass  # another type somewhere, or a key that is not text
     origin = typing.get_origin(kind)
     if origin in (types.UnionType, typing.Union):

@@ -127,7 +127,7 @@ class _Run:
             ev.decode(ev.encode([event]).rstrip(b"\n"))
         except UnicodeEncodeError:
             self.wrong(1, f"{_name(event)} holds a lone surrogate", "text that can be written as UTF-8")
-        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError) as error:
             self.wrong(_VALUE_RULE.get(type(event), 2), f"{_name(event)}: {error}", "a value of the event table")
             return False
         return True
