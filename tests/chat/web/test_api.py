@@ -550,6 +550,27 @@ def test_files_have_types_and_are_kept(shared: Gateway, path: str, kind: str) ->
         assert client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
 
 
+def test_files_of_this_version_are_asked_for_once(shared: Gateway) -> None:
+    """The page names its files below a hash of all of them, which browsers keep; a page of another version works."""
+    with shared.client() as client:
+        text = client.get("/").text
+        named = set(re.findall(r'"(/[^"]+\.(?:js|css|svg)|/[a-z]+/[^"]*)"', text))
+        assert len(named) >= 2
+        prefixes = {re.match(r"/v/[0-9a-f]{16}/", name)[0] for name in named}  # type: ignore[index]
+        [prefix] = prefixes
+        for name in named:
+            if name.endswith("/"):
+                continue
+            kept = client.get(name)
+            plain = client.get("/" + name.removeprefix(prefix))
+            assert (kept.status_code, kept.content) == (200, plain.content), name
+            assert kept.headers["cache-control"] == "public, max-age=31536000, immutable"
+            assert plain.headers["cache-control"] == "no-cache"
+        older = client.get("/v/0123456789abcdef/app.js")
+        assert (older.status_code, older.headers["cache-control"]) == (200, "no-cache")
+        assert client.get(prefix + "app.jsx").status_code == 404
+
+
 def test_asked_all_at_once(shared: Gateway) -> None:
     """Many requests at the same time are answered, each with its own answer."""
     chats = {shared.chat(title=f"chat {number}"): f"chat {number}" for number in range(10)}

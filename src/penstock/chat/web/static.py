@@ -39,6 +39,16 @@ INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.DO
 """Script whose text is in the page itself. The only one is the import map: browsers do not load one from a file."""
 
 
+LINK = re.compile(rb'(?<=")/(?=[\w/-]+(?:\.(?:js|css|svg)|/)")')
+"""Beginning of the path of a file or folder, in the page itself. Modules name each other by relative paths."""
+
+VERSIONED = re.compile(r"/v/([0-9a-f]{16})(?=/)")
+"""Prefix of a path with the version of all files."""
+
+KEPT_SECONDS = 365 * 24 * 3600
+"""Seconds for which browsers keep a file that never changes: a year, which HTTP caches take for ever."""
+
+
 class File(NamedTuple):
     """File as it is sent."""
 
@@ -62,15 +72,17 @@ class PageFiles:
         for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
             kind = TYPES.get(path.suffix)
             if kind and path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
-                data = path.read_bytes()
-                etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-                self.files[f"/{path.relative_to(folder).as_posix()}"] = File(data, kind, etag)
+                self.files[f"/{path.relative_to(folder).as_posix()}"] = _made(path.read_bytes(), kind)
         if f"/{INDEX}" not in self.files or not any(name.startswith("/vendor/") for name in self.files):
             raise UsageError(
                 "the page was not built into this copy of Penstock",
                 expected=f"{INDEX} and the folder vendor in {folder}",
                 help="install a released wheel, or run make page",
             )
+        tags = "".join(f"{name} {file.etag}\n" for name, file in self.files.items())
+        self.version = hashlib.sha256(tags.encode()).hexdigest()[:16]
+        """Hash of all files. The page names them below it, so that a browser keeps them and asks for none again."""
+        self.files[f"/{INDEX}"] = _made(LINK.sub(f"/v/{self.version}/".encode(), self.files[f"/{INDEX}"].data))
 
     @property
     def inline_scripts(self) -> list[str]:
@@ -80,12 +92,20 @@ class PageFiles:
 
     def answer(self, request: Request, name: str) -> Response | None:
         """Return the response with the file of this path; None if there is no such file."""
-        file = self.files.get(name)
+        versioned = VERSIONED.match(name)
+        file = self.files.get(name[versioned.end() :] if versioned else name)
         if file is None:
             return None
-        # `no-cache`: browsers cache the file but revalidate it, so that a new version is used at once.
-        headers = {"ETag": file.etag, "Cache-Control": "no-cache"}
+        # `no-cache`: browsers revalidate the file, so that a new version is used at once. A page that was loaded before
+        # an upgrade asks for the files of its version; it gets those of today.
+        is_kept = versioned is not None and versioned[1] == self.version
+        cached = f"public, max-age={KEPT_SECONDS}, immutable" if is_kept else "no-cache"
+        headers = {"ETag": file.etag, "Cache-Control": cached}
         asked = request.headers.get("if-none-match", "")
         if asked == "*" or file.etag in (tag.strip().removeprefix("W/") for tag in asked.split(",")):
             return Response(status_code=304, headers=headers)
         return Response(file.data, headers=headers, media_type=file.type)
+
+
+def _made(data: bytes, kind: str = TYPES[".html"]) -> File:
+    return File(data, kind, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
