@@ -40,6 +40,8 @@ RECORDINGS = ROOT / "tests" / "recordings"
 PAGE = ROOT / "docs" / "performance.md"
 FIGURES = ROOT / "build" / "bench.json"
 CONTEST = ["lines", "`json.loads`", "typed decoding", "core", "**core + plain text**", "claude-agent-sdk"]
+LONG_LINES = 1000
+"""Lines of a recording that was streamed; those with fewer have whole messages."""
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
 
@@ -47,21 +49,32 @@ BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
 
 def recordings(quick: bool) -> Iterator[str]:
-    yield from section(
-        "Real recordings: a long reply",
-        "Cost per line, `json.loads` alone on the same lines = 1. Wanted: Penstock at most 0.5.",
-        ["recording", *CONTEST],
-    )
-    found = sorted(RECORDINGS.glob("*/long/input.ndjson"))
-    for path in found:
-        agent = agent_of(path)
-        data = path.read_bytes()
-        lines = data.split(b"\n")[:-1]
-        if agent is None or len(lines) < 1000:
-            continue  # a few lines, each a whole message, measure the start and not the stream
-        yield contest(path.parts[-3], agent, partial(synthetic.chunked, data), partial(iter, lines), quick)
-    if not found:
-        yield row("(no recordings here)", *[""] * 6)
+    found = {path: path.read_bytes().split(b"\n")[:-1] for path in sorted(RECORDINGS.glob("*/long/input.ndjson"))}
+    streamed = {path: lines for path, lines in found.items() if len(lines) >= LONG_LINES}
+    whole = {path: lines for path, lines in found.items() if len(lines) < LONG_LINES}
+    short = {path: path.read_bytes().split(b"\n")[:-1] for path in sorted(RECORDINGS.glob("*/tools/input.ndjson"))}
+    for title, wanted, paths in (
+        ("Real recordings: a long reply", "Wanted: at most 0.55 (copilot 0.7).", streamed),
+        (
+            "Real recordings: a long reply in whole messages",
+            "A few lines of hundreds of kilobytes: the cost is that of showing them. Wanted: at most 6.",
+            whole,
+        ),
+        (
+            "Real recordings: short runs with tools",
+            "Of a run of some ten lines most is its start and its end; all of them take a few milliseconds.",
+            short,
+        ),
+    ):
+        about = "Cost per line, `json.loads` alone on the same lines = 1."
+        yield from section(title, f"{about} {wanted}", ["recording", *CONTEST])
+        for path, lines in paths.items():
+            agent = agent_of(path)
+            if agent is not None:
+                chunks = partial(synthetic.chunked, path.read_bytes())
+                yield contest(path.parts[-3], agent, chunks, partial(iter, lines), quick)
+        if not paths:
+            yield row("(no recordings here)", *[""] * 6)
 
 
 def contest(
@@ -122,6 +135,26 @@ def growth(quick: bool) -> Iterator[str]:
         yield f"{line} {min(reading[size]) / first:.2f} |"
 
 
+def calls(quick: bool) -> Iterator[str]:
+    sizes = (500, 2_000) if quick else (500, 2_000, 8_000, 20_000)
+    yield from section(
+        "Ever more tool calls",
+        "Microseconds of core + plain text for a call with its result, and for a result whose call never came; then "
+        "the first beside that of the shortest stream (wanted: at most 1.2).",
+        ["calls", "a call with its result", "a result alone", "growth"],
+    )
+    works: dict[str, Work] = {}
+    for size in sizes:
+        for with_calls in (True, False):
+            data = synthetic.chunked(synthetic.claude_calls(size, with_calls=with_calls))
+            works[f"{size} {with_calls}"] = partial(penstock, "claude", data)
+    best = measured(works, 3 if quick else 7)
+    first = best[f"{sizes[0]} True"] / sizes[0]
+    for size in sizes:
+        call, result = (best[f"{size} {with_calls}"] / size for with_calls in (True, False))
+        yield row(f"{size:,}", f"{call * 1e6:.1f}", f"{result * 1e6:.1f}", f"{call / first:.2f}")
+
+
 def long_lines(quick: bool) -> Iterator[str]:
     total = (5 if quick else 50) * 10**6
     sizes = [size for size in (10**3, 10**5, 10**6, 10**7, 5 * 10**7) if size <= total]
@@ -176,6 +209,10 @@ def memory(quick: bool) -> Iterator[str]:
         whole, bare = worker("deltas", count, "sink"), worker("deltas", count, "bare")
         times = [f"{bytes_ / text:.1f} ×" for bytes_ in (whole["streaming"], bare["streaming"], whole["peak"])]
         yield row(f"one block of {count:,} deltas", megabytes(text), *times)
+        text = synthetic.ClaudeDeltas(count, ascii_only=True).text_bytes
+        whole, bare = worker("ascii", count, "sink"), worker("ascii", count, "bare")
+        times = [f"{bytes_ / text:.1f} ×" for bytes_ in (whole["streaming"], bare["streaming"], whole["peak"])]
+        yield row("the same, ASCII alone", megabytes(text), *times)
     for count in (100, 1000) if quick else (100, 1000, 10000):
         whole, bare = worker("rounds", count, "sink"), worker("rounds", count, "bare")
         sizes = [megabytes(bytes_) for bytes_ in (whole["streaming"], bare["streaming"], whole["peak"])]
@@ -191,7 +228,7 @@ def worker(shape: str, count: int, sink: str) -> dict[str, int]:
 
 def work(shape: str, count: int, with_sink: bool) -> None:
     """What a worker process does: live bytes after the last delta, and the highest of all."""
-    source = synthetic.ClaudeDeltas(count) if shape == "deltas" else None
+    source = None if shape == "rounds" else synthetic.ClaudeDeltas(count, ascii_only=shape == "ascii")
     # The million's bytes are not the reader's: they are there before counting begins.
     chunks = source.chunks() if source is not None else synthetic.claude_rounds(count)
     last_delta = source.delta_chunks if source is not None else sys.maxsize
@@ -348,6 +385,7 @@ def write(report: str) -> None:
 SECTIONS = {
     "recordings": recordings,
     "growth": growth,
+    "calls": calls,
     "lines": long_lines,
     "snapshots": snapshots,
     "memory": memory,

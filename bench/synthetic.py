@@ -86,8 +86,10 @@ class ClaudeDeltas:
     A million of them would fill memory as bytes: the same thousand lines come again and again.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, ascii_only: bool = False) -> None:
         pieces = words(min(count, 1000))
+        if ascii_only:
+            pieces = [piece.replace("é", "e").replace("長", "x") for piece in pieces]
         self.repeats = count // len(pieces)
         self.count = self.repeats * len(pieces)
         self.lines = self.count + 8
@@ -130,6 +132,18 @@ def claude_rounds(count: int) -> Iterator[bytes]:
         result = {"type": "tool_result", "tool_use_id": f"call_{number}", "content": "a\nb\n"}
         yield line({"type": "user", "message": {"role": "user", "content": [result]}, **LANE})
     yield _result("done")
+
+
+def claude_calls(count: int, *, with_calls: bool = True) -> bytes:
+    """`count` calls, each with its result; or the results alone, as in a stream that was cut or resumed."""
+    made = [_init()]
+    for number in range(count):
+        call = {"type": "tool_use", "id": f"call_{number}", "name": "Bash", "input": {"command": "ls"}}
+        result = {"type": "tool_result", "tool_use_id": f"call_{number}", "content": "a\nb\n"}
+        made += [_whole(f"msg_{number}", [call])] * with_calls
+        made.append(line({"type": "user", "message": {"role": "user", "content": [result]}, **LANE}))
+    made.append(_result("done"))
+    return b"".join(made)
 
 
 def claude_tool_results(line_bytes: int, total_bytes: int) -> list[bytes]:

@@ -19,7 +19,7 @@ from penstock.core.decoding import (
     half_formed,
     well_formed_values,
 )
-from penstock.core.framing import Framer, Oversized, lines_of
+from penstock.core.framing import LONG_BYTES, Framer, Oversized, lines_of
 from penstock.core.health import Health
 from penstock.core.normalizer.normalizer import Normalizer
 from penstock.core.normalizer.outcome import Exit
@@ -39,9 +39,6 @@ MAX_BEGINNING_BYTES = 64 * 1024
 
 PLAIN_TEXT = "this is plain text and no stream of events"
 """Reason of a run whose output had no event."""
-
-BATCH_BYTES = 1024 * 1024
-"""Bytes of the largest region that is decoded at once, since its events are all in memory together."""
 
 STREAM_RULES: Rules = {
     "agent": instance_of((str, Adapter), 'the name of an agent, "auto", or an adapter'),
@@ -163,7 +160,7 @@ class Stream:
             if isinstance(region, Oversized):
                 self.health.lines += 1
                 self._read_slowly(region, self.health.lines)
-            elif len(region) > BATCH_BYTES or not self._read_batch(region):
+            elif len(region) > LONG_BYTES or not self._read_batch(region):
                 self._read_lines(region)
         if regions:
             self._normalizer.compact()
@@ -191,7 +188,8 @@ class Stream:
 
     def _read_lines(self, region: bytes) -> None:
         """Read a region line by line."""
-        for line in lines_of(region):
+        is_one = region.find(b"\n") in (-1, len(region) - 1)  # a line of 50 MB is not copied
+        for line in (region,) if is_one and len(region) > LONG_BYTES else lines_of(region):
             self.health.lines += 1
             try:
                 event = self._decoder.fast(line)

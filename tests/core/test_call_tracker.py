@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import TypeVar
 
 import pytest
@@ -292,6 +294,38 @@ def test_calls_that_returned_are_forgotten_first(monkeypatch: pytest.MonkeyPatch
     assert bench.calls.find("c1") is None
     ended = of_type(bench.emitter.drain(), ToolReturned)
     assert [(event.call_id, event.complete) for event in ended] == [("c1", False)]
+
+
+def test_what_is_kept_of_results_without_a_call_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that was cut or resumed has results of calls that never came: they are forgotten like others."""
+    monkeypatch.setattr(calls_module, "MAX_CALLS", 3)
+    bench = Bench()
+    for number in range(10):
+        bench.calls.apply_return(up.ToolReturn(f"c{number}", "done"))
+    assert [number for number in range(10) if bench.calls.find(f"c{number}")] == [7, 8, 9]
+
+
+def test_a_result_looks_at_no_other_call() -> None:
+    """The work for a call does not grow with the calls before it: the last one takes as many steps as the tenth."""
+    bench = Bench()
+    steps: list[int] = []
+
+    def trace(frame: FrameType, event: str, arg: object) -> object:
+        steps[-1] += 1
+        return trace
+
+    others = sys.gettrace()
+    for number in range(300):
+        steps.append(0)
+        sys.settrace(trace)
+        try:
+            bench.calls.apply_call(up.ToolCall(f"c{number}", "Bash", None))
+            bench.calls.apply_return(up.ToolReturn(f"c{number}", "done"))
+            bench.calls.apply_return(up.ToolReturn(f"result {number}", "done"))
+        finally:
+            sys.settrace(others)
+        bench.emitter.drain()
+    assert set(steps[10:]) == {steps[10]}
 
 
 def test_a_call_that_was_never_emitted_is_forgotten_silently(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ class Showing:
             self._sink, self._agent = self._make_sink(agent), agent
         if type(events[-1]) is RunEnded:
             self.ended = events[-1]
-        self.replied = self.replied or any(type(event) is Replied for event in events)
+        self.replied = self.replied or Replied in map(type, events)
         return self._sink.render(events)
 
     def silent(self, seconds: int, agent: str | None, label: str) -> str | bytes:

@@ -50,11 +50,6 @@ class Finished(msgspec.Struct, frozen=True):
         return Paths(self.cwd or None).short(change.to or change.path)
 
 
-def is_github(env: Mapping[str, str]) -> bool:
-    """Return whether this is a step of a GitHub workflow."""
-    return env.get("GITHUB_ACTIONS") == "true"
-
-
 def annotation_lines(runs: Iterable[Finished]) -> str:
     """Return the workflow commands that mark the runs which did not end well, and those with denied actions."""
     lines = []

@@ -8,7 +8,6 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from penstock.cli import github
 from penstock.cli.advice import allow_advice, resume_command
 from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
 from penstock.cli.console import Output, notify_problem
@@ -22,6 +21,7 @@ from penstock.config.data import data_path
 from penstock.core.questions import REJECT, resolve
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
 from penstock.run.history import History, HistoryWriter, Kind, record_of
+from penstock.sinks.text.display_mode import ci_of
 from penstock.sinks.text.styles import duration
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class LiveRuns:
                 shown.run.stop()
         report([*self._shown], self._options, self._output, self._errors)
         self._print_files()
-        if github.is_github(os.environ):
+        if ci_of(os.environ) == "github":
             self._report_to_github()
         if len(self._shown) > 1 and self._options.to == "text":
             self._errors.write(table([(shown.name, shown.ended) for shown in self._shown]))
@@ -203,6 +203,8 @@ class LiveRuns:
         return all(one.result is not None for one in finished)
 
     def _report_to_github(self) -> None:
+        from penstock.cli import github  # imported on first use: few runs are steps of a workflow
+
         runs = [
             github.Finished(shown.name, shown.run.result, shown.ended.at, self._directory)
             for shown in self._shown

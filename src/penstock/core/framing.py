@@ -15,6 +15,13 @@ some MiB, complete histories of some ten; other readers of these streams failed 
 HEAD_BYTES = 256
 """Bytes that are kept of a line that is too long."""
 
+LONG_BYTES = 1024 * 1024
+"""Bytes of the largest region that is decoded at once, since its events are all in memory together. A line that is
+longer is a region of its own."""
+
+SMALL_BYTES = 4096
+"""Bytes of a piece that is kept without being copied; smaller ones are joined, as each costs an object."""
+
 
 class Oversized(NamedTuple):
     """Line of `size` bytes, of which only the first `HEAD_BYTES` were kept."""
@@ -31,8 +38,9 @@ class Framer:
 
     def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self._limit = limit
-        self._pending = bytearray()
-        self._skipped = 0  # bytes of the current line, once it is known to be too long
+        self._pending: list[bytes | bytearray] = []  # pieces of the current line, joined once
+        self._size = 0  # bytes of the current line
+        self._skips = False  # it is known to be too long: only its head is kept
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
         """Return the lines that `data` completes: regions, with lines that are too long between them."""
@@ -40,37 +48,44 @@ class Framer:
         if not end:
             self._hold(data)
             return []
-        tail = data[end:]
+        # A long line is a region of its own, which need not be split.
+        first = data.find(b"\n") + 1 if self._skips or self._size > LONG_BYTES else end
         regions: list[bytes | Oversized] = []
-        if self._skipped:
-            first, _, whole = data[:end].partition(b"\n")
-            regions.append(Oversized(bytes(self._pending), self._skipped + len(first)))
+        if self._skips:
+            regions.append(Oversized(b"".join(self._pending), self._size + first - 1))
         else:
-            whole = b"".join((self._pending, memoryview(data)[:end]))
-        self._pending = bytearray()
-        self._skipped = 0
-        regions.extend(self._measured(whole) if len(whole) > self._limit else [whole] if whole else [])
-        self._hold(tail)
+            regions += self._measured(b"".join((*self._pending, memoryview(data)[:first])))
+        self._pending, self._size, self._skips = [], 0, False
+        regions += self._measured(data[first:end])
+        self._hold(data[end:])
         return regions
 
     def close(self) -> list[bytes | Oversized]:
         """Return the tail: a last line without a newline, if there is one."""
-        held, skipped = bytes(self._pending), self._skipped
-        self._pending = bytearray()
-        self._skipped = 0
-        return [Oversized(held, skipped)] if skipped else [held] if held else []
+        held, size, skips = b"".join(self._pending), self._size, self._skips
+        self._pending, self._size, self._skips = [], 0, False
+        return [Oversized(held, size)] if skips else [held] if held else []
 
     def _hold(self, data: bytes) -> None:
-        if self._skipped:
-            self._skipped += len(data)
-        elif len(self._pending) + len(data) > self._limit:
-            self._skipped = len(self._pending) + len(data)
-            self._pending = bytearray((bytes(self._pending[:HEAD_BYTES]) + data[:HEAD_BYTES])[:HEAD_BYTES])
+        if not data:
+            return
+        self._size += len(data)
+        if self._skips:
+            return
+        if self._size > self._limit:
+            self._skips = True
+            self._pending = [b"".join((*self._pending, data[:HEAD_BYTES]))[:HEAD_BYTES]]
+        elif len(data) >= SMALL_BYTES:
+            self._pending.append(data)
+        elif self._pending and type(self._pending[-1]) is bytearray:
+            self._pending[-1] += data
         else:
-            self._pending += data
+            self._pending.append(bytearray(data))
 
     def _measured(self, region: bytes) -> list[bytes | Oversized]:
-        """Split a region that is larger than a line may be into its lines."""
+        """Return a region whole, or split into its lines if one of them may be too long."""
+        if len(region) <= self._limit:
+            return [region] if region else []
         lines = lines_of(region)
         return [line + b"\n" if len(line) <= self._limit else Oversized(line[:HEAD_BYTES], len(line)) for line in lines]
 

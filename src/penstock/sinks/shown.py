@@ -116,7 +116,7 @@ class ShownText:
             self._apart = True
         elif isinstance(event, Replied):
             self._answer = event.reply
-        elif isinstance(event, RunEnded) and self._answer in event.reply:
+        elif isinstance(event, RunEnded) and (self._answer == event.reply or self._answer in event.reply):
             self._answer = ""
 
     def begin(self, block: int, message: int | None, *, correction: bool = False) -> bool:
@@ -219,6 +219,8 @@ class ShownText:
 
     def _missing(self, spans: Sequence[_Span], reply: str) -> str | None:
         """Return what was not written of a reply that begins with the texts of these spans."""
+        if len(spans) == 1 and spans[0].known == reply and not spans[0].parts:
+            return ""  # nearly every reply: nothing of a long text is joined or sanitized again
         text, *_ = _joined(spans, [span.text for span in spans])
         one_by_one, *_ = _joined(spans, [self._written(span.text) for span in spans])
         if one_by_one + self._written(reply[len(text) :]) != self._written(reply):
@@ -250,6 +252,8 @@ def _one_message(one: _Span, other: _Span) -> bool:
 
 def shared(one: str, other: str) -> int:
     """Return the length of the common beginning, found by bisection."""
+    if one == other:
+        return len(one)
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

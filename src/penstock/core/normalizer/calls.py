@@ -6,6 +6,7 @@ repeats is not emitted again.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -22,7 +23,8 @@ from penstock.core.normalizer.snapshots import adds_defaults, repair
 from penstock.core.normalizer.state import Block, Lane, Message, place_key
 
 MAX_CALLS = 4096
-"""Calls that are remembered after they returned, so that a repeated result is not emitted again."""
+"""Calls that are kept: those that wait for a result, and those that returned, so that a repeated result is not emitted
+again."""
 
 MADE_UP = "call-"
 """Prefix of the ids of calls that have none on the wire."""
@@ -64,18 +66,25 @@ class CallTracker:
         self._messages = messages
         self._outcome = outcome
         self._health = health
-        self._calls: dict[str, TrackedCall] = {}
+        # Apart, so that the cost of a call does not grow with the calls before it.
+        self._waiting: dict[str, TrackedCall] = {}  # no result has come
+        self._returned: dict[str, TrackedCall] = {}
+        self._running: Counter[str | None] = Counter()  # calls that were emitted and wait, by lane
         self._made_up = 0
 
     def find(self, call_id: str | None) -> TrackedCall | None:
         """Return the call of this id; None if it is not known."""
-        return self._calls.get(call_id) if call_id is not None else None
+        if call_id is None:
+            return None
+        return self._waiting.get(call_id) or self._returned.get(call_id)
 
     def track(self, call_id: str, name: str | None, lane: str | None) -> TrackedCall:
         """Return the call of this id, new if it is not known."""
-        call = self._calls.get(call_id)
+        call = self.find(call_id)
         if call is None:
-            call = self._calls[call_id] = TrackedCall(call_id, name, lane)
+            if len(self._waiting) + len(self._returned) >= MAX_CALLS:
+                self._forget_one()
+            call = self._waiting[call_id] = TrackedCall(call_id, name, lane)
         if call.name is None:
             call.name = name
         return call
@@ -163,6 +172,7 @@ class CallTracker:
     def _emit_call(self, call: TrackedCall, update: up.ToolCall, parent: str | None, message: Message | None) -> None:
         call.called = True
         call.lane = parent
+        self._running[parent] += 1
         call.at = self._emitter.at
         call.changes = update.changes or None
         self._outcome.note_content()
@@ -179,8 +189,6 @@ class CallTracker:
         )
         if call.output is not None:
             self._release(call.output, parent)
-        if len(self._calls) > MAX_CALLS:
-            self._forget_one()
 
     def _release(self, output: Block, parent: str | None) -> None:
         """Emit the output that had to wait for its call."""
@@ -209,11 +217,8 @@ class CallTracker:
         self._emit_return(call, update, complete=True)
         self._messages.end_lane(call.call_id)
         lane.results_seen = True
-        if not self._any_waits(lane):
+        if not self._running[lane.parent]:
             self._messages.end_implicit(lane)
-
-    def _any_waits(self, lane: Lane) -> bool:
-        return any(call.called and not call.returned and call.lane == lane.parent for call in self._calls.values())
 
     def _emit_return(self, call: TrackedCall, update: up.ToolReturn, complete: bool) -> None:
         if call.output is not None:
@@ -221,6 +226,8 @@ class CallTracker:
             call.output = None
         call.returned = True
         call.block = None
+        self._running[call.lane] -= call.called
+        self._returned[call.call_id] = self._waiting.pop(call.call_id)
         changes = call.changes if update.changes is None else update.changes
         refused = self._permissions.apply_return(update)
         self._emitter.emit(
@@ -246,8 +253,8 @@ class CallTracker:
 
     def close(self) -> None:
         """End the calls that got no result, and output whose call never came."""
-        for call in self._calls.values():
-            if call.called and not call.returned:
+        for call in [*self._waiting.values()]:
+            if call.called:
                 self._emit_return(call, up.ToolReturn(call.call_id), complete=False)
             elif call.output is not None:
                 self._messages.end_block(call.output, complete=False)
@@ -260,14 +267,14 @@ class CallTracker:
 
     def _oldest_made_up(self) -> str:
         """Return the id for a result without one: that of the oldest call with a made-up id and no result."""
-        waiting = (id for id, call in self._calls.items() if id.startswith(MADE_UP) and not call.returned)
-        return next(waiting, None) or self._new_id()
+        return next((call_id for call_id in self._waiting if call_id.startswith(MADE_UP)), None) or self._new_id()
 
     def _forget_one(self) -> None:
-        """Forget the oldest call that has returned; if none has, end the oldest one."""
-        call = next((call for call in self._calls.values() if call.returned), None)
-        if call is None:
-            call = next(iter(self._calls.values()))
-            if call.called:
-                self._emit_return(call, up.ToolReturn(call.call_id), complete=False)
-        del self._calls[call.call_id]
+        """Forget the call that returned first; if none has, end the oldest one."""
+        if not self._returned:
+            call = next(iter(self._waiting.values()))
+            if not call.called:
+                del self._waiting[call.call_id]
+                return
+            self._emit_return(call, up.ToolReturn(call.call_id), complete=False)
+        del self._returned[next(iter(self._returned))]

@@ -44,7 +44,7 @@ def look(
         chosen = "basic" if colored else "none"
     if several and chosen == "full":
         chosen = "basic" if colored else "none"
-    return Look(chosen, colored, _ci(env))
+    return Look(chosen, colored, ci_of(env))
 
 
 def _colored(env: Mapping[str, str], is_tty: bool, color: Color) -> bool:
@@ -57,7 +57,8 @@ def _colored(env: Mapping[str, str], is_tty: bool, color: Color) -> bool:
     return is_tty and env.get("TERM") != "dumb"
 
 
-def _ci(env: Mapping[str, str]) -> Ci | None:
+def ci_of(env: Mapping[str, str]) -> Ci | None:
+    """Return the CI service that runs this job, if it is one whose commands the output has to respect."""
     if env.get("GITHUB_ACTIONS") == "true":
         return "github"
     if env.get("GITLAB_CI") == "true":

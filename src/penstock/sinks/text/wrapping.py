@@ -8,6 +8,7 @@ space before the break stays.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 MIN_TEXT_COLUMNS = 20
 """Columns that must be left beside the indent of a line; a narrower line is left to the terminal."""
@@ -19,7 +20,11 @@ TAB_COLUMNS = 8
 _NARROW = re.compile("[ -~\xa0-\xac\xae-\u02ff\u0370-\u0377\u0384-\u0482\u2010-\u2027\u2030-\u205e\u20ac\u2190-\u2319"
                      "\u2500-\u25fc\u2610-\u2613\u2630\u2713\u2717]*")  # fmt: skip
 _WIDE = "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6"
-_TOKENS = re.compile(rf"\n|\t|[^\S\n\t]+|[{_WIDE}\U00020000-\U0003fffd]|[^\s{_WIDE}\U00020000-\U0003fffd]+")
+
+
+@cache  # compiled on first use: a pipe has no margin
+def _tokens() -> re.Pattern[str]:
+    return re.compile(rf"\n|\t|[^\S\n\t]+|[{_WIDE}\U00020000-\U0003fffd]|[^\s{_WIDE}\U00020000-\U0003fffd]+")
 
 
 class Margin:
@@ -65,7 +70,7 @@ class Wrapper:
             self._column += len(text)
             self._can_break = text[-1] == " "
             return text
-        return "".join([self._token(token, limit, breaks) for token in _TOKENS.findall(text)])
+        return "".join([self._token(token, limit, breaks) for token in _tokens().findall(text)])
 
     def _token(self, token: str, limit: int, breaks: bool) -> str:
         if token == "\n":
