@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from statistics import mode
 from types import FrameType
 from typing import TypeVar
 
@@ -325,7 +326,7 @@ def test_a_result_looks_at_no_other_call() -> None:
         finally:
             sys.settrace(others)
         bench.emitter.drain()
-    assert set(steps[10:]) == {steps[10]}
+    assert mode(steps[250:]) == mode(steps[10:60])  # of most: the collector may run in between
 
 
 def test_a_call_that_was_never_emitted_is_forgotten_silently(monkeypatch: pytest.MonkeyPatch) -> None:
