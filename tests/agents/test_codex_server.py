@@ -145,7 +145,7 @@ def test_what_codex_has_not_is_refused_before_it_starts() -> None:
         ("tools", {}),
         ("approval_allow", {"allow_all": True}),
         ("interrupt", {"cancel_after": b'"tick 29 "'}),
-        ("resume", {"session_id": "01a1faec-de24-7d91-937e-3baf2940b359"}),
+        ("resume", {"session_id": "01a1faec-de24-7d91-937e-3baf2940b359", "allow": "all"}),
         ("err500", {}),
     ],
 )
@@ -186,19 +186,69 @@ def test_what_it_may_do(allow: Allow, expected: dict[str, str]) -> None:
     dialogue = CodexServer(Request(prompt="x", allow=allow, model="m"))
     dialogue.read({"id": 0, "result": {}})
     thread = spoken(dialogue)[-1]
-    assert thread["params"] == {"cwd": ".", "model": "m", **expected}
+    # With a directory, codex would note in the user's settings that it is trusted.
+    assert thread["params"] == {"model": "m", **expected}
+
+
+UNUSED = {"id": "unused", "ephemeral": True, "model": "m"}
+"""Thread that is begun to learn what the user's settings permit."""
 
 
 @pytest.mark.parametrize(("fork", "method"), [(False, "thread/resume"), (True, "thread/fork")])
-def test_a_conversation_is_gone_on_with_or_branched(fork: bool, method: str) -> None:
-    """Its history is not asked for: it would come in one line."""
-    dialogue = CodexServer(Request(prompt="x", session_id="s", fork=fork))
+@pytest.mark.parametrize(
+    ("allow", "expected"),
+    [
+        ("default", {"sandbox": "workspace-write", "approvalPolicy": "untrusted"}),
+        ("edits", {"sandbox": "workspace-write", "approvalPolicy": "untrusted"}),
+        ("all", {"sandbox": "danger-full-access", "approvalPolicy": "never"}),
+    ],
+)
+def test_a_conversation_goes_on_with_the_permissions_of_its_new_run(
+    fork: bool, method: str, allow: Allow, expected: dict[str, str]
+) -> None:
+    """Else codex would go on with those of the run before. The history is not asked for: it would come in one line."""
+    dialogue = CodexServer(Request(prompt="x", session_id="s", fork=fork, allow=allow))
     dialogue.read({"id": 0, "result": {}})
+    number = 1
+    if allow != "all":
+        assert spoken(dialogue)[-1]["method"] == "config/read"
+        assert dialogue.read({"id": 1, "result": {"config": {"mcp_servers": {"slow": {"command": "x"}}}}}) == ()
+        [unused] = spoken(dialogue)
+        assert (unused["method"], unused["params"]) == (
+            "thread/start",
+            {"ephemeral": True, "config": {"mcp_servers": {"slow": {"enabled": False}}}},
+        )
+        assert told(dialogue, "thread/started", thread=UNUSED) == []
+        settings = {"sandbox": {"type": "workspaceWrite"}, "approvalPolicy": "untrusted"}
+        assert dialogue.read({"id": 2, "result": {"thread": UNUSED, **settings}}) == ()
+        number = 3
     thread = spoken(dialogue)[-1]
     assert thread["method"] == method
-    assert thread["params"] == {"threadId": "s", "excludeTurns": True, "cwd": "."}
-    [start] = dialogue.read({"id": 1, "result": {"thread": {"id": "new"}}})
+    assert thread["params"] == {"threadId": "s", "excludeTurns": True, "cwd": ".", **expected}
+    [start] = dialogue.read({"id": number, "result": {"thread": {"id": "new"}}})
     assert start == up.RunStart(session_id="new")
+    assert [message["method"] for message in spoken(dialogue)] == ["turn/start"]
+
+
+def test_settings_that_cannot_be_read_permit_to_read_only() -> None:
+    """An older codex has no such request; an unknown sandbox is none that we could ask for."""
+    dialogue = CodexServer(Request(prompt="x", session_id="s"))
+    dialogue.read({"id": 0, "result": {}})
+    dialogue.read({"id": 1, "error": {"code": -32601, "message": "unknown"}})
+    dialogue.read({"id": 2, "result": {"thread": UNUSED, "sandbox": {"type": "externalSandbox"}}})
+    params = spoken(dialogue)[-1]["params"]
+    assert (params["sandbox"], params["approvalPolicy"]) == ("read-only", "on-request")
+
+
+def test_a_thread_that_nobody_keeps_is_ours_if_a_turn_begins_in_it() -> None:
+    """As in the recording of another client: its facts come with the turn, and another thread can still be ours."""
+    dialogue = CodexServer()
+    assert told(dialogue, "thread/started", thread=UNUSED) == []
+    assert told(dialogue, "turn/started", threadId="unused", turn={"id": "u"}) == [up.RunStart("unused", "m")]
+    dialogue = CodexServer()
+    assert told(dialogue, "thread/started", thread=UNUSED) == []
+    assert told(dialogue, "thread/started", thread={"id": "kept"}) == [up.RunStart("kept")]
+    assert told(dialogue, "turn/started", threadId="kept", turn={"id": "u"}) == []
 
 
 def test_a_recording_is_read_in_silence() -> None:
@@ -280,7 +330,7 @@ def test_an_error_ends_the_run_with_its_reason() -> None:
 @pytest.mark.parametrize(("case", "cause"), [("err500", "provider"), ("unknown_session", None), ("tools", None)])
 def test_the_cause_of_each_recorded_failure(case: str, cause: str | None) -> None:
     """It is that of the last error; a run that went well has none."""
-    assert Played(case, session_id="s" if case == "unknown_session" else None).end.cause == cause
+    assert Played(case, allow="all", session_id="s" if case == "unknown_session" else None).end.cause == cause
 
 
 @pytest.mark.parametrize("case", ["tools", "approval_allow"])
@@ -310,7 +360,7 @@ def test_actions_that_were_denied_are_counted(option: str, refused: int) -> None
 
 def test_a_conversation_that_is_not_there_ends_the_run() -> None:
     """The refusal of the thread is the end: there will be no turn."""
-    played = Played("unknown_session", session_id="01a1faec-de24-7d91-937e-3baf2940b350")
+    played = Played("unknown_session", session_id="01a1faec-de24-7d91-937e-3baf2940b350", allow="all")
     assert played.dialogue.over
     assert (played.end.outcome, played.end.reason) == (
         "error", "no rollout found for thread id 01a1faec-de24-7d91-937e-3baf2940b350",
@@ -319,7 +369,7 @@ def test_a_conversation_that_is_not_there_ends_the_run() -> None:
 
 def test_a_resumed_conversation_counts_its_own_turn_alone() -> None:
     """The figures of the turn before are told again on resuming, under its id."""
-    usage = Played("resume", session_id="s").end.usage
+    usage = Played("resume", session_id="s", allow="all").end.usage
     assert usage == up.Usage(1000, 11, 50, 0, 3)
 
 

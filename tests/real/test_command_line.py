@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import scenarios
@@ -13,7 +14,6 @@ from setups import Target, bench
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from setups import Bench
 
@@ -60,7 +60,9 @@ def test_two_agents_with_a_tree_each(tmp_path: Path) -> None:
         user = {f"GIT_{who}_{what}": "u@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
         env = {**second.env, **first.env, **user, "PATH": path, "PENSTOCK_DATA": str(tmp_path / "data")}
         words = "run", "claude,codex", "scenario=here please", "--worktree", "--allow", "all"
+        settings = Path(second.env["CODEX_HOME"], "config.toml").read_bytes()
         ran = penstock(*words, folder=app, env=env)
+        assert Path(second.env["CODEX_HOME"], "config.toml").read_bytes() == settings  # also nothing about the tree
         listed = penstock("trees", "--json", folder=app, env=env).stdout.splitlines()
     assert ran.returncode == 0, ran.stderr
     trees = {row["label"]: row for row in map(json.loads, listed)}

@@ -52,6 +52,15 @@ def test_a_killed_run_has_its_conversation(history: History) -> None:
     assert (newest.session_id, newest.outcome) == ("s1", None)
 
 
+def test_a_conversation_that_the_agent_does_not_know_is_left_out(history: History) -> None:
+    """A failure may repeat an id that was mistyped. A conversation that began and failed later is kept."""
+    failed = RunEnded(agent="claude", outcome="error", reply="", rounds=0, session_id="s1")
+    HistoryWriter(history, record("a", session_id="s1")).apply_batch([failed])
+    assert history.newest("claude", "/project") is None
+    HistoryWriter(history, record("b", session_id="s1")).apply_batch([ended()[0], failed])
+    assert [run.session_id for run in history.runs()] == [None, "s1"]
+
+
 def test_only_its_owner_reads_it(history: History) -> None:
     """The file and its directory are private, whatever the umask is."""
     previous = os.umask(0)
@@ -115,7 +124,7 @@ def test_the_newest_conversation(history: History, tmp_path: Path) -> None:
         record("5", cwd=here),
         record("6", session_id="of a chat", cwd=here, kind="chat"),
     ):
-        HistoryWriter(history, run)
+        HistoryWriter(history, run).apply_batch(ended(run.session_id))
     newest = history.newest("claude", str(tmp_path / "link"))
     assert newest is not None
     assert newest.session_id == "new"

@@ -353,7 +353,7 @@ def test_the_end_sums_up() -> None:
     """Changed files with counts, whether commands ran, refused actions, and how to go on."""
     calls = [call("Edit", {}, "1"), result("", "1", changes=EDIT), call("Edit", {}, "2"), result("", "2", changes=EDIT)]
     end = ev.RunEnded("ok", "", 2, session_id="s1", refused=2, at=4200, duration_ms=900, **A)
-    guidance = Guidance(resume='penstock run a --session {session} "…"', allow="--allow edits", is_live=True)
+    guidance = Guidance(resume=lambda id: f'penstock run a --session {id} "…"', allow="--allow edits", is_live=True)
     shown = show(*calls, end, cwd="/demo", guidance=guidance)
     assert shown.partition("● ")[2] == (
         "done in 4.2 s · 2 rounds\n    2 actions were refused: --allow edits\n    changed: README.md +4 −2\n"
@@ -365,9 +365,18 @@ def test_the_end_sums_up() -> None:
 
 def test_a_session_that_is_no_plain_word_is_in_no_command() -> None:
     """What an agent reports cannot become a part of a command that the user copies."""
-    guidance = Guidance(resume="penstock run a --session {session}")
+    guidance = Guidance(resume=lambda id: f"penstock run a --session {id}")
     for session in ('"; rm -rf ~; "', "--help", "$(x)", "a b", "a\nb"):
         assert "go on" not in show(ev.RunEnded("ok", "", 1, session_id=session, **A), guidance=guidance)
+
+
+def test_a_conversation_that_the_agent_does_not_know_is_not_gone_on_with() -> None:
+    """A failure may repeat a mistyped id; a conversation that failed later can go on."""
+    guidance = Guidance(resume=lambda id: f"penstock run a --session {id}")
+    end = ev.RunEnded("error", "", 0, session_id="typo", reason="No conversation found", **A)
+    shown = show(end, guidance=guidance)
+    assert "session" not in shown
+    assert "go on: penstock run a --session typo" in show(ev.RunStarted(session_id="typo", **A), end, guidance=guidance)
 
 
 CAUSES = [

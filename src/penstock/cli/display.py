@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from penstock.config.settings import Config
 
 
+def no_command(session_id: str) -> str:
+    """Return no command."""
+    return ""
+
+
 class OutputContext(msgspec.Struct, frozen=True):
     """Number of an output among several, and what is known of its run beside the events."""
 
@@ -28,8 +33,8 @@ class OutputContext(msgspec.Struct, frozen=True):
     label_width: int = 0
     """Characters of the longest label."""
     cwd: str | None = None
-    resume: str = ""
-    """Command that continues the conversation, with `{session}` for its id."""
+    resume: Callable[[str], str] = no_command
+    """Function that returns the command to continue a conversation, by its id; "" if there is none."""
     is_live: bool = False
     """True if the run takes place now, so that Penstock's clock has its duration."""
     allow: str = ""

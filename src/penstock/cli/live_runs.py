@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -114,7 +115,7 @@ class LiveRuns:
             label_width=self._label_width,
             cwd=self._directory,
             is_live=True,
-            resume=resume_command(agent, self._options) if self._shows_resume() else "",
+            resume=lambda session: self._resume_command(run, session),
             allow=allow_advice(agent, run.route, self._options),
         )
 
@@ -123,8 +124,15 @@ class LiveRuns:
 
         return ShownRun(run, Showing(sink), Silence(time.monotonic(), is_early=not self._is_quiet))
 
-    def _shows_resume(self) -> bool:
-        return self._kind == "run" and os.isatty(1) and not self._options.interactive
+    def _resume_command(self, run: Run, session_id: str) -> str:
+        """Return the command that continues the conversation of a run; "" if none is to be shown."""
+        if self._kind != "run" or not os.isatty(1) or self._options.interactive:
+            return ""
+        record, is_newest = record_of(run), False
+        if self._keeps_history and self._factory.names.count(record.agent) < 2:
+            with contextlib.suppress(OSError):
+                is_newest = History(data_path()).is_newest(record)
+        return resume_command(record.agent, run.spec.cwd, None if is_newest else session_id, self._options)
 
     @property
     def last(self) -> Run:

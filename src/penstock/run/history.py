@@ -148,9 +148,20 @@ class History:
         Raises:
             OSError: the file exists and cannot be read.
         """
+        return next((run for run in self._newest_first(agent, cwd) if run.session_id), None)
+
+    def is_newest(self, record: RunRecord) -> bool:
+        """Return whether no `penstock run` of the same agent in the same directory began after this one.
+
+        Raises:
+            OSError: the file exists and cannot be read.
+        """
+        newest = next(self._newest_first(record.agent, record.cwd), None)
+        return newest is not None and newest.run == record.run
+
+    def _newest_first(self, agent: str, cwd: str) -> Iterator[RunRecord]:
         here = os.path.realpath(cwd)
-        found = (run for run in reversed(self.runs()) if run.kind == "run" and run.agent == agent and run.cwd == here)
-        return next((run for run in found if run.session_id), None)
+        return (run for run in reversed(self.runs()) if run.kind == "run" and run.agent == agent and run.cwd == here)
 
 
 class HistoryWriter:
@@ -167,8 +178,9 @@ class HistoryWriter:
         self.error: OSError | None = None
         self._history = history
         self._record = record
-        self._known: tuple[str | None, str | None] = (record.session_id, record.model)
-        self._append(HistoryLine(**msgspec.structs.asdict(record)))
+        self._known: tuple[str | None, str | None] = (None, record.model)
+        # An id that was asked for may be mistyped: it is a conversation when the agent says so.
+        self._append(HistoryLine(**{**msgspec.structs.asdict(record), "session_id": None}))
 
     def apply_batch(self, events: Iterable[Event]) -> None:
         """Use the next events of the run."""
@@ -188,11 +200,15 @@ class HistoryWriter:
                 HistoryLine(
                     run=self._record.run,
                     at=now_ms(),
-                    session_id=event.session_id,
+                    session_id=event.session_id if self._is_confirmed(event) else None,
                     outcome=event.outcome,
                     cost_usd=event.cost_usd,
                 )
             )
+
+    def _is_confirmed(self, event: RunEnded) -> bool:
+        """Return whether the agent knows the conversation: its failure may repeat an id that was mistyped."""
+        return event.session_id == self._known[0] or event.outcome == "ok" or event.rounds > 0
 
     def _append(self, line: HistoryLine) -> None:
         if self.error is None:

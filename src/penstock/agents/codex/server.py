@@ -56,6 +56,8 @@ _ALLOWED: dict[str, dict[str, str]] = {
     "edits": {"sandbox": "workspace-write"},
     "all": {"sandbox": "danger-full-access", "approvalPolicy": "never"},
 }
+_SANDBOXES = {"readOnly": "read-only", "workspaceWrite": "workspace-write", "dangerFullAccess": "danger-full-access"}
+"""Sandboxes as an answer names them, and as a request does."""
 _WRITTEN = frozenset({"agentMessage", "reasoning", "plan"})
 
 
@@ -79,6 +81,7 @@ class CodexServer:
         self._asked: dict[int, str] = {}  # our requests without an answer so far
         self._ids = 0
         self._thread: str | None = None
+        self._unused: dict[str, RunStart] = {}  # threads of one run only, without a turn so far
         self._turns: dict[str, str] = {}  # the turn of each thread
         self._cancelling = False
         self._lanes: dict[str, str] = {}  # of the threads of sub-agents
@@ -122,9 +125,29 @@ class CodexServer:
             self._ids += 1
 
     def _begin(self, request: Request) -> None:
-        """Ask for our thread."""
-        # The server runs in the work's directory and is given it too: a resumed conversation would use its old one.
-        params: dict[str, Any] = {"cwd": ".", **_ALLOWED[request.allow]}
+        """Ask for our thread.
+
+        codex keeps the permissions of a conversation from turn to turn. A run that goes on with one states its own, so
+        that it first asks for the user's settings.
+        """
+        if request.session_id is None or request.allow == "all":
+            self._open(request, {})
+        else:
+            self._send_request("config/read", includeLayers=False, cwd=".")
+
+    def _ask_settings(self, config: dict[str, Any]) -> None:
+        """Begin a thread that is never used: its answer has the permissions that the user's settings mean here."""
+        off = {name: {"enabled": False} for name in as_dict(config.get("mcp_servers"))}  # or they would start twice
+        self._send_request("thread/start", ephemeral=True, config={"mcp_servers": off})
+
+    def _settings_known(self, request: Request, result: dict[str, Any]) -> None:
+        sandbox = text_of(as_dict(result.get("sandbox")).get("type"))
+        policy = result.get("approvalPolicy") or "on-request"
+        self._open(request, {"sandbox": _SANDBOXES.get(sandbox, "read-only"), "approvalPolicy": policy})
+
+    def _open(self, request: Request, settings: dict[str, Any]) -> None:
+        """Ask for our thread, with these permissions of the user where the request has none."""
+        params: dict[str, Any] = {**settings, **_ALLOWED[request.allow]}
         if request.model is not None:
             params["model"] = request.model
         if request.system_prompt is not None:
@@ -132,10 +155,12 @@ class CodexServer:
         if request.mcp_config is not None:
             params["config"] = {"mcp_servers": mcp_servers(request.mcp_config)}
         if request.session_id is None:
+            # Without the directory, which is the server's own: codex would write into the user's settings that it is
+            # trusted, so that later runs are allowed to write there too.
             self._send_request("thread/start", **params)
-        else:  # without the history: it would come in one line
+        else:  # without the history: it would come in one line; with the directory: it would go on in its old one
             method = "thread/fork" if request.fork else "thread/resume"
-            self._send_request(method, threadId=request.session_id, excludeTurns=True, **params)
+            self._send_request(method, threadId=request.session_id, excludeTurns=True, cwd=".", **params)
 
     def answer(self, answer: Answer) -> Sequence[Update]:
         """Answer a question by the id of an option, or in words if it accepts them; else reject it.
@@ -190,6 +215,9 @@ class CodexServer:
 
     def _answered(self, id: Any, event: dict[str, Any]) -> Sequence[Update]:
         method = self._asked.pop(id, None) if type(id) is int else None
+        if method == "config/read":
+            self._ask_settings(as_dict(as_dict(event.get("result")).get("config")))
+            return ()
         if event.get("error") is not None:
             error = event["error"]
             reason = inner_message(text_of(as_dict(error).get("message")) or text_of(error))
@@ -201,6 +229,8 @@ class CodexServer:
         if method == "initialize" and self._request is not None:
             self._send(method="initialized")
             self._begin(self._request)
+        elif method == "thread/start" and self._request is not None and self._request.session_id is not None:
+            self._settings_known(self._request, result)
         elif "thread" in result:
             return self._thread_known(as_dict(result["thread"]), result, begin=method is not None)
         elif "turn" in result:
@@ -209,15 +239,19 @@ class CodexServer:
 
     def _thread_known(self, thread: dict[str, Any], result: dict[str, Any], *, begin: bool) -> Sequence[Update]:
         id = text_or(thread.get("id"), "")
+        known = {**thread, **{key: value for key, value in result.items() if value is not None}}
+        model, cwd, version = (text_or(known.get(key), "") or None for key in ("model", "cwd", "cliVersion"))
+        start = RunStart(id or None, model, cwd, version)
+        if self._thread is None and thread.get("ephemeral") is True:
+            self._unused[id] = start  # ours only if a turn begins in it
+            return ()
         if self._thread is None and id:
             self._thread = id
         if id != self._thread:
             return ()
         if begin and self._request is not None:
             self._send_request("turn/start", threadId=id, **turn(self._request, self._prompt))
-        known = {**thread, **{key: value for key, value in result.items() if value is not None}}
-        model, cwd, version = (text_or(known.get(key), "") or None for key in ("model", "cwd", "cliVersion"))
-        return (RunStart(id or None, model, cwd, version),)
+        return (start,)
 
     def _turn_known(self, thread: str | None, turn: dict[str, Any]) -> None:
         id = turn.get("id")
@@ -229,7 +263,10 @@ class CodexServer:
     def _turn_started(self, params: dict[str, Any]) -> Sequence[Update]:
         thread = self._thread_of(params)
         self._turn_known(thread, as_dict(params.get("turn")))
-        return () if thread == self._thread or thread is None else (Work(thread, on=True),)
+        if thread == self._thread or thread is None:
+            start = self._unused.pop(thread or "", None)
+            return (start,) if start is not None else ()
+        return (Work(thread, on=True),)
 
     def _turn_completed(self, params: dict[str, Any]) -> Sequence[Update]:
         thread, turn = self._thread_of(params), as_dict(params.get("turn"))

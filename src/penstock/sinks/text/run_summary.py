@@ -41,8 +41,8 @@ class Guidance(msgspec.Struct, frozen=True):
 
     program: str = ""
     """Name of the agent's program, if it may differ from the label in the events."""
-    resume: str = ""
-    """Command that continues the conversation; `{session}` is replaced by its id."""
+    resume: Callable[[str], str] | None = None
+    """Function that returns the command to continue a conversation, by its id; "" if there is none."""
     allow: str = ""
     """How actions that were refused can be allowed."""
     local_time: Callable[[int], str] = utc_time
@@ -61,6 +61,7 @@ class RunFacts:
         self._commands: BoundedDict[str, None] = BoundedDict(MAX_CALLS)
         self._known: set[str] = set()
         self._any_command = False
+        self._is_confirmed = False
 
     def reset(self) -> None:
         """Forget the run."""
@@ -68,6 +69,7 @@ class RunFacts:
         self._commands.clear()
         self._known = set()
         self._any_command = False
+        self._is_confirmed = False
 
     def note(self, event: ToolCalled | ToolReturned) -> None:
         """Count a call or its result."""
@@ -83,6 +85,7 @@ class RunFacts:
 
     def started(self, event: RunStarted, *, whole: bool) -> list[Piece]:
         """Return what was not reported before: agent and version, model, directory, session."""
+        self._is_confirmed = self._is_confirmed or event.session_id is not None
         session = event.session_id and (event.session_id if whole else event.session_id[:SESSION_CHARS])
         facts = [
             event.version and f"{self._guidance.program or event.agent} {event.version}",
@@ -102,10 +105,10 @@ class RunFacts:
         if not whole:
             return pieces
         pieces += self._changed()
-        if event.session_id is not None:
-            session = clean_line(event.session_id)
+        if event.session_id is not None and (self._is_confirmed or event.outcome == "ok" or event.rounds):
+            session, resume = clean_line(event.session_id), self._guidance.resume
             # Only an id that is a plain word may stand in a command that the user copies.
-            go_on = self._guidance.resume.replace("{session}", session) if _PLAIN_ID.fullmatch(session) else ""
+            go_on = resume(session) if resume is not None and _PLAIN_ID.fullmatch(session) else ""
             # The style of output is not wrapped, so the command can be copied.
             pieces.append(("output", f"\ngo on: {go_on}") if go_on else ("dim", f"\nsession {session}"))
         return pieces

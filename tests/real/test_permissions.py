@@ -1,0 +1,74 @@
+"""The permission of a run ends with it: nothing of it is left in the agent's own files, nor in the conversation."""
+
+from __future__ import annotations
+
+import subprocess
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playing import Played
+    from setups import Bench
+
+from playing import play
+
+from penstock.agents.registry import AGENTS
+
+_CLAUDE = (".claude/projects/*", ".claude/sessions/*", ".claude.json", ".claude/backups/*")
+MAY_CHANGE = {
+    "claude": _CLAUDE,
+    "ccs": (*_CLAUDE, ".cache/*", ".ccs/logs/*"),
+    "codex": (".codex/*.sqlite*", ".codex/sessions/*", ".codex/shell_snapshots/*", ".codex/tmp/*", ".codex/.tmp/*"),
+    "gemini": (".gemini/tmp/*",),
+    "opencode": (".local/*", ".cache/*"),
+    "qwen": (".qwen/projects/*", ".qwen/debug/*", ".qwen/tmp/*", ".qwen/usage/*"),
+    "copilot": (".copilot/session-*", ".copilot/logs/*", ".cache/*"),
+    "pi": (".pi/agent/sessions/*",),
+    "cline": (".cline/data/logs/*",),
+}
+"""What each agent may change below its home: conversations, caches, logs, counters. `*` matches folders too."""
+NOTES = "notes.txt"
+
+
+def configuration(at: Bench) -> dict[str, bytes]:
+    """The files below the agent's home that are its configuration, by their names."""
+    home = at.folder.parent / "home"
+    names = {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
+    kept = (name for name in names if not any(fnmatch(name, pattern) for pattern in MAY_CHANGE[at.target.agent]))
+    return {name: (home / name).read_bytes() for name in sorted(kept)}
+
+
+def writes(at: Bench, played: Played) -> bool:
+    """Whether the run has written the file."""
+    assert played.result.session_id is not None
+    notes = at.folder / NOTES
+    is_there = notes.exists()
+    notes.unlink(missing_ok=True)
+    return is_there
+
+
+def test_a_permission_ends_with_its_run(at: Bench) -> None:
+    """After a run of each level the agent's configuration is as before, byte by byte, and after one that may do all, less is allowed again.
+
+    In a new conversation, in the same one and in a branch of it, where questions are rejected as nobody is there.
+    """
+    agent, route = at.target.agent, at.target.route
+    subprocess.run(["git", "init", "-q"], cwd=at.folder, check=True)
+    prompt = "scenario=tools please"
+    unasked = writes(at, play(at, prompt, allow="default"))  # some agents always write
+    before = configuration(at)
+    assert before
+    features = AGENTS[agent].routes[route].features
+    ran = None
+    for level in AGENTS[agent].allows[route]:
+        ran = play(at, prompt, allow=level)
+        assert writes(at, ran) or level != "all"
+        assert configuration(at) == before, level
+    assert ran is not None
+    known = {"session_id": ran.result.session_id}
+    again: list[dict[str, Any]] = [{}]
+    again += [known] if "resume" in features else []
+    again += [{**known, "fork": True}] if "fork" in features else []
+    for of_run in again:
+        assert writes(at, play(at, prompt, allow="default", **of_run)) == unasked, of_run
+    assert configuration(at) == before
