@@ -14,7 +14,7 @@ TIMEOUT = 60
 """Seconds after which a process hangs."""
 
 AGENT = """\
-import json, sys
+import json, sys, time
 
 def say(**line):
     print(json.dumps(line), flush=True)
@@ -22,6 +22,11 @@ def say(**line):
 how = sys.argv[1]
 prompt = sys.stdin.read()
 say(type="system", subtype="init", session_id=how, model="m1")
+if how == "stuck":
+    time.sleep(600)
+if how == "halfway":
+    say(type="assistant", message={"id": "m0", "content": [{"type": "text", "text": "Half of"}]})
+    time.sleep(600)
 if how == "limited":
     info = {"status": "rejected", "resetsAt": 4102444800, "rateLimitType": "five_hour"}
     say(type="rate_limit_event", rate_limit_info=info, session_id=how)
@@ -34,11 +39,13 @@ if how == "good":
     say(type="assistant", message={"id": "m2", "content": [{"type": "text", "text": text}]})
     say(type="result", subtype="success", is_error=False, result=text, session_id=how)
 else:
-    status = {"limited": 429, "worked": 401, "loggedout": 401, "broken": 400}[how]
-    say(type="result", subtype="success", is_error=True, result="no", api_error_status=status, session_id=how)
+    status = {"limited": 429, "worked": 401, "loggedout": 401, "broken": 400,
+              "overloaded": 529, "failing": 500, "quota": 429}[how]
+    why = "429 You exceeded your current quota, please check your plan." if how == "quota" else "no"
+    say(type="result", subtype="success", is_error=True, result=why, api_error_status=status, session_id=how)
 """
 
-HOWS = ("good", "limited", "loggedout", "worked", "broken")
+HOWS = (*("good", "limited", "loggedout", "worked", "broken", "overloaded", "failing", "quota", "stuck", "halfway"),)
 
 
 class Desk:
@@ -81,6 +88,54 @@ def test_the_next_agent_takes_over(desk: Desk, first: str) -> None:
     assert (done.returncode, done.stdout) == (0, "You said: hi\n")
     assert "good takes over" in done.stderr
     assert first in done.stderr
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        ("overloaded", "overloaded has an overloaded provider"),
+        ("failing", "failing has a provider that fails"),
+        ("quota", "quota has reached its usage limit"),
+        ("stuck", "stuck has not answered in time"),
+    ],
+)
+def test_another_provider_may_do_better(desk: Desk, first: str, why: str) -> None:
+    """An agent whose provider fails, after its own retries, or which says nothing until its time limit, is replaced."""
+    done = desk.run(first, "hi", "--fallback", "good", "--to", "reply", "--idle-timeout", "1")
+    assert (done.returncode, done.stdout) == (0, "You said: hi\n")
+    assert f"{why}; good takes over" in done.stderr
+
+
+def test_a_reply_that_broke_off_is_not_begun_again(desk: Desk) -> None:
+    """An agent that has said something before its time limit has not failed to work."""
+    done = desk.run("halfway", "hi", "--fallback", "good", "--to", "reply", "--idle-timeout", "1")
+    assert done.returncode == 124
+    assert "takes over" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--fallback", "nosuch"), "there is no agent 'nosuch'"),
+        (("--fallback", "limited", "--fallback", "nosuch"), "there is no agent 'nosuch'"),
+        (("--fallback", "pi", "--allow", "edits"), "pi"),
+    ],
+)
+def test_an_agent_that_cannot_take_over_is_rejected_before_the_start(
+    desk: Desk, words: tuple[str, ...], problem: str
+) -> None:
+    """A name that is mistyped, or that cannot do what is asked, is not found out when it is needed."""
+    done = desk.run("good", "hi", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
+
+
+def test_the_closing_line_comes_before_the_agent_that_takes_over(desk: Desk) -> None:
+    """What stderr says of the change follows the end of the first agent, on a terminal that shows both."""
+    words = [sys.executable, "-m", "penstock", "run", "overloaded", "hi", "--fallback", "good"]
+    shown = subprocess.run(words, env=desk.env, stdin=subprocess.DEVNULL, stdout=-1, stderr=-2, text=True, timeout=60)
+    assert 0 <= shown.stdout.index("failed: the provider is overloaded") < shown.stdout.index("good takes over")
 
 
 def test_an_agent_that_works_is_left_alone(desk: Desk) -> None:

@@ -9,6 +9,7 @@ from penstock import updates as up
 from penstock.core.normalizer.normalizer import MAX_RAW_CHARS, MAX_WORK, Normalizer
 from penstock.core.normalizer.outcome import Exit
 from penstock.events import (
+    Cause,
     Malformed,
     MessageEnded,
     Notice,
@@ -31,6 +32,27 @@ def end(*updates: up.Update, exit: Exit | None = None, traits: up.Traits | None 
         normalizer.apply(update)
     normalizer.close(exit)
     return ended(checked(normalizer))
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause", "found"),
+    [
+        ("429 You exceeded your current quota, please check your plan.", "rate_limit", "usage_limit"),
+        ("insufficient_quota", None, "usage_limit"),
+        ("You exceeded your current quota. Please retry in 34.2s.", "rate_limit", "rate_limit"),
+        ("You exceeded your current quota. Please retry in 34.2s.", None, "rate_limit"),
+        ("You exceeded your current quota", "auth", "auth"),
+        ("429 Too many requests", "rate_limit", "rate_limit"),
+        ("no insufficient_quotas here", None, None),
+    ],
+)
+def test_a_quota_that_is_used_up_is_told_by_the_words_of_its_provider(
+    reason: str, cause: Cause | None, found: Cause | None
+) -> None:
+    """Its status is that of too many requests, and some agents pass on the words alone."""
+    assert end(up.Result(is_error=True, reason=reason, cause=cause)).cause == found
+    assert end(up.Failure(reason, cause)).cause == found
+    assert end(SAID, up.Result(reason=reason, cause=cause)).cause is None
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,14 @@ from penstock.run.fallback import (
     MAX_WAIT_MS,
     PASSING,
     PAST_RESET_MS,
+    REPLACEABLE,
     SWITCHING,
     UNKNOWN_RESET_MS,
     Chain,
     NextStep,
     first_open,
     next_agent,
+    replace_agent,
 )
 
 NOW = 1_800_000_000_000
@@ -49,6 +51,14 @@ def test_a_passing_failure_is_retried(cause: Cause) -> None:
         waits.append((choice.at or 0) - NOW)
     assert waits[:3] == [FIRST_WAIT_MS, 2 * FIRST_WAIT_MS, 4 * FIRST_WAIT_MS]
     assert waits[-1] == MAX_WAIT_MS
+
+
+@pytest.mark.parametrize("cause", [None, *sorted(REPLACEABLE)])
+def test_an_agent_that_has_tried_again_is_replaced(cause: Cause | None) -> None:
+    """A passing failure is not retried there; only a missing login or model closes the agent for good."""
+    chain, choice = replace_agent(CHAIN, cause, None, NOW)
+    assert (chain.current, choice) == ("codex", NextStep("use", "codex"))
+    assert (chain.closed["claude"] is None) == (cause in ("auth", "missing"))
 
 
 def test_a_known_reset_is_waited_for() -> None:

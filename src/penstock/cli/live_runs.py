@@ -235,8 +235,10 @@ class LiveRuns:
                     shown.history.apply_batch(batch)
                 shown.called_tools = shown.called_tools or any(type(event) is ToolCalled for event in batch)
                 output = shown.showing.render(batch, shown.run.agent)
+                if self._options.to != "reply":  # before the line on stderr about another agent
+                    self._output.write(output)
                 follower = self._follower(shown)
-                if follower is None or self._options.to != "reply":  # only the last run has the reply
+                if follower is None and self._options.to == "reply":  # only the last run has the reply
                     self._output.write(output)
                 self._ask(shown, batch)
                 if self._grows or (output and not self._is_quiet):

@@ -10,7 +10,7 @@ from penstock.cli import piped
 from penstock.cli.ask import can_ask
 from penstock.cli.options import RunOptions
 from penstock.config.data import data_path
-from penstock.errors import UsageError
+from penstock.errors import AgentNotFound, UsageError
 from penstock.run.history import History
 
 if TYPE_CHECKING:
@@ -88,6 +88,17 @@ class RunFactory:
             runs.append(self._make(name, label, number if shares_output else None, session_id))
         return runs
 
+    def check_fallback(self, name: str) -> None:
+        """Check that an agent that may take over exists and can do what is asked; it need not be installed.
+
+        Raises:
+            UsageError: it does not exist, or cannot.
+        """
+        try:
+            self._agent_run(name, None, None, {"session_id": None})
+        except AgentNotFound:
+            pass  # it is passed over when its turn comes
+
     def fallback(self, name: str, number: int) -> Run:
         """Return the run of an agent that takes over, with its number in the output.
 
@@ -106,13 +117,16 @@ class RunFactory:
     def _make(
         self, name: str, label: str | None, number: int | None, session_id: str | None, *, takes_over: bool = False
     ) -> Run:
+        other: dict[str, Any] = {"session_id": session_id} if session_id is not None or takes_over else {}
+        if self.trees is not None:
+            other |= self.trees.add(label or name)
+        return self._agent_run(name, label, number, other)
+
+    def _agent_run(self, name: str, label: str | None, number: int | None, other: dict[str, Any]) -> Run:
+        """Return a run of what was asked, with other values for some options."""
         from penstock.run.agent import Agent
 
-        asked: dict[str, Any] = dict(self._options.asked)
-        if session_id is not None or takes_over:
-            asked["session_id"] = session_id
-        if self.trees is not None:
-            asked |= self.trees.add(label or name)
+        asked: dict[str, Any] = {**self._options.asked, **other}
         agent = Agent(name, {}, self._config)
         run = agent.run(self.prompt, stdin_text=self._stdin_text, label=label, ask=self._asks, number=number, **asked)
         if self._options.fails_if_denied:

@@ -10,16 +10,21 @@ from penstock.cli.console import one_line
 from penstock.cli.run_factory import RunFactory
 from penstock.errors import AgentNotFound
 from penstock.events import Cause, RunEnded
-from penstock.run.fallback import SWITCHING, Chain, next_agent
+from penstock.run.fallback import REPLACEABLE, Chain, replace_agent
 from penstock.run.history import now_ms
 
 if TYPE_CHECKING:
     from penstock.run.run import Run
 
-_WHY: dict[Cause, str] = {
+_WHY: dict[Cause | None, str] = {
     "usage_limit": "has reached its usage limit",
     "auth": "is not logged in",
     "missing": "has no such model, or is not installed",
+    "rate_limit": "has made too many requests for the moment",
+    "overloaded": "has an overloaded provider",
+    "network": "cannot reach its provider",
+    "provider": "has a provider that fails",
+    None: "has not answered in time",
 }
 
 
@@ -39,6 +44,8 @@ class Takeover:
         self._notify = notify
         self._chain = Chain.of(factory.names[0], *agents) if agents else None
         self._number = 1
+        for name in agents:
+            factory.check_fallback(name)
 
     def first_runs(self) -> list[Run]:
         """Return the runs to start with. If the agent is not installed, the next one is used.
@@ -59,9 +66,11 @@ class Takeover:
 
     def run_after(self, ended: RunEnded, label: str, *, called_tools: bool) -> Run | None:
         """Return the run that follows one that has ended; None if it was the last one."""
-        if self._chain is None or ended.cause not in SWITCHING:
+        # At a time limit an agent that has said nothing has most likely waited for its provider.
+        is_silent = ended.outcome == "timed_out" and not ended.rounds
+        if self._chain is None or not (is_silent or ended.cause in REPLACEABLE):
             return None
-        why = f"{label} {_WHY[ended.cause]}"
+        why = f"{label} {_WHY.get(ended.cause, _WHY[None])}"
         if ended.resets_at is not None:
             why += time.strftime(" (it resets at %H:%M on %Y-%m-%d)", time.localtime(ended.resets_at / 1000))
         if called_tools:
@@ -73,10 +82,10 @@ class Takeover:
             self._notify(f"{why}, and there is no other agent to take over")
         return run
 
-    def _switch(self, cause: Cause, resets_at: int | None, why: str) -> Run | None:
+    def _switch(self, cause: Cause | None, resets_at: int | None, why: str) -> Run | None:
         """Return the run of the next agent that is installed."""
         while self._chain is not None:
-            self._chain, choice = next_agent(self._chain, cause, resets_at, now_ms())
+            self._chain, choice = replace_agent(self._chain, cause, resets_at, now_ms())
             if choice.action != "use":
                 return None
             try:

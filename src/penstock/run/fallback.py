@@ -20,6 +20,9 @@ SWITCHING: frozenset[Cause] = frozenset({"usage_limit", "auth", "missing"})
 PASSING: frozenset[Cause] = frozenset({"rate_limit", "overloaded", "network", "provider"})
 """Causes that end by themselves soon."""
 
+REPLACEABLE: frozenset[Cause] = SWITCHING | PASSING
+"""Causes after which another agent, with another provider, may do at once what this one could not."""
+
 FIRST_WAIT_MS = 5_000
 """Milliseconds before the first retry; each further one waits twice as long."""
 
@@ -80,6 +83,15 @@ def next_agent(chain: Chain, cause: Cause | None, resets_at: int | None, now: in
     if cause not in SWITCHING:
         return chain, NextStep("failed", chain.current)
     until = _open_from(resets_at, now) if cause == "usage_limit" else None
+    return _choose({**chain.closed, chain.current: until}, chain, now)
+
+
+def replace_agent(chain: Chain, cause: Cause | None, resets_at: int | None, now: int) -> tuple[Chain, NextStep]:
+    """Return the chain without its current agent, and what to do: `use` another one now, `wait` or `none`.
+
+    For a run whose agent has tried again by itself, so that the cause may be a passing one. Arguments as `next_agent`.
+    """
+    until = None if cause in ("auth", "missing") else _open_from(resets_at, now)
     return _choose({**chain.closed, chain.current: until}, chain, now)
 
 

@@ -256,9 +256,17 @@ class RunOutcome:
         caused = next((defect for defect in known if defect.cause is not None), Defect())
         if (caused.cause, self._noted.cause) == ("rate_limit", "usage_limit"):
             caused = self._noted  # a provider rejects a request in one way, whichever limit it meets
-        resets_at = caused.resets_at or self._resets_at if caused.cause in RESETTING else None
-        return Verdict(outcome, reason, caused.cause, resets_at)
+        cause = caused.cause
+        if outcome == "error" and cause in (None, "rate_limit") and _QUOTA.search(reason or ""):
+            cause = "rate_limit" if _SOON.search(reason or "") else "usage_limit"
+        resets_at = caused.resets_at or self._resets_at if cause in RESETTING else None
+        return Verdict(outcome, reason, cause, resets_at)
 
+
+_QUOTA = re.compile(r"\binsufficient_quota\b|\bexceeded your current quota\b", re.IGNORECASE)
+"""Words of OpenAI and Google about a quota that is used up. Their status is 429, as that of too many requests."""
+_SOON = re.compile(r"\bretry (?:in|after)\b|\btry again in\b", re.IGNORECASE)
+"""Words of an error that says so, but ends by itself: Google has the same sentence for the requests of a minute."""
 
 RESETTING: frozenset[ev.Cause] = frozenset({"usage_limit", "rate_limit"})
 """Causes that end at a known time."""
