@@ -37,6 +37,8 @@ AGENTS = {
     "other": "open('new', 'w').write(os.getcwd() + '\\n' + ' '.join(os.environ))",
     "idle": "pass",
     "careless": "open('.env', 'w').write('KEY=1'); open('new', 'w').write('x')",
+    "runner": "os.mkdir('src/__pycache__'); open('src/__pycache__/a.cpython-311.pyc', 'w').write('x'); "
+    "open('new', 'w').write('x')",
     "committer": "open('new', 'w').write('x'); os.system('git add . && git commit -qm mine && git switch -qc y')",
 }
 """Scripts of the agents, by name."""
@@ -148,6 +150,17 @@ def test_what_is_held_back_is_named_and_keeps_the_tree(work: Workplace) -> None:
     assert work.penstock("trees").stdout == "There are no trees.\n"
     assert len(work.branches()) == 2
     assert os.listdir(work.user.root.parent) == ["app"]
+
+
+@pytest.mark.slow
+def test_bytecode_is_in_no_result(work: Workplace) -> None:
+    """What Python leaves beside the sources is named, is in no commit, and keeps no tree."""
+    done = work.penstock("run", "runner", f"use the token ghp_{'a' * 36}", "--worktree")
+    assert "runner: not committed: src/__pycache__/: bytecode" in done.stderr
+    branch = work.branches()[1]
+    assert work.user.git("diff", "--name-only", "main", branch) == "new"
+    assert work.user.git("log", "-1", "--format=%s", branch) == "use the token [removed: a token of GitHub]"
+    assert work.penstock("trees", "clean").stdout.startswith("removed ")
 
 
 @pytest.mark.slow

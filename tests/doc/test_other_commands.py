@@ -217,3 +217,20 @@ def test_commit(desk: Desk) -> None:
     assert desk.doc("secret.md", "--agent", "scripted", "--commit").returncode == 1
     assert "Reply 3." in secret.read_text("utf-8")
     assert "secret.md" not in git(desk.folder, "ls-files")
+
+
+def test_commit_of_a_document_with_a_secret(desk: Desk) -> None:
+    """A document with a new token is not committed, and says so; one that its last commit has does not matter."""
+    git(desk.folder, "init", "-q")
+    git(desk.folder, "config", "user.name", "A")
+    git(desk.folder, "config", "user.email", "a@example.org")
+    token = "ghp_" + "0123456789abcdefghijABCDEFGHIJ456789"
+    file = desk.write("notes.md", f"# Notes\n\n## User\n\nIs {token} right?\n")
+    done = desk.doc("notes.md", "--agent", "scripted", "--commit")
+    assert done.returncode == 1
+    assert "notes.md was not committed: it has what looks like a token of GitHub" in done.stderr
+    assert git(desk.folder, "status", "--short") == "?? notes.md\n"
+    git(desk.folder, "add", "notes.md")
+    git(desk.folder, "commit", "-qm", "Mine")
+    file.write_text(file.read_text("utf-8") + "More?\n", "utf-8")
+    assert desk.doc("notes.md", "--commit").returncode == 0

@@ -409,3 +409,17 @@ def test_the_subject_of_a_commit_is_the_first_line_of_the_reply(desk: Desk):
     status, _ = desk.run(desk.settings("worker"))
     assert status == 0
     assert desk.subjects() == ["Add the parser"]
+
+
+def test_l9_a_token_in_a_reply_is_in_no_commit(desk: Desk):
+    """A token that an agent repeats in its reply is in no subject, row or later prompt, and bytecode is no fault."""
+    token = "ghp_" + "0123456789abcdefghijABCDEFGHIJ456789"
+    cache = "mkdir -p src/__pycache__; echo x > src/__pycache__/a.cpython-311.pyc"
+    desk.agent("worker", f'n=$(count worker); {cache}; [ $n -gt 1 ] && touch done; reply "fix: use the token {token}"')
+    status, state = desk.run(desk.settings("worker"))
+    assert status == 0
+    assert [state.stage(it) for it in state.rounds] == ["red", "green", "unchanged"]
+    assert desk.subjects() == ["fix: use the token [removed: a token of GitHub]"]
+    assert "src/__pycache__/a.cpython-311.pyc" not in desk.files()
+    assert token not in (desk.data / "loops/l1/journal.ndjson").read_text()
+    assert all(token not in path.read_text() for path in desk.scripts.glob("prompt.*"))

@@ -14,6 +14,7 @@ from penstock.events import Event, QuestionAsked, RunEnded, RunStarted, ToolCall
 from penstock.loop.steps import MAX_REPLY_CHARS, MAX_SUMMARY_CHARS, AgentEnded, RunAgent
 from penstock.loop.tasks import open_tasks
 from penstock.loop.verdict import better_of, verdict_of
+from penstock.repo.secrets import redacted
 from penstock.run.replay import find, replay
 from penstock.run.run import Run
 from penstock.stream import Stream
@@ -99,6 +100,7 @@ class AgentSummary:
         if ended is None:
             return result
         is_ok = ended.outcome == "ok"
+        reply = redacted(ended.reply)  # before it is cut, as nothing recognises half of a secret
         refused = self._refused or (self._failed if ended.refused else [])
         denied = self._denied if ended.refused is None else ended.refused
         return msgspec.structs.replace(
@@ -106,8 +108,8 @@ class AgentSummary:
             outcome=ended.outcome,
             refused=tuple(refused),
             denied=max(0, denied - len(refused)),
-            reply=ended.reply[-MAX_REPLY_CHARS:],
-            summary=ended.reply.strip().partition("\n")[0][:MAX_SUMMARY_CHARS],
+            reply=reply[-MAX_REPLY_CHARS:],
+            summary=reply.strip().partition("\n")[0][:MAX_SUMMARY_CHARS],
             reason=ended.reason or "",
             cause=ended.cause,
             resets_at=ended.resets_at,

@@ -267,7 +267,7 @@ class Engine:
             case MakeCommit():
                 work = self.state.rounds[step.round - 1].work
                 reply = "" if work is None else f"{work.summary}\n{work.reply}"
-                return self._workspace.commit(step, reply, self.state.prompt, self.state.protects)
+                return self._workspace.commit(step, reply, self.state)
             case Publish():
                 ours = [it.commit.commit for it in self.state.rounds if it.commit is not None]
                 return self._workspace.publish(step, ours)

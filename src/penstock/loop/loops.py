@@ -17,6 +17,7 @@ from penstock.loop.state import LoopState
 from penstock.loop.steps import RunAgent, RunCheck
 from penstock.repo.refs import free_branch
 from penstock.repo.repository import Repository
+from penstock.repo.secrets import redacted
 from penstock.run.history import now_ms
 
 FOLDER = "loops"
@@ -53,7 +54,7 @@ def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = 
     repository = repository_of(prompt)
     repository.check_complete(with_setup=bool(settings.setup))
     repository.author()
-    loop = name or f"{_slug(prompt.stem)}-{uuid.uuid4().hex[:6]}"
+    loop = name or f"{_slug(redacted(prompt.stem))}-{uuid.uuid4().hex[:6]}"
     if _NAME.fullmatch(loop) is None:
         raise UsageError(f"{loop!r} cannot be the name of a loop", expected="lower-case letters, digits and dashes")
     folder = data / FOLDER / loop

@@ -37,7 +37,7 @@ from penstock.repo.protected import Protected, differences, keep, read_protected
 from penstock.repo.refs import RefMoved, publish, set_ref
 from penstock.repo.repository import Author, Repository
 from penstock.repo.snapshot import CheckoutSnapshot, keep_snapshot, snapshot
-from penstock.repo.staging import stage
+from penstock.repo.staging import stage, unstage_held
 from penstock.repo.tree import Tree, TreeRecord, is_ours, place_of, read_record
 from penstock.repo.trees import home_of
 
@@ -171,7 +171,8 @@ class LoopWorkspace:
         commit = commit_tree(tree.git, found, [state.head], f"{ref} of {self.began.loop}", self._stamp(at))
         old = self.repository.git.commit_of(self._ref(ref))
         set_ref(self.repository, self._ref(ref), commit, old)
-        return found, tuple(HeldPath(path=one.path, reason=one.text, is_final=one.is_final) for one in held)
+        faults = [one for one in held if not one.is_junk]
+        return found, tuple(HeldPath(path=one.path, reason=one.text, is_final=one.is_final) for one in faults)
 
     def put_back(self, commit: str) -> None:
         """Put the protected files back as a commit has them, byte by byte."""
@@ -181,6 +182,8 @@ class LoopWorkspace:
         """Move what is held back from commits to a folder, so that nothing is lost when the files are put back."""
         tree = self.tree
         for one in stage(tree.git, never=tree.copied):
+            if one.is_junk:
+                continue
             target = folder / one.path.rstrip("/")
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             shutil.move(tree.path / one.path.rstrip("/"), target)
@@ -240,23 +243,25 @@ class LoopWorkspace:
 
     # --- commits ---------------------------------------------------------------------------------------
 
-    def commit(self, step: MakeCommit, reply: str, prompt: str, protects: str) -> Committed | CommitRejected:
+    def commit(self, step: MakeCommit, reply: str, state: LoopState) -> Committed | CommitRejected:
         """Make the commit of a green round; the same step makes the same commit, unless it is signed.
 
-        `protects`: commit whose protected files the hooks see.
+        `reply`: the agent's, whose first line is the subject.
         """
         tree = self.tree
         tree.git.run("read-tree", "--reset", step.tree)
         tree.set_head(step.parent)
-        result = HookResult("", "", subject_of(reply, step.task or "", prompt) + "\n")
+        result = HookResult("", "", subject_of(reply, step.task or "", state.prompt) + "\n")
         touched: tuple[str, ...] = ()
         if self.began.settings.hooks:
-            self.put_back(protects)
+            self.put_back(state.protects)
             result = run_hooks(tree, result.message)
             touched = self.compared().touched if result.ran else ()
             if not result.passed:
                 tree.restore(step.tree)
                 return CommitRejected(hook=result.name, output=result.output[-MAX_OUTPUT_CHARS:], touched=touched)
+        if result.ran:
+            unstage_held(tree.git, step.tree, state.accepts, tree.copied)
         written = tree.git.text("write-tree") if result.ran else step.tree
         trailers = {"Penstock-Run": self.began.loop, "Penstock-Agent": step.agent}
         stamp = self._stamp(step.at)

@@ -13,6 +13,7 @@ import msgspec
 
 from penstock.repo.git import LONG_SECONDS, Git
 from penstock.repo.repository import Author
+from penstock.repo.secrets import redacted
 from penstock.repo.tree import Tree
 
 HOOK_FAILED = range(1, 128)
@@ -39,7 +40,7 @@ class HookResult(msgspec.Struct, frozen=True):
     """Hook that decided; empty if all passed or there are none."""
     output: str
     message: str
-    """Message of the commit, which a hook may have changed."""
+    """Message of the commit, which a hook may have changed, without secrets."""
     ran: bool = False
     """True if there are hooks, so that files, index and repository may have changed."""
 
@@ -74,7 +75,7 @@ def run_hooks(tree: Tree, message: str, seconds: float = LONG_SECONDS) -> HookRe
         output += (done.out + done.err).decode("utf-8", "replace")
         if done.status != 0:
             return HookResult(name, output, message, ran=True)
-    return HookResult("", output, file.read_text(encoding="utf-8", errors="replace"), ran=True)
+    return HookResult("", output, redacted(file.read_text(encoding="utf-8", errors="replace")), ran=True)
 
 
 def _hooks(message: Path) -> dict[str, tuple[str, ...]]:
@@ -83,7 +84,10 @@ def _hooks(message: Path) -> dict[str, tuple[str, ...]]:
 
 
 def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, stamp: Stamp, *, sign: bool = False) -> str:
-    """Make a commit and return its id; the same arguments give the same id unless it is signed."""
+    """Make a commit and return its id; the same arguments give the same id unless it is signed.
+
+    A note is in the place of each secret in the message.
+    """
     date = f"@{stamp.at} +0000"
     env = {
         "GIT_AUTHOR_NAME": stamp.author.name,
@@ -95,14 +99,14 @@ def commit_tree(git: Git, tree: str, parents: Sequence[str], message: str, stamp
     }
     words = [word for parent in parents for word in ("-p", parent)]
     words += ["-S"] if sign else ["--no-gpg-sign"]
-    text = message.encode("utf-8", "replace")
+    text = redacted(message).encode("utf-8", "replace")
     return git.run("commit-tree", tree, *words, data=text, env=env, seconds=LONG_SECONDS).text
 
 
 def subject_of(*texts: str) -> str:
     """Return the first line of a commit message: the first line of text in these, without its marks of Markdown."""
     for text in texts:
-        for line in text.splitlines():
+        for line in redacted(text).splitlines():  # before it is cut, as nothing recognises half of a secret
             subject = " ".join(line.strip(" \t#*_>-").split())
             if subject.count("`") == 2 and subject[0] == subject[-1] == "`":
                 subject = subject.strip("`")

@@ -5,12 +5,14 @@ Only new content is looked at, so that an old fixture with a key in it never blo
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal
 
 import msgspec
+
+from penstock.repo.secrets import is_secret_name, secrets_in
 
 MAX_FILE_BYTES = 5 * 1024 * 1024
 """Bytes of a file that is committed without a question; larger ones are mostly builds, dumps and videos."""
@@ -18,54 +20,17 @@ MAX_FILE_BYTES = 5 * 1024 * 1024
 MAX_NEW_FILES = 500
 """New files below one new directory that are committed without a question; more are mostly dependencies or caches."""
 
-SECRET_NAMES = (
-    ".env",
-    ".env.*",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.keystore",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
-    "credentials",
-    "credentials.*",
-    ".netrc",
-    ".pypirc",
-    ".npmrc",
-    ".git-credentials",
-)
-"""Names of files that hold secrets, in lower case."""
+JUNK = ("*/__pycache__/*.*.py[co]", "*/.ds_store", "*/thumbs.db", "*/desktop.ini")
+"""Patterns, in lower case, of files that programs make again whenever they need them, so that nothing is missing
+without them: bytecode that no import finds without its source, and what a desktop leaves in directories."""
 
-TEMPLATE_NAMES = ("*.example", "*.sample", "*.template", "*.dist", "*.pub")
-"""Names of files that look like those, and are made to be shared."""
-
-SECRET_CONTENT: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
-    (name, re.compile(pattern))
-    for name, pattern in (
-        ("a private key", rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
-        ("a key of AWS", rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
-        ("a token of GitHub", rb"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})"),
-        ("a token of GitLab", rb"\bglpat-[A-Za-z0-9_-]{20,}"),
-        ("a token of Slack", rb"\bxox[abeoprs]-[A-Za-z0-9-]{20,}"),
-        ("a key of Anthropic", rb"\bsk-ant-[A-Za-z0-9_-]{30,}"),
-        ("a key of OpenAI", rb"\bsk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{30,}|\bsk-[A-Za-z0-9]{48}\b"),
-        ("a key of Google", rb"\bAIza[0-9A-Za-z_-]{35}"),
-        ("a key of Stripe", rb"\b[rs]k_live_[0-9A-Za-z]{20,}"),
-        ("a token of npm", rb"\bnpm_[A-Za-z0-9]{36}\b"),
-        ("a token of PyPI", rb"\bpypi-AgE[A-Za-z0-9_-]{50,}"),
-        ("a token of Hugging Face", rb"\bhf_[A-Za-z0-9]{34}\b"),
-        ("a key of age", rb"\bAGE-SECRET-KEY-1[0-9A-Z]{50,}"),
-    )
-)
-"""Prefixes by which keys and tokens are known, with their names."""
+BYTECODE = ("*.pyc", "*.pyo")
+"""Names of other bytecode, which an import finds in place of a source."""
 
 GIT_NAMES = frozenset({".git", "git~1"})
 """Names of directories, in lower case, that git accepts in no commit."""
 
-Reason = Literal["secret_name", "secret_content", "large", "many", "nested", "special"]
+Reason = Literal["secret_name", "secret_content", "large", "many", "nested", "special", "bytecode", "junk"]
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -82,15 +47,32 @@ class Held(msgspec.Struct, frozen=True):
         """Return whether git cannot commit it, so that nobody can allow it."""
         return self.reason in ("nested", "special")
 
+    @property
+    def is_junk(self) -> bool:
+        """Return whether nothing is missing without it, so that nobody has to do anything about it."""
+        return self.reason == "junk"
+
 
 def held_by_name(path: str) -> Held | None:
     """Return why a new file is held back for its name; None if it is not."""
-    name = path.rpartition("/")[2].lower()
-    if any(fnmatchcase(name, shape) for shape in TEMPLATE_NAMES):
-        return None
-    if any(fnmatchcase(name, shape) for shape in SECRET_NAMES):
+    if is_secret_name(path):
         return Held(path, "secret_name", "files of this name hold secrets")
+    found = secrets_in(os.fsencode(path))
+    if found:
+        return Held(path, "secret_name", f"its name has what looks like {_listed(found.values())}")
+    if any(fnmatchcase(path.lower(), shape) for shape in BYTECODE):
+        return Held(path, "bytecode", "bytecode, which is made of a source")
     return None
+
+
+def junk_of(path: str) -> Held | None:
+    """Return the junk that a new file is, with all that is beside it in its directory; None if it is none."""
+    if not any(fnmatchcase(f"/{path}".lower(), shape) for shape in JUNK):
+        return None
+    above, _, name = path.rpartition("/")
+    if name.lower().endswith((".pyc", ".pyo")):
+        return Held(f"{above}/", "junk", "bytecode")
+    return Held(path, "junk", "a file of the desktop")
 
 
 def held_by_size(path: str, size: int, old_size: int) -> Held | None:
@@ -100,15 +82,14 @@ def held_by_size(path: str, size: int, old_size: int) -> Held | None:
     return Held(path, "large", f"{size / 1024 / 1024:.1f} MiB, more than {MAX_FILE_BYTES // 1024 // 1024}")
 
 
-def secrets_in(content: bytes) -> dict[bytes, str]:
-    """Return the keys and tokens in a file, with the names of their kinds."""
-    return {found.group(): name for name, pattern in SECRET_CONTENT for found in pattern.finditer(content)}
-
-
 def held_by_content(path: str, found: Iterable[str]) -> Held | None:
     """Return why a file is held back for the kinds of secrets that are new in it; None if there are none."""
-    kinds = sorted(set(found))
-    return Held(path, "secret_content", "contains what looks like " + ", ".join(kinds)) if kinds else None
+    kinds = _listed(found)
+    return Held(path, "secret_content", f"contains what looks like {kinds}") if kinds else None
+
+
+def _listed(kinds: Iterable[str]) -> str:
+    return ", ".join(sorted(set(kinds)))
 
 
 def held_directories(added: Iterable[str], tracked: Iterable[str]) -> list[Held]:

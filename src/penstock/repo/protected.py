@@ -23,6 +23,7 @@ from penstock.repo.commit import Stamp, commit_tree
 from penstock.repo.git import Git, GitError
 from penstock.repo.refs import set_ref
 from penstock.repo.repository import Repository
+from penstock.repo.secrets import redacted
 
 LEFT_OUT_REFS = ("refs/penstock/", "refs/heads/penstock/", "refs/remotes/")
 """Beginnings of the refs that are not compared: Penstock itself moves the first two, and a fetch moves or removes the
@@ -193,7 +194,7 @@ def _keep_commits(repository: Repository, state: Protected, ref: str, stamp: Sta
     git = repository.git
     lines = [f"{at} {name}\n" for name, at in sorted(state.refs.items())]
     lines += [f"{at} stash\n" for at in state.stash] + [f"{state.head} HEAD\n"]
-    message = "Commits of the user's refs\n\n" + "".join(lines)
+    message = redacted("Commits of the user's refs\n\n" + "".join(lines))
     old = git.commit_of(ref)
     if old is not None and git.text("log", "-1", "--format=%B", old).rstrip("\n") == message.rstrip("\n"):
         return

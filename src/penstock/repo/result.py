@@ -10,7 +10,7 @@ from penstock.repo.commit import HookResult, Stamp, commit_tree, run_hooks, with
 from penstock.repo.diffs import Size, size_between
 from penstock.repo.held import Held
 from penstock.repo.refs import publish, set_ref
-from penstock.repo.staging import stage
+from penstock.repo.staging import stage, unstage_held
 from penstock.repo.tree import Tree
 
 
@@ -42,6 +42,8 @@ def save_result(tree: Tree, message: str, trailers: Mapping[str, str], stamp: St
     if tree.git.text("write-tree") == tree.git.tree_of(base):
         return TreeResult(None, None, Size(), held, hook)
     hook = run_hooks(tree, message)
+    if hook.ran:
+        held += [one for one in unstage_held(tree.git, base, never=tree.copied) if one not in held]
     made = tree.git.text("write-tree")  # after the hooks, as formatters change it
     commit = commit_tree(tree.git, made, [base], with_trailers(hook.message, trailers), stamp)
     set_ref(tree.repository, f"{tree.refs}/result", commit)

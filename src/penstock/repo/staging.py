@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
@@ -19,8 +20,13 @@ from penstock.repo.held import (
     held_by_size,
     held_directories,
     is_allowed,
-    secrets_in,
+    junk_of,
 )
+from penstock.repo.secrets import secrets_in
+
+MAX_SCANNED_BYTES = 64 * 1024 * 1024
+"""Bytes at the beginning of a file in which secrets are looked for. Larger files are those that the repository had as
+large before, and those of git-lfs; a search in 64 MiB takes some seconds."""
 
 
 class TreeChanges(msgspec.Struct, frozen=True):
@@ -56,7 +62,7 @@ def changes(git: Git) -> TreeChanges:
 
 
 def stage(git: Git, allowed: Sequence[str] = (), never: Collection[str] = ()) -> list[Held]:
-    """Stage all changes but those that are held back, and return these.
+    """Stage all changes but those that are held back, and return these, junk last.
 
     Args:
         git: git with the index and the work tree.
@@ -68,13 +74,48 @@ def stage(git: Git, allowed: Sequence[str] = (), never: Collection[str] = ()) ->
     """
     found = changes(git)
     found = msgspec.structs.replace(found, added=[path for path in found.added if path not in never])
+    junk = junk_in(found, allowed)
+    found = msgspec.structs.replace(found, added=[path for path in found.added if path not in junk])
     held = held_back(git, found, allowed)
     without = {one.path for one in held if not one.path.endswith("/")}
-    folders = tuple(one.path for one in held if one.path.endswith("/"))
+    folders = _folders(held)
     remove_paths(git, found.removed)
     chosen = [path for path in (*found.modified, *found.added) if path not in without and not path.startswith(folders)]
     add_paths(git, chosen)
-    return held
+    return [*held, *dict.fromkeys(junk.values())]
+
+
+def junk_in(found: TreeChanges, allowed: Sequence[str] = ()) -> dict[str, Held]:
+    """Return the new files that nobody wants in a commit."""
+    return {path: one for path in found.added if (one := junk_of(path)) and not is_allowed(path, allowed)}
+
+
+def unstage_held(git: Git, tree: str, allowed: Sequence[str] = (), never: Collection[str] = ()) -> list[Held]:
+    """Put back in the index what is held back of the differences to a tree, and return it, junk last.
+
+    Hooks may stage what they like, and many do `git add .`.
+
+    Raises:
+        GitError: git could not do it.
+    """
+    items = git.run("diff-index", "--cached", "--no-renames", "--name-status", "-z", tree, seconds=LONG_SECONDS).items
+    staged = TreeChanges([], [], [], [])
+    for letter, path in zip(items[::2], items[1::2], strict=True):
+        {"A": staged.added, "D": staged.removed}.get(letter, staged.modified).append(path)
+    junk = junk_in(staged, allowed)
+    out = {*junk, *(path for path in staged.added if path in never)}
+    found = msgspec.structs.replace(staged, added=[path for path in staged.added if path not in out])
+    held = held_back(git, found, allowed, before=tree)
+    kept = {one.path for one in held}
+    wrong = [path for path in staged.paths if path in out or path in kept or path.startswith(_folders(held))]
+    if wrong:
+        words = "--staged", f"--source={tree}", "--pathspec-from-file=-", "--pathspec-file-nul"
+        git.run("restore", *words, data=os.fsencode("".join(f":(top,literal){path}\0" for path in wrong)))
+    return [*held, *dict.fromkeys(junk.values())]
+
+
+def _folders(held: Sequence[Held]) -> tuple[str, ...]:
+    return tuple(one.path for one in held if one.path.endswith("/"))
 
 
 def add_paths(git: Git, paths: Sequence[str]) -> None:
@@ -93,61 +134,89 @@ def _update_index(git: Git, paths: Sequence[str], *words: str) -> None:
         git.run("update-index", *words, "-z", "--stdin", data=listed, seconds=LONG_SECONDS)
 
 
-def held_back(git: Git, found: TreeChanges, allowed: Sequence[str] = ()) -> list[Held]:
-    """Return the changes that are held back."""
+def held_back(git: Git, found: TreeChanges, allowed: Sequence[str] = (), before: str = "") -> list[Held]:
+    """Return the changes that are held back.
+
+    Args:
+        git: git with the index and the work tree.
+        found: the changes.
+        allowed: as in `stage`.
+        before: tree to which they are changes; the index by default.
+    """
     held = [Held(path, "nested", "has a git directory of its own") for path in found.nested]
-    tracked = git.run("ls-files", "-z").items if len(found.added) else []
+    new = frozenset(found.added)
+    tracked = [path for path in git.run("ls-files", "-z").items if path not in new] if new else []
     many = [one for one in held_directories(found.added, tracked) if not is_allowed(one.path, allowed)]
     folders = tuple(one.path for one in many)
     held += many
-    new = frozenset(found.added)
+    gone = cache(partial(_secrets_before, git, before, found.removed))  # those of a file that was moved are not new
     for path in (*found.added, *found.modified):
         if not path.startswith(folders) and not is_allowed(path, allowed):
-            one = _held(git, path, is_new=path in new)
+            one = _held_new(git, path, gone) if path in new else _held_modified(git, path, before)
             if one is not None:
                 held.append(one)
     return held
 
 
-def _held(git: Git, path: str, *, is_new: bool) -> Held | None:
-    place = git.work_tree / path
+def _held_new(git: Git, path: str, gone: Callable[[], Collection[bytes]]) -> Held | None:
+    return _held_special(git, path) or held_by_name(path) or _held_content(git, path, lambda: 0, gone)
+
+
+def _held_modified(git: Git, path: str, before: str) -> Held | None:
+    old_size, old_secrets = partial(_size_before, git, before, path), partial(_secrets_before, git, before, [path])
+    return _held_special(git, path) or _held_content(git, path, old_size, old_secrets)
+
+
+def _held_special(git: Git, path: str) -> Held | None:
     try:
-        status = os.lstat(place)
+        mode = os.lstat(git.work_tree / path).st_mode
     except OSError:
         return None  # gone since it was listed
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-        return Held(path, "special", "is neither a file nor a link")
-    by_name = held_by_name(path) if is_new else None
-    if by_name is not None or not stat.S_ISREG(status.st_mode):
-        return by_name
-    if status.st_size > MAX_FILE_BYTES:
-        return held_by_size(path, _stored_size(git, path, status.st_size), 0 if is_new else _old_size(git, path))
-    found = secrets_in(_content(place))
-    if found and not is_new:
-        old = secrets_in(git.run("cat-file", "blob", f":{path}", seconds=LONG_SECONDS).out)
-        found = {secret: kind for secret, kind in found.items() if secret not in old}
-    return held_by_content(path, found.values())
+    is_usual = stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+    return None if is_usual else Held(path, "special", "is neither a file nor a link")
 
 
-def _stored_size(git: Git, path: str, size: int) -> int:
+def _held_content(
+    git: Git, path: str, old_size: Callable[[], int], old_secrets: Callable[[], Collection[bytes]]
+) -> Held | None:
+    content = _content(git.work_tree / path)
+    if len(content) > MAX_FILE_BYTES:
+        by_size = held_by_size(path, _stored_size(git, path), old_size())
+        if by_size is not None:
+            return by_size
+    found = secrets_in(content)
+    old = old_secrets() if found else ()
+    return held_by_content(path, [kind for secret, kind in found.items() if secret not in old])
+
+
+def _secrets_before(git: Git, before: str, paths: Sequence[str]) -> Collection[bytes]:
+    """Return the secrets that files had in a tree; "": in the index."""
+    names = b"".join(os.fsencode(f"{before}:{path}") + b"\0" for path in paths)
+    return secrets_in(git.run("cat-file", "--batch", "-z", data=names, seconds=LONG_SECONDS).out) if names else ()
+
+
+def _stored_size(git: Git, path: str) -> int:
     """Return the size with which a file is committed: a filter such as that of git-lfs makes it small."""
     *_, value = git.run("check-attr", "-z", "filter", "--", path).items
     if value in ("unspecified", "unset"):
-        return size
+        return os.lstat(git.work_tree / path).st_size
     stored = git.run("hash-object", "-w", f"--path={path}", "--", path, seconds=LONG_SECONDS).text
     return int(git.text("cat-file", "-s", stored))
 
 
-def _old_size(git: Git, path: str) -> int:
+def _size_before(git: Git, before: str, path: str) -> int:
     try:
-        return int(git.text("cat-file", "-s", f":{path}"))
+        return int(git.text("cat-file", "-s", f"{before}:{path}"))
     except GitError:
         return 0
 
 
 def _content(path: Path) -> bytes:
+    """Return what is looked at of a file, or the target of a link."""
     try:
+        if path.is_symlink():
+            return os.fsencode(os.readlink(path))
         with open(path, "rb") as file:
-            return file.read(MAX_FILE_BYTES)
+            return file.read(MAX_SCANNED_BYTES)
     except OSError:
         return b""  # git says what is wrong with it

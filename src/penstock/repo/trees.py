@@ -1,7 +1,7 @@
 """All trees of runs and loops: the list, and their removal by one rule.
 
-A tree is removed if Penstock made it, no process is in it, and all its files are in a ref. Ignored files are not
-counted: builds make them, or they are copies.
+A tree is removed if Penstock made it, no process is in it, and all its files are in a ref. Ignored files and junk are
+not counted: builds make them, or they are copies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.errors import PenstockError, UsageError
 from penstock.repo.git import GitError
-from penstock.repo.staging import changes
+from penstock.repo.staging import changes, junk_in
 from penstock.repo.tree import Tree, TreeRecord, is_ours, read_record, remove_directory
 
 FOLDER = "trees"
@@ -117,7 +117,8 @@ def _status(tree: Tree) -> TreeStatus:
         return TreeStatus(record, "used", f"process {users[0]} works in it")
     try:
         found = changes(tree.git)
-        paths = [path for path in found.paths if path not in tree.copied]
+        junk = junk_in(found)
+        paths = [path for path in found.paths if path not in tree.copied and path not in junk]
         if paths:
             return TreeStatus(record, "unsaved", f"{_count(paths)} in no ref: {', '.join(paths[:3])}", paths)
         staged = tree.git.text("write-tree")

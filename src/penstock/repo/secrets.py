@@ -1,0 +1,205 @@
+"""Table of secrets: by the names of files that hold them, and by what keys, tokens and passwords look like. Pure.
+
+One table counts for the contents of files, their names, targets of links, and messages of commits.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+import msgspec
+
+SECRET_NAMES = (
+    *(".env", ".env.*", "*.env", ".envrc", ".envrc.*", ".flaskenv.local"),
+    *("*.pem", "*.key", "*.p8", "*.p12", "*.pfx", "*.pkcs12", "*.ppk", "*.jks", "*.jceks", "*.bks", "*.keystore"),
+    *("*.truststore", "*.keytab", "*.kdb", "*.kdbx", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"),
+    *("credentials", ".credentials", *(f"{name}.{kind}" for name in ("credentials", ".credentials", "*-credentials")
+      for kind in ("json", "yml", "yaml", "toml", "ini", "cfg", "xml", "csv", "txt", "properties", "tfrc.json"))),
+    *("secrets.json", "secrets.toml", ".secrets", ".secrets.*", "local.settings.json"),
+    *("auth.json", "oauth_creds.json", "client_secret*.json", "service[-_]account*.json", "serviceaccount*.json"),
+    *("*firebase-adminsdk*.json", "application_default_credentials.json"),
+    *(".netrc", "_netrc", ".pypirc", ".git-credentials", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf"),
+    *(".htpasswd", ".htdigest", ".dockercfg", ".dockerconfigjson", ".s3cfg", ".boto", ".vault-token", ".vault_pass*"),
+    *("*.tfstate", "*.tfstate.*", "*.tfvars", "*.tfvars.json", ".terraformrc", "terraform.rc"),
+    *("kubeconfig", "kubeconfig.*", "*.kubeconfig", "settings-security.xml"),
+    *(".*_history", ".viminfo", ".lesshst"),
+    *(".docker/config.json", ".kube/config", ".gem/credentials", ".ssh/*", ".gnupg/*", ".config/gcloud/*"),
+    *("gh/hosts.yml", ".m2/settings.xml", ".azure/*.json", ".password-store/*"),
+)  # fmt: skip
+"""Names of files that hold secrets, in lower case; a name with a slash is the end of a path."""
+
+TEMPLATE_NAMES = (
+    *("*.example", "*.sample", "*.template", "*.tmpl", "*.dist", "*.pub"),
+    *("*.example.*", "*.sample.*", "*.template.*", "example.*", "sample.*", "template.*"),
+    *("known_hosts", "authorized_keys"),
+)  # fmt: skip
+"""Names of files that look like those, and are made to be shared."""
+
+_LEFT = rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+"""Beginning of a word; an escaped line end of JSON is none of its letters."""
+
+_PLACEHOLDER = re.compile(
+    rb"(?i)(?:.{0,5}"  # too short for a password that protects something
+    rb"|.*[${<\[*].*|.*%[({s].*|%\w+%"  # a variable, or stars
+    rb"|(?:\.|x|-|_|#)+"
+    rb"|(?:(?:my|your|the|a|an|some|any|db|user|test|fake|dummy|super|very|this|is|not|real)[-_ ]?)*"
+    rb"(?:pass(?:word|wd|phrase)?|passwd|pwd|s[e3]crets?|tokens?|(?:api)?[-_]?key|credentials?|user(?:name)?|auth|login)"
+    rb"(?:[-_]?(?:here|\d{0,4}))"
+    rb"|change[-_]?(?:me|it|this)|example.*|placeholder|redacted|removed|foobar|letmein|postgres(?:ql)?|mysql|mongo"
+    rb"|root|admin|guest|rabbitmq)"
+)
+"""Words in the place of a password that are none."""
+
+_END = rb"(?![A-Za-z0-9_-])"
+
+
+class SecretKind(msgspec.Struct, frozen=True):
+    """Kind of keys, tokens or passwords."""
+
+    name: str
+    marks: tuple[bytes, ...]
+    """Texts of which each secret of the kind has one: a search for them is some 20 times as fast as the pattern."""
+    pattern: re.Pattern[bytes]
+
+
+def _kind(name: str, marks: str, pattern: bytes) -> SecretKind:
+    return SecretKind(name, tuple(mark.encode() for mark in marks.split("|")), re.compile(pattern))
+
+
+SECRET_KINDS = (
+    _kind("a private key", "PRIVATE KEY", rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
+    _kind("a private key", "PuTTY-User-Key-File-", rb"PuTTY-User-Key-File-\d: "),
+    _kind("a key of age", "AGE-SECRET-KEY-1", rb"AGE-SECRET-KEY-1[0-9A-Z]{50,}"),
+    _kind("a key of AWS", "AKIA|ASIA|ABIA|ACCA", _LEFT + rb"A(?:KIA|SIA|BIA|CCA)[0-9A-Z]{16}(?![0-9A-Za-z])"),
+    _kind(
+        "a key of AWS",
+        "aws|AWS",
+        rb"(?i:aws_?(?:secret|session)_?(?:access_?)?(?:key|token))[\"']?\s{0,5}[=:]>?\s{0,5}[\"']?[A-Za-z0-9/+]{40}",
+    ),
+    _kind("a token of GitHub", "ghp_|gho_|ghu_|ghs_|ghr_", rb"gh[pousr]_[A-Za-z0-9]{36,}"),
+    _kind("a token of GitHub", "github_pat_", rb"github_pat_[A-Za-z0-9_]{50,}"),
+    _kind(
+        "a token of GitLab",
+        "glpat-|gldt-|glrt-|glptt-|glcbt-|glft-|glimt-|glagent-|gloas-|glsoat-|glffct-",
+        rb"gl(?:pat|dt|rt|ptt|cbt|ft|imt|agent|oas|soat|ffct)-[A-Za-z0-9_.-]{20,}",
+    ),
+    _kind("a token of Atlassian", "ATATT3", rb"ATATT3[A-Za-z0-9_=-]{50,}"),
+    _kind("a token of Slack", "xox", rb"xox[abeoprs]-[A-Za-z0-9-]{20,}"),
+    _kind("a token of Slack", "xapp-", rb"xapp-\d-[A-Za-z0-9-]{20,}"),
+    _kind(
+        "a webhook of Slack",
+        "hooks.slack",
+        rb"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)(?:/[A-Za-z0-9]{6,}){2}/[A-Za-z0-9]{16,}",
+    ),
+    _kind("a webhook of Discord", "/webhooks/", rb"/api/(?:v\d+/)?webhooks/\d{15,20}/[A-Za-z0-9_-]{50,}"),
+    _kind(
+        "a webhook of Teams", ".webhook.office.com/", rb"\.webhook\.office\.com/webhookb2/[0-9a-f-]{36}@[0-9a-f-]{36}/"
+    ),
+    _kind("a token of Telegram", ":AA", rb"(?<!\d)\d{8,10}:AA[A-Za-z0-9_-]{33}" + _END),
+    _kind("a key of Anthropic", "sk-ant-", rb"sk-ant-[A-Za-z0-9_-]{30,}"),
+    _kind("a key of OpenAI", "sk-", rb"sk-(?:(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{30,}|[A-Za-z0-9]{48}\b)"),
+    _kind("a key of OpenRouter", "sk-or-v1-", rb"sk-or-v1-[0-9a-f]{64}"),
+    _kind("a key of DeepSeek", "sk-", _LEFT + rb"sk-[0-9a-f]{32}\b"),
+    _kind("a key of Groq", "gsk_", rb"gsk_[A-Za-z0-9]{48,}"),
+    _kind("a key of xAI", "xai-", rb"xai-[A-Za-z0-9]{70,}"),
+    _kind("a key of Perplexity", "pplx-", rb"pplx-[A-Za-z0-9]{40,}"),
+    _kind("a token of Replicate", "r8_", rb"r8_[A-Za-z0-9]{37}" + _END),
+    _kind("a token of Hugging Face", "hf_", _LEFT + rb"hf_[A-Za-z0-9]{34}" + _END),
+    _kind("a key of Google", "AIza", _LEFT + rb"AIza[0-9A-Za-z_-]{35}"),
+    _kind("a key of Google", "GOCSPX-", rb"GOCSPX-[A-Za-z0-9_-]{28}"),
+    _kind("a key of Google", "ya29.", rb"ya29\.[A-Za-z0-9_-]{50,}"),
+    _kind(
+        "a key of Azure", "AccountKey=|AccessKey=", rb"A(?:ccountKey=[A-Za-z0-9+/]{86}==|ccessKey=[A-Za-z0-9+/]{43}=)"
+    ),
+    _kind("a key of Azure", "Q~", rb"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}" + _END),
+    _kind("a key of Stripe", "k_live_", rb"[rs]k_live_[0-9A-Za-z]{20,}"),
+    _kind("a key of Stripe", "whsec_", rb"whsec_[A-Za-z0-9+/=]{32,}"),
+    _kind("a token of Square", "sq0", rb"sq0(?:csp|atp)-[A-Za-z0-9_-]{22,}"),
+    _kind("a token of Shopify", "shpat_|shpca_|shppa_|shpss_", rb"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
+    _kind("a key of Twilio", "SK", rb"SK(?<![A-Za-z0-9]SK)[0-9a-f]{32}" + _END),
+    _kind("a key of SendGrid", "SG.", rb"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    _kind("a token of npm", "npm_", rb"npm_[A-Za-z0-9]{36}" + _END),
+    _kind(
+        "a token of npm",
+        ":_auth|:_password|npmAuthToken",
+        rb"(?::_(?:authToken|auth|password)\s{0,5}=|npmAuthToken:)\s{0,5}[\"']?(?![$<])[A-Za-z0-9+/=_.-]{8,}",
+    ),
+    _kind("a token of PyPI", "pypi-AgE", rb"pypi-AgE[A-Za-z0-9_-]{50,}"),
+    _kind("a token of RubyGems", "rubygems_", rb"rubygems_[a-f0-9]{48}"),
+    _kind("a token of Docker", "dckr_", rb"dckr_(?:pat|oat)_[A-Za-z0-9_-]{27,}"),
+    _kind("a token of Docker", '"auths"', rb'"auths"[^}]{0,300}"auth"\s{0,5}:\s{0,5}"[A-Za-z0-9+/=]{8,}"'),
+    _kind("a key of Kubernetes", "client-key-data:", rb"client-key-data:\s{1,5}[A-Za-z0-9+/=]{40,}"),
+    _kind("a token of Terraform", ".atlasv1.", rb"\.atlasv1\.[A-Za-z0-9_=-]{60,}"),
+    _kind("a token of Vault", "hvs.|hvb.|hvr.", _LEFT + rb"hv[sbr]\.[A-Za-z0-9_-]{24,}"),
+    _kind("a token of DigitalOcean", "_v1_", rb"do[opr]_v1_[a-f0-9]{64}"),
+    _kind("a token of Fly.io", "FlyV1 fm", rb"FlyV1 fm\d_[A-Za-z0-9+/=_,-]{50,}"),
+    _kind("a token of Netlify", "nfp_", _LEFT + rb"nfp_[A-Za-z0-9_]{36,}"),
+    _kind("a token of Supabase", "sbp_|sb_secret_", _LEFT + rb"sb(?:p_[a-f0-9]{40}|_secret_[A-Za-z0-9_-]{20,})"),
+    _kind("a token of Databricks", "dapi", _LEFT + rb"dapi[a-f0-9]{32}"),
+    _kind("a token of Tailscale", "tskey-", rb"tskey-[a-z]{3,12}-[A-Za-z0-9]{8,}-[A-Za-z0-9]{20,}"),
+    _kind("a token of Grafana", "glc_|glsa_", _LEFT + rb"gl(?:c|sa)_[A-Za-z0-9+/=_]{32,}"),
+    _kind("a token of Sentry", "sntry", rb"sntry[su]_[A-Za-z0-9+/=_-]{40,}"),
+    _kind("a key of New Relic", "NRAK-", rb"NRAK-[A-Z0-9]{27}" + _END),
+    _kind("a key of Postman", "PMAK-", rb"PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
+    _kind("a key of Linear", "lin_api_", rb"lin_api_[A-Za-z0-9]{32,}"),
+    _kind("a token of Notion", "ntn_", _LEFT + rb"ntn_[A-Za-z0-9]{40,}"),
+    _kind("a token of Figma", "figd_|figo_|figu_|figr_", _LEFT + rb"fig[dour]_[A-Za-z0-9_-]{40,}"),
+    _kind("a token of Doppler", "dp.", _LEFT + rb"dp\.(?:pt|st|sa|ct|scim|audit)\.[A-Za-z0-9.]{40,}"),
+    _kind("a token of Pulumi", "pul-", _LEFT + rb"pul-[a-f0-9]{40}"),
+    _kind("a token of 1Password", "ops_eyJ", rb"ops_eyJ[A-Za-z0-9+/=_-]{100,}"),
+    _kind(
+        "a password in a URL",
+        "://",
+        rb"(?<=[A-Za-z0-9])://[^\s:/?#@\"'`<>]{0,100}:(?P<password>[^\s/?#@:\"'`<>]{1,200})@(?=[^\s/\"'`<>])",
+    ),
+)
+"""Kinds of secrets. Most begin with a mark of their service, and are found wherever they are. A password of a URL
+counts unless it is a variable, very short, or a word such as `password`."""
+
+
+def is_secret_name(path: str) -> bool:
+    """Return whether a file has a name of those that hold secrets."""
+    path = f"/{path}".lower()
+    name = path.rpartition("/")[2]
+    if any(fnmatchcase(name, shape) for shape in TEMPLATE_NAMES):
+        return False
+    return any(fnmatchcase(path, f"*/{shape}") if "/" in shape else fnmatchcase(name, shape) for shape in SECRET_NAMES)
+
+
+def secrets_in(content: bytes) -> dict[bytes, str]:
+    """Return the secrets in a text, with the names of their kinds; UTF-16 and UTF-32 are read as well."""
+    return {found.group(): name for name, found in _found(_as_utf8(content))}
+
+
+def redacted(text: str) -> str:
+    """Return a text with a note in the place of each secret."""
+    data = text.encode("utf-8", "surrogatepass")
+    for secret, name in secrets_in(data).items():
+        data = data.replace(secret, f"[removed: {name}]".encode())
+    return data.decode("utf-8", "surrogatepass")
+
+
+def _found(content: bytes) -> Iterator[tuple[str, re.Match[bytes]]]:
+    for kind in SECRET_KINDS:
+        if any(mark in content for mark in kind.marks):
+            for found in kind.pattern.finditer(content):
+                if "password" not in kind.pattern.groupindex or not _PLACEHOLDER.fullmatch(found["password"]):
+                    yield kind.name, found
+
+
+def _as_utf8(content: bytes) -> bytes:
+    """Return a text of another Unicode encoding as UTF-8; without a byte order mark its zero bytes are left out."""
+    if b"\0" not in content:
+        return content
+    for mark, encoding in (
+        (codecs.BOM_UTF32_LE, "utf-32"),
+        (codecs.BOM_UTF32_BE, "utf-32"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if content.startswith(mark):
+            return content.decode(encoding, "replace").encode()
+    return content.replace(b"\0", b"")
