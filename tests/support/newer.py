@@ -10,7 +10,7 @@ import msgspec
 from psycopg.types.json import Jsonb
 
 from penstock.chat.cluster import nodes
-from penstock.chat.history.entries import Answered, Prompted, StopRequested
+from penstock.chat.history.entries import Answered, Prompted, Released, StopRequested
 from penstock.chat.service import chat_log, stored_turns, truncation
 from penstock.chat.service.dispatch import NodeAbout
 from penstock.cli.main import main
@@ -26,7 +26,7 @@ def fitted(items: Iterable[Any], limit: int) -> tuple[list[bytes], list[Any]]:
     """Return entries with more fields, and an entry of a new kind behind those of a run."""
     data, written = _fitted(items, limit)
     data = [it[:-1] + FIELDS for it in data]
-    if isinstance(written[0], Prompted | StopRequested | Answered):
+    if isinstance(written[0], Prompted | StopRequested | Released | Answered):
         return data, written
     return [*data, KIND], [*written, None]
 

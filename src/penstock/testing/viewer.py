@@ -13,6 +13,7 @@ Frame = dict[str, Any]
 FIELDS = {
     "snapshot": {"number", "turns", "earlier"},
     "prompted": {"turn", "prompt", "by", "asked_at", "key"},
+    "held": {"turns"},
     "streaming": {"turn", "status", "question", "began_at"},
     "thinking": {"turn", "content"},
     "final_message_start": {"turn"},
@@ -92,6 +93,12 @@ class Viewer:
         require(frame["turn"] not in self.turns, "a second `prompted`")
         self.turns[frame["turn"]] = {**frame, "state": "queued"}
 
+    def _held(self, frame: Frame) -> None:
+        queued = {number: turn for number, turn in self.turns.items() if turn["state"] == "queued"}
+        require({*frame["turns"]} <= {*queued}, "a turn is held that does not wait")
+        for number, turn in queued.items():
+            turn["held"] = number in frame["turns"]
+
     def _streaming(self, frame: Frame) -> None:
         turn = self._turn(frame, "queued", "running")
         require(("began_at" in frame) == (turn["state"] == "queued"), "only the first `streaming` says when it began")
@@ -122,7 +129,7 @@ class Viewer:
 
     def _completed(self, frame: Frame) -> None:
         turn = self._turn(frame, "queued", "running")
-        for name in WHILE_RUNNING:
+        for name in (*WHILE_RUNNING, "held"):
             turn.pop(name, None)
         turn.update(frame, state="completed")
 

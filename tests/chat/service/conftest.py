@@ -18,6 +18,7 @@ from penstock.chat.history.entries import (
     Answered,
     Numbered,
     Prompted,
+    Released,
     StopRequested,
     TurnBegan,
     TurnEnded,
@@ -150,6 +151,7 @@ class Home:
             AssertionError: the rows do not keep it.
         """
         waiting: list[int] = []
+        held: set[int] = set()
         last, running = 0, 0
         for place, row in enumerate(rows, 1):
             assert row.number == place
@@ -157,10 +159,12 @@ class Home:
             if isinstance(what, Prompted):
                 assert what.turn == last + 1
                 last = what.turn
+                held |= {last} if held & {*waiting} else set()
                 waiting.append(last)
             elif isinstance(what, TurnBegan):
                 assert running == 0, "a turn began while another ran"
                 assert what.turn == waiting.pop(0), "turns begin in their order, and once"
+                assert what.turn not in held, "a turn began that a stop holds back"
                 running = what.turn
             elif isinstance(what, TurnEnded):
                 if what.turn == running:
@@ -169,8 +173,12 @@ class Home:
                     waiting.remove(what.turn)
             elif isinstance(what, StopRequested):
                 assert what.turn is None or 1 <= what.turn <= last
+                held |= {*waiting} if running and what.turn in (None, running) else set()
             elif isinstance(what, Answered):
                 assert 1 <= what.turn <= last
+            elif isinstance(what, Released):
+                assert 1 <= what.turn <= last
+                held = {turn for turn in held if turn > what.turn}
             else:
                 assert what is not None
                 assert running, "an event that belongs to no turn"

@@ -25,7 +25,7 @@ PROMPTS = ["permission", "wait", "hello there", "fail", "play err500", "play too
 async def step(service: Service, chance: random.Random, asked: set[str]) -> None:
     """Ask for something."""
     id = chance.choice(service.chats()).id
-    what = chance.choices(["prompt", "stop", "stop one", "answer", "wait", "change"], [8, 1, 2, 4, 4, 1])[0]
+    what = chance.choices(["prompt", "stop", "stop one", "release", "answer", "wait", "change"], [8, 1, 2, 3, 4, 4, 1])[0]
     turns, _ = await service.turns(id)
     try:
         if what == "prompt":
@@ -36,6 +36,8 @@ async def step(service: Service, chance: random.Random, asked: set[str]) -> None
             await service.stop(id)
         elif what == "stop one" and turns:
             await service.stop(id, chance.choice(turns).turn)
+        elif what == "release":
+            await service.release(id)
         elif what == "answer":
             questions = [turn.question for turn in turns if turn.question is not None]
             if questions:

@@ -31,10 +31,20 @@ class Prompted(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompted"):
 
 
 class StopRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="stop_requested"):
-    """A person stops a turn, or takes it back from the queue. The end of the turn is an entry of its own."""
+    """A person stops a turn, or takes it back from the queue. The end of the turn is an entry of its own.
+
+    If the turn was running, the messages that wait behind it are held back until they are `released`.
+    """
 
     turn: int | None = None
     """Number of the turn; None for the turn that runs and all that wait."""
+
+
+class Released(msgspec.Struct, frozen=True, omit_defaults=True, tag="released"):
+    """A person lets the messages begin that a stop holds back."""
+
+    turn: int
+    """Number of the last of these turns: one that is asked for later is not meant."""
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True, tag="answered"):
@@ -68,7 +78,7 @@ class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_ended
     reason: str | None = None
 
 
-Entry = Prompted | StopRequested | Answered | TurnBegan | TurnEnded
+Entry = Prompted | StopRequested | Released | Answered | TurnBegan | TurnEnded
 """Entry that is not an event of a run."""
 
 

@@ -32,6 +32,8 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     completed_at: int | None = None
     agent: str | None = None
     model: str | None = None
+    held: bool = False
+    """True if it waits until a person releases it: the turn before it was stopped."""
 
     # --- while it runs ---
     status: str | None = None
@@ -88,6 +90,12 @@ class PromptedFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompt
     key: str | None = None
 
 
+class Held(msgspec.Struct, frozen=True, tag="held"):
+    """The turns that wait until a person releases them: these, and no others."""
+
+    turns: list[int]
+
+
 class AssistantDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="assistant"):
     """`Assistant` for a client that asked for `delta=1`: the reply is its first `offset` characters and then `delta`.
 
@@ -139,6 +147,7 @@ class Goodbye(msgspec.Struct, frozen=True, tag="goodbye"):
 Frame = (
     Snapshot
     | PromptedFrame
+    | Held
     | Streaming
     | Thinking
     | FinalMessageStart

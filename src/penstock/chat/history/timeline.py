@@ -22,6 +22,7 @@ from penstock.chat.history.entries import (
     Entry,
     Numbered,
     Prompted,
+    Released,
     StopRequested,
     TurnBegan,
     TurnEnded,
@@ -110,6 +111,16 @@ class Timeline:
         return [view for _, view in sorted(self.turns.items()) if view.state == "queued"]
 
     @property
+    def held(self) -> list[TurnView]:
+        """Turns that wait until a person releases them, the next one first."""
+        return [view for view in self.queued if view.held]
+
+    @property
+    def ready(self) -> list[TurnView]:
+        """Turns that wait for nothing but their turn, the next one first."""
+        return [view for view in self.queued if not view.held]
+
+    @property
     def newest(self) -> TurnView | None:
         """Newest turn."""
         return self.turns[max(self.turns)] if self.turns else None
@@ -190,8 +201,11 @@ class Timeline:
                 self._event(what, self._live)
         elif isinstance(what, Prompted):
             view = TurnView(what.turn, what.text, what.by, what.key, asked_at=self._at, first=self.number)
+            view.held = bool(self.held)  # it does not overtake those before it
             self.turns[what.turn] = view
             self._change(what.turn, frames.PromptedFrame(what.turn, what.text, what.by, self._at, what.key))
+            if view.held:
+                self._show_held()
             self._forget()
         elif isinstance(what, TurnBegan):
             self._begin(what)
@@ -200,14 +214,29 @@ class Timeline:
         elif isinstance(what, StopRequested):
             open_turns = [view.turn for view in self.turns.values() if not view.finalized]
             self.stops.update(turn for turn in open_turns if what.turn in (None, turn))
+            if self._live is not None and what.turn in (None, self._live.view.turn):
+                self._hold([view for view in self.queued if view.turn not in self.stops], True)
+        elif isinstance(what, Released):
+            self._hold([view for view in self.held if view.turn <= what.turn], False)
         elif isinstance(what, Answered) and self._live is not None and self._live.view.turn == what.turn:
             self._live.questions.pop(what.id, None)
+
+    def _hold(self, views: list[TurnView], held: bool) -> None:
+        changed = [view for view in views if view.held != held]
+        for view in changed:
+            view.held = held
+        if changed:
+            self._show_held()
+
+    def _show_held(self) -> None:
+        self._change(0, frames.Held([view.turn for view in self.held]))
 
     def _begin(self, began: TurnBegan) -> None:
         view = self.turns.get(began.turn)
         if view is None:  # its prompt was trimmed
             view = self.turns[began.turn] = TurnView(began.turn, "", asked_at=self._at, first=self.number)
         view.state, view.began_at, view.agent, view.model = "running", self._at, began.agent, began.model
+        view.held = False
         self._compact()
         self._live = self._replies[began.turn] = _Live(view)
         self._show(self._live, self._live.turn.start())
@@ -272,7 +301,7 @@ class Timeline:
         self._change(live.view.turn, live.replies[-1])
 
     def _complete(self, view: TurnView, event: turns.Completed) -> None:
-        view.state, view.completed_at = "completed", self._at
+        view.state, view.completed_at, view.held = "completed", self._at, False
         view.status = view.reply = None
         view.message, view.question = event.message, event.question
         view.outcome, view.reason, view.cause, view.resets_at = (

@@ -117,6 +117,7 @@ declare namespace Api {
     turns: number;
     heartbeat: Heartbeat | null;
     home?: string | null;
+    held?: number;
     is_away?: boolean;
   }
 
@@ -173,6 +174,11 @@ declare namespace Api {
     prompt: string;
     quiet?: string | null;
     on?: boolean;
+  }
+
+  interface Held {
+    type: "held";
+    turns: Array<number>;
   }
 
   interface LandRun {
@@ -504,6 +510,7 @@ declare namespace Api {
     completed_at?: number | null;
     agent?: string | null;
     model?: string | null;
+    held?: boolean;
     status?: string | null;
     reply?: string | null;
     question?: OpenQuestion | null;
@@ -542,7 +549,7 @@ declare namespace Api {
     recent: Array<Workspace>;
   }
 
-  type Frame = Snapshot | PromptedFrame | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye;
+  type Frame = Snapshot | PromptedFrame | Held | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye;
 
-  type RunFrame = Snapshot | PromptedFrame | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye | RunChanged;
+  type RunFrame = Snapshot | PromptedFrame | Held | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye | RunChanged;
 }

@@ -400,6 +400,16 @@ class Service:
         self._require_open()
         return await self._worker(id).stop(turn)
 
+    async def release(self, id: str) -> list[int]:
+        """Let the turns begin that a stop holds back; return them.
+
+        Raises:
+            NoSuchChat: there is none of this id.
+            StoreFailed: the request cannot be kept.
+        """
+        self._require_open()
+        return await self._worker(id).release()
+
     async def retain(self, retention: Retention) -> dict[str, int]:
         """Drop the oldest turns of all chats that exceed the limits; return the last dropped entry of each chat.
 

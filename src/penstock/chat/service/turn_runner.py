@@ -51,8 +51,8 @@ class TurnRunner:
             await self._log.claim.take(self._shared.dispatch)
             await end_lost(self._log, timeline, self._why)
         await self.settle()
-        queued = (await self._log.open()).queued
-        if not queued or (upto is not None and queued[0].turn > upto):
+        ready = (await self._log.open()).ready
+        if not ready or (upto is not None and ready[0].turn > upto):
             await self._log.sum_up()
             return False
         async with self._shared.slots.take() as self._slot:
@@ -96,9 +96,9 @@ class TurnRunner:
             nonlocal made, asked
             made = None
             taken_back = decisions.taken_back(timeline)
-            if taken_back or not timeline.queued or self.is_ending:
+            if taken_back or not timeline.ready or self.is_ending:
                 return taken_back  # taken back while it waited for a slot
-            chat, view = self._log.row, timeline.queued[0]
+            chat, view = self._log.row, timeline.ready[0]
             if view in self._begun:
                 return [TurnEnded(view.turn, "cut_off", ROWS_LOST)]
             began, asked = TurnBegan(view.turn, chat.agent, chat.cwd, chat.model, chat.session_id), view

@@ -9,7 +9,7 @@ from typing import Literal
 
 from penstock import events as ev
 from penstock.chat.errors import NoSuchTurn, ShuttingDown
-from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, StopRequested
+from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, Released, StopRequested
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service import decisions
 from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
@@ -51,9 +51,11 @@ class Worker:
         """Entries of the chat."""
         self.state: State = "idle"
         self.waiting = 0
-        """Number of turns in its queue."""
+        """Number of turns that wait for nothing but their turn."""
         self.waiting_upto = 0
-        """Newest turn in its queue."""
+        """Newest of these turns."""
+        self.held = 0
+        """Number of turns that wait until a person releases them."""
         self.asks = False
         """True if a question waits for a person."""
         self.rejected_at = 0
@@ -99,7 +101,8 @@ class Worker:
         """
         if await self.log.is_over():
             view = self.log.live.newest
-            self.state, self.waiting, self.asks = "idle", 0, view is not None and view.question is not None
+            self.state, self.waiting, self.held = "idle", 0, 0
+            self.asks = view is not None and view.question is not None
         else:
             await self.log.open()
             self._ensure_working()
@@ -162,6 +165,8 @@ class Worker:
     async def stop(self, turn: int | None = None) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
 
+        What waits behind a running turn that is stopped is held back.
+
         Raises:
             NoSuchTurn: there never was such a turn.
             StoreFailed: the request could not be kept.
@@ -173,10 +178,27 @@ class Worker:
                 raise NoSuchTurn(f"the chat has no turn {turn}")
             running = [timeline.running] if timeline.running is not None else []
             stopped[:] = [view.turn for view in (*running, *timeline.queued) if turn in (None, view.turn)]
-            return None if timeline.stops.issuperset(stopped) else StopRequested(turn)
+            # A second stop of a run that is slow to end counts for what was asked for since the first.
+            holds = any(view.turn in stopped for view in running) and bool(timeline.ready)
+            return None if timeline.stops.issuperset(stopped) and not holds else StopRequested(turn)
 
         await self._submit(decide)
         return stopped
+
+    async def release(self) -> list[int]:
+        """Let the turns begin that a stop holds back. Return them.
+
+        Raises:
+            StoreFailed: the request could not be kept.
+        """
+        released: list[int] = []
+
+        def decide(timeline: Timeline) -> Entry | None:
+            released[:] = [view.turn for view in timeline.held]
+            return Released(released[-1]) if released else None
+
+        await self._submit(decide)
+        return released
 
     async def follow(self, last: int) -> None:
         """Apply entries up to number `last` that others submitted."""
@@ -282,15 +304,16 @@ class Worker:
 
     def _took(self, timeline: Timeline) -> None:
         """Apply the timeline, after it accepted entries."""
-        before, running, newest = self.state, timeline.running, timeline.newest
-        queued = timeline.queued
-        self.waiting, self.waiting_upto = len(queued), queued[-1].turn if queued else 0
+        before, running, newest = (self.state, self.held), timeline.running, timeline.newest
+        ready = timeline.ready
+        self.waiting, self.waiting_upto = len(ready), ready[-1].turn if ready else 0
+        self.held = len(timeline.held)
         is_running = running is not None and running.state == "running"
-        self.state = "running" if is_running else "queued" if self.waiting else "idle"
+        self.state = "running" if is_running else "queued" if self.waiting or self.held else "idle"
         self.asks = bool(timeline.questions) or (
             self.state == "idle" and newest is not None and newest.question is not None
         )
-        if self.state != before:
+        if (self.state, self.held) != before:
             self._shared.changed()
         self._runner.apply(timeline)
 

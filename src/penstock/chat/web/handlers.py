@@ -242,6 +242,10 @@ class Api:
         """Stop a turn, or all, and return the numbers of the stopped turns."""
         return _json(schemas.TurnNumbers(await self.service.stop(chat, body.turn)), 202)
 
+    async def release(self, request: Request, chat: str, body: schemas.NoBody) -> Response:
+        """Let the turns begin that a stop holds back, and return their numbers."""
+        return _json(schemas.TurnNumbers(await self.service.release(chat)), 202)
+
     async def answer(self, request: Request, chat: str, body: schemas.AnswerBody) -> Response:
         """Answer a question and return the number of the turn that continues."""
         return _json(schemas.TurnNumber(await self.service.answer(chat, body.id, body.answer)), 202)

@@ -72,6 +72,8 @@ ADDRESSES = (
     Address("GET", f"{C}/turns/{{turn}}/details", "details", "All that the agent did in a turn", None, 200, Details,
             (400, 404), query=("format",)),
     Address("POST", f"{C}/stop", "stop", "Stop a turn, or all", schemas.Stop, 202, schemas.TurnNumbers, (400, 404)),
+    Address("POST", f"{C}/release", "release", "Let the turns begin that a stop holds back", schemas.NoBody, 202,
+            schemas.TurnNumbers, (400, 404)),
     Address("POST", f"{C}/questions", "answer", "Answer a question of the agent", schemas.AnswerBody, 202,
             schemas.TurnNumber, (400, 404, 409, 429)),
     Address("GET", f"{C}/events", "events", "The stream of a chat", None, 200, Frame, (404, 429),
