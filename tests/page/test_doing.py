@@ -43,26 +43,6 @@ def test_stop(at: Open, how: str) -> None:
     expect(thread.composer).to_be_focused()
 
 
-def test_a_queue_and_taking_back(at: Open, server: Server) -> None:
-    """Messages that come while the agent works wait in order; one that is taken back never runs."""
-    thread = at("halfway")
-    thread.say("first")
-    thread.writes(1, MIDDLE)
-    thread.say("second")
-    thread.say("third")
-    for number in (2, 3):
-        expect(thread.turn(number)).to_have_attribute("data-state", "queued")
-        expect(thread.turn(number).locator(".queued")).to_contain_text("Waits")
-    thread.turn(2).get_by_role("button", name="Take back").click()
-    thread.ended(2, "cancelled")
-    expect(thread.turn(2).locator(".outcome")).to_contain_text("Taken back")
-    server.gate.touch()
-    thread.ended(1)
-    thread.ended(3)
-    expect(thread.turn(2).locator(".reply")).to_have_count(0)
-    expect(thread.turn(2).locator(".to-record")).to_have_count(0)
-
-
 # --- questions ---
 
 

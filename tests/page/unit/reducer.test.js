@@ -3,7 +3,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { openQuestion, EMPTY, points, reduce, running, waits } from "../../../src/penstock/chat/page/state/reducer.js";
+import {
+  EMPTY,
+  held,
+  isTakenBack,
+  openQuestion,
+  points,
+  reduce,
+  running,
+  waits,
+} from "../../../src/penstock/chat/page/state/reducer.js";
 
 const fold = (frames, chat = EMPTY) => frames.reduce(reduce, chat);
 const snapshot = (turns = [], more = {}) => ({ type: "snapshot", number: 0, turns, ...more });
@@ -48,6 +57,23 @@ test("a store that fails is shown until it works, whatever comes between", () =>
   assert.equal(fold([snapshot()], chat).unkept.help, "free some space");
   assert.equal(fold([{ type: "store", works: true }], chat).unkept, null);
   assert.equal(reduce(EMPTY, { type: "store", works: true }), EMPTY);
+});
+
+test("what a stop holds is what the newest frame names, and a snapshot has it", () => {
+  const numbers = (chat) => held(chat).map((turn) => turn.turn);
+  const chat = fold([...LIFE, prompted(2), prompted(3), { type: "held", turns: [2, 3] }]);
+  assert.deepEqual(numbers(chat), [2, 3]);
+  assert.deepEqual(numbers(reduce(chat, { type: "held", turns: [3] })), [3]);
+  assert.deepEqual(numbers(reduce(chat, { type: "streaming", turn: 2, status: "Working…", began_at: 3 })), [3]);
+  assert.equal(chat.turns[0].held, undefined);
+  assert.deepEqual(numbers(fold([snapshot([{ turn: 4, by: "person", state: "queued", held: true }])])), [4]);
+});
+
+test("a turn was taken back if it was cancelled and never began", () => {
+  const back = (turn) => ({ type: "completed", turn, message: "", outcome: "cancelled", completed_at: 9 });
+  const [began, waited] = fold([...LIFE.slice(0, 3), prompted(2), back(2), back(1)]).turns;
+  assert.deepEqual([isTakenBack(began), isTakenBack(waited)], [false, true]);
+  assert.equal(isTakenBack(fold([...LIFE.slice(0, 2)]).turns[0]), false);
 });
 
 test("a turn keeps why it failed, and what was refused in it", () => {

@@ -38,6 +38,8 @@ class StopRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="stop_r
 
     turn: int | None = None
     """Number of the turn; None for the turn that runs and all that wait."""
+    queued: bool = False
+    """True if only what waits is taken back, and a turn that runs goes on."""
 
 
 class Released(msgspec.Struct, frozen=True, omit_defaults=True, tag="released"):

@@ -212,9 +212,10 @@ class Timeline:
         elif isinstance(what, TurnEnded):
             self._end_without_run(what)
         elif isinstance(what, StopRequested):
-            open_turns = [view.turn for view in self.turns.values() if not view.finalized]
-            self.stops.update(turn for turn in open_turns if what.turn in (None, turn))
-            if self._live is not None and what.turn in (None, self._live.view.turn):
+            open_turns = self.queued if what.queued else [it for it in self.turns.values() if not it.finalized]
+            stopped = {view.turn for view in open_turns if what.turn in (None, view.turn)}
+            self.stops |= stopped
+            if self._live is not None and self._live.view.turn in stopped:
                 self._hold([view for view in self.queued if view.turn not in self.stops], True)
         elif isinstance(what, Released):
             self._hold([view for view in self.held if view.turn <= what.turn], False)

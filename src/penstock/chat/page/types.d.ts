@@ -444,6 +444,7 @@ declare namespace Api {
 
   interface Stop {
     turn?: number | null;
+    queued?: boolean;
   }
 
   interface StopRun {

@@ -390,15 +390,17 @@ class Service:
         worker = self._worker(id)
         return await worker.answer(question, self._text(text))
 
-    async def stop(self, id: str, turn: int | None = None) -> list[int]:
+    async def stop(self, id: str, turn: int | None = None, *, queued: bool = False) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
+
+        With `queued`, turns are only taken back: one that runs goes on, and is not returned.
 
         Raises:
             NoSuchChat, NoSuchTurn: there is none.
             StoreFailed: the request cannot be kept.
         """
         self._require_open()
-        return await self._worker(id).stop(turn)
+        return await self._worker(id).stop(turn, queued=queued)
 
     async def release(self, id: str) -> list[int]:
         """Let the turns begin that a stop holds back; return them.

@@ -162,10 +162,10 @@ class Worker:
     def _prompted(self, timeline: Timeline, text: str, by: Asker, key: str | None) -> Prompted:
         return decisions.prompted(timeline, text, by, key, self._shared.limits.max_queue, self.log.max_entry_bytes)
 
-    async def stop(self, turn: int | None = None) -> list[int]:
+    async def stop(self, turn: int | None = None, *, queued: bool = False) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
 
-        What waits behind a running turn that is stopped is held back.
+        What waits behind a running turn that is stopped is held back. With `queued`, turns are only taken back.
 
         Raises:
             NoSuchTurn: there never was such a turn.
@@ -176,11 +176,11 @@ class Worker:
         def decide(timeline: Timeline) -> Entry | None:
             if turn is not None and not 1 <= turn <= max(timeline.turns, default=0):
                 raise NoSuchTurn(f"the chat has no turn {turn}")
-            running = [timeline.running] if timeline.running is not None else []
+            running = [timeline.running] if timeline.running is not None and not queued else []
             stopped[:] = [view.turn for view in (*running, *timeline.queued) if turn in (None, view.turn)]
             # A second stop of a run that is slow to end counts for what was asked for since the first.
             holds = any(view.turn in stopped for view in running) and bool(timeline.ready)
-            return None if timeline.stops.issuperset(stopped) and not holds else StopRequested(turn)
+            return None if timeline.stops.issuperset(stopped) and not holds else StopRequested(turn, queued)
 
         await self._submit(decide)
         return stopped

@@ -240,7 +240,7 @@ class Api:
 
     async def stop(self, request: Request, chat: str, body: schemas.Stop) -> Response:
         """Stop a turn, or all, and return the numbers of the stopped turns."""
-        return _json(schemas.TurnNumbers(await self.service.stop(chat, body.turn)), 202)
+        return _json(schemas.TurnNumbers(await self.service.stop(chat, body.turn, queued=body.queued)), 202)
 
     async def release(self, request: Request, chat: str, body: schemas.NoBody) -> Response:
         """Let the turns begin that a stop holds back, and return their numbers."""

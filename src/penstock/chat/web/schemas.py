@@ -87,6 +87,8 @@ class Stop(Body):
     """Turn to stop; by default the running one and all that wait."""
 
     turn: int | None = None
+    queued: bool = False
+    """True to take back only what still waits: a turn that runs goes on."""
 
 
 class StopRun(Body):

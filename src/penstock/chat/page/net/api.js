@@ -110,6 +110,10 @@ export const api = {
   remove: (id) => request("DELETE", chatUrl(id), {}),
   /** @type {(id: string, turn?: number) => Promise<Api.TurnNumbers>} */
   stop: (id, turn) => request("POST", `${chatUrl(id)}/stop`, turn === undefined ? {} : { turn }),
+  /** Take a turn back if it still waits. @type {(id: string, turn: number) => Promise<Api.TurnNumbers>} */
+  takeBack: (id, turn) => request("POST", `${chatUrl(id)}/stop`, { turn, queued: true }),
+  /** @type {(id: string) => Promise<Api.TurnNumbers>} */
+  release: (id) => request("POST", `${chatUrl(id)}/release`, {}),
   /** @type {(id: string, question: string, answer: string) => Promise<Api.TurnNumber>} */
   answer: (id, question, answer) => request("POST", `${chatUrl(id)}/${QUESTIONS_PATH}`, { id: question, answer }),
   /** @type {(id: string, before?: number) => Promise<import("./wire.js").TurnPage>} */

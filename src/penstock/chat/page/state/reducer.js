@@ -69,6 +69,8 @@ export function reduce(chat, frame) {
       return { ...chat, run: frame.run, loop: frame.loop ?? null };
     case "prompted":
       return prompted(chat, frame);
+    case "held":
+      return hold(chat, frame);
     case "local_sending":
       return sending(chat, frame);
     case "local_accepted":
@@ -103,6 +105,24 @@ export function running(chat) {
  */
 export function waits(chat, turn) {
   return turn.state === "queued" && chat.turns.some((it) => it.turn < turn.turn && it.state !== "completed");
+}
+
+/**
+ * The turns that wait until a person releases them, as the turn before them was stopped.
+ *
+ * @param {Chat} chat
+ */
+export function held(chat) {
+  return chat.turns.filter((turn) => turn.held && turn.state === "queued");
+}
+
+/**
+ * Whether a turn was taken back before it began: nothing happened, and nothing of it is shown.
+ *
+ * @param {Pick<Turn, "state" | "outcome" | "began_at">} turn
+ */
+export function isTakenBack({ state, outcome, began_at: began }) {
+  return state === "completed" && outcome === "cancelled" && typeof began !== "number";
 }
 
 /**
@@ -146,8 +166,21 @@ function prompted(chat, { type: _, ...turn }) {
 
 /**
  * @param {Chat} chat
- * @param {Exclude<Frame, SnapshotFrame | Api.PromptedFrame | Api.RunChanged | Api.Deleted | Api.StoreChanged
- *   | Api.Goodbye>} frame
+ * @param {Api.Held} frame
+ * @returns {Chat}
+ */
+function hold(chat, { turns }) {
+  const changed = (/** @type {Turn} */ turn) => Boolean(turn.held) !== turns.includes(turn.turn);
+  return {
+    ...chat,
+    turns: chat.turns.map((it) => (it.state === "queued" && changed(it) ? { ...it, held: !it.held } : it)),
+  };
+}
+
+/**
+ * @param {Chat} chat
+ * @param {Exclude<Frame, SnapshotFrame | Api.PromptedFrame | Api.Held | Api.RunChanged | Api.Deleted
+ *   | Api.StoreChanged | Api.Goodbye>} frame
  * @returns {Chat}
  */
 function changeTurn(chat, frame) {

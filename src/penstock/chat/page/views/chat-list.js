@@ -18,7 +18,10 @@ function stateOf(chat) {
   if (chat.asks) return ["asks", "asks you"];
   if (chat.state === "running") return ["working", "working"];
   if (chat.state === "queued")
-    return ["queued", chat.is_away ? `waits for the machine ${oneLine(chat.home)}` : "waits"];
+    return [
+      "queued",
+      chat.is_away ? `waits for the machine ${oneLine(chat.home)}` : chat.held ? "waits for you" : "waits",
+    ];
   if (isUnread(chat)) return ["unread", `${ago(chat.used_at)}, unread`];
   return ["", ago(chat.used_at)];
 }

@@ -9,6 +9,7 @@ import {
   Icon,
   Menu,
   Status,
+  useAsync,
   useEffect,
   useKeptFocus,
   useLayoutEffect,
@@ -19,12 +20,12 @@ import {
 import { api, messageOf, newKey } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { ChatSession } from "../state/chat-session.js";
-import { openQuestion, running, waits } from "../state/reducer.js";
+import { held, isTakenBack, openQuestion, running, waits } from "../state/reducer.js";
 import { chatPath } from "../state/router.js";
 import { agentOf, chatOf, machineOf, openDialog, useThread } from "../state/store.js";
 import { answerOf, optionOf } from "../text/answers.js";
 import { answerPlaceholder, connectionText, EARLY_TEXT } from "../text/copy.js";
-import { base, day, oneLine } from "../text/format.js";
+import { base, day, oneLine, plural } from "../text/format.js";
 import { levelFor, levelOf } from "../text/permissions.js";
 import { Composer } from "./composer.js";
 import { giveAnswer } from "./question.js";
@@ -117,8 +118,10 @@ function Thread({ session, chat, about }) {
   };
   const [note, setNote, accept] = useAnswer(session, question, send);
   const edit = (/** @type {string} */ text) => setGiven({ text });
+  const takeBack = useTakeBack(session, edit);
   const agent = oneLine(chat?.agent) || "the agent";
-  const isEmpty = !thread.turns.length && !thread.unsent.length;
+  const heldTurns = held(thread);
+  const isEmpty = thread.turns.every(isTakenBack) && !thread.unsent.length;
 
   return html`
     <div class="thread" ref=${scroller} tabindex="0" role="region" aria-label="Conversation" data-ready=${thread.known}>
@@ -126,7 +129,7 @@ function Thread({ session, chat, about }) {
         ${thread.earlier && html`<${Earlier} session=${session} scroller=${scroller} />`}
         ${!thread.known && !thread.unsent.length && html`<${Status} loading>Loading…<//>`}
         ${thread.known && isEmpty && html`<${Empty} agent=${agent} chat=${chat} />`}
-        ${turnsOf(session, chat, { question, onEdit: edit, onSend: send, onLate: setNote })}
+        ${turnsOf(session, chat, { question, onEdit: edit, onSend: send, onTakeBack: takeBack, onLate: setNote })}
         ${thread.unsent.map((message) => unsentMessage(session, message, edit))}
       </div>
     </div>
@@ -135,10 +138,11 @@ function Thread({ session, chat, about }) {
       ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} />`}
       ${!session.isLate && thread.unkept && html`<${Unkept} store=${thread.unkept} />`}
       ${!session.isLate && chat?.is_away && html`<${MachineAway} name=${machineOf(chat)} />`}
+      ${heldTurns.length > 0 && html`<${HeldTurns} id=${session.id} turns=${heldTurns} onTakeBack=${takeBack} />`}
       <${Composer}
         draft=${session.id}
         label=${`Message to ${agent}`}
-        placeholder=${placeholder(question, agent)}
+        placeholder=${placeholder(question, agent, heldTurns.length)}
         maxBytes=${about.max_prompt_bytes}
         onSend=${accept}
         onStop=${runningTurn ? stop : null}
@@ -156,10 +160,10 @@ function Thread({ session, chat, about }) {
  * @param {ChatSession} session
  * @param {Api.ChatView | undefined} chat
  * @param {{ question: OpenQuestion | null, onEdit: (text: string) => void, onSend: (text: string) => boolean,
- *   onLate: (text: string) => void }} shared
+ *   onTakeBack: (turn: Turn) => Promise<void>, onLate: (text: string) => void }} shared
  */
 function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
-  const { turns } = thread;
+  const turns = thread.turns.filter((turn) => !isTakenBack(turn));
   const last = turns.length - 1;
   const agent = chat && agentOf(chat.agent);
   const away = chat?.is_away ? machineOf(chat) : "";
@@ -228,11 +232,51 @@ export function Latest({ onClick }) {
 }
 
 /**
+ * Take turns back; their texts return to the composer once they are seen to be taken back, so that none is lost with an
+ * answer of the server.
+ *
+ * @param {ChatSession} session
+ * @param {(text: string) => void} edit
+ */
+function useTakeBack({ id, chat: { turns } }, edit) {
+  const wanted = useRef(/** @type {Set<number>} */ (new Set()));
+  useEffect(() => {
+    const over = turns.filter((it) => wanted.current.has(it.turn) && it.state === "completed");
+    for (const { turn } of over) wanted.current.delete(turn);
+    const texts = over.filter(isTakenBack).map((it) => it.prompt);
+    if (texts.length) edit(texts.join("\n\n"));
+  }, [turns]);
+  return async (/** @type {Turn[]} */ ...taken) => {
+    for (const { turn } of taken) wanted.current.add(turn);
+    // The last one first: none of them begins meanwhile, and each text comes before those that are there already.
+    for (const { turn } of taken.toReversed()) await api.takeBack(id, turn);
+  };
+}
+
+/**
+ * What a stop holds back, and how it goes on.
+ *
+ * @param {{ id: string, turns: Turn[], onTakeBack: (...turns: Turn[]) => Promise<void> }} props
+ */
+function HeldTurns({ id, turns, onTakeBack }) {
+  const [isBusy, error, run] = useAsync();
+  const send = () => run(() => api.release(id));
+  const takeBack = () => run(() => onTakeBack(...turns));
+  return html`<div class="banner held" role="group" aria-label="Messages that wait">
+    <p role="status">${plural(turns.length, "message waits", "messages wait")}</p>
+    <button type="button" class="button" disabled=${isBusy} onClick=${send}>Send</button>
+    <button type="button" class="button" disabled=${isBusy} onClick=${takeBack}>Take back</button>
+    <${Wrong}>${error}<//>
+  </div>`;
+}
+
+/**
  * @param {OpenQuestion | null} question
  * @param {string} agent
+ * @param {number} heldTurns
  */
-function placeholder(question, agent) {
-  if (!question) return `Message ${agent}`;
+function placeholder(question, agent, heldTurns) {
+  if (!question) return heldTurns ? `Message ${agent}, to wait with the others` : `Message ${agent}`;
   return isWaiting(question) ? answerPlaceholder(question.question) : "Answer, or say something else";
 }
 

@@ -16,7 +16,6 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { Prose } from "../markdown/prose.js";
-import { api } from "../net/api.js";
 import { openDialog } from "../state/store.js";
 import { ALLOWED_NOW, atLimit, GO_ON, outcomeText, refusedText } from "../text/copy.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
@@ -44,6 +43,7 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {boolean} resumes  The agent knows the turns before.
  * @property {(text: string) => void} [onEdit]  Put a text into the composer.
  * @property {(text: string) => void} [onSend]
+ * @property {(turn: TurnState) => Promise<void>} [onTakeBack]
  * @property {(text: string) => void} onLate  An answer came too late.
  */
 
@@ -68,7 +68,7 @@ export class TurnView extends Component {
 
 /** @param {Props} props */
 function Turn(props) {
-  const { chat, turn, waits, away, isFar } = props;
+  const { turn, waits, away, isFar, onTakeBack } = props;
   return html`<article
     class="turn"
     data-turn=${turn.turn}
@@ -77,8 +77,8 @@ function Turn(props) {
     data-far=${isFar || undefined}
     aria-label=${`Turn ${turn.turn}`}
   >
-    ${turn.prompt !== "" && html`<${Asked} turn=${turn} chat=${chat} waits=${waits} away=${away} />`}
-    ${turn.state === "queued" && !waits && html`<div class="answer"><${Status}>Sending…<//></div>`}
+    ${turn.prompt !== "" && html`<${Asked} turn=${turn} waits=${waits} away=${away} onTakeBack=${onTakeBack} />`}
+    ${turn.state === "queued" && !waits && !turn.held && html`<div class="answer"><${Status}>Sending…<//></div>`}
     ${turn.state !== "queued" && html`<${Answer} ...${props} />`}
   </article>`;
 }
@@ -177,9 +177,10 @@ function Markdown({ text, isGrowing, isCut }) {
   return html`<div class="prose reply" ref=${root} data-growing=${isGrowing || undefined}></div>`;
 }
 
-/** @param {{ turn: TurnState, chat: string, waits: boolean, away: string }} props */
-function Asked({ turn, chat, waits, away }) {
-  const queued = turn.state === "queued" && html`<${Queued} turn=${turn} chat=${chat} waits=${waits} away=${away} />`;
+/** @param {Pick<Props, "turn" | "waits" | "away" | "onTakeBack">} props */
+function Asked(props) {
+  const { turn } = props;
+  const queued = turn.state === "queued" && html`<${Queued} ...${props} />`;
   if (turn.by === "heartbeat") {
     return html`<details class="beat">
         <summary>
@@ -216,23 +217,30 @@ export function Prompt({ text }) {
  * `waits`: for another turn; `away`: for this machine. One that waits for neither, and yet does not begin, waits until
  * fewer agents are at work.
  *
- * @param {{ turn: TurnState, chat: string, waits: boolean, away: string }} props
+ * @param {Pick<Props, "turn" | "waits" | "away" | "onTakeBack">} props
  */
-function Queued({ turn, chat, waits, away }) {
+function Queued({ turn, waits, away, onTakeBack }) {
   const [isBusy, error, run] = useAsync();
   const [isSlow, setSlow] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setSlow(true), SLOW_MS);
     return () => clearTimeout(timer);
   }, []);
-  if (!waits && !away && !isSlow) return null;
+  if (!waits && !away && !turn.held && !isSlow) return null;
   const takeBack = (/** @type {Event} */ event) => {
     event.preventDefault();
-    run(() => api.stop(chat, turn.turn));
+    run(async () => onTakeBack?.(turn));
   };
+  const text = turn.held
+    ? "Waits until you send it"
+    : away
+      ? `Waits for the machine ${away}`
+      : waits
+        ? "Waits for its turn"
+        : "Waits to begin";
   return html`<div class="queued">
-    <span>${away ? `Waits for the machine ${away}` : waits ? "Waits for its turn" : "Waits to begin"}</span>
-    <button type="button" class="quiet" disabled=${isBusy} onClick=${takeBack}>Take back</button>
+    <span>${text}</span>
+    ${onTakeBack && html`<button type="button" class="quiet" disabled=${isBusy} onClick=${takeBack}>Take back</button>`}
     <${Wrong}>${error}<//>
   </div>`;
 }

@@ -1,0 +1,146 @@
+"""Messages that wait: in their order, until they are taken back, or until the person who stopped the agent sends them."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable
+
+import pytest
+from chatpage.device import Device
+from chatpage.server import Server
+from chatpage.thread import PATIENCE, Thread
+from playwright.sync_api import Route, expect
+
+Open = Callable[..., Thread]
+MIDDLE = "CJK"
+QUIET_MS = 1_000
+"""Milliseconds in which a turn would have begun that nothing holds back."""
+
+
+def filled(at: Open, *texts: str, **options: object) -> Thread:
+    """A chat whose first turn runs, with messages behind it."""
+    thread = at("halfway", **options)
+    thread.say("first")
+    thread.writes(1, MIDDLE)
+    for number, text in enumerate(texts, 2):
+        thread.say(text)
+        expect(thread.turn(number)).to_have_attribute("data-state", "queued")
+        expect(thread.turn(number).locator(".queued")).to_contain_text("Waits for its turn")
+    return thread
+
+
+def waits(thread: Thread, *numbers: int) -> None:
+    """Nothing of these turns begins."""
+    thread.page.wait_for_timeout(QUIET_MS)
+    for number in numbers:
+        expect(thread.turn(number)).to_have_attribute("data-state", "queued")
+    words = f"{len(numbers)} messages wait" if len(numbers) > 1 else "1 message waits"
+    expect(thread.page.get_by_role("group", name="Messages that wait")).to_contain_text(words)
+
+
+def test_taken_back_without_a_trace(at: Open, server: Server) -> None:
+    """A message that is taken back never runs, returns to the field, and leaves nothing, also after a reload."""
+    thread = filled(at, "second\nwith a line", "third")
+    thread.composer.fill("half of a fourth")
+    thread.turn(2).get_by_role("button", name="Take back").click()
+    expect(thread.turn(2)).to_have_count(0)
+    expect(thread.composer).to_have_value("second\nwith a line\n\nhalf of a fourth")
+    expect(thread.composer).to_be_focused()
+    server.gate.touch()
+    thread.ended(1)
+    thread.ended(3)
+    thread.page.reload()
+    thread.ready()
+    expect(thread.turn(3)).to_be_visible()
+    expect(thread.turn(2)).to_have_count(0)
+    expect(thread.page.get_by_text("Taken back")).to_have_count(0)
+    expect(thread.composer).to_have_value("second\nwith a line\n\nhalf of a fourth")
+
+
+def test_the_answer_to_a_take_back_is_lost(at: Open) -> None:
+    """The text returns as soon as the page sees that the turn was taken back, whatever became of the answer."""
+    thread = filled(at, "precious")
+    thread.device.allow("Failed to load resource")
+
+    def lose(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    thread.page.route(re.compile(r"/stop$"), lose)
+    thread.turn(2).get_by_role("button", name="Take back").click()
+    expect(thread.composer).to_have_value("precious")
+    expect(thread.turn(2)).to_have_count(0)
+
+
+def test_taking_back_never_stops_a_turn_that_began(at: Open, server: Server) -> None:
+    """A message that began a moment before goes on, and its text stays where it is."""
+    thread = filled(at, "second")
+    began: list[Route] = []
+    thread.page.route(re.compile(r"/stop$"), lambda route: began.append(route))
+    thread.turn(2).get_by_role("button", name="Take back").click()
+    server.gate.touch()
+    thread.ended(1)
+    server.gate.unlink()
+    thread.writes(2, MIDDLE)
+    began[0].continue_()
+    thread.page.wait_for_timeout(QUIET_MS)
+    expect(thread.turn(2)).to_have_attribute("data-state", "running")
+    expect(thread.composer).to_have_value("")
+
+
+@pytest.mark.parametrize("how", ["button", "escape"])
+def test_a_stop_holds_the_queue(at: Open, server: Server, devices: Callable[..., Device], how: str) -> None:
+    """Nothing begins after a stop until the person sends it, in this browser or in another, also after a reload."""
+    thread = filled(at, "second", "third")
+    other = Thread(devices(), server)
+    other.enter(thread.chat)
+    if how == "button":
+        thread.button("Stop").click()
+    else:
+        thread.page.keyboard.press("Escape")
+    thread.ended(1, "cancelled")
+    waits(thread, 2, 3)
+    waits(other, 2, 3)
+    entry = thread.page.locator(f"[data-chat='{thread.chat}']")
+    expect(entry).to_contain_text("waits for you", timeout=PATIENCE)
+    other.say("fourth")
+    waits(other, 2, 3, 4)
+    thread.page.reload()
+    thread.ready()
+    waits(thread, 2, 3, 4)
+    server.gate.touch()
+    other.button("Send").first.click()
+    for number in (2, 3, 4):
+        thread.ended(number)
+        other.ended(number)
+    expect(thread.page.locator(".held")).to_have_count(0)
+
+
+def test_what_is_held_returns_to_the_field(at: Open) -> None:
+    """Taking back all that a stop holds gives the texts back in their order; what is sent then begins at once."""
+    thread = filled(at, "second", "third")
+    thread.button("Stop").click()
+    thread.ended(1, "cancelled")
+    waits(thread, 2, 3)
+    thread.page.get_by_role("group", name="Messages that wait").get_by_role("button", name="Take back").click()
+    expect(thread.composer).to_have_value("second\n\nthird")
+    expect(thread.page.locator(".held")).to_have_count(0)
+    thread.composer.press("Enter")
+    thread.writes(4, MIDDLE)
+
+
+def test_a_held_queue_survives_the_server(at: Open, own_server: Callable[..., Server]) -> None:
+    """The hold is in the log: a server that is killed and started anew begins nothing by itself."""
+    mine = own_server()
+    thread = filled(at, "second", of=mine)
+    thread.device.allow("Failed to load resource")
+    thread.button("Stop").click()
+    thread.ended(1, "cancelled")
+    waits(thread, 2)
+    mine.restart(signal.SIGKILL)
+    expect(thread.page.locator(".thread[data-ready=true]")).to_be_visible()
+    waits(thread, 2)
+    mine.gate.touch()
+    thread.button("Send").first.click()
+    thread.ended(2)
