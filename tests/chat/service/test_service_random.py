@@ -25,7 +25,9 @@ PROMPTS = ["permission", "wait", "hello there", "fail", "play err500", "play too
 async def step(service: Service, chance: random.Random, asked: set[str]) -> None:
     """Ask for something."""
     id = chance.choice(service.chats()).id
-    what = chance.choices(["prompt", "stop", "stop one", "release", "answer", "wait", "change"], [8, 1, 2, 3, 4, 4, 1])[0]
+    what = chance.choices(["prompt", "stop", "stop one", "release", "answer", "wait", "change"], [8, 1, 2, 3, 4, 4, 1])[
+        0
+    ]
     turns, _ = await service.turns(id)
     try:
         if what == "prompt":

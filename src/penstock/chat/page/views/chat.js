@@ -276,7 +276,7 @@ function HeldTurns({ id, turns, onTakeBack }) {
  * @param {number} heldTurns
  */
 function placeholder(question, agent, heldTurns) {
-  if (!question) return heldTurns ? `Message ${agent}, to wait with the others` : `Message ${agent}`;
+  if (!question) return heldTurns ? `Message ${agent} (it waits too)` : `Message ${agent}`;
   return isWaiting(question) ? answerPlaceholder(question.question) : "Answer, or say something else";
 }
 
