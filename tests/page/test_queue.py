@@ -1,4 +1,4 @@
-"""Messages that wait: in their order, until they are taken back, or until the person who stopped the agent sends them."""
+"""Messages that wait: in their order, until they are taken back, or held until the person sends them."""
 
 from __future__ import annotations
 

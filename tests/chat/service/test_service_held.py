@@ -11,7 +11,6 @@ from penstock.chat.history.entries import Released
 
 if TYPE_CHECKING:
     from conftest import Home
-
     from penstock.chat.service.service import Service
 
 QUIET_SECONDS = 0.3
@@ -84,7 +83,7 @@ def test_a_stop_holds_the_queue_until_it_is_released(home: Home) -> None:
 
 
 def test_a_hold_ends_with_what_is_held(home: Home) -> None:
-    """If all of it is taken back, the next message begins at once; so does one after a stop behind which none waited."""
+    """If all of it is taken back, the next message begins at once; so does one after a stop that held nothing."""
     slow(home)
 
     async def use() -> None:
