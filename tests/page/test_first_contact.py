@@ -99,6 +99,22 @@ def test_the_focus_is_always_seen(at: Open, server: Server) -> None:
     expect(thread.button("Latest")).to_be_visible()
 
 
+def test_no_ring_around_the_conversation_after_a_click_and_a_key(at: Open, server: Server) -> None:
+    """Who clicks and presses a key sees no ring around all that is said; who comes with the keyboard sees one."""
+    thread = _deep_thread(at, server)
+    ring = "element => getComputedStyle(element).outlineStyle"
+    thread.turn(2).locator(".prompt").click()
+    thread.page.keyboard.press("ArrowUp")
+    expect(thread.scroller).to_be_focused()
+    assert thread.scroller.evaluate(ring) == "none"
+    thread.composer.click()
+    for _ in range(30):
+        thread.page.keyboard.press("Shift+Tab")
+        if thread.scroller.evaluate("element => element === document.activeElement"):
+            break
+    assert thread.scroller.evaluate(ring) == "solid"
+
+
 WAYS = {
     "find in page": """() => {
         window.find("It has no clock", true, true);

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from chatpage import fuzz
+from chatpage import cast, fuzz
 from chatpage.device import NARROW
 from chatpage.server import Server
 from chatpage.thread import PATIENCE, Thread
@@ -231,3 +232,36 @@ def test_no_page_of_another_origin_is_let_in(at: Open, server: Server) -> None:
     )
     assert tried == ["refused", "refused"]
     thread.device.problems[:] = [it for it in thread.device.problems if "evil.invalid" not in it]
+
+
+MARKS = "".join(chr(0x0300 + at % 0x40) for at in range(400))
+"""Marks that pile up over a letter, far beyond its line."""
+TALL = (
+    "Vi\u1ec7t Ng\u1eef \u1eaa\u0303 \u00c5\u0301\u0327\u0328 \u0e01\u0e37\u0e49 \u0e1b\u0e31\u0e48 "
+    "\u0645\u064f\u062d\u0645\u0651\u064e\u062f \u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd"
+)
+"""Words of scripts whose letters have marks above and below."""
+
+
+def test_marks_stay_on_their_own_text(at: Open, own_server: Callable[..., Server]) -> None:
+    """No pile of marks paints over another block or the prompt, and the marks of any script are not cut."""
+    replies = [f"above\n\nx{MARKS}x{MARKS}\n\nbelow", TALL]
+
+    def stage(folder: Path) -> Path:
+        return cast.config(folder / "penstock.toml", more=[cast.parrot("marks", folder / "marks", replies)])
+
+    thread = at("marks", of=own_server(config=stage))
+    thread.ask("plain")
+    thread.ask(f"x{MARKS}", 2)
+    blocks = thread.reply(1).locator(".block")
+    around = [blocks.nth(0), blocks.nth(2), thread.turn(1).locator(".prompt"), thread.turn(1).locator(".facts")]
+    around += [thread.page.locator(".head"), thread.reply(2)]
+    shown = [it.screenshot() for it in around]
+    hide = "element => { element.style.visibility = 'hidden' }"
+    for it in (blocks.nth(1), thread.turn(2).locator(".prompt")):
+        it.evaluate(hide)
+    assert [it.screenshot() for it in around] == shown
+    tall = thread.reply(2).locator(".block")
+    shown = [tall.screenshot()]
+    tall.evaluate("element => { element.style.overflow = 'visible' }")
+    assert [tall.screenshot()] == shown, "marks of a script are cut"

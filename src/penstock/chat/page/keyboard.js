@@ -25,6 +25,15 @@ const PLAIN = {
   "/": () => focusComposer(),
 };
 
+/** Note which thread was clicked, until Tab moves the focus: it needs no ring for the keys that follow. */
+export function listenForClicks() {
+  document.addEventListener("pointerdown", ({ target }) => {
+    if (target instanceof Element) target.closest(".thread")?.setAttribute("data-clicked", "");
+  });
+  const forget = () => document.querySelector(".thread[data-clicked]")?.removeAttribute("data-clicked");
+  document.addEventListener("keydown", ({ key }) => key === "Tab" && forget(), { capture: true });
+}
+
 export function listenForKeys() {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || !state.about) return;

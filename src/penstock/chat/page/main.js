@@ -1,7 +1,7 @@
 // The beginning of the page: it draws the views, and passes on links and keys.
 
 import { html, render } from "./components/ui.js";
-import { listenForKeys } from "./keyboard.js";
+import { listenForClicks, listenForKeys } from "./keyboard.js";
 import { go } from "./state/router.js";
 import { begin } from "./state/session.js";
 import { set } from "./state/store.js";
@@ -25,6 +25,7 @@ function followLink(event) {
 
 window.matchMedia(NARROW).addEventListener("change", () => set({ drawer: false }));
 document.addEventListener("click", followLink);
+listenForClicks();
 listenForKeys();
 render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
 begin();
