@@ -84,7 +84,9 @@ def test_the_server_ends_in_the_middle_of_a_reply(
     expect(thread.turn(1).locator(".outcome")).to_contain_text("cut off")
     assert END not in thread.words(1)
     server.gate.touch()
-    thread.ask("again", 2)
+    thread.button("Go on").click()
+    thread.ended(2)
+    expect(thread.turn(2).locator(".prompt")).to_have_text("Go on where you stopped.")
     expect(thread.reply(2)).to_contain_text(END)
     assert thread.turn(1).count() == thread.turn(2).count() == 1
 

@@ -304,3 +304,18 @@ def test_a_turn_that_a_crash_cut_off() -> None:
     view = folded(chat).turns[1]
     assert (view.message, view.outcome, view.reason) == ("half a", "cut_off", "Penstock was stopped")
     assert (view.state, view.finalized, view.last) == ("completed", True, len(chat))
+
+
+def test_the_time_in_which_a_lost_turn_did_nothing_is_not_its_work() -> None:
+    """A turn whose end is found later took until its last entry; one whose end was seen took until then."""
+    rows = numbered([Prompted(1, "one"), TurnBegan(1, "claude", "/"), *said(["some", "text"])])
+    lost = folded(rows)
+    assert lost.worked_until == rows[-1].at
+    later = rows[-1].at + 3_600_000
+    lost.take([Numbered(len(rows) + 1, later, TurnEnded(1, "cut_off", "it was lost", lost.worked_until))])
+    assert lost.turns[1].duration_ms == rows[-1].at - rows[1].at
+    assert lost.turns[1].completed_at == later
+    assert lost.worked_until is None
+    seen = folded(rows)
+    seen.take([Numbered(len(rows) + 1, later, TurnEnded(1, "cut_off", "it was killed"))])
+    assert seen.turns[1].duration_ms == later - rows[1].at

@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import {
   atLimit,
+  canGoOn,
   connectionText,
   isLocal,
   outcomeText,
@@ -33,6 +34,11 @@ test("a reply that met the model's limit can be gone on with", () => {
   assert.ok(atLimit(turn));
   assert.equal(outcomeText(turn), "It stopped at the model's output limit.");
   assert.ok(!atLimit({ ...turn, outcome: "ok" }));
+  assert.ok(canGoOn({ ...turn, steps: 0 }, false));
+  assert.ok(canGoOn({ outcome: "cut_off", steps: 1 }, true));
+  assert.ok(!canGoOn({ outcome: "cut_off", steps: 1 }, false), "the agent does not know what it did");
+  assert.ok(!canGoOn({ outcome: "cut_off", steps: 0 }, true), "there is nothing to go on from");
+  assert.ok(!canGoOn({ outcome: "cancelled", steps: 1 }, true));
   assert.ok(!atLimit({ outcome: "error", reason: "the disk is full" }));
   assert.equal(outcomeText({ outcome: "error", reason: "the disk is full" }), "It failed: the disk is full");
 });

@@ -78,6 +78,8 @@ class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True, tag="turn_ended
     turn: int
     outcome: ev.Outcome
     reason: str | None = None
+    until: int | None = None
+    """Time at which the run last added something, in milliseconds since 1970, if it was found lost later."""
 
 
 Entry = Prompted | StopRequested | Released | Answered | TurnBegan | TurnEnded

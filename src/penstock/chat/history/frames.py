@@ -90,7 +90,7 @@ class PromptedFrame(msgspec.Struct, frozen=True, omit_defaults=True, tag="prompt
     key: str | None = None
 
 
-class Held(msgspec.Struct, frozen=True, tag="held"):
+class HeldTurns(msgspec.Struct, frozen=True, tag="held"):
     """The turns that wait until a person releases them: these, and no others."""
 
     turns: list[int]
@@ -147,7 +147,7 @@ class Goodbye(msgspec.Struct, frozen=True, tag="goodbye"):
 Frame = (
     Snapshot
     | PromptedFrame
-    | Held
+    | HeldTurns
     | Streaming
     | Thinking
     | FinalMessageStart

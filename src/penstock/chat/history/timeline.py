@@ -71,6 +71,7 @@ class _Live:
         self.turn = turns.Turn(view.turn)
         self.steps = Steps()
         self.denied = DeniedActions()
+        self.at = view.began_at or 0  # the time of the run's newest entry
         self.text = ""
         self.replies: list[_Reply] = []
         self.growing = False  # the newest entry was text that the bubble shows
@@ -136,6 +137,11 @@ class Timeline:
         return self._live.questions if self._live is not None else {}
 
     @property
+    def worked_until(self) -> int | None:
+        """Time of the running turn's newest entry, in milliseconds since 1970; None if no turn runs."""
+        return self._live.at if self._live is not None else None
+
+    @property
     def at(self) -> int:
         """Time of the newest entry, in milliseconds since 1970."""
         return self._at
@@ -173,6 +179,7 @@ class Timeline:
                 more.append(what)
                 self._live.steps.take(what)
                 self.number, self._at = number, at
+                self._live.at = at
                 continue
             if more:
                 self._feed(more)
@@ -230,7 +237,7 @@ class Timeline:
             self._show_held()
 
     def _show_held(self) -> None:
-        self._change(0, frames.Held([view.turn for view in self.held]))
+        self._change(0, frames.HeldTurns([view.turn for view in self.held]))
 
     def _begin(self, began: TurnBegan) -> None:
         view = self.turns.get(began.turn)
@@ -243,6 +250,7 @@ class Timeline:
         self._show(self._live, self._live.turn.start())
 
     def _event(self, event: ev.Event, live: _Live) -> None:
+        live.at = self._at
         live.steps.take(event)
         live.denied.take(event)
         if isinstance(event, ev.RunStarted) and event.parent is None and event.model:
@@ -263,7 +271,8 @@ class Timeline:
         live, view = self._live, self.turns.get(ended.turn)
         if live is not None and live.view.turn == ended.turn:
             self._show(live, live.turn.close(ended.reason, ended.outcome))
-            live.view.duration_ms = max(0, self._at - (live.view.began_at or self._at))
+            until = self._at if ended.until is None else ended.until
+            live.view.duration_ms = max(0, until - (live.view.began_at or until))
             self._record(live.view)
         elif view is not None and view.state == "queued":
             self._complete(view, turns.Completed("", ended.outcome, ended.reason, turn=view.turn))

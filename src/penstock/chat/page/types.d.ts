@@ -117,6 +117,7 @@ declare namespace Api {
     turns: number;
     heartbeat: Heartbeat | null;
     home?: string | null;
+    has_session?: boolean;
     held?: number;
     is_away?: boolean;
   }
@@ -176,7 +177,7 @@ declare namespace Api {
     on?: boolean;
   }
 
-  interface Held {
+  interface HeldTurns {
     type: "held";
     turns: Array<number>;
   }
@@ -550,7 +551,7 @@ declare namespace Api {
     recent: Array<Workspace>;
   }
 
-  type Frame = Snapshot | PromptedFrame | Held | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye;
+  type Frame = Snapshot | PromptedFrame | HeldTurns | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye;
 
-  type RunFrame = Snapshot | PromptedFrame | Held | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye | RunChanged;
+  type RunFrame = Snapshot | PromptedFrame | HeldTurns | Streaming | Thinking | FinalMessageStart | Assistant | AssistantDelta | Completed | Finalized | Deleted | StoreChanged | Goodbye | RunChanged;
 }

@@ -28,6 +28,8 @@ class ChatView(msgspec.Struct, frozen=True):
     heartbeat: Heartbeat | None
     home: str | None = None
     """Name of the node where its agent works; None if there is one machine."""
+    has_session: bool = False
+    """True if the agent's conversation is known, so that the next turn can continue it."""
     held: int = 0
     """Number of messages that wait until a person releases them: the turn before them was stopped."""
     is_away: bool = False
@@ -51,6 +53,7 @@ def view_of(worker: Worker, dispatch: Dispatch) -> ChatView:
         turns=newest.turn if newest is not None else 0,
         heartbeat=chat.heartbeat,
         home=chat.home,
+        has_session=chat.session_id is not None,
         held=worker.held,
         is_away=dispatch.is_away(chat),
     )

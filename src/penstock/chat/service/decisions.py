@@ -56,6 +56,13 @@ def ended(timeline: Timeline, outcome: ev.Outcome, reason: str) -> list[Write]:
     return [] if timeline.running is None else [TurnEnded(timeline.running.turn, outcome, reason)]
 
 
+def lost(timeline: Timeline, reason: str) -> list[Write]:
+    """Return the end of a running turn, if there is one, whose run ended unseen: the time since is not the agent's."""
+    if timeline.running is None:
+        return []
+    return [TurnEnded(timeline.running.turn, "cut_off", reason, timeline.worked_until)]
+
+
 def resolved(question: ev.QuestionAsked, text: str) -> str:
     """Return the answer to a question: the id of an option, or words.
 

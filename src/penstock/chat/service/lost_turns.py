@@ -37,7 +37,7 @@ async def end_lost(log: ChatLog, timeline: Timeline, why: str) -> None:
     if timeline.running is not None:
         await _sweep(log, timeline.running.turn)
         reason = ROWS_LOST if log.claim.rows_lost else why
-        await log.write(lambda timeline: decisions.ended(timeline, "cut_off", reason))
+        await log.write(lambda timeline: decisions.lost(timeline, reason))
         log.claim.rows_lost = False
 
 

@@ -45,7 +45,10 @@ MAX_NUMBER = 2**63 - 1
 
 
 class Service:
-    """Service of the chats. Create it with `Service.open`; it does not own the store that it gets."""
+    """Service of the chats. Create it with `Service.open`; it does not own the store that it gets.
+
+    It is longer than 400 lines because each request to a chat is one method here, with its errors.
+    """
 
     def __init__(
         self,

@@ -166,7 +166,7 @@ function prompted(chat, { type: _, ...turn }) {
 
 /**
  * @param {Chat} chat
- * @param {Api.Held} frame
+ * @param {Api.HeldTurns} frame
  * @returns {Chat}
  */
 function hold(chat, { turns }) {
@@ -179,7 +179,7 @@ function hold(chat, { turns }) {
 
 /**
  * @param {Chat} chat
- * @param {Exclude<Frame, SnapshotFrame | Api.PromptedFrame | Api.Held | Api.RunChanged | Api.Deleted
+ * @param {Exclude<Frame, SnapshotFrame | Api.PromptedFrame | Api.HeldTurns | Api.RunChanged | Api.Deleted
  *   | Api.StoreChanged | Api.Goodbye>} frame
  * @returns {Chat}
  */

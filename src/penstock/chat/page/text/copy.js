@@ -58,6 +58,17 @@ export function atLimit({ outcome, cause }) {
   return outcome === "error" && cause === "length";
 }
 
+/**
+ * Whether a turn ended in the middle of its work: at the output limit, or cut off in a conversation that the agent
+ * `remembers`.
+ *
+ * @param {Ending & Pick<Api.TurnView, "steps">} turn
+ * @param {boolean} remembers
+ */
+export function canGoOn(turn, remembers) {
+  return atLimit(turn) || (turn.outcome === "cut_off" && remembers && Boolean(turn.steps));
+}
+
 /** @type {Partial<Record<NonNullable<Api.Completed["cause"]>, string>>} */
 const CAUSES = {
   usage_limit: "The usage limit is reached",

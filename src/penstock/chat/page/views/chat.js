@@ -183,6 +183,7 @@ function turnsOf({ id, chat: thread }, chat, { question, ...handlers }) {
       question=${question?.turn === turn ? question.question : null}
       level=${i === last ? level : undefined}
       resumes=${agent?.resumes ?? true}
+      remembers=${Boolean(chat?.has_session && agent?.resumes)}
       ...${handlers}
     />`,
   ]);

@@ -17,7 +17,7 @@ import {
 } from "../components/ui.js";
 import { Prose } from "../markdown/prose.js";
 import { openDialog } from "../state/store.js";
-import { ALLOWED_NOW, atLimit, GO_ON, outcomeText, refusedText } from "../text/copy.js";
+import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedText } from "../text/copy.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
 import { Question } from "./question.js";
 
@@ -40,7 +40,8 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
  * @property {boolean} isFar  From the end of the thread.
  * @property {Api.OpenQuestion | null} question  It waits for an answer.
  * @property {Api.Level} [level]  To allow, as something was not allowed.
- * @property {boolean} resumes  The agent knows the turns before.
+ * @property {boolean} resumes  The agent can know the turns before.
+ * @property {boolean} remembers  It does know them.
  * @property {(text: string) => void} [onEdit]  Put a text into the composer.
  * @property {(text: string) => void} [onSend]
  * @property {(turn: TurnState) => Promise<void>} [onTakeBack]
@@ -55,7 +56,17 @@ const SLOW_MS = 2000; // a turn that has to wait for no other begins sooner, unl
 export class TurnView extends Component {
   /** @param {Props} next */
   shouldComponentUpdate(next) {
-    const names = /** @type {const} */ (["turn", "isUnkept", "isLast", "isFar", "question", "waits", "away", "level"]);
+    const names = /** @type {const} */ ([
+      "turn",
+      "isUnkept",
+      "isLast",
+      "isFar",
+      "question",
+      "waits",
+      "away",
+      "level",
+      "remembers",
+    ]);
     return names.some((name) => next[name] !== this.props[name]);
   }
 
@@ -84,7 +95,7 @@ function Turn(props) {
 }
 
 /** @param {Props} props */
-function Answer({ chat, path, turn, question, isUnkept, isLast, level, resumes, onEdit, onSend, onLate }) {
+function Answer({ chat, path, turn, question, isUnkept, isLast, level, resumes, remembers, onEdit, onSend, onLate }) {
   const isDone = turn.state === "completed";
   const text = isDone ? turn.message : turn.reply;
   const outcome = isDone ? outcomeText(turn) : "";
@@ -98,7 +109,17 @@ function Answer({ chat, path, turn, question, isUnkept, isLast, level, resumes, 
     }
     ${outcome && html`<p class="outcome" data-outcome=${turn.outcome}><bdi><${Coded} text=${outcome} /></bdi></p>`}
     ${isDone && turn.refused && html`<${RefusedActions} chat=${chat} turn=${turn} level=${level} resumes=${resumes} />`}
-    ${isDone && html`<${Facts} path=${path} turn=${turn} isLast=${isLast} onEdit=${onEdit} onSend=${onSend} />`}
+    ${
+      isDone &&
+      html`<${Facts}
+        path=${path}
+        turn=${turn}
+        isLast=${isLast}
+        remembers=${remembers}
+        onEdit=${onEdit}
+        onSend=${onSend}
+      />`
+    }
   </div>`;
 }
 
@@ -270,8 +291,8 @@ export function Unsent({ message, onRetry, onEdit }) {
   </article>`;
 }
 
-/** @param {Pick<Props, "path" | "turn" | "isLast" | "onEdit" | "onSend">} props */
-function Facts({ path, turn, isLast, onEdit, onSend }) {
+/** @param {Pick<Props, "path" | "turn" | "isLast" | "remembers" | "onEdit" | "onSend">} props */
+function Facts({ path, turn, isLast, remembers, onEdit, onSend }) {
   const { usage, began_at: began, completed_at: completed, message } = turn;
   const took = turn.duration_ms ?? (completed && began ? completed - began : null);
   const steps = turn.steps ? plural(turn.steps, "step") : "Record";
@@ -293,7 +314,7 @@ function Facts({ path, turn, isLast, onEdit, onSend }) {
     ${
       onSend &&
       isLast &&
-      atLimit(turn) &&
+      canGoOn(turn, remembers) &&
       html`<button type="button" class="quiet" onClick=${() => onSend(GO_ON)}>Go on</button>`
     }
   </footer>`;
