@@ -1,7 +1,7 @@
 // What an edit changes: each file with its lines, those added and removed marked by sign and colour.
 
 import { changeTitle, countsOf, linesOf } from "../text/diff.js";
-import { exact, plural } from "../text/format.js";
+import { exact, oneLine, plural } from "../text/format.js";
 import { html, useState } from "./ui.js";
 
 /** @import { DiffLine } from "../text/diff.js" */
@@ -12,26 +12,26 @@ const FOLDED_LINES = 30; // of a longer diff, these are shown first
 const MARKS = { added: "+", removed: "-", same: " ", hunk: "", note: "" };
 
 /**
- * `more`: the number of files that are left out.
+ * `more`: the number of files that are left out. `directory`: the one below which paths are shown relative to it.
  *
- * @param {{ changes: Api.Change[], more?: number }} props
+ * @param {{ changes: Api.Change[], more?: number, directory?: string | null }} props
  */
-export function Diffs({ changes, more = 0 }) {
+export function Diffs({ changes, more = 0, directory }) {
   return html`<div class="diffs">
-    ${changes.map((change, i) => html`<${Diff} key=${i} change=${change} />`)}
+    ${changes.map((change, i) => html`<${Diff} key=${i} change=${change} directory=${directory} />`)}
     ${more > 0 && html`<p class="diff-note">${plural(more, "more file is", "more files are")} not shown.</p>`}
   </div>`;
 }
 
-/** @param {{ change: Api.Change }} props */
-function Diff({ change }) {
+/** @param {{ change: Api.Change, directory?: string | null }} props */
+function Diff({ change, directory }) {
   const [isOpen, setOpen] = useState(false);
   const lines = linesOf(change.diff);
   const shown = isOpen ? lines : lines.slice(0, FOLDED_LINES);
-  const title = changeTitle(change);
+  const title = changeTitle(change, directory);
   return html`<figure class="diff" data-change=${change.kind}>
     <figcaption>
-      <bdi class="diff-title">${exact(title)}</bdi>
+      <bdi class="diff-title" title=${oneLine(change.path)}>${exact(title)}</bdi>
       <span class="diff-counts">${countsOf(change)}</span>
     </figcaption>
     ${lines.length > 0 && html`<${Lines} lines=${shown} label=${title} />`}

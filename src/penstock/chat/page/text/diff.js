@@ -1,6 +1,6 @@
 // The diffs of edits as lines, and the words beside them.
 
-import { oneLine } from "./format.js";
+import { below, oneLine } from "./format.js";
 
 /**
  * @typedef {object} DiffLine
@@ -46,12 +46,14 @@ export function linesOf(diff) {
 const VERBS = { add: "new file", update: "edit", delete: "delete", move: "move" };
 
 /**
- * "edit README.md", "move a.txt → b.txt".
+ * "edit README.md", "move a.txt → b.txt". Paths below the directory are relative to it.
  *
  * @param {Api.Change} change
+ * @param {string | null} [directory]
  */
-export function changeTitle({ kind, path, to }) {
-  return `${VERBS[kind] ?? "change"} ${oneLine(path)}${to ? ` → ${oneLine(to)}` : ""}`;
+export function changeTitle({ kind, path, to }, directory) {
+  const name = (/** @type {string} */ it) => oneLine(below(it, directory));
+  return `${VERBS[kind] ?? "change"} ${name(path)}${to ? ` → ${name(to)}` : ""}`;
 }
 
 /**

@@ -176,6 +176,19 @@ export function bytes(n) {
 }
 
 /**
+ * A path relative to a directory that it is below; one that leads out of it again stays whole.
+ *
+ * @param {string} path
+ * @param {string | null | undefined} directory
+ */
+export function below(path, directory) {
+  const above = `${(directory ?? "").replace(/\/+$/, "")}/`;
+  const rest = path.slice(above.length);
+  const isBelow = above !== "/" && path.startsWith(above) && rest !== "";
+  return isBelow && !rest.split("/").includes("..") ? rest : path;
+}
+
+/**
  * The last part of a path, and its whole where it has only one.
  *
  * @param {string} path

@@ -3,8 +3,10 @@
 import { Diffs } from "../components/diff.js";
 import { html, Status, useAsync, useLayoutEffect, useState, Wrong } from "../components/ui.js";
 import { api, statusOf } from "../net/api.js";
+import { chatOf } from "../state/store.js";
 import { LATE_ANSWER, questionTitle } from "../text/copy.js";
-import { exact, harmless, oneLine } from "../text/format.js";
+import { below, exact, oneLine } from "../text/format.js";
+import { remarkOf, subjectOf } from "../text/subject.js";
 
 const CONFLICT = 409;
 const NUMBERED = 9; // answers that a key chooses
@@ -61,8 +63,8 @@ export function Question({ chat, question, isEnded, onLate }) {
     setGiven(option.id);
     if ((await run(() => giveAnswer(chat, question, option.id, onLate))) !== true) setGiven("");
   };
-  const subject = oneLine(question.title);
-  const text = withoutSubject(harmless(question.text), subject);
+  const directory = chatOf(chat)?.cwd ?? "";
+  const remark = isEnded ? "" : remarkOf(question, directory);
   const button = (/** @type {Api.Option} */ option, /** @type {number} */ i) =>
     html`<${Option}
       key=${option.id}
@@ -74,8 +76,8 @@ export function Question({ chat, question, isEnded, onLate }) {
     />`;
   return html`<section class="hint" aria-label="The agent asks" data-hint=${question.id}>
     <h3>${isEnded ? "Your answer" : questionTitle(question.ask)}</h3>
-    ${!isEnded && text && html`<p class="hint-text" dir="auto">${text}</p>`}
-    <${About} question=${question} text=${text} isEnded=${isEnded} />
+    ${remark && html`<p class="hint-text" dir="auto">${remark}</p>`}
+    ${!isEnded && html`<${About} question=${question} directory=${directory} />`}
     ${
       options.length > 0
         ? html`<div class="options" role="group" aria-label="Answers">${options.map(button)}</div>`
@@ -87,38 +89,20 @@ export function Question({ chat, question, isEnded, onLate }) {
 }
 
 /**
- * What is decided about: the changes, the whole command, or what the title names, unless the text says it.
+ * What is decided about: the changes, the whole command, or what the title names.
  *
- * @param {{ question: Api.OpenQuestion, text: string, isEnded: boolean }} props
+ * @param {{ question: Api.OpenQuestion, directory: string }} props
  */
-function About({ question, text, isEnded }) {
-  const { changes, more_changes: more, command, title } = question;
-  if (changes?.length) return html`<${Diffs} changes=${changes} more=${more} />`;
-  if (command) return html`<${Subject} text=${command} />`;
-  return !isEnded && title && !text.includes(oneLine(title)) ? html`<${Subject} text=${title} />` : null;
+function About({ question, directory }) {
+  const { changes, more_changes: more, ask } = question;
+  if (changes?.length) return html`<${Diffs} changes=${changes} more=${more} directory=${directory} />`;
+  const subject = subjectOf(question);
+  return subject ? html`<${Subject} text=${ask === "edit" ? below(subject, directory) : subject} />` : null;
 }
 
 /** @param {{ text: string }} props */
 function Subject({ text }) {
   return html`<pre class="hint-what" tabindex="0" role="group" aria-label="What it is about"><code>${exact(text)}</code></pre>`;
-}
-
-/**
- * A text without its subject, which has a box of its own: of "bash: npm test" it is "bash".
- *
- * @param {string} text
- * @param {string} subject
- */
-function withoutSubject(text, subject) {
-  if (!subject) return text;
-  const ending = `: ${subject}`;
-  const rest = (/** @type {string} */ it) => (oneLine(it).endsWith(ending) ? oneLine(it).slice(0, -ending.length) : it);
-  return text
-    .split("\n")
-    .filter((it) => oneLine(it) !== subject)
-    .map(rest)
-    .join("\n")
-    .trim();
 }
 
 /**
