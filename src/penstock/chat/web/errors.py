@@ -132,6 +132,14 @@ class HeadersTooLarge(HttpError):
         super().__init__("the headers are too large", expected=f"at most {limit:,} bytes")
 
 
+class AmbiguousLength(HttpError):
+    """The request has a `Content-Length` and a `Transfer-Encoding`: a proxy may have read it in the other way."""
+
+    def __init__(self) -> None:
+        what, expected = "the request has a Content-Length and a Transfer-Encoding", "one of them"
+        super().__init__(what, expected=expected, headers={"Connection": "close"})
+
+
 class RequestTimeout(HttpError):
     """The body did not arrive in time."""
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -85,6 +85,8 @@ class Middleware:
                     return
             if (request.method, scope["path"]) not in self._public:
                 scope[security.BROWSER] = await self._security.identify(request, foreign)
+                logged_in: Callable[[], None] = scope.get("state", {}).get("logged_in", _ignore)
+                logged_in()
             if self.watches.ending:
                 raise ShuttingDown
         await self._inside(scope, receive, sent)
@@ -140,6 +142,10 @@ class _Sent:
             await self._received.discard()
             message = {"type": "http.response.body", "body": b""}
         await self._send(message)
+
+
+def _ignore() -> None:
+    """Do nothing, where the server does not count connections."""
 
 
 def _named(scope: Scope) -> str:

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from penstock.chat.store.logins import Browser
 from penstock.chat.web.auth import Logins
 from penstock.chat.web.browsers import COOKIE_DAYS, DAY
-from penstock.chat.web.errors import Forbidden, HeadersTooLarge, MisdirectedRequest, Unauthorized
+from penstock.chat.web.errors import AmbiguousLength, Forbidden, HeadersTooLarge, MisdirectedRequest, Unauthorized
 from penstock.errors import UsageError
 
 BROWSER = "penstock.browser"
@@ -83,10 +83,13 @@ class Security:
 
         Raises:
             HeadersTooLarge: there are too many headers, or they are too large.
+            AmbiguousLength: they give the length of the body in two ways.
         """
         headers = request.headers.raw
         if len(headers) > MAX_HEADERS or sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
             raise HeadersTooLarge(MAX_HEADER_BYTES)
+        if "content-length" in request.headers and "transfer-encoding" in request.headers:
+            raise AmbiguousLength
 
     def check_host(self, request: Request) -> str:
         """Return the host that the request names.
@@ -201,7 +204,11 @@ def peer_of(request: Request) -> str:
 
     Behind a proxy it is the proxy's address: anybody can send an `X-Forwarded-For`.
     """
-    host = request.client.host if request.client is not None else ""
+    return network_of(request.client.host if request.client is not None else "")
+
+
+def network_of(host: str) -> str:
+    """Return an address as limits count it: one of IPv6 by its /64 network, as a client has all of its addresses."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

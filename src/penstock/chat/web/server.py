@@ -9,13 +9,14 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.chat.web.broadcast import MAX_CLIENTS
+from penstock.chat.web.connections import MAX_STRANGERS, Connection, Connections
 from penstock.chat.web.middleware import Middleware
 from penstock.chat.web.security import MAX_HEADER_BYTES
 
@@ -25,40 +26,10 @@ DRAIN_SECONDS = 0.3
 BACKSTOP_SECONDS = 2
 """Seconds after which requests that are still running are cancelled."""
 
-GREETING_SECONDS = 20.0
-"""Seconds to wait for the first request of a connection: browsers and programs send one earlier."""
-
-MAX_CONNECTIONS = MAX_CLIENTS + 500
+MAX_CONNECTIONS = MAX_CLIENTS + 500 + MAX_STRANGERS
 """Number of connections at once; for more, the response is that the server is busy."""
 
 BACKLOG = 512
-
-
-class Connection(H11Protocol):
-    """One connection. An application can end it at once with `scope["state"]["abort"]`.
-
-    `scope["state"]["flow"]` shows whether a send would wait for the client. `scope["state"]["write_chunk"]` writes a
-    part of the body of a response that has begun and is chunked, past the layers between: a stream has ten a second.
-    """
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Prepare the connection as uvicorn does, and start the timeout of its first request."""
-        super().connection_made(transport)
-        self.app_state = {
-            **self.app_state,
-            "abort": transport.abort,
-            "flow": self.flow,
-            "write_chunk": self._write_chunk,
-        }
-        self.loop.call_later(GREETING_SECONDS, self._hang_up)
-
-    def _write_chunk(self, data: bytes) -> None:
-        if not self.transport.is_closing():
-            self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
-
-    def _hang_up(self) -> None:
-        if getattr(self, "cycle", None) is None:
-            self.transport.abort()
 
 
 class Server(uvicorn.Server):
@@ -78,7 +49,7 @@ class Server(uvicorn.Server):
         """
         config = uvicorn.Config(
             app,
-            http=Connection,
+            http=partial(Connection, Connections()),  # type: ignore[arg-type]  # uvicorn only calls it
             ws="none",
             lifespan="off",
             log_config=None,
