@@ -62,13 +62,13 @@ def test_l6_changed_tests_are_listed_to_the_reviewer(desk: Desk):
     """Tests that an agent skips, and settings of tests that it edits, are named in the prompt of the reviewer."""
     desk.user.commit("Tests", {"tests/test_a.py": "def test_a(): ...\n", "conftest.py": "", "keep.py": ""})
     skip = "sed -i '1i import pytest; pytestmark = pytest.mark.skip' tests/test_a.py; echo x >> conftest.py"
-    desk.agent("cheat", f'{skip}; touch done keep.py; reply "Done"')
+    desk.agent("cheat", f'{skip}; touch done keep.py tests/test_b.py; reply "Done"')
     desk.agent("judge", 'cp "$DESK/prompt.$$" "$DESK/prompt.judge"; reply "No."')
-    desk.run(desk.settings("cheat", reviews=(RoleAgents(agents=("judge",)),), budget=LoopBudget(rounds=1)))
+    checks, judge = ("test -e done || pytest",), RoleAgents(agents=("judge",))
+    desk.run(desk.settings("cheat", checks=checks, reviews=(judge,), budget=LoopBudget(rounds=1)))
     prompt = (desk.scripts / "prompt.judge").read_text()
-    assert (
-        "changed or removed; check whether they still test as much:\n\n```\nconftest.py\ntests/test_a.py\n```" in prompt
-    )
+    listed = "conftest.py (the check runs it)\ntests/test_a.py +1 −0\ntests/test_b.py (new)"
+    assert f"check whether they still test as much:\n\n```\n{listed}\n```" in prompt
 
 
 def test_l7_another_agent_takes_over_at_a_limit(desk: Desk):

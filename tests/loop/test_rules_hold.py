@@ -36,6 +36,7 @@ from penstock.loop.steps import (
     CommandEnded,
     CommitRejected,
     Committed,
+    FileChange,
     HeldPath,
     MakeCommit,
     MakeTree,
@@ -125,7 +126,8 @@ def answer(data: st.DataObject):
             case MakeCommit():
                 if data.draw(st.integers(0, 9)) == 0:
                     return CommitRejected(hook="pre-commit", output="no")
-                return Committed(commit=f"c{state.rows}", tree=step.tree)
+                look_at = data.draw(st.sampled_from([(), (FileChange(path="test_a.py", change="new"),)]))
+                return Committed(commit=f"c{state.rows}", tree=step.tree, look_at=look_at)
             case Publish():
                 moved = data.draw(st.integers(0, 9)) == 0
                 return PublishRejected(reason="moved") if moved else BranchPublished(branch="b")
@@ -234,7 +236,12 @@ def last_work(ended: Ended) -> tuple[RunAgent, AgentEnded, Ended]:
     assert isinstance(step, RunAgent)
     assert isinstance(work, AgentEnded)
     since = [(done, it) for done, it in ended[index + 1 :] if getattr(done, "candidate", 0) == candidate]
-    return step, work, since
+    return step, work, [(done, it) for done, it in since if not is_with_base(done)]
+
+
+def is_with_base(step: Step) -> bool:
+    """Return whether a step is a check with the tests of the base."""
+    return isinstance(step, RunCheck) and step.with_base
 
 
 def is_review(step: Step) -> bool:
@@ -262,6 +269,7 @@ def judge_commits(settings: Settings, ended: list[tuple[int, Step, Result]]) -> 
 def judge_done(settings: Settings, ended: list[tuple[Step, Result]]) -> None:
     """Status 0 needs a worker that ended well with green checks, and an approval or a tree that it left as it was."""
     step, work, since = last_work(ended)
+    judge_base_tests(settings, ended)
     assert step.task is None
     assert work.outcome == "ok"
     green = [done.command for done, it in since if isinstance(done, RunCheck) and it.is_green]  # type: ignore[union-attr]
@@ -274,6 +282,18 @@ def judge_done(settings: Settings, ended: list[tuple[Step, Result]]) -> None:
     assert commits, "nothing was changed and nobody approved"
     assert work.tree == commits[-1].tree
     assert not work.refused
+
+
+def judge_base_tests(settings: Settings, ended: list[tuple[Step, Result]]) -> None:
+    """A result with changed tests was checked with those of the base, each check to its end and once more if red."""
+    made = [number for number, (_, it) in enumerate(ended) if isinstance(it, Committed)]
+    since = [(step, it) for step, it in ended[made[-1] if made else 0 :] if is_with_base(step)]
+    last = ended[made[-1]][1] if made else None
+    if settings.budget.ms is not None:
+        return  # the time may be over before
+    finished = [step for step, it in since if it.is_green or step.attempt == 2]  # type: ignore[union-attr]
+    wanted = settings.checks if isinstance(last, Committed) and last.look_at else ()
+    assert tuple(step.command for step in finished) == wanted  # type: ignore[union-attr]
 
 
 # --- the properties ----------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from penstock.loop.inbox import Letter, LoopInbox
 from penstock.loop.journal import Journal
 from penstock.loop.loops import check_log, held_folder, read_prompt, recording_folder, setup_log
 from penstock.loop.next import next_effect
+from penstock.loop.results import change_text
 from penstock.loop.rows import (
     AnyRow,
     LoopEnded,
@@ -58,7 +59,7 @@ from penstock.loop.steps import (
     Step,
     TreeReset,
 )
-from penstock.loop.workspace import LoopWorkspace, RepositoryChanges
+from penstock.loop.workspace import LoopWorkspace, RepositoryChanges, TakenFiles
 from penstock.repo.git import GitError, clean_environment
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
@@ -286,6 +287,8 @@ class Engine:
 
     def _check(self, step: RunCheck) -> CommandEnded:
         """Run a check, then put back what it has changed: a commit has the files that the agent left."""
+        if step.with_base:
+            return self._check_with_base(step)
         workspace = self._workspaces[step.candidate]
         workspace.put_back(self.state.protects)  # git may have written them since, by attributes of the agent's
         ended = self._command(workspace, step.command, check_log(self.journal.folder, step))
@@ -294,6 +297,14 @@ class Engine:
             workspace.restore(self.state.head_tree)
         elif not work.held:  # a file that is held back is nowhere else, so nothing is put back
             workspace.restore(work.tree)
+        return ended
+
+    def _check_with_base(self, step: RunCheck) -> CommandEnded:
+        """Run a check of the last green commit with the tests and build files of the base."""
+        workspace, tree = self._workspace, self.state.head_tree
+        paths = workspace.put_base_tests(self.state.protects, tree)
+        ended = self._command(workspace, step.command, check_log(self.journal.folder, step))
+        workspace.remove_base_tests(paths, tree)
         return ended
 
     # --- agents --------------------------------------------------------------------------------------
@@ -373,7 +384,8 @@ class Engine:
             assert it.work is not None
             old, new = it.head_tree, it.work.tree
             diff = workspace.patch(old, new, prompts.MAX_DIFF_CHARS) if old != new else ""
-            return prompts.review_prompt(state, it, diff=diff, tests=workspace.changed_tests(old, new))
+            look_at = workspace.look_at(old, new) if old != new else ()
+            return prompts.review_prompt(state, it, diff=diff, tests=tuple(map(change_text, look_at)))
         before = _before(state, it)  # it is the same for all candidates
         stat = workspace.stat(before.head_tree, before.work.tree) if before is not None and before.work else ""
         return prompts.work_prompt(
@@ -401,15 +413,19 @@ class Engine:
             return ended
         ref = f"{step.round}-lost" if ended.outcome == "lost" else str(step.round)
         try:
-            tree, held = workspace.take(self.state, ref, now_ms())
+            taken = workspace.take(self.state, ref, now_ms())
         except PenstockError:
             if not ended.touched:
                 raise
-            tree, held = self._tree_before(step), ()  # nothing can be kept until the user has restored the repository
+            taken = TakenFiles(
+                self._tree_before(step)
+            )  # nothing can be kept until the user has restored the repository
+        tree = taken.tree
         merge = self.state.merge
         conflicts = workspace.marked(tree, merge.conflicts) if merge is not None else ()
         size = workspace.size(self.state.head_tree, tree) if step.candidate and not ended.touched else ended.size
-        return msgspec.structs.replace(ended, tree=tree, held=held, conflicts=conflicts, size=size)
+        ended = msgspec.structs.replace(ended, tree=tree, held=taken.held, put_back=taken.put_back)
+        return msgspec.structs.replace(ended, conflicts=conflicts, size=size)
 
     def _tree_before(self, step: RunAgent) -> str:
         work = round_of(self.state, step).work if step.round and step.role != "judge" else None

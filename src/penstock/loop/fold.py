@@ -217,7 +217,8 @@ def _resumed(state: LoopState, row: LoopResumed) -> LoopState:
 def _ended_rounds(state: LoopState) -> int:
     """Return the number of rounds that have ended. One that was stopped before its end still decides."""
     is_open = bool(state.rounds) and state.stage(state.rounds[-1]) in UNFINISHED_STAGES
-    return len(state.rounds) - is_open
+    is_proved = any(isinstance(step, RunCheck) and step.with_base for step in state.open.values())
+    return len(state.rounds) - (is_open or is_proved)
 
 
 def _raised(limit: _Number | None, more: _Number, used: _Number) -> _Number | None:
@@ -325,7 +326,7 @@ def _step_ended(state: LoopState, row: StepEnded) -> LoopState:
             # If the loop had ended before the merge, this is needed to end it in the same way again.
             is_over = bool(step.merges) and state.merge is not None and state.merge.ended is None
             state = _with(state, merge=None) if is_over else state
-            return _with(state, head=result.commit, head_tree=result.tree)
+            return _with(state, head=result.commit, head_tree=result.tree, look_at=result.look_at)
         case MakeCommit(), CommitRejected():
             red = CommandEnded(status=1, output=result.output)
             return _in_round(state, step.round, red=red, red_command=result.hook)
@@ -369,6 +370,8 @@ def _spent(it: Round, result: CommandEnded | AgentEnded, ms: int) -> dict[str, o
 
 
 def _checked(state: LoopState, step: RunCheck, result: CommandEnded) -> LoopState:
+    if step.with_base:
+        return _checked_with_base(state, result)
     if step.round == 0:
         return _with(state, base_checks=(*state.base_checks, result))
     it, place = round_of(state, step), (step.round, step.candidate)
@@ -378,6 +381,14 @@ def _checked(state: LoopState, step: RunCheck, result: CommandEnded) -> LoopStat
     if it.reds == 0:
         return _in_round(state, *place, reds=1)
     return _in_round(state, *place, reds=2, red=result, red_command=step.command)
+
+
+def _checked_with_base(state: LoopState, result: CommandEnded) -> LoopState:
+    found = state.current_base_tests
+    if not result.is_green and found.reds == 0:
+        return _with(state, base_tests=msgspec.structs.replace(found, reds=1))
+    found = msgspec.structs.replace(found, results=(*found.results, result), reds=0)
+    return _with(state, base_tests=found)
 
 
 def _agent_ended(state: LoopState, step: RunAgent, ended: AgentEnded, at: int) -> LoopState:

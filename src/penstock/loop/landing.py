@@ -9,6 +9,7 @@ import msgspec
 from penstock.errors import PenstockError, UsageError
 from penstock.loop.journal import Journal
 from penstock.loop.loops import LoopFolder, tree_names
+from penstock.loop.results import landing_line, proof_lines
 from penstock.loop.rows import LoopLanded
 from penstock.loop.state import LoopState
 from penstock.repo.commit import Stamp, subject_of, with_trailers
@@ -51,8 +52,9 @@ def remove_tree(data: Path, name: str) -> TreeStatus | None:
 
 def _landed(state: LoopState, *, squash: bool) -> Landed | NotLanded:
     repository = Repository.at(Path(state.began.repository))
-    title = subject_of(state.prompt)
-    message = with_trailers(f"{title}\n", {"Penstock-Run": state.began.loop})
+    body = "\n".join(filter(None, (landing_line(state), *proof_lines(state))))
+    text = f"{subject_of(state.prompt)}\n" + (f"\n{body}\n" if body else "")
+    message = with_trailers(text, {"Penstock-Run": state.began.loop})
     stamp = Stamp(repository.author(), now_ms() // 1000)
     return land(repository, state.head, message, stamp, squash=squash, sign=state.settings.sign)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from pathlib import Path
@@ -10,11 +11,13 @@ import msgspec
 
 from penstock._version import __version__
 from penstock.errors import PenstockError, UsageError
+from penstock.loop.check_files import files_of_checks
 from penstock.loop.fold import fold
 from penstock.loop.journal import Journal, has_begun, process_of, read_rows
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
 from penstock.loop.steps import RunAgent, RunCheck
+from penstock.repo.git import LONG_SECONDS
 from penstock.repo.refs import free_branch
 from penstock.repo.repository import Repository
 from penstock.repo.secrets import redacted
@@ -115,19 +118,21 @@ def _slug(text: str) -> str:
 
 
 def _with_protected(settings: Settings, repository: Repository, prompt: Path) -> Settings:
-    """Add to the protected files the prompt and the files that a check names."""
-    protect = [*settings.protect, *DEFAULT_PROTECT]
-    named = {word.strip("'\"") for check in settings.checks for word in check.split()}
-    wanted = [*(Path(repository.root, word) for word in named if word and not word.startswith("-")), prompt.absolute()]
-    for path in wanted:
-        try:
-            inside = path.resolve().relative_to(repository.root.resolve())
-            is_file = path.is_file()
-        except (OSError, ValueError):
-            continue  # a word that is no path, or too long for one
-        if is_file:
-            protect.append(str(inside))
-    return msgspec.structs.replace(settings, protect=tuple(dict.fromkeys(protect)))
+    """Add to the protected files the prompt and the files that a check names, and note what the checks read."""
+    git = repository.git
+    items = git.run("ls-tree", "-r", "-z", "--full-tree", "HEAD", seconds=LONG_SECONDS).items
+    modes = {path: fields.split()[0] for fields, _, path in (item.partition("\t") for item in items)}
+
+    def read(path: str) -> str:
+        blob = git.run("cat-file", "blob", f"HEAD:{path}").out
+        return blob[:MAX_PROMPT_BYTES].decode("utf-8", "replace")
+
+    found = files_of_checks(settings.checks, modes, read)
+    own = [Path(os.path.normpath(prompt.absolute())), prompt.resolve()]  # of a link, both ends
+    roots = repository.root, repository.root.resolve()
+    inside = [str(path.relative_to(root)) for path in own for root in roots if path.is_relative_to(root)]
+    protect = (*settings.protect, *DEFAULT_PROTECT, *inside, *found.protects)
+    return msgspec.structs.replace(settings, protect=tuple(dict.fromkeys(protect)), reads=found.reads)
 
 
 def loops(data: Path) -> list[LoopFolder]:
@@ -152,7 +157,7 @@ def recording_folder(folder: Path, step: RunAgent, number: int) -> Path:
 
 def check_log(folder: Path, step: RunCheck) -> Path:
     """Return the file with the output of a check."""
-    candidate = f"candidate-{step.candidate}-" if step.candidate else ""
+    candidate = "base-" if step.with_base else f"candidate-{step.candidate}-" if step.candidate else ""
     return round_folder(folder, step.round) / f"{candidate}check-{step.number + 1}-{step.attempt}.txt"
 
 

@@ -171,6 +171,8 @@ def _round_ended(state: LoopState, now: int) -> Effect | None:
         case "held" if _was_held_before(state):
             return EndLoop(NEEDS_PERSON, "these files are held back: " + _held(it))
         case "green" if it.merges and state.merge is not None and state.merge.ended is not None:
+            if state.merge.ended.status == DONE:
+                return _done(state)
             return EndLoop(state.merge.ended.status, state.merge.ended.reason)
         case "approved" if it.task is None:
             return _done(state)
@@ -192,8 +194,17 @@ def _fixed_point(state: LoopState, it: Round) -> Effect:
     return _done(state)
 
 
-def _done(state: LoopState) -> EndLoop:
-    return EndLoop(DONE, "done" if state.settings.checks else "done, unchecked")
+def _done(state: LoopState) -> Effect:
+    """End a loop whose work is done; before that, check it once more with the tests and build files of the base."""
+    checks = state.settings.checks
+    if not checks:
+        return EndLoop(DONE, "done, unchecked")
+    number = len(state.current_base_tests.results)
+    if state.look_at and number < len(checks) and time_is_over(state) is None:
+        attempt = state.current_base_tests.reds + 1
+        step = RunCheck(round=len(state.rounds), number=number, command=checks[number], attempt=attempt, with_base=True)
+        return Begin(step)
+    return EndLoop(DONE, "done, with changed checks" if state.has_changed_checks else "done")
 
 
 def _said(it: Round) -> str:

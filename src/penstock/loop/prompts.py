@@ -64,7 +64,7 @@ def review_prompt(state: LoopState, it: Round, *, diff: str, tests: tuple[str, .
         state: the loop.
         it: the round that is judged.
         diff: everything that the round changed.
-        tests: test files that were changed or removed.
+        tests: tests and files that the checks read, with what the round did to them.
     """
     subject = "the task below" if it.task is not None else "the request below"
     parts = [
@@ -81,8 +81,9 @@ def review_prompt(state: LoopState, it: Round, *, diff: str, tests: tuple[str, .
     else:
         parts.append("Nothing was changed: decide whether the repository is already as requested.")
     if tests:
-        parts.append("These test files were changed or removed; check whether they still test as much:\n\n"
-            + quoted("\n".join(tests)))  # fmt: skip
+        listed = quoted("\n".join(tests))
+        what = "These tests, and files that the checks read, are new or changed; check whether they still test as much"
+        parts.append(f"{what}:\n\n{listed}")
     parts.append(_about_messages(state))
     parts.append(
         "Answer with one JSON object and nothing else, without any text around it:\n"
@@ -179,6 +180,9 @@ def _about_last_round(state: LoopState, diff_stat: str) -> str:
         parts.append("The last round was interrupted. Its files are as it left them; look at them first.")
     elif stage == "failed" and work.cause == "length":
         parts.append("The last reply met the limit of its length. Work in smaller steps, and answer briefly.")
+    if work.put_back:
+        paths = quoted("\n".join(work.put_back))
+        parts.append(f"These files were put back as they were before, because the checks depend on them:\n\n{paths}")
     if work.reply and work.outcome != "lost":
         parts.append(f"The last round ended with this reply. {_DATA}\n\n{quoted(work.reply)}")
     if diff_stat.strip() and stage in ("red", "not_approved", "failed", "held"):

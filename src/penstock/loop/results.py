@@ -1,8 +1,9 @@
-"""Results of rounds in words, for people: the terminal and the page use the same."""
+"""Results of loops and rounds in words, for people: the terminal and the page use the same."""
 
 from __future__ import annotations
 
 from penstock.loop.state import LoopState, Round
+from penstock.loop.steps import FileChange
 
 RESULTS = {
     "work": "not finished",
@@ -28,6 +29,49 @@ UNDER_WAY = ("candidates", "check", "review", "commit", "publish")
 
 MAX_COMMAND_CHARS = 40
 """Characters of a command that are named, so that a row fits into a usual terminal."""
+
+
+MAX_SHOWN_CHANGES = 12
+"""Changed tests and build files that one line names; `status --json` has them all."""
+
+
+def change_text(one: FileChange) -> str:
+    """Return the change of a test, or of a file that a check reads, as a phrase for people."""
+    if one.change != "changed":
+        return f"{one.path} ({one.change})"
+    if one.is_read:
+        return f"{one.path} (the check runs it)"
+    return f"{one.path} +{one.added} −{one.removed}" if one.added or one.removed else f"{one.path} (changed)"
+
+
+def proof_lines(state: LoopState) -> list[str]:
+    """Return what there is to say about changed tests and build files of the result of a loop."""
+    if not state.look_at:
+        return []
+    shown = [change_text(one) for one in state.look_at[:MAX_SHOWN_CHANGES]]
+    left = len(state.look_at) - len(shown)
+    lines = ["look at: " + " · ".join([*shown, *([f"and {left:,} more"] if left else [])])]
+    results = state.current_base_tests.results
+    red = [check for check, result in zip(state.settings.checks, results, strict=False) if not result.is_green]
+    if red:
+        lines.append("not green with the tests of the base: " + "; ".join(red))
+    elif results and len(results) == len(state.settings.checks):
+        lines.append("also green with the tests of the base")
+    return lines
+
+
+def landing_line(state: LoopState) -> str:
+    """Return what part of the work the result of a loop is, as a phrase for people; "" for all of it."""
+    parts = []
+    if state.tasks:
+        parts.append(f"{len(state.finished_tasks.intersection(state.tasks))} of {len(state.tasks)} tasks")
+    if state.ended is None:
+        parts.append("the loop was interrupted")
+    elif state.ended.status:
+        parts.append(f"the loop was not done ({state.ended.reason})")
+    elif state.ended.reason != "done":
+        parts.append(state.ended.reason)
+    return "; ".join(parts)
 
 
 def is_over(state: LoopState, it: Round) -> bool:

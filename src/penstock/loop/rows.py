@@ -63,6 +63,8 @@ class Settings(JournalStruct, frozen=True):
     """Ignored files that are copied into the tree."""
     protect: tuple[str, ...] = ()
     """Files that are put back as they were before each check."""
+    reads: tuple[str, ...] = ()
+    """Patterns of other files that the checks read; their changes are named in reports."""
     accept: tuple[str, ...] = ()
     """Paths, patterns and directories that are committed whatever is held back by rule."""
     keep_session: bool = False

@@ -22,6 +22,7 @@ from penstock.loop.steps import (
     BranchPublished,
     CommandEnded,
     Committed,
+    FileChange,
     RunAgent,
     RunCheck,
     Step,
@@ -106,6 +107,9 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     """Paths that the user has accepted, so that they are not held back."""
     touched: tuple[str, ...] = ()
     """Harm to the user's repository during the last step."""
+    look_at: tuple[FileChange, ...] = ()
+    """Tests, and files that the checks read, that differ from the base in the last green commit."""
+    base_tests: BaseTests | None = None
     waiting: Waiting | None = None
     stop: LoopStopRequested | None = None
     ended: LoopEnded | None = None
@@ -186,6 +190,18 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
         return it.head_tree != self.began.base_tree
 
     @property
+    def current_base_tests(self) -> BaseTests:
+        """Checks of the last green commit with the tests and build files of the base; none if it has not begun."""
+        found = self.base_tests
+        return found if found is not None and found.tree == self.head_tree else BaseTests(self.head_tree)
+
+    @property
+    def has_changed_checks(self) -> bool:
+        """Whether the checks of the base might judge otherwise: other tests or build files than new tests alone."""
+        is_red = any(not result.is_green for result in self.current_base_tests.results)
+        return is_red or any(one.is_read or one.change != "new" for one in self.look_at)
+
+    @property
     def has_unread(self) -> bool:
         """Whether the user has written or edited the prompt since the last round began."""
         return self.unread == len(self.rounds) > 0
@@ -259,6 +275,17 @@ def round_of(state: LoopState, step: RunCheck | RunAgent) -> Round:
     """Return the round of a step, or the candidate of it that the step is about."""
     it = state.rounds[step.round - 1]
     return it.candidates[step.candidate - 1] if step.candidate else it
+
+
+class BaseTests(msgspec.Struct, frozen=True):
+    """Checks of a green commit with the tests and build files of the base."""
+
+    tree: str
+    """Tree of the commit."""
+    results: tuple[CommandEnded, ...] = ()
+    """Results of the checks, in their order."""
+    reds: int = 0
+    """Number of times that the next check was red."""
 
 
 class CandidateTree(msgspec.Struct, frozen=True):

@@ -71,6 +71,8 @@ class RunCheck(JournalStruct, frozen=True, tag="check"):
     attempt: int = 1
     """2: the check was red, and is run again at once."""
     candidate: int = 0
+    with_base: bool = False
+    """The last green commit is checked, with the tests and build files of the base in the place of its own."""
 
 
 class RunAgent(JournalStruct, frozen=True, tag="agent"):
@@ -201,6 +203,18 @@ class HeldPath(JournalStruct, frozen=True):
     """True if git cannot commit it, so that nobody can accept it."""
 
 
+class FileChange(JournalStruct, frozen=True):
+    """Change of a test, or of a file that a check reads, since the base."""
+
+    path: str
+    change: Literal["new", "changed", "removed"]
+    is_read: bool = False
+    """A check runs or reads it; False: a test, by its name."""
+    added: int = 0
+    removed: int = 0
+    """Lines, both 0 for a binary file."""
+
+
 class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     """An agent has ended."""
 
@@ -232,6 +246,8 @@ class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     """Files that still have marks of a conflict."""
     held: tuple[HeldPath, ...] = ()
     """Paths that are held back from commits."""
+    put_back: tuple[str, ...] = ()
+    """Protected files that were changed, removed or added, and put back."""
     touched: tuple[str, ...] = ()
     """Harm to the user's repository during the step, each with how to restore it."""
     changed: tuple[str, ...] = ()
@@ -264,6 +280,8 @@ class Committed(JournalStruct, frozen=True, tag="committed"):
     tree: str
     """Its tree, which hooks may have changed."""
     subject: str = ""
+    look_at: tuple[FileChange, ...] = ()
+    """Tests, and files that the checks read, that differ from the base."""
     touched: tuple[str, ...] = ()
     """As in `AgentEnded`: a hook may run the agent's code."""
 

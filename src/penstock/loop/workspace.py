@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.config.data import write_private
+from penstock.loop.check_files import changes_to_look_at
 from penstock.loop.loops import tree_names
 from penstock.loop.prompts import is_conventional
 from penstock.loop.rows import LoopBegan
@@ -22,6 +23,7 @@ from penstock.loop.steps import (
     ChooseCandidate,
     CommitRejected,
     Committed,
+    FileChange,
     HeldPath,
     MakeCommit,
     MergeBranch,
@@ -31,7 +33,8 @@ from penstock.loop.steps import (
 )
 from penstock.repo.base_files import BaseFiles
 from penstock.repo.commit import HookResult, Stamp, commit_tree, run_hooks, subject_of, with_trailers
-from penstock.repo.diffs import patch_between, paths_between, size_between, stat_between
+from penstock.repo.diffs import lines_between, patch_between, paths_between, size_between, stat_between
+from penstock.repo.git import Git
 from penstock.repo.landing import merge_trees
 from penstock.repo.protected import Protected, differences, keep, read_protected
 from penstock.repo.refs import RefMoved, publish, set_ref
@@ -47,11 +50,14 @@ MAX_SHOWN_COMMITS = 50
 MAX_SUBJECTS = 20
 """Commits of the user's that are looked at for the form of their subjects."""
 
+MAX_PUT_BACK = 50
+"""Protected files whose names are kept; more of them say nothing more."""
+
+MAX_LOOK_AT = 1_000
+"""Changed tests and build files that are kept."""
+
 PROTECTED_STATE = "protected.json"
 KEPT = "kept"
-
-TEST_PARTS = ("test", "tests", "spec", "specs", "__tests__", "conftest.py")
-"""Names of directories and files that mark a path as that of a test."""
 
 
 class RepositoryChanges(msgspec.Struct, frozen=True):
@@ -60,6 +66,15 @@ class RepositoryChanges(msgspec.Struct, frozen=True):
     touched: tuple[str, ...] = ()
     """Harm: what a user's own work rarely does."""
     changed: tuple[str, ...] = ()
+
+
+class TakenFiles(msgspec.Struct, frozen=True):
+    """Files that an agent left in a tree."""
+
+    tree: str
+    """Tree of git with them, with the protected files as they were."""
+    held: tuple[HeldPath, ...] = ()
+    put_back: tuple[str, ...] = ()
 
 
 class LoopWorkspace:
@@ -158,25 +173,39 @@ class LoopWorkspace:
         """Make the agent's git directory anew, so that nothing that was planted in it is run."""
         self.tree.renew(commit)
 
-    def take(self, state: LoopState, ref: str, at: int) -> tuple[str, tuple[HeldPath, ...]]:
-        """Put protected files back, and return the tree that is there now, and what is held back of it.
+    def take(self, state: LoopState, ref: str, at: int) -> TakenFiles:
+        """Put protected files back, and return what is there now.
 
         The tree is kept as the commit of a ref, so that nothing lives in the directory alone.
         """
         tree, base = self.tree, BaseFiles(self.tree, state.protects, self.began.settings.protect)
-        base.put_back()
+        put_back = base.put_back()
         held = stage(tree.git, state.accepts, tree.copied)
         base.stage()
         found = tree.git.text("write-tree")
         commit = commit_tree(tree.git, found, [state.head], f"{ref} of {self.began.loop}", self._stamp(at))
         old = self.repository.git.commit_of(self._ref(ref))
         set_ref(self.repository, self._ref(ref), commit, old)
-        faults = [one for one in held if not one.is_junk]
-        return found, tuple(HeldPath(path=one.path, reason=one.text, is_final=one.is_final) for one in faults)
+        faults = (one for one in held if not one.is_junk)
+        paths = tuple(HeldPath(path=one.path, reason=one.text, is_final=one.is_final) for one in faults)
+        return TakenFiles(found, paths, tuple(put_back[:MAX_PUT_BACK]))
 
     def put_back(self, commit: str) -> None:
         """Put the protected files back as a commit has them, byte by byte."""
         BaseFiles(self.tree, commit, self.began.settings.protect).put_back()
+
+    def put_base_tests(self, base: str, tree: str) -> list[str]:
+        """Put all files of a tree into the directory, with the tests and build files of the base, and return these."""
+        self.restore(tree)
+        self.put_back(base)
+        paths = [one.path for one in self.look_at(base, tree)]
+        BaseFiles(self.tree, base, paths).put_back()
+        return paths
+
+    def remove_base_tests(self, paths: Sequence[str], tree: str) -> None:
+        """Put all files of a tree back after that, also those that git ignores."""
+        self.restore(tree)
+        BaseFiles(self.tree, tree, paths).put_back()
 
     def put_held_aside(self, folder: Path) -> None:
         """Move what is held back from commits to a folder, so that nothing is lost when the files are put back."""
@@ -270,7 +299,8 @@ class LoopWorkspace:
         commit = commit_tree(tree.git, written, parents, text, stamp, sign=self.began.settings.sign)
         if result.ran:
             tree.restore(written)
-        return Committed(commit=commit, tree=written, subject=result.message.partition("\n")[0], touched=touched)
+        subject, look_at = result.message.partition("\n")[0], self.look_at(state.protects, written)
+        return Committed(commit=commit, tree=written, subject=subject, look_at=look_at, touched=touched)
 
     def publish(self, step: Publish, ours: Sequence[str]) -> BranchPublished | PublishRejected:
         """Move the branch of the loop to a commit. `ours`: commits of the loop, at one of which the branch may be."""
@@ -314,17 +344,16 @@ class LoopWorkspace:
         """Return the difference as a patch."""
         return patch_between(self.tree.git, old, new, max_chars)
 
-    def changed_tests(self, old: str, new: str) -> tuple[str, ...]:
-        """Return the test files that were changed or removed."""
-        found = paths_between(self.tree.git, old, new)
-        return tuple(path for path, kind in found if kind in "MDT" and _is_test(path))
+    def look_at(self, old: str, new: str) -> tuple[FileChange, ...]:
+        """Return the tests, and the files that the checks read, that differ, with their lines."""
+        return _look_at(self.tree.git, self.began.settings.reads, old, new)
 
 
-def _is_test(path: str) -> bool:
-    parts = path.lower().split("/")
-    name = parts[-1]
-    return (
-        any(part in TEST_PARTS for part in parts)
-        or name.startswith("test_")
-        or any(mark in name for mark in ("_test.", ".test.", ".spec.", "_spec."))
-    )
+def _look_at(git: Git, reads: Sequence[str], old: str, new: str) -> tuple[FileChange, ...]:
+    def read(path: str, of_result: bool) -> bytes:
+        return git.run("cat-file", "blob", f"{new if of_result else old}:{path}").out
+
+    found = changes_to_look_at(paths_between(git, old, new), reads, read)[:MAX_LOOK_AT]
+    lines = lines_between(git, old, new) if found else {}
+    figures = [(one, *lines.get(one.path, (0, 0))) for one in found]
+    return tuple(msgspec.structs.replace(one, added=added, removed=removed) for one, added, removed in figures)

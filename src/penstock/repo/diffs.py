@@ -44,6 +44,15 @@ def size_between(git: Git, old: str, new: str) -> Size:
     return Size(len(rows), sum(added), sum(removed))
 
 
+def lines_between(git: Git, old: str, new: str) -> dict[str, tuple[int, int]]:
+    """Return the numbers of lines added and removed in each file that differs; of a binary file both are 0."""
+    found = {}
+    for item in git.run("diff", *PLAIN, "--no-renames", "--numstat", "-z", old, new).items:
+        added, removed, path = item.split("\t", 2)
+        found[path] = (0, 0) if added == "-" else (int(added), int(removed))
+    return found
+
+
 def stat_between(git: Git, old: str, new: str, width: int = 80) -> str:
     """Return a table of the files that differ, as `git diff --stat` prints it."""
     return git.text("diff", *PLAIN, f"--stat={width}", old, new)

@@ -46,8 +46,8 @@ def began_view(row: StepBegan, labels: Sequence[str] = ()) -> LoopStepView:
             kind, fields = "setup", {"text": command}
         case RunCheck() as check:
             kind, fields = "check", {"text": check.command, "round": check.round}
-            if check.attempt > 1:
-                fields["note"] = "again"
+            notes = ["with the tests of the base"] * check.with_base + ["again"] * (check.attempt > 1)
+            fields["note"] = ", ".join(notes)
         case ResetTree():
             kind, fields = "tree", {"text": "as the last round left it"}
         case ChooseCandidate() as choice:

@@ -10,6 +10,7 @@ from penstock.config.data import data_path
 from penstock.errors import PenstockError
 from penstock.loop.landing import land_loop, remove_tree
 from penstock.loop.loops import LoopFolder, reason_to_keep, tree_names
+from penstock.loop.results import landing_line, proof_lines
 from penstock.loop.state import LoopState
 from penstock.repo.landing import NotLanded, merge_trees
 from penstock.repo.repository import Repository
@@ -28,6 +29,8 @@ def land(found: LoopFolder, *, squash: bool) -> int:
         notify_problem(f"not landed: {result.reason}" + (f"; {result.help}" if result.help else ""))
         return NOT_LANDED
     say(f"{result.branch} is at {result.commit[:10]} ({result.way.replace('_', '-')}).\n")
+    lines = [landing_line(found.state), *proof_lines(found.state)]
+    say("".join(f"{one_line(line)}\n" for line in lines if line))
     return say("".join(_kept_line(tree) for tree in trees))
 
 

@@ -8,7 +8,14 @@ import msgspec
 
 from penstock.cli.console import columns, one_line
 from penstock.cli.screen import local_time
-from penstock.loop.results import candidate_ref, candidate_result_of, result_of, size_text
+from penstock.loop.results import (
+    candidate_ref,
+    candidate_result_of,
+    change_text,
+    proof_lines,
+    result_of,
+    size_text,
+)
 from penstock.loop.rows import (
     AnyRow,
     LoopEnded,
@@ -53,6 +60,8 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
         case StepEnded():
             line = _result_line(row, state, before.open.get(row.step) if before is not None else None)
             changed = row.result.changed if isinstance(row.result, AgentEnded | CommandEnded) else ()
+            if isinstance(row.result, AgentEnded) and row.result.put_back:
+                line += _line("put back", *row.result.put_back)
             return line + "".join(_line("your repository", text) for text in changed)
         case TreeGone():
             return _line("tree", "it is gone; it is made again from what is in its refs")
@@ -63,7 +72,7 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
         case PromptChanged():
             return _line("prompt", "was edited; the next round reads it")
         case LoopEnded():
-            return _line("ended", end_reason(row))
+            return _line("ended", end_reason(row)) + "".join(_line(text) for text in proof_lines(state))
     return ""
 
 
@@ -78,6 +87,7 @@ def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
             name = f"check {step.command}" if isinstance(step, RunCheck) else "setup"
             name += " again" if isinstance(step, RunCheck) and step.attempt > 1 else ""
             place = _place(step.round) if isinstance(step, RunCheck) else "base"
+            place = "tests of the base" if isinstance(step, RunCheck) and step.with_base else place
             who = _who(step, state) if isinstance(step, RunCheck | RunSetup) else []
             return _line(place, *who, name, _command_result(ended), *_budget(state))
         case AgentEnded() as ended if isinstance(step, RunAgent):
@@ -226,6 +236,7 @@ def end_text(state: LoopState) -> str:
         candidates_table(state),
         f"{total}\n",
         one_line(f"{state.began.loop}: {reason}") + "\n",
+        *(f"  {one_line(line)}\n" for line in proof_lines(state)),
     ]
     if state.head != state.began.base:
         base, branch = state.began.base[:10], state.began.branch
@@ -321,6 +332,9 @@ class LoopLine(msgspec.Struct, omit_defaults=True):
     reason: str | None = None
     resets_at: int | None = None
     question: str | None = None
+    look_at: tuple[str, ...] = ()
+    """Tests, and files that the checks read, that differ from the base."""
+    green_with_base_tests: bool | None = None
 
 
 def json_line(state: LoopState, process: int | None) -> LoopLine:
@@ -343,4 +357,12 @@ def json_line(state: LoopState, process: int | None) -> LoopLine:
         reason=state.ended.reason if state.ended is not None else None,
         resets_at=state.ended.resets_at if state.ended is not None else None,
         question=state.question or None,
+        look_at=tuple(map(change_text, state.look_at)),
+        green_with_base_tests=_green_with_base_tests(state),
     )
+
+
+def _green_with_base_tests(state: LoopState) -> bool | None:
+    """Return whether all checks were green with the tests of the base; None if that was not tried."""
+    results = state.current_base_tests.results
+    return all(result.is_green for result in results) if len(results) == len(state.settings.checks) > 0 else None
