@@ -36,3 +36,5 @@ def test_a_run_ends_at_its_limit(at: Bench, limit: str) -> None:
     assert (ended.outcome, ended.cause) == ("cancelled", "budget"), ended
     assert str(ended.reason).startswith("stopped: the run ")
     assert "the limit is" in str(ended.reason)
+    if limit == "max_turns":
+        assert not (at.folder / "notes.txt").exists(), "the second turn has called a tool"

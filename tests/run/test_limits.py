@@ -17,6 +17,7 @@ from penstock.errors import UsageError
 from penstock.events import (
     BlockStarted,
     Event,
+    MessageEnded,
     MessageStarted,
     PlanChanged,
     Replied,
@@ -192,6 +193,48 @@ def route_of(recording: Recording) -> tuple[str, str]:
     """The agent and the route of a recording."""
     agent, _, route = recording.agent.partition("/")
     return (recording.case.partition("-")[0], "acp") if agent == "acp" else (agent, route or "exec")
+
+
+def test_the_last_turn_ends_before_the_next_one_begins(recording: Recording) -> None:
+    """In every recording the limit is passed with the results of the last turn, if it has any: nothing follows in it.
+
+    Without the knowledge that another turn follows, it is passed by the content of that turn.
+    """
+    events = read(recording)
+    for most in range(1, turns_of(events)):
+        spending = Spending(Budget(max_turns=most), has_next_turn=True)
+        stop = next(number for number, event in enumerate(events) if spending.add(event))
+        later = Spending(Budget(max_turns=most))
+        begins = next(number for number, event in enumerate(events) if later.add(event))
+        if stop == begins:
+            turn = events[max(n for n in range(begins) if turns_of(events[:n]) < most) : begins]
+            assert not any(isinstance(event, ToolReturned) and event.parent is None for event in turn)
+            continue
+        assert turns_of(events[: stop + 1]) == most
+        between = [event for event in events[stop + 1 : begins] if event.parent is None]
+        assert not any(isinstance(event, ToolCalled | ToolReturned | BlockStarted) for event in between)
+        assert isinstance(events[stop], ToolReturned | MessageEnded)
+        reason = f"stopped: the run came to turn {most + 1}, the limit is {most}"
+        assert spending.passed(0) == later.passed(0) == reason
+
+
+@given(events=RUNS, most=st.integers(1, 3))
+def test_a_run_that_ends_in_its_last_turn_is_not_stopped(events: list[Event], most: int) -> None:
+    """Open calls and messages, and runs without results of tools after the last content, go on."""
+    spending = Spending(Budget(max_turns=most), has_next_turn=True)
+    stop = next((number for number, event in enumerate(events) if spending.add(event)), None)
+    if stop is None:
+        assert turns_of(events) <= most
+        return
+    own = [event for event in events[: stop + 1] if event.parent is None]
+    if turns_of(own) > most:
+        return  # it began, since the turn before had open calls or messages
+    messages = {event.message for event in own if isinstance(event, MessageStarted)}
+    messages -= {event.message for event in own if isinstance(event, MessageEnded)}
+    calls = {event.call_id for event in own if isinstance(event, ToolCalled)}
+    calls -= {event.call_id for event in own if isinstance(event, ToolReturned)}
+    assert (messages, calls) == (set(), set())
+    assert any(isinstance(event, ToolReturned) for event in own)
 
 
 def test_turns_are_the_rounds_of_the_recordings(recording: Recording) -> None:

@@ -59,6 +59,8 @@ class Launch(msgspec.Struct):
     number: int | None = None
     secrets: tuple[str, ...] = ()
     """Values that no recording contains: those of the variables and the headers of MCP servers."""
+    has_next_turn: bool = False
+    """Whether the agent is known to begin another turn after results of tools."""
 
 
 def plan(spec: RunSpec, config: Config) -> Launch:
@@ -106,7 +108,18 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         mark=uuid.uuid4().hex,
         number=spec.number,
         secrets=request.mcp_config.secrets if request.mcp_config is not None else (),
+        has_next_turn=_has_next_turn(agent, chosen, request),
     )
+
+
+def _has_next_turn(agent: str, route: str, request: Request) -> bool:
+    """Return whether each result of a tool is followed by another turn.
+
+    It need not be with a schema, since some agents reply by a tool; and an agent with a limit of its own knows best.
+    """
+    facts = registry.AGENTS.get(agent.partition("/")[0])
+    known = facts.routes.get(route) if facts is not None else None
+    return known is not None and "max_turns" not in known.limit_flags and request.schema is None
 
 
 def features_of(name: str, route: str | None, config: Config, *, ask: bool = False) -> frozenset[Feature]:

@@ -16,6 +16,7 @@ from penstock.core.budget import stop_reason
 from penstock.events import (
     BlockStarted,
     Event,
+    MessageEnded,
     MessageStarted,
     PlanChanged,
     Replied,
@@ -83,15 +84,20 @@ class Spending:
     Args:
         budget: what the run may spend.
         turn_limit_status: exit status by which the agent reports that it has met the limit of turns, if it has one.
+        has_next_turn: whether the agent always begins another turn after results of tools. If so, the limit of turns
+            is passed with the results of the last turn, before the agent can call more tools.
     """
 
-    def __init__(self, budget: Budget, turn_limit_status: int | None = None) -> None:
+    def __init__(self, budget: Budget, turn_limit_status: int | None = None, *, has_next_turn: bool = False) -> None:
         self.spent = Spent()
         self._budget = budget
         self._turn_limit_status = turn_limit_status
         self._passed: str | None = None  # the limit that was passed, in words
         self._is_new_turn = True  # the next content begins a turn
         self._has_results = False  # the next message begins a turn
+        self._has_next_turn = has_next_turn
+        self._open: set[str | int] = set()  # messages and calls of the main agent
+        self._has_tool_results = False  # in the turn
 
     def add(self, event: Event) -> bool:
         """Count an event; return whether it is the one that passes a limit."""
@@ -104,8 +110,32 @@ class Spending:
             self._has_results = True
         elif event.parent is None:
             self._add_turn(event)
-        self._passed = self.spent.passed(self._budget)
+        self._passed = self.spent.passed(self._budget) or (self._last_turn_over(event) if self._has_next_turn else None)
         return self._passed is not None
+
+    def _last_turn_over(self, event: Event) -> str | None:
+        """Return the reason to stop if the event is the end of the last turn that is allowed, and not of the run."""
+        if event.parent is not None:
+            return None
+        match event:
+            case MessageStarted():
+                self._open.add(event.message)
+                self._has_tool_results = self._has_tool_results and not self._is_new_turn
+            case MessageEnded():
+                self._open.discard(event.message)
+            case ToolCalled():
+                self._open.add(event.call_id)
+            case ToolReturned():
+                self._open.discard(event.call_id)
+                self._has_tool_results = True
+            case Replied():
+                self._has_tool_results = False
+            case _:
+                return None
+        most = self._budget.max_turns
+        if most is None or self.spent.turns < most or self._open or not self._has_tool_results:
+            return None
+        return stop_reason("max_turns", most + 1, most)
 
     def passed(self, exit_status: int | None) -> str | None:
         """Return the reason of a run that has passed a limit, by its events or by the exit status of the agent."""

@@ -150,6 +150,13 @@ class Supervisor:
         lines = [line for line in self._stderr.decode("utf-8", "replace").splitlines() if line.strip()]
         return "\n".join(lines[-STDERR_LINES:])[-STDERR_CHARS:]
 
+    def _spending(self) -> Spending | None:
+        """Return the counter of what the run spends; None without a limit."""
+        if not self._budget.limits:
+            return None
+        status, has_next = self._launch.command.turn_limit_status, self._launch.has_next_turn
+        return Spending(self._budget, status, has_next_turn=has_next)
+
     # --- the thread --------------------------------------------------------------------------------
 
     def _supervise(self) -> None:
@@ -158,7 +165,7 @@ class Supervisor:
             self._limits,
             two_way=self._dialogue is not None,
             now=self._began,
-            spending=Spending(self._budget, self._launch.command.turn_limit_status) if self._budget.limits else None,
+            spending=self._spending(),
         )
         process: Process | None = None
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})  # a program may have set its default, which kills
