@@ -223,13 +223,17 @@ def test_denied_actions_fail_the_run(tmp_path: Path) -> None:
         "utf-8",
     )
     (tmp_path / "config.toml").write_text(
-        f'[agents.claude]\ncommand = ["{sys.executable}", "{script}"]\n[agents.mine]\ncommand = ["true"]\n', "utf-8"
+        f'[agents.claude]\ncommand = ["{sys.executable}", "{script}"]\n[agents.mine]\ncommand = ["true"]\n'
+        '[agents.qwen]\ncommand = ["true"]\n[agents.gemini]\ncommand = ["true"]\n',
+        "utf-8",
     )
     desk = Desk(tmp_path / "desk")
     desk.env["PENSTOCK_CONFIG"] = str(tmp_path / "config.toml")
     asked = ("claude", "hi", "--route", "exec", "--to", "reply")
     assert desk.run(*asked).returncode == 0
     assert desk.run(*asked, "--fail-on-refusal").returncode == 7
+    for withholds in ("qwen", "gemini"):  # tools that need a permission are not offered to the model
+        assert "use --route acp" in desk.run(withholds, "hi", "--route", "exec", "--fail-on-refusal").stderr
     rejected = desk.run("mine", "hi", "--fail-on-refusal")
     assert rejected.returncode == 2
     assert "mine does not report denied actions" in rejected.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -135,6 +136,45 @@ def test_review_on_gitlab(tmp_path: Path) -> None:
     assert (good.summary, good.outputs) == ("", "")
     (tmp_path / "bad").mkdir()
     run("GitLab", tmp_path / "bad", {"claude": LIMITED}, 1, gitlab)
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "asked"),
+    [
+        ("--timeout 60 --system-prompt 'x; $(touch hacked) `touch hacked`'", 0, "x; $(touch hacked) `touch hacked`"),
+        ("", 0, None),
+        ("--system-prompt 'no end", 1, None),
+    ],
+)  # fmt: skip
+def test_the_action(tmp_path: Path, options: str, status: int, asked: str | None) -> None:
+    """Its options are split as a shell does, and nothing of an input is executed; it installs what it is itself."""
+    installs, runs = re.findall(r"run: \|\n((?: {8}.*\n)+)", (ROOT / "action.yml").read_text("utf-8"))
+    assert '-m pip install --quiet "$GITHUB_ACTION_PATH"\n' in installs
+    bin = tmp_path / "temp" / "penstock" / "bin"
+    bin.mkdir(parents=True)
+    (bin / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (bin / "python").chmod(0o755)
+    WORKFLOWS["Action"] = "      - run: |\n" + re.sub("(?m)^ {8}", " " * 10, runs)
+    prompt = "-- $(touch hacked) now"
+    inputs = {"AGENT": "claude", "PROMPT": prompt, "ALLOW": "edits", "OPTIONS": options}
+    env = {f"INPUT_{name}": value for name, value in inputs.items()} | {"RUNNER_TEMP": str(tmp_path / "temp")}
+    job = run("Action", tmp_path, {"claude": AGENT}, status, env)
+    if status:
+        assert "the input options cannot be split into words" in job.log
+        return
+    [call] = [json.loads(line) for line in (tmp_path / "calls").read_text("utf-8").splitlines()]
+    assert [word for word in call if asked and asked in word] != [] or asked is None
+    assert "--permission-mode=acceptEdits" in call
+    assert "You said: -- $(touch hacked) now" in job.outputs
+    assert not list(tmp_path.rglob("hacked"))
+
+
+def test_no_registry_is_asked_for_penstock() -> None:
+    """No page, message or workflow installs a package that is only named `penstock`: anybody could register it."""
+    texts = [ROOT / "README.md", ROOT / "action.yml", *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    named = re.compile(r"""\b(?:install|uvx|pipx run|uv tool run)\b[^\n`]{0,60}[\s"']penstock(?![\w@/.-])""")
+    found = [f"{path}: {match[0]}" for path in texts for match in named.finditer(path.read_text("utf-8"))]
+    assert found == []
 
 
 def test_report(tmp_path: Path) -> None:

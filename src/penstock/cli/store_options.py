@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import importlib.util
 import os
+import shlex
+import sys
 from pathlib import Path
 
 from penstock.cli.options import string
@@ -55,10 +58,20 @@ def store_url(options: StoreOptions) -> str | None:
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(
-            f"a store in PostgreSQL needs {', '.join(missing)}", help="install it with: pip install 'penstock[cluster]'"
+            f"a store in PostgreSQL needs {', '.join(missing)}", help=f"install with: {_install_command()}"
         )
     _check(url, may_have_password=options.store is None)
     return url
+
+
+def _install_command() -> str:
+    """Return the command that installs what the extra `cluster` needs beside this Penstock.
+
+    It names the packages: no registry has Penstock, and somebody else's package of its name would be installed.
+    """
+    needed = [text.partition(";") for text in importlib.metadata.requires("penstock") or ()]
+    packages = [name.strip() for name, _, condition in needed if "extra ==" in condition and "cluster" in condition]
+    return shlex.join([sys.executable, "-m", "pip", "install", *packages])
 
 
 def required_store_url(options: StoreOptions) -> str:

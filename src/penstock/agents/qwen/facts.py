@@ -29,7 +29,6 @@ FACTS = AgentFacts(
             longest=Longest(8 * MIB),
             proposed="fragment",
             made="fragment",
-            counts_refused=True,
             signs=SIGNS,
         ),
         "acp": RouteFacts(
