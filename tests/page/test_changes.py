@@ -96,7 +96,7 @@ def test_a_refused_action_is_marked_and_allowed(workshop: Callable[[str], Thread
     expect(thread.page.locator(".head-text")).to_contain_text("only reads")
     thread.ask("edit")
     refused = thread.turn(1).locator(".refused")
-    expect(refused).to_contain_text("1 action was not allowed.")
+    expect(refused).to_contain_text("1 action was not allowed: README.md.")
     refused.get_by_role("button", name="Allow edits and go on").click()
     dialog = thread.page.get_by_role("dialog", name="Allow this agent more?")
     expect(dialog).to_contain_text("It changes files. Commands are denied.")
@@ -122,14 +122,14 @@ def test_refusing_in_the_dialog_changes_nothing(workshop: Callable[[str], Thread
     assert len(thread.server.turns(thread.chat)) == 1
 
 
-def test_a_question_that_is_rejected_is_a_refused_action(workshop: Callable[[str], Thread]) -> None:
-    """An action that a person rejects is marked as one that was not allowed, and so is its call in the details."""
+def test_a_question_that_a_person_rejects_is_settled(workshop: Callable[[str], Thread]) -> None:
+    """The turn says what the person rejected, and offers no permission for it; the details mark its call."""
     thread = workshop("peer")
     thread.say("edit")
     thread.button("No").click()
     thread.ended(1)
-    expect(thread.turn(1).locator(".refused")).to_contain_text("1 action was not allowed.")
-    expect(thread.button("Allow edits and go on…")).to_be_visible()
+    expect(thread.turn(1).locator(".refused")).to_have_text(re.compile(r"^\s*You rejected .*README\.md\.\s*$"))
+    expect(thread.turn(1).locator(".refused button")).to_have_count(0)
     thread.turn(1).locator(".to-record").click()
     call = thread.page.locator("[data-kind=call]")
     expect(call.locator(".kind")).to_have_text("Call, not allowed")

@@ -19,7 +19,10 @@ FIELDS = {
     "final_message_start": {"turn"},
     "assistant": {"turn", "content", "delta", "offset", "replace"},
     "completed": {"turn", "message", "outcome", "completed_at", "reason", "question", "cause", "resets_at"},
-    "finalized": {"turn", "steps", "duration_ms", "usage", "cost_usd", "agent", "model", "refused", "needs_allow"},
+    "finalized": {
+        *("turn", "steps", "duration_ms", "usage", "cost_usd", "agent", "model"),
+        *("refused", "needs_allow", "rejected", "denied"),
+    },
     "deleted": set(),
     "store": {"works", "reason", "help"},
     "goodbye": set(),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock import events as ev
-from penstock.chat.history.denied import DeniedActions
+from penstock.chat.history.denied import MAX_NAME_CHARS, MAX_NAMED, DeniedAction, DeniedActions
 from penstock.chat.history.entries import Prompted, TurnBegan, decode, encode
 from penstock.chat.history.timeline import Timeline
 
@@ -55,9 +55,14 @@ def ended(refused: int | None = None) -> ev.RunEnded:
         (call("c", "execute"), (1, "all")),
         (call("c", "execute") + call("d", "edit"), (2, "all")),
         (call("c", "other"), (1, "all")),
-        (question("edit", "no"), (1, "edits")),
+        (question("edit", "no"), (1, None)),
         (question("edit", None, by="nobody"), (1, "edits")),
-        (question("outside", "no", tool_kind="edit"), (1, "all")),
+        (question("outside", "no", tool_kind="edit"), (1, None)),
+        (question("outside", None, by="nobody", tool_kind="edit"), (1, "all")),
+        ([*question("command", "no"), ended(0)], (1, None)),
+        ([*question("command", "no"), ended(1)], (1, None)),
+        ([*question("command", "no"), *call("d", "edit"), ended(2)], (2, "edits")),
+        ([*question("command", "no"), *failed("d", "edit"), ended(2)], (2, "edits")),
         (question("command", "once"), (0, None)),
         (question("command", "always"), (0, None)),
         (question("command", None, by="withdrawn"), (0, None)),
@@ -83,9 +88,31 @@ def test_a_call_that_a_question_denied_counts_once() -> None:
     """A question that is rejected and its call that reports so are one action."""
     began, returned = call("c", "edit")
     denied = DeniedActions()
-    for event in (began, *question("edit", "no", call_id="c"), returned):
+    for event in (began, *question("edit", None, by="nobody", call_id="c"), returned):
         denied.take(event)
     assert (denied.count, denied.needs_allow) == (1, "edits")
+
+
+def test_what_a_person_rejected_is_settled() -> None:
+    """It is named with who denied it, needs no permission, and its failed call is nobody's else."""
+    began, returned = call("c", "execute")
+    other = ev.ToolCalled(agent="a", call_id="d", name="Bash", input={}, title="npm \n install", tool_kind="execute")
+    denied = DeniedActions()
+    rejected = question("command", "no", call_id="c", title="rm -rf build")
+    for event in (began, *rejected, returned, other, call("d", "execute")[1], ended(2)):
+        denied.take(event)
+    assert (denied.count, denied.rejected, denied.needs_allow) == (2, 1, "all")
+    assert denied.named == [DeniedAction("rm -rf build", "person"), DeniedAction("npm install", "policy")]
+
+
+def test_names_of_denied_actions_are_bounded() -> None:
+    """So many are named, each with so many characters; the others count."""
+    denied = DeniedActions()
+    for _ in range(MAX_NAMED + 3):
+        for event in question("command", "no", title="x" * 5000):
+            denied.take(event)
+    assert (denied.count, denied.rejected, len(denied.named)) == (MAX_NAMED + 3, MAX_NAMED + 3, MAX_NAMED)
+    assert {len(it.name) for it in denied.named} == {MAX_NAME_CHARS}
 
 
 def test_a_turn_and_its_last_frame_say_so() -> None:

@@ -9,7 +9,7 @@ import {
   connectionText,
   isLocal,
   outcomeText,
-  refusedText,
+  refusedTexts,
   sentence,
 } from "../../../src/penstock/chat/page/text/copy.js";
 import { day, dayAndClock, fullTime } from "../../../src/penstock/chat/page/text/format.js";
@@ -59,9 +59,23 @@ test("a time to come has its day, unless that is today", () => {
 });
 
 test("actions that were not allowed are counted", () => {
-  assert.equal(refusedText(1), "1 action was not allowed.");
-  assert.equal(refusedText(2), "2 actions were not allowed.");
-  for (const none of [0, undefined]) assert.equal(refusedText(none), "");
+  assert.deepEqual(refusedTexts({ refused: 1 }), ["1 action was not allowed."]);
+  assert.deepEqual(refusedTexts({ refused: 2 }), ["2 actions were not allowed."]);
+  for (const none of [0, undefined]) assert.deepEqual(refusedTexts({ refused: none }), []);
+});
+
+test("what a person rejected is said as such, and named", () => {
+  const denied = [
+    { name: "rm -rf `x`\n build", by: "person" },
+    { name: "/shop/a.txt", by: "policy" },
+  ];
+  assert.deepEqual(refusedTexts({ refused: 3, rejected: 1, denied }, "/shop"), [
+    "You rejected `rm -rf ˋxˋ build`.",
+    "2 actions were not allowed: `a.txt` and 1 more.",
+  ]);
+  assert.deepEqual(refusedTexts({ refused: 1, rejected: 1 }), ["You rejected 1 action."]);
+  const [long] = refusedTexts({ refused: 1, denied: [{ name: "y".repeat(200), by: "policy" }] });
+  assert.equal(long, `1 action was not allowed: \`${"y".repeat(80)}…\`.`);
 });
 
 test("days are named as people name them", () => {

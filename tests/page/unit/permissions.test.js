@@ -29,6 +29,8 @@ test("the level to go on at covers what was refused, and is above that of the ch
 
 test("there is nothing to allow if nothing was refused, or no level is left", () => {
   assert.equal(levelFor({ refused: 0 }, "default", FULL), undefined);
+  assert.equal(levelFor({ refused: 2, rejected: 2 }, "default", FULL), undefined);
+  assert.equal(levelFor({ refused: 2, rejected: 1 }, "default", FULL)?.allow, "edits");
   assert.equal(levelFor({}, "default", FULL), undefined);
   assert.equal(levelFor({ refused: 1 }, "all", FULL), undefined);
   assert.equal(levelFor({ refused: 1 }, "default", ONE), undefined);

@@ -1,8 +1,10 @@
-"""Denied actions of a turn: their number, and the permission that would have covered them."""
+"""Denied actions of a turn: what they were, who denied them, and the permission that would have covered them."""
 
 from __future__ import annotations
 
 from typing import Literal
+
+import msgspec
 
 from penstock import events as ev
 from penstock.core.bounded import BoundedDict
@@ -14,46 +16,85 @@ NeededAllow = Literal["edits", "all"]
 MAX_OPEN = 1024
 """Number of open calls and questions that are remembered: more than any agent has at once."""
 
+MAX_NAMED = 8
+"""Number of denied actions of a turn that are named. A reader who wants all opens the details."""
+
+MAX_NAME_CHARS = 200
+"""Characters of the name of a denied action: one line, or a few if it wraps."""
+
 _EDITS: frozenset[ev.ToolKind] = frozenset(("edit", "delete", "move"))
 _ALLOWING = ("allow_once", "allow_always")
+
+
+class DeniedAction(msgspec.Struct, frozen=True):
+    """Action that was not done, and who denied it."""
+
+    name: str
+    """The command, the path or the tool, in one line."""
+    by: Literal["person", "policy"]
+    """`policy` is everything but a person who was asked: a level of permission, a rule, nobody to be asked."""
 
 
 class DeniedActions:
     """Collector of the denied actions of one run. Only the agent's own count is complete, so it takes precedence."""
 
     def __init__(self) -> None:
-        self._kinds: BoundedDict[str, ev.ToolKind] = BoundedDict(MAX_OPEN)  # of open calls
+        self._calls: BoundedDict[str, ev.ToolCalled] = BoundedDict(MAX_OPEN)  # those that are open
         self._questions: BoundedDict[str, ev.QuestionAsked] = BoundedDict(MAX_OPEN)
         self._denied: BoundedDict[str, None] = BoundedDict(MAX_OPEN)  # calls that are counted by their questions
         self._known: set[NeededAllow] = set()
         self._failed: set[NeededAllow] = set()  # what would cover the calls that failed
+        self._failed_names: list[str] = []  # of those that nothing denied
+        self._named: list[DeniedAction] = []
         self._count = 0
         self._reported: int | None = None
+        self.rejected = 0
+        """Number of those that a person rejected."""
 
     @property
     def count(self) -> int:
         """Number of denied actions."""
-        return self._count if self._reported is None else self._reported
+        return self._count if self._reported is None else max(self._reported, self.rejected)
+
+    @property
+    def named(self) -> list[DeniedAction]:
+        """The first ones of which it is known what they were.
+
+        An agent that gives only their number reports them as failed calls: if as many failed, these are they.
+        """
+        left = self.count - self._count
+        if 0 < left == len(self._failed_names):
+            return [*self._named, *(DeniedAction(name, "policy") for name in self._failed_names)][:MAX_NAMED]
+        return self._named
 
     @property
     def needs_allow(self) -> NeededAllow | None:
-        """Permission that covers the denied actions; None if it is not known what they were.
+        """Permission that covers what no person denied; None if there is none of it, or if it is not known what it was.
 
         An agent that gives only their number reports them as failed calls: if these are of one kind, that is known.
         """
-        known = self._known or (self._failed if self.count and len(self._failed) == 1 else set())
+        if self.count <= self.rejected:
+            return None
+        known = self._known or (self._failed if len(self._failed) == 1 else set())
         return "all" if "all" in known else "edits" if known else None
 
     def take(self, event: ev.Event) -> None:
         """Apply the next event."""
         if isinstance(event, ev.ToolCalled):
-            self._kinds[event.call_id] = event.tool_kind
+            self._calls[event.call_id] = event
         elif isinstance(event, ev.ToolReturned):
-            needed: NeededAllow = "edits" if self._kinds.pop(event.call_id, "other") in _EDITS else "all"
+            call = self._calls.pop(event.call_id, None)
+            needed: NeededAllow = "edits" if call is not None and call.tool_kind in _EDITS else "all"
+            if event.call_id in self._denied:
+                return
+            name = call.title or call.name if call is not None else ""
             if event.is_error:
                 self._failed.add(needed)
-            if event.refused and event.call_id not in self._denied:
-                self._deny(needed)
+            if event.refused:
+                self._deny(name)
+                self._known.add(needed)
+            elif event.is_error and len(self._failed_names) <= MAX_NAMED:
+                self._failed_names.append(_one_line(name))
         elif isinstance(event, ev.QuestionAsked):
             if event.ask in PERMISSIONS:
                 self._questions[event.id] = event
@@ -69,10 +110,26 @@ class DeniedActions:
         kinds = {option.id: option.kind for option in question.options or ()}
         if event.option is not None and kinds.get(event.option, "allow_once") in _ALLOWING:
             return
-        self._deny("edits" if question.ask == "edit" else "all")
+        is_person = event.by == "person"
+        self._deny(_name(question), "person" if is_person else "policy")
+        if is_person:
+            self.rejected += 1
+        else:
+            self._known.add("edits" if question.ask == "edit" else "all")
         if question.call_id is not None:
             self._denied[question.call_id] = None
 
-    def _deny(self, needed: NeededAllow) -> None:
+    def _deny(self, name: str, by: Literal["person", "policy"] = "policy") -> None:
         self._count += 1
-        self._known.add(needed)
+        words = _one_line(name)
+        if words and len(self._named) < MAX_NAMED:
+            self._named.append(DeniedAction(words, by))
+
+
+def _one_line(name: str) -> str:
+    words = " ".join(name.split())
+    return words if len(words) <= MAX_NAME_CHARS else words[: MAX_NAME_CHARS - 1] + "…"
+
+
+def _name(question: ev.QuestionAsked) -> str:
+    return question.title or ", ".join(change.path for change in question.changes or ()) or question.text

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from penstock import events as ev
-from penstock.chat.history.denied import NeededAllow
+from penstock.chat.history.denied import DeniedAction, NeededAllow
 from penstock.chat.history.entries import Asker
 from penstock.chat.turn import Assistant, Completed, FinalMessageStart, OpenQuestion, Streaming, Thinking
 
@@ -59,8 +59,12 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     """Number of thoughts, texts and calls in its details."""
     refused: int = 0
     """Number of actions that were denied, as far as the agent reports them."""
+    rejected: int = 0
+    """Number of those that a person rejected."""
+    denied: list[DeniedAction] | None = None
+    """The first of them, as far as it is known what they were."""
     needs_allow: NeededAllow | None = None
-    """Permission that covers the denied actions; None if it is not known what they were."""
+    """Permission that covers what no person denied; None if there is none of it, or if it is not known what it was."""
     duration_ms: int | None = None
     usage: ev.Usage | None = None
     cost_usd: float | None = None
@@ -121,6 +125,8 @@ class Finalized(msgspec.Struct, frozen=True, omit_defaults=True, tag="finalized"
     model: str | None = None
     refused: int = 0
     needs_allow: NeededAllow | None = None
+    rejected: int = 0
+    denied: list[DeniedAction] | None = None
 
 
 class Deleted(msgspec.Struct, frozen=True, tag="deleted"):

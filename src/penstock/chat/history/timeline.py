@@ -327,7 +327,9 @@ class Timeline:
         self.stops.discard(view.turn)
         if self._live is not None and self._live.view is view:
             view.steps = self._live.steps.count
-            view.refused, view.needs_allow = self._live.denied.count, self._live.denied.needs_allow
+            denied = self._live.denied
+            view.refused, view.needs_allow = denied.count, denied.needs_allow
+            view.rejected, view.denied = denied.rejected, denied.named or None
             self._live = None
         self._finalized[view.turn] = view
         self._change(
@@ -342,6 +344,8 @@ class Timeline:
                 view.model,
                 view.refused,
                 view.needs_allow,
+                view.rejected,
+                view.denied,
             ),
         )
 

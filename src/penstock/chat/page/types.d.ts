@@ -138,6 +138,11 @@ declare namespace Api {
     type: "deleted";
   }
 
+  interface DeniedAction {
+    name: string;
+    by: "person" | "policy";
+  }
+
   interface Details {
     turn: TurnView;
     whole: boolean;
@@ -160,6 +165,8 @@ declare namespace Api {
     model?: string | null;
     refused?: number;
     needs_allow?: "all" | "edits" | null;
+    rejected?: number;
+    denied?: Array<DeniedAction> | null;
   }
 
   interface Goodbye {
@@ -524,6 +531,8 @@ declare namespace Api {
     finalized?: boolean;
     steps?: number;
     refused?: number;
+    rejected?: number;
+    denied?: Array<DeniedAction> | null;
     needs_allow?: "all" | "edits" | null;
     duration_ms?: number | null;
     usage?: Usage | null;

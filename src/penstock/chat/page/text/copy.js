@@ -1,6 +1,6 @@
 // The texts of the page that more than one view uses, or that depend on something.
 
-import { dayAndClock, oneLine, plural } from "./format.js";
+import { below, dayAndClock, oneLine, plural } from "./format.js";
 
 const LOOPBACK = /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/;
 const SURE_ATTEMPTS = 3; // then a server of this machine does not run; a connection elsewhere may only be bad
@@ -109,13 +109,41 @@ export function outcomeText(turn) {
   }
 }
 
+const NAME_CHARACTERS = 80; // of an action that was denied; the details have all of it
+
+/** @typedef {Pick<Api.TurnView, "refused" | "rejected" | "denied">} Denied */
+
 /**
- * "2 actions were not allowed."; "" if there were none.
+ * Sentences about the actions that were denied, with their names between backticks: "You rejected `npm test`.", "2
+ * actions were not allowed: `a`, `b`." None if there were none.
  *
- * @param {number | undefined} refused
+ * @param {Denied} turn
+ * @param {string} [directory]  The one below which paths are shown relative to it.
  */
-export function refusedText(refused) {
-  return refused ? `${plural(refused, "action was", "actions were")} not allowed.` : "";
+export function refusedTexts({ refused = 0, rejected = 0, denied }, directory) {
+  const names = (/** @type {Api.DeniedAction["by"]} */ by) =>
+    (denied ?? []).filter((it) => it.by === by).map((it) => named(below(it.name, directory)));
+  const [byPerson, byPolicy] = [names("person"), names("policy")];
+  const left = Math.max(0, refused - rejected);
+  const is = `${plural(left, "action was", "actions were")} not allowed`;
+  return [
+    rejected > 0 && `You rejected ${byPerson.length ? listed(byPerson, rejected) : plural(rejected, "action")}.`,
+    left > 0 && (byPolicy.length ? `${is}: ${listed(byPolicy, left)}.` : `${is}.`),
+  ].filter((it) => it !== false);
+}
+
+/** @param {string} name */
+function named(name) {
+  const text = oneLine(name).replaceAll("`", "ˋ"); // a backtick would end the code
+  return `\`${text.length > NAME_CHARACTERS ? `${text.slice(0, NAME_CHARACTERS)}…` : text}\``;
+}
+
+/**
+ * @param {string[]} names
+ * @param {number} all
+ */
+function listed(names, all) {
+  return all > names.length ? `${names.join(", ")} and ${all - names.length} more` : names.join(", ");
 }
 
 /** @type {Record<string, string>} */

@@ -17,14 +17,15 @@ export function levelOf(agent, allow) {
 }
 
 /**
- * The level at which the actions that were not allowed are: above the one of the chat. Undefined if there is none.
+ * The level at which the actions are that nobody allowed: above the one of the chat. Undefined if there is none. What a
+ * person rejected is settled.
  *
- * @param {Pick<Api.TurnView, "refused" | "needs_allow">} turn
+ * @param {Pick<Api.TurnView, "refused" | "rejected" | "needs_allow">} turn
  * @param {Allow} allow  Of the chat.
  * @param {Api.AgentView | undefined} agent
  */
-export function levelFor({ refused, needs_allow: needed }, allow, agent) {
-  if (!refused) return undefined;
+export function levelFor({ refused = 0, rejected = 0, needs_allow: needed }, allow, agent) {
+  if (refused <= rejected) return undefined;
   const least = Math.max(ORDER.indexOf(needed ?? "edits"), ORDER.indexOf(allow) + 1);
   return agent?.allows.find((level) => ORDER.indexOf(level.allow) >= least);
 }

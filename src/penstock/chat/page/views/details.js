@@ -7,7 +7,7 @@ import { Prose } from "../markdown/prose.js";
 import { api, messageOf, statusOf } from "../net/api.js";
 import { chatPath, runPath } from "../state/router.js";
 import { chatOf, runOf, useThread } from "../state/store.js";
-import { outcomeText, refusedText } from "../text/copy.js";
+import { outcomeText, refusedTexts } from "../text/copy.js";
 import { countsOf } from "../text/diff.js";
 import { count, duration, elapsed, fullTime, harmless, money, oneLine, plural } from "../text/format.js";
 import { depthsOf, isTop, orderOf, roundsOf } from "./details-order.js";
@@ -164,7 +164,7 @@ function Summary({ turn, items }) {
     ["Input", tokens(usage?.input_tokens, usage?.cached_tokens, "from the cache")],
     ["Output", tokens(usage?.output_tokens, usage?.reasoning_tokens, "for thinking")],
     ["Cost", money(turn.cost_usd ?? usage?.cost_usd ?? 0)],
-    ["Refused", refusedText(turn.refused)],
+    ["Not allowed", refusedTexts(turn).join(" ").replaceAll("`", "")],
     ["Outcome", turn.state === "completed" ? outcomeText(turn) || "Completed" : ""],
   ].filter(([, value]) => value);
   return html`<p class="prompt record-prompt" dir="auto">${harmless(turn.prompt)}</p>

@@ -16,8 +16,8 @@ import {
   Wrong,
 } from "../components/ui.js";
 import { Prose } from "../markdown/prose.js";
-import { openDialog } from "../state/store.js";
-import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedText } from "../text/copy.js";
+import { chatOf, openDialog } from "../state/store.js";
+import { ALLOWED_NOW, canGoOn, GO_ON, outcomeText, refusedTexts } from "../text/copy.js";
 import { count, duration, harmless, money, oneLine, plural } from "../text/format.js";
 import { Question } from "./question.js";
 
@@ -134,7 +134,7 @@ function RefusedActions({ chat, turn, level, resumes }) {
   const allow = () => openDialog({ kind: "allow", id: chat, level, text });
   const label = ALLOW_BUTTONS[level?.allow ?? ""];
   return html`<p class="outcome refused" data-refused=${turn.refused}>
-    ${refusedText(turn.refused)}
+    <bdi><${Coded} text=${refusedTexts(turn, chatOf(chat)?.cwd).join(" ")} /></bdi>
     ${label && html`<button type="button" class="button" onClick=${allow}>${label}…</button>`}
   </p>`;
 }
