@@ -252,6 +252,10 @@ class ToolReturned(Base, frozen=True, omit_defaults=True, tag="tool_returned"):
     """Changes that the call made. A call that failed has none."""
     refused: bool = False
     """True if the permission for the call was denied."""
+    status_reported: bool = True
+    """False if the agent does not report whether this command succeeded: then `is_error` is false in any case."""
+    output_reported: bool = True
+    """False if the agent does not report the output of this call: then `text` is empty in any case."""
 
 
 class PlanChanged(Base, frozen=True, omit_defaults=True, tag="plan_changed"):

@@ -55,6 +55,9 @@ class Traits(msgspec.Struct, frozen=True):
     asks_for_all: bool = False
     """The agent asks for every permission by a `Question`, or marks each call that it denied, so the number of denied
     actions is known."""
+    command_status: bool = True
+    """The wire reports whether a command succeeded, by its exit status or as an error of the call. Otherwise a command
+    has a status only if the result has one of its own."""
 
 
 class RunStart(msgspec.Struct, frozen=True):
@@ -156,7 +159,9 @@ class ToolReturn(msgspec.Struct, frozen=True):
     """The result of a call. A repeat has no effect.
 
     `changes`: what the call has changed. None: what its input proposed, unless it failed; an empty list: nothing.
-    `refused`: the wire reports that the permission was denied.
+    `refused`: the wire reports that the permission was denied. `status_reported`: the wire reports whether the call
+    succeeded; None: it does, except for commands on wires without `Traits.command_status`. `output_reported`: the wire
+    has a place for the output of this call, empty or not.
     """
 
     call_id: str
@@ -168,6 +173,8 @@ class ToolReturn(msgspec.Struct, frozen=True):
     duration_ms: int | None = None
     changes: list[Change] | None = None
     refused: bool = False
+    status_reported: bool | None = None
+    output_reported: bool = True
 
 
 class RoundEnd(msgspec.Struct, frozen=True):

@@ -495,9 +495,6 @@ def test_the_output_of_a_running_command_streams() -> None:
     ("fields", "text", "code"),
     [
         ({"rawOutput": {"output": "o", "metadata": {"exit": 3}}}, "o", 3),
-        ({"rawOutput": {"content": "o\n<shellId: 0 completed with exit code 2>"}}, None, 2),
-        ({"content": [text_part("Output: o\nExit Code: 3")]}, None, 3),
-        ({"rawOutput": [{"query": "q", "result": "[Command exited with code 4]\no"}]}, None, 4),
         (
             {"content": [{"type": "diff", "path": "/n", "oldText": "a\nb\nz", "newText": "a\nc\nd\nz"}]},
             "/n (+2 -1)",
@@ -514,6 +511,63 @@ def test_results_have_many_shapes(fields: dict[str, Any], text: str | None, code
     [returned] = [event for event in events if isinstance(event, ToolReturned)]
     assert text is None or returned.text == text
     assert returned.exit_code == code
+
+
+def result_of(agent: str, **fields: Any) -> ToolReturned:
+    """The result of the only call."""
+    events = read(update("tool_call", toolCallId="c", title="x", **fields), agent=agent)
+    [returned] = [event for event in events if isinstance(event, ToolReturned)]
+    return returned
+
+
+FRAME = "Command: x\nOutput: o\nExit Code: 9\nError: (none)\nExit Code: {}\nSignal: 0\nProcess Group PGID: 1017"
+SHELL_ID, STATUS = "<shellId: 0 completed with exit code {}>", "[Command exited with code {}]"
+
+
+@pytest.mark.parametrize(
+    ("agent", "fields", "text", "code"),
+    [
+        ("copilot", {"rawOutput": {"content": f"o\n{SHELL_ID}".format(2)}}, "o\n", 2),
+        ("copilot", {"rawOutput": {"content": f"{SHELL_ID}\n{SHELL_ID}".format(7, 0)}}, SHELL_ID.format(7) + "\n", 0),
+        ("copilot", {"rawOutput": {"content": f"{SHELL_ID}\nmore".format(7)}}, SHELL_ID.format(7) + "\nmore", None),
+        ("cline", {"rawOutput": [{"query": "q", "result": f"{STATUS}\no".format(4)}]}, "o", 4),
+        ("cline", {"rawOutput": [{"query": "q", "result": f"o\n{STATUS}".format(4)}]}, "o\n" + STATUS.format(4), None),
+        ("qwen-code", {"rawOutput": "o\nExit Code: 9", "content": [text_part(FRAME.format(3))]}, "o\nExit Code: 9", 3),
+        ("qwen-code", {"rawOutput": "o", "content": [text_part(FRAME.format(0))]}, "o", 0),
+        ("qwen-code", {"rawOutput": "o", "content": [text_part("Exit Code: 3\nSignal: 0\no")]}, "o", None),
+        ("someone", {"rawOutput": f"o\n{SHELL_ID}".format(7)}, "o\n" + SHELL_ID.format(7), None),
+        ("someone", {"content": [text_part(FRAME.format(7))]}, FRAME.format(7), None),
+    ],
+)
+def test_the_exit_status_is_in_the_agents_own_line(agent: str, fields: Any, text: str, code: int | None) -> None:
+    """It is that of this agent, at its place: a command may print the same, or that of another agent, anywhere."""
+    returned = result_of(agent, kind="execute", status="completed", **fields)
+    assert (returned.text, returned.exit_code) == (text, code)
+    assert result_of(agent, kind="read", status="completed", **fields).exit_code is None
+
+
+@pytest.mark.parametrize("kind", ["execute", "read"])
+@pytest.mark.parametrize(
+    ("agent", "fields", "has_status", "has_output"),
+    [
+        ("gemini-cli", {}, False, False),
+        ("gemini-cli", {"content": []}, False, False),
+        ("gemini-cli", {"content": [text_part("o")]}, False, True),
+        ("qwen-code", {"rawOutput": ""}, False, True),
+        ("qwen-code", {"rawOutput": "", "content": [text_part(FRAME.format(0))]}, True, True),
+        ("someone", {"rawOutput": ""}, True, True),
+        ("someone", {}, True, False),
+    ],
+)
+def test_what_is_not_reported_is_marked(agent: str, fields: Any, has_status: bool, has_output: bool, kind: str) -> None:
+    """An agent that sends no output, and one that calls every command a success, have said nothing about it."""
+    returned = result_of(agent, kind=kind, status="completed", **fields)
+    is_command = kind == "execute"
+    assert returned.status_reported == (has_status or not is_command)
+    assert returned.output_reported == (has_output or not is_command)
+    failed = result_of(agent, kind=kind, status="failed")
+    assert failed.is_error
+    assert failed.status_reported
 
 
 @pytest.mark.parametrize(

@@ -657,7 +657,7 @@ def test_contents_of_tool_results(content: Any, expected: str) -> None:
 
 def test_failed_tools() -> None:
     """Only `is_error: true` fails; the shell's exit code is read where it is told."""
-    assert read(returned("t1", "Exit code 3\nout", is_error=True)) == [up.ToolReturn("t1", "Exit code 3\nout", True, 3)]
+    assert read(returned("t1", "Exit code 3\nout", is_error=True)) == [up.ToolReturn("t1", "out", True, 3)]
     assert read(returned("t1", "Exit code 3", is_error=None)) == [up.ToolReturn("t1", "Exit code 3")]
     denied = "Claude requested permissions to write to /x, but you haven't granted it yet."
     assert read(returned("t1", denied, is_error=True)) == [up.ToolReturn("t1", denied, True)]

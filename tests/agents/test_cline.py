@@ -64,7 +64,7 @@ def test_a_command_streams_its_output_and_returns() -> None:
     ) == [
         up.ToolCall("c", "run_commands", {"commands": ["x"]}),
         up.Text("tool_output", "delta", "out\n", call_id="c"),
-        up.ToolReturn("c", "[Command exited with code 3]\nout\n", True, 3, "run_commands", duration_ms=5),
+        up.ToolReturn("c", "out\n", True, 3, "run_commands", duration_ms=5),
     ]
 
 

@@ -49,7 +49,9 @@ def test_a_call_and_its_result() -> None:
 
 def test_a_result_without_output_is_empty_and_one_with_an_error_is_an_error() -> None:
     """`output` is absent where the display is no text; the error's words are its text."""
-    assert read({"type": "tool_result", "tool_id": "c1", "status": "success"})[0] == up.ToolReturn("c1")
+    assert read({"type": "tool_result", "tool_id": "c1", "status": "success"})[0] == up.ToolReturn(
+        "c1", output_reported=False
+    )
     failed = {
         "type": "tool_result",
         "tool_id": "c1",

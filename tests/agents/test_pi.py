@@ -88,22 +88,22 @@ def answer(value: str) -> list[Line]:
     return [TURN, begin(), *streamed(value), *ended(text(value))]
 
 
-def tool(call_id: str, value: str, failed: bool = False) -> list[Line]:
+def tool(call_id: str, value: str, failed: bool = False, name: str = "bash") -> list[Line]:
     """A tool runs; its result comes three times."""
     content = [text(value)]
-    result = {"role": "toolResult", "toolCallId": call_id, "toolName": "bash", "content": content, "isError": failed}
+    result = {"role": "toolResult", "toolCallId": call_id, "toolName": name, "content": content, "isError": failed}
     return [
-        {"type": "tool_execution_start", "toolCallId": call_id, "toolName": "bash", "args": {"command": "ls"}},
+        {"type": "tool_execution_start", "toolCallId": call_id, "toolName": name, "args": {"command": "ls"}},
         {
             "type": "tool_execution_update",
             "toolCallId": call_id,
-            "toolName": "bash",
+            "toolName": name,
             "partialResult": {"content": content},
         },
         {
             "type": "tool_execution_end",
             "toolCallId": call_id,
-            "toolName": "bash",
+            "toolName": name,
             "result": {"content": content},
             "isError": failed,
         },
@@ -174,10 +174,30 @@ def test_a_tool_result_is_told_once() -> None:
         *tool("t1", "no\n\nCommand exited with code 3", True),
         agent_end(),
     )
-    assert [(event.text, event.is_error, event.name) for event in of(events, ev.ToolReturned)] == [
-        ("no\n\nCommand exited with code 3", True, "bash")
+    assert [(event.text, event.is_error, event.exit_code, event.name) for event in of(events, ev.ToolReturned)] == [
+        ("no", True, 3, "bash")
     ]
     assert not any(event.kind == "tool_output" for event in of(events, ev.BlockStarted))
+
+
+@pytest.mark.parametrize(
+    ("text", "failed", "name", "shown", "code"),
+    [
+        ("a\n\n\nCommand exited with code 3", True, "bash", "a\n", 3),
+        ("Command exited with code 127", True, "bash", "", 127),
+        ("Command exited with code 9\n\nCommand exited with code 3", True, "bash", "Command exited with code 9", 3),
+        ("a\nCommand exited with code 3", True, "bash", "a\nCommand exited with code 3", None),
+        ("a\n\nCommand exited with code 3\n", True, "bash", "a\n\nCommand exited with code 3\n", None),
+        ("a\n\nCommand timed out after 3 seconds", True, "bash", "a\n\nCommand timed out after 3 seconds", None),
+        ("a\n\nCommand exited with code 3", False, "bash", "a\n\nCommand exited with code 3", None),
+        ("a\n\nCommand exited with code 3", True, "read", "a\n\nCommand exited with code 3", None),
+    ],
+)
+def test_the_exit_status_is_the_last_line(text: str, failed: bool, name: str, shown: str, code: int | None) -> None:
+    """Only pi's own line, which it appends when a command fails; one that a command prints stays text."""
+    made = call("t1", name, {"command": "ls"})
+    events = run(SESSION, begin(), *ended(made, stop="toolUse"), *tool("t1", text, failed, name), agent_end())
+    assert [(event.text, event.exit_code) for event in of(events, ev.ToolReturned)] == [(shown, code)]
 
 
 FAILED = {"stop": "error", "errorMessage": "terminated"}

@@ -41,7 +41,7 @@ class Bench:
             RunInfo(self.emitter),
             lambda block: self.calls.input_ended(block),
         )
-        self.calls = CallTracker(self.emitter, self.messages, outcome, Permissions(False), self.health)
+        self.calls = CallTracker(self.emitter, self.messages, outcome, Permissions(False), self.health, up.Traits())
         self.lane = top
 
     def stream_input(self, call_id: str, name: str | None, text: str) -> None:

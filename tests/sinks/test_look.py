@@ -170,7 +170,8 @@ def test_a_long_diff_is_short_below_verbose(detail: Any, lines: int) -> None:
     diff = "@@ -0,0 +1,40 @@\n" + "".join(f"+line {n}\n" for n in range(40))
     change = ev.Change("new.txt", "add", added=40, removed=0, diff=diff)
     shown = show(call("Write", {"path": "new.txt"}), result(changes=[change]), detail=detail)
-    assert len([line for line in shown.splitlines() if not line.startswith("[")]) == (lines if lines != 40 else 40)
+    rows = [line for line in shown.splitlines() if not line.startswith("[")]
+    assert len(rows) == (lines + 1 if detail == "verbose" else lines)  # with the words of the result
     assert ("    … 28 more lines\n" in shown) == (detail == "normal")
 
 
@@ -228,7 +229,7 @@ def failed_tests(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_failed_test_run_shows_the_failure(failed_tests: str, detail: Any, ci: Any) -> None:
     """Its assertion and its summary are outside of what a CI service folds, and not dim."""
     assert failed_tests.count("\n") > 30
-    failed = result(f"Exit code 1\n{failed_tests}", is_error=True, exit_code=1, duration_ms=4200)
+    failed = result(failed_tests, is_error=True, exit_code=1, duration_ms=4200)
     shown = show(call("Bash", {"command": "pytest"}, kind="execute"), failed, detail=detail, ci=ci)
     outside = re.sub(r"::group::.*?::endgroup::|section_start.*?section_end", "", shown, flags=re.DOTALL)
     assert re.search(r"^ +E       AssertionError: the sum is wrong$", outside, re.MULTILINE)
@@ -272,7 +273,7 @@ def test_output_is_live_in_verbose() -> None:
     command = call("Bash", {"command": "make"}, kind="execute")
     events = [command, *output("one\n", "two\n"), result("one\ntwo\n", exit_code=0)]
     assert show(*events, detail="verbose").endswith("[a] │ one\n      two\n[a] ✓ $ make (2 lines)\n")
-    assert show(*events) == "[a] $ make\n[a] ✓ one (2 lines)\n"
+    assert show(*events) == "[a] $ make\n[a] ✓ one\n    two\n"
     sink = TextSink("full", detail="verbose")
     assert [sink.render([event]) for event in events[1:4]] == ["", "[a] │ one\n", "      two\n"]
 
@@ -281,6 +282,36 @@ def test_other_output_than_the_live_one_is_shown() -> None:
     """A result which says something else is not left out."""
     shown = show(*output("progress"), result("The answer.\nYes."), detail="verbose")
     assert shown == "[a] │ progress\n[a] ✓ 2 lines\n    The answer.\n    Yes.\n"
+
+
+@pytest.mark.parametrize(
+    ("live", "text", "shown"),
+    [
+        ("b\nc\n", "a\nb\nc\n", "a\n… the 2 lines above"),
+        ("a\n", "a\nb\nc\n", "b\nc"),
+        ("b\n", "a\nb\nc\n", "a\n… the 1 line above\nc"),
+        ("b\na\n", "a\nb\n", "a\nb"),
+        ("a\nb\n", "b\n", ""),
+        ("a\na\n", "a\na\na\n", "a"),
+        ("x", "", ""),
+        ("err\n", "out\n[stderr]\n", "out\n[stderr]"),
+        ("out\n[stderr]\n", "err", "err"),
+        ("", "a", "a"),
+    ],
+)
+@pytest.mark.parametrize("fields", [{}, {"is_error": True, "exit_code": 2}])
+def test_output_that_did_not_stream_is_shown_at_the_end(live: str, text: str, shown: str, fields: Any) -> None:
+    """Agents begin to send the output late, or leave some of it out; nothing is lost, and nothing is told twice."""
+    lines = show(*output(live), result(text, **fields), detail="verbose").split("[a] ")[-1].partition("\n")[2]
+    assert [line.strip() for line in lines.splitlines()] == shown.splitlines()
+
+
+def test_output_that_was_revised_is_shown_as_it_became() -> None:
+    """What a revision changed was not written, as a line is not taken back."""
+    events = output("one\n", "two\n")
+    events.insert(3, ev.BlockRevised(7, "tool_output", "one\nthree\n", **A))
+    events[-1] = ev.BlockEnded(7, "tool_output", "one\nthree\n", True, **A)
+    assert "three" in show(*events, result("one\nthree\n"), detail="verbose")
 
 
 PLAN = ev.PlanChanged([ev.PlanItem("look", "pending")], **A)
@@ -326,7 +357,7 @@ def test_the_lines_of_a_file_that_was_read_are_counted() -> None:
 def test_wide_gaps_in_the_line_of_a_result_are_closed() -> None:
     """Columns of several lines have no use in one."""
     ran = call("Bash", {"command": "pytest"}, "c", "execute")
-    assert show(ran, result("..        [100%]\n2 passed")) == "[a] $ pytest\n[a] ✓ ..  [100%] (2 lines)\n"
+    assert show(ran, result("..        [100%]\n2 passed")) == "[a] $ pytest\n[a] ✓ ..  [100%]\n    2 passed\n"
 
 
 # --- first and last lines ---------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import events as ev
-from penstock.core.tool_titles import title
+from penstock.core.tool_titles import title, tool_kind
 from penstock.sinks.text.sink import TextSink
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -59,7 +59,7 @@ class Run:
 
     def call(self, call_id: str, name: str, input: Any, **fields: Any) -> Run:
         """A call."""
-        return self.add(ev.ToolCalled, call_id, name, input, title(name, input), "execute", **fields)
+        return self.add(ev.ToolCalled, call_id, name, input, title(name, input), tool_kind(name), **fields)
 
     def result(self, call_id: str, text: str, is_error: bool = False, complete: bool = True, **fields: Any) -> Run:
         """What a call gave back."""
@@ -90,7 +90,9 @@ def test_the_tone() -> None:
     assert run.shown() == (
         "[claude] I will look around first.\n"
         "[claude] $ echo hi && ls\n"
-        "[claude] ✓ hi (3 lines)\n"
+        "[claude] ✓ hi\n"
+        "         README.md\n"
+        "         schema.json\n"
         "[claude] ∴ Hm.\n"
         "\n"
         "           So it is.\n"
@@ -212,8 +214,34 @@ RESULTS = [
 @pytest.mark.parametrize(("fields", "expected"), RESULTS)
 def test_results_are_one_short_line(fields: dict[str, Any], expected: str) -> None:
     """First line that says something, how many there are, exit status."""
-    run = Run().call("c", "Bash", {"command": "x"}).add(ev.ToolReturned, "c", **{"complete": True, **fields})
+    run = Run().call("c", "Grep", {"pattern": "x"}).add(ev.ToolReturned, "c", **{"complete": True, **fields})
     assert run.shown().splitlines()[1] == f"[claude] {expected}"
+
+
+PYTEST = "===== test session starts =====\ncollected 2 items\n\n.F\n===== 1 failed, 1 passed in 0.1s =====\n"
+COMMANDS = [
+    ({"text": "a\nb", "duration_ms": 12_300}, ["✓ a · 12 s", "b"]),
+    ({"text": "a\n\nb\nc\n"}, ["✓ a", "b", "c"]),
+    ({"text": "a\nb\nc\nd\n", "duration_ms": 12_300}, ["✓ d (4 lines) · 12 s"]),
+    ({"text": PYTEST}, ["✓ ===== 1 failed, 1 passed in 0.1s ===== (5 lines)"]),
+    ({"text": PYTEST, "status_reported": False}, ["– ===== 1 failed, 1 passed in 0.1s ===== (5 lines)"]),
+    ({"text": "[\n 1,\n 2,\n]\n\x1b[0m\n\n"}, ["✓ 2, (5 lines)"]),
+    ({"text": "-\n-\n-\n-"}, ["✓ - (4 lines)"]),
+    ({"text": "x\n" * 5 + "é" * 9_999 + "\n\n"}, ["✓ " + "é" * 120 + "… (6 lines)"]),
+    ({"text": ""}, ["✓ (no output)"]),
+    ({"text": "\n\n"}, ["✓ (no output)"]),
+    ({"text": "", "output_reported": False}, ["✓ (output not reported)"]),
+    ({"text": "", "output_reported": False, "status_reported": False}, ["– (output not reported)"]),
+    ({"text": "\n" * 9_999 + "end" + "\n" * 9_999}, ["✓ end (10,000 lines)"]),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), COMMANDS)
+def test_the_result_of_a_command_is_at_its_end(fields: dict[str, Any], expected: list[str]) -> None:
+    """A short output is whole; of a longer one the last line is shown, which is where programs sum up."""
+    returned = {"complete": True, "is_error": False, **fields}
+    run = Run().call("c", "Bash", {"command": "x"}).add(ev.ToolReturned, "c", **returned)
+    assert [line.removeprefix("[claude]").strip() for line in run.shown().splitlines()[1:]] == expected
 
 
 def test_what_was_cut_off_says_so() -> None:

@@ -441,6 +441,12 @@ BAD: dict[str, tuple[int, int, list[Event]]] = {
         6,
         [*message(1, *block(1, "first"), status="superseded"), revised(1, "text", "1st"), ended("1st")],
     ),
+    "a status that is not reported": (
+        2,
+        3,
+        [*message(1, called("a")), returned("a", exit_code=0, status_reported=False), ended()],
+    ),
+    "an output that is not reported": (2, 3, [*message(1, called("a")), returned("a", output_reported=False), ended()]),
     # one end
     "nothing at all": (7, 0, []),
     "no end": (7, 5, message(1, START, TEXT, END)),

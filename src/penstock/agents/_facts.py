@@ -81,6 +81,11 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[tuple[str, Cause | None], ...] = ()
     """Regular expressions of the beginnings of the agent's own sentences about an error, with their causes. None: the
     cause of the HTTP status that is the first group."""
+    exit_line: str = ""
+    """Regular expression of the line that the agent adds to a command's output, with the exit status as its group. It
+    is anchored, as the output of a command may have the same line anywhere else."""
+    command_status: bool = True
+    """The agent reports whether a command succeeded."""
     levelled_remarks: bool = False
     """A chunk that begins with `Error:`, `Warning:` or `Info:` is the agent's own and not the model's."""
 

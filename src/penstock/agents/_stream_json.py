@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.agents import _stream_json_edits as edits
+from penstock.agents._exit_status import split_status
 from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, plan_items, text_of, text_or
 from penstock.agents._stream_json_causes import cause_of_end, cause_of_error, reason_of_limit
 from penstock.agents._stream_json_notices import System, limit_notice, system_notice, text_of_system
@@ -197,7 +198,7 @@ _SILENT_SYSTEM = frozenset(
 TASK_ENDS = frozenset({"completed", "failed", "killed", "stopped", "cancelled"})
 _SILENT_EVENTS = frozenset({"ping", "goal_state", "tool_progress"})
 _TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-_EXIT = re.compile(r"(?:Error: )?Exit code:? (\d+)")
+_EXIT_LINE = re.compile(r"\A(?:Error: )?Exit code:? (\d{1,10})(?:\n|\Z)")
 _ERROR_FRAME = re.compile(r"<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 _OUTPUT_FRAME = re.compile(r"<persisted-output>\n(.*)\n</persisted-output>", re.DOTALL)
 _DURATIONS = ("durationMs", "totalDurationMs")
@@ -420,12 +421,12 @@ def _block(api: BlockBegin, lane: str | None) -> Iterator[Update]:
 def _tool_result(block: dict[str, Any], details: dict[str, Any], lane: str | None) -> ToolReturn:
     failed = block.get("is_error") is True
     text = _unframed(text_of(block.get("content")), failed, details)
-    found = _EXIT.match(text) if failed else None
+    text, exit_code = split_status(text, _EXIT_LINE) if failed else (text, None)
     return ToolReturn(
         text_of(block.get("tool_use_id")),
         text,
         failed,
-        int(found[1]) if found else None,
+        exit_code,
         lane=lane,
         duration_ms=next((ms for key in _DURATIONS if (ms := as_int(details.get(key))) is not None), None),
         changes=edits.made(details),

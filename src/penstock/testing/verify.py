@@ -250,6 +250,10 @@ class _Run:
             self.wrong(2, f"call {call_id!r} returns again", "one result")
         if event.changes and (event.is_error or event.refused or not event.complete):
             self.wrong(2, f"call {call_id!r} failed and has changes", "changes of a call that succeeded only")
+        if not event.status_reported and (event.is_error or event.refused or event.exit_code is not None):
+            self.wrong(2, f"call {call_id!r} has a status that is not reported", "status_reported: true")
+        if not event.output_reported and event.text:
+            self.wrong(2, f"call {call_id!r} has an output that is not reported", "output_reported: true")
         self.same_lane(f"call {call_id!r}", self.calls.setdefault(call_id, event.parent), event)
         for number, block in self.open_blocks.items():
             if block.kind == "tool_output" and block.call_id == call_id:

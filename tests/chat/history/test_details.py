@@ -178,6 +178,7 @@ def bash(command: str, output: str, **more: Any) -> dict[str, Any]:
 
 
 LIST = "echo hi && ls"
+FOREGROUND = {"is_background": False}
 FAIL = "echo out; echo err >&2; exit 3"
 BY_HAND: dict[str, list[dict[str, Any]]] = {
     "claude/thinktools": [
@@ -215,7 +216,7 @@ BY_HAND: dict[str, list[dict[str, Any]]] = {
     ],
     "gemini/toolerror": [
         {"kind": "text", "text": "Running a failing command.", "round": 1},
-        bash(FAIL, "out\nerr", name="run_shell_command", given={"is_background": False}, round=1),
+        bash(FAIL, "out\nerr", name="run_shell_command", given=FOREGROUND, round=1, status_reported=False),
         {"kind": "text", "text": "The command failed with status 3. FINAL-REPLY.", "round": 2},
     ],
     "codex-server/subagent": [

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.agents._edits import from_git
+from penstock.agents._exit_status import split_status
 from penstock.agents._facts import AcpQuirks
 from penstock.agents._json import as_dict, as_int, as_list, text_of, text_or
 from penstock.agents._stream_json_edits import made as made_in_meta
@@ -50,9 +51,6 @@ _FENCED = re.compile(r"(`{3,})[^\n`]*\n(.*?)\n?\1\s*", re.DOTALL)
 _TOOL_ERROR = re.compile(r"<tool_use_error>(.*)</tool_use_error>", re.DOTALL)
 _OUTPUTS = ("aggregated_output", "output", "stdout", "content", "result", "text", "message", "error", "stderr")
 _EXIT_KEYS = ("exit_code", "exitCode", "exit")
-_EXIT_WORDS = re.compile(
-    r"^(?:<shellId: \S+ completed with exit code|\[Command exited with code|Exit Code:) ?(-?\d{1,10})[>\]]?\s*$", re.M
-)
 
 
 class AcpCall:
@@ -153,7 +151,7 @@ class AcpCalls:
         emitted = self._emit(call) if runs else []
         if ended:
             self._end(call)
-            return (*emitted, _returned(call, status == "failed"))
+            return (*emitted, _returned(call, status == "failed", self.quirks))
         if runs and not announced and call.kind == "execute" and (output := _content(call)):
             emitted.append(Text("tool_output", "snapshot", output, lane=call.lane, call_id=call.id))
         return emitted
@@ -292,15 +290,25 @@ def _response(patch: dict[str, Any]) -> Any:
     return as_dict(as_dict(patch.get("_meta")).get("claudeCode")).get("toolResponse")
 
 
-def _returned(call: AcpCall, failed: bool) -> ToolReturn:
+def _returned(call: AcpCall, failed: bool, quirks: AcpQuirks) -> ToolReturn:
     raw = call.fields.get("rawOutput")
     failed = failed or _reports_failure(raw)
     found = (call.reported or changes.made(call.fields, call.whole)) if call.edits and not failed else None
     text = _raw_text(raw) or _content(call) or "\n".join(map(_summary, found or ()))
     if failed and (wrapped := _TOOL_ERROR.fullmatch(text)):
         text = wrapped[1]
-    duration = _duration_ms(raw)
-    return ToolReturn(call.id, text, failed, _exit_code(raw, text), lane=call.lane, duration_ms=duration, changes=found)
+    text, code = _with_status(call, text, quirks)
+    return ToolReturn(
+        call.id,
+        text,
+        failed,
+        code,
+        lane=call.lane,
+        duration_ms=_duration_ms(raw),
+        changes=found,
+        status_reported=None if quirks.command_status or call.tool_kind != "execute" else False,
+        output_reported=raw is not None or bool(call.fields.get("content")) or call.tool_kind != "execute",
+    )
 
 
 def _reports_failure(raw: Any) -> bool:
@@ -325,13 +333,19 @@ def _raw_text(raw: Any, depth: int = 4) -> str:
     return ""
 
 
-def _exit_code(raw: Any, text: str) -> int | None:
-    for layer in (as_dict(raw), as_dict(as_dict(raw).get("metadata"))):
+def _with_status(call: AcpCall, text: str, quirks: AcpQuirks) -> tuple[str, int | None]:
+    """Return the output of a call without the agent's own line about the exit status, and the status."""
+    raw, code = as_dict(call.fields.get("rawOutput")), None
+    if quirks.exit_line and call.tool_kind == "execute":
+        own_line = re.compile(quirks.exit_line)
+        text, code = split_status(text, own_line)
+        if code is None:  # some put it into the content only, and the output alone into `rawOutput`
+            code = split_status(_content(call), own_line)[1]
+    for layer in (raw, as_dict(raw.get("metadata"))):
         for key in _EXIT_KEYS:
-            if (code := as_int(layer.get(key))) is not None:
-                return code
-    found = _EXIT_WORDS.search(text)
-    return int(found[1]) if found else None
+            if (found := as_int(layer.get(key))) is not None:
+                return text, found
+    return text, code
 
 
 def _summary(change: Change) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from penstock.adapter import Command, Request, as_argument
 from penstock.agents._edits import path_of, proposed
+from penstock.agents._exit_status import split_status
 from penstock.agents._flags import granted, option
 from penstock.agents._json import as_dict, as_float, as_int, inner_message, text_of, text_or
 from penstock.agents._unknown import unknown
@@ -51,6 +52,7 @@ _LIMIT = "Model reached the maximum output token limit before completing the tur
 _SPAWN_TOOLS = frozenset({"spawn_agent"})
 _BLANK = re.compile(r"\s")
 _EXIT_CODE = re.compile(r"exited with code (-?\d{1,10})")
+_EXIT_LINE = re.compile(r"\A\[Command exited with code (-?\d{1,10})\](?:\n|\Z)")
 
 
 class Inner(msgspec.Struct, rename="camel"):
@@ -328,7 +330,8 @@ def _tool_return(event: Inner, lane: str | None) -> ToolReturn:
             texts.append(text_of(entry))
             continue
         error = text_of(entry.get("error"))
-        texts.append(text_of(entry.get("result")) or error)
+        text = text_of(entry.get("result")) or error
+        texts.append(split_status(text, _EXIT_LINE)[0] if error else text)
         failed = failed or bool(error) or entry.get("success") is False
         if exit_code is None and (found := _EXIT_CODE.search(error)):
             exit_code = int(found[1])

@@ -51,6 +51,7 @@ FACTS = AgentFacts(
         called="cline",
         errors=((r"Model reached the maximum output token limit before completing the turn$", "length"),),  # of 3.0.65
         marks_no_calls=True,
+        exit_line=r"\A\[Command exited with code (-?\d{1,10})\](?:\n|\Z)",
         tool_name="title",
     ),
 )

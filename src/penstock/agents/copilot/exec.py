@@ -6,6 +6,7 @@ load: the whole `assistant.message` is the truth. An attempt that failed never g
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ import msgspec
 from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_name, cause_of_status
 from penstock.agents._edits import from_git, proposed
+from penstock.agents._exit_status import split_status
 from penstock.agents._flags import each, granted, option, path_of, piped
 from penstock.agents._json import as_dict, as_float, as_int, as_list, plan_items, text_of, text_or
 from penstock.agents._unknown import unknown
@@ -123,6 +125,8 @@ _WORDS = (
 _EDITS = frozenset({"create", "edit", "apply_patch"})
 _EDIT_KINDS: dict[str, ChangeKind] = {"create": "add", "edit": "update", "delete": "delete"}
 _DENIED = frozenset({"denied", "rejected"})
+_EXIT_LINE = re.compile(r"(?:\A|(?<=\n))<shellId: \S+ completed with exit code (-?\d{1,10})>\s*\Z")
+"""Last line of the output of a command, in copilot 1.0.102."""
 """Codes in the error of a call whose permission was denied, by nobody or by a person."""
 _CAUSES: dict[str, Cause] = {
     "authentication": "auth",
@@ -331,8 +335,10 @@ def _work(kind: str, data: dict[str, Any], lane: str | None) -> Iterator[Update]
         yield _call(data, data.get("toolName"), lane)
     elif kind == "tool.execution_complete":
         exit_code = as_int(as_dict(data.get("shellExecution")).get("exitCode"))
-        failed = data.get("success") is False or bool(exit_code)
         text = text_of(as_dict(data.get("result")).get("content")) or text_of(data.get("error"))
+        if exit_code is not None:
+            text, _ = split_status(text, _EXIT_LINE)
+        failed = data.get("success") is False or bool(exit_code)
         refused = text_or(as_dict(data.get("error")).get("code"), "") in _DENIED
         changes = _made(data)
         yield ToolReturn(

@@ -65,6 +65,7 @@ FACTS = AgentFacts(
         ),
         announces_running=True,
         counts="before",
+        exit_line=r"(?:\A|(?<=\n))<shellId: \S+ completed with exit code (-?\d{1,10})>\s*\Z",
         levelled_remarks=True,
     ),
 )

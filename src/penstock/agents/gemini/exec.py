@@ -100,7 +100,7 @@ class Gemini:
     """Adapter of `gemini --output-format stream-json`."""
 
     name: ClassVar[str] = "gemini"
-    traits: ClassVar[Traits] = Traits()
+    traits: ClassVar[Traits] = Traits(command_status=False)
     wire: ClassVar[Any] = Init | Message | ToolUse | ToolResult | ErrorLine | Outcome
 
     @staticmethod
@@ -119,7 +119,8 @@ class Gemini:
             failed = event.status == "error" or bool(event.error)
             text = (text_of(event.error) if failed else "") or text_of(event.output)
             # No id separates messages: whichever call this result answers, the model's next text is a new message.
-            return (ToolReturn(event.tool_id or "call", text, failed), RoundEnd())
+            has_output = event.output is not None or event.error is not None
+            return (ToolReturn(event.tool_id or "call", text, failed, output_reported=has_output), RoundEnd())
         if isinstance(event, ErrorLine):
             level: Level = "warning" if event.severity == "warning" else "error"
             text = inner_message(text_of(event.message))

@@ -59,6 +59,11 @@ FACTS = AgentFacts(
         "use `--output-format stream-json` (gemini).",
     ),
     acp=AcpQuirks(
-        called="gemini", marks_sub_agents=True, tool_name="id", whole_texts=True, status_remark=r"\[MODE_UPDATE\] \S+"
+        called="gemini",
+        marks_sub_agents=True,
+        tool_name="id",
+        whole_texts=True,
+        status_remark=r"\[MODE_UPDATE\] \S+",
+        command_status=False,
     ),
 )

@@ -70,7 +70,7 @@ class Generic:
     """
 
     name: ClassVar[str] = "generic"
-    traits: ClassVar[Traits] = Traits(repair_snapshots=True, regular_end=True)
+    traits: ClassVar[Traits] = Traits(repair_snapshots=True, regular_end=True, command_status=False)
     wire: ClassVar[Any] = Any
 
     def __init__(self, events: Mapping[str, str] | None = None) -> None:

@@ -24,6 +24,7 @@ from penstock.agents.generic.tool_fields import (
     is_named,
     is_over,
     is_return,
+    is_successful,
     output_of,
 )
 from penstock.core.bounded import BoundedDict
@@ -151,4 +152,6 @@ class CallReader:
             call_id = f"call_{self._count}"
         _, given = self._open.pop(call_id, ("", None))
         text, changes = text_of(output_of(body)), unified(path_of(given), body)
-        updates.append(ToolReturn(call_id, text, is_failed(body), as_int(exit_code_of(body)), name, changes=changes))
+        failed, code = is_failed(body), as_int(exit_code_of(body))
+        status = True if is_successful(body) else None
+        updates.append(ToolReturn(call_id, text, failed, code, name, changes=changes, status_reported=status))

@@ -139,6 +139,11 @@ def is_failed(body: dict[str, Any]) -> bool:
     return failed or any(body.get(key) is True for key in ("is_error", "isError")) or bool(states_of(body) & FAILED)
 
 
+def is_successful(body: dict[str, Any]) -> bool:
+    """Return whether a result of a call is said to be a success, and not only to be complete."""
+    return body.get("success") is True or any(body.get(key) is False for key in ("is_error", "isError"))
+
+
 def exit_code_of(body: dict[str, Any]) -> Any:
     """Return the exit status of a command."""
     return next((body[key] for key in ("exit_code", "exitCode") if key in body), None)

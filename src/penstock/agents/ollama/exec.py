@@ -157,7 +157,7 @@ class Ollama:
     """Adapter of the stream of an Ollama server."""
 
     name: ClassVar[str] = "ollama"
-    traits: ClassVar[Traits] = Traits()
+    traits: ClassVar[Traits] = Traits(command_status=False)
     wire: ClassVar[Any] = Chunk
 
     def __init__(self) -> None:

@@ -6,6 +6,7 @@ is read. The whole message is repeated when it ends, when its turn ends and when
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ import msgspec
 from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_sdk
 from penstock.agents._edits import path_of, proposed
+from penstock.agents._exit_status import split_status
 from penstock.agents._flags import piped
 from penstock.agents._json import as_dict, as_float, as_int, as_list, media_label, text_of, text_or
 from penstock.agents._unknown import unknown
@@ -44,6 +46,9 @@ MAX_CALLS = 256
 """Number of running edits whose paths are remembered: far more than an agent makes at once."""
 
 _EDITS = frozenset({"edit", "write"})
+_SHELL = "bash"
+_EXIT_LINE = re.compile(r"(?:\A|\n\n)Command exited with code (-?\d{1,10})\Z")
+"""End of the output of a command that failed, in pi 0.73.1."""
 
 
 class Call(msgspec.Struct):
@@ -244,8 +249,17 @@ class Pi:
     def _tool_ended(self, event: ToolEnded) -> Sequence[Update]:
         result, name = as_dict(event.result), event.toolName or None
         changes = _made(self._paths.pop(event.toolCallId, None), result)
-        text = text_of(result.get("content"))
-        return (ToolReturn(event.toolCallId, text, event.isError, name=name, changes=changes),)
+        return (_tool_return(event.toolCallId, result.get("content"), event.isError, name, changes),)
+
+
+def _tool_return(
+    call_id: str, content: Any, failed: bool, name: str | None, changes: list[Change] | None = None
+) -> ToolReturn:
+    """Return the result of a call. The exit status of a command that failed is the last line of its output."""
+    text, code = text_of(content), None
+    if failed and name == _SHELL:
+        text, code = split_status(text, _EXIT_LINE)
+    return ToolReturn(call_id, text, failed, code, name, changes=changes)
 
 
 def _piece(event: MessageEvent | None) -> Sequence[Update]:
@@ -307,7 +321,7 @@ def _started(event: MessageStarted) -> Iterator[Update]:
 def _ended(event: MessageEnded) -> Iterator[Update]:
     message = event.message or Message()
     if message.role == "toolResult":
-        yield ToolReturn(message.toolCallId, text_of(message.content), message.isError, name=message.toolName)
+        yield _tool_return(message.toolCallId, message.content, message.isError, message.toolName)
     elif message.role == "assistant":
         yield from _whole(message)
     elif message.role != "user" and (text := text_of(message.content)):

@@ -17,7 +17,7 @@ from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_status
 from penstock.agents._flags import each, granted, limits, option, path_of, piped
 from penstock.agents._stream_json import ApiMessage, ClaudeLike, ResultLine
-from penstock.updates import Result, Update
+from penstock.updates import Result, Traits, Update
 
 # The remark of qwen 0.15.10 on a failed call; after a 429 it ends with advice.
 _API_ERROR = re.compile(
@@ -35,6 +35,7 @@ class Qwen(ClaudeLike):
     """Dialect in which messages end with `message_stop`; without partial messages, with the tool results."""
 
     name: ClassVar[str] = "qwen"
+    traits: ClassVar[Traits] = Traits(block_ends=True, finals=True, command_status=False)
     cached_inside: ClassVar[bool] = True
 
     @staticmethod

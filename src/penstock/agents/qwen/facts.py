@@ -59,7 +59,13 @@ FACTS = AgentFacts(
     tested="0.15.10",
     stream="qwen --output-format stream-json --include-partial-messages",
     variables=(*OPENAI, "QWEN_", "DASHSCOPE_"),
-    acp=AcpQuirks(called="qwen", private_methods=("qwen/",), whole_texts=True),
+    acp=AcpQuirks(
+        called="qwen",
+        private_methods=("qwen/",),
+        whole_texts=True,
+        exit_line=r"\nExit Code: (\d{1,10})\nSignal: [^\n]*(?:\n(?:Background PIDs|Process Group PGID): [^\n]*)*\Z",
+        command_status=False,
+    ),
     other_output=OtherOutput(
         help="This is the output of `--output-format json`, one JSON list at the end and not an event stream: "
         "use `--output-format stream-json` (qwen).",

@@ -81,6 +81,8 @@ declare namespace Api {
     until?: number | null;
     duration_ms?: number | null;
     refused?: boolean;
+    status_reported?: boolean;
+    output_reported?: boolean;
     changes?: Array<Change> | null;
     more_changes?: number;
     round?: number;

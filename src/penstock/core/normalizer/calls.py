@@ -36,7 +36,7 @@ UNNAMED = "tool"
 class TrackedCall:
     """One tool call."""
 
-    __slots__ = ("at", "block", "call_id", "called", "changes", "lane", "name", "output", "returned")
+    __slots__ = ("at", "block", "call_id", "called", "changes", "is_command", "lane", "name", "output", "returned")
 
     def __init__(self, call_id: str, name: str | None, lane: str | None) -> None:
         self.call_id = call_id
@@ -48,6 +48,7 @@ class TrackedCall:
         self.output: Block | None = None
         self.at: int | None = None  # time stamp of `tool_called`
         self.changes: list[ev.Change] | None = None  # that the input proposes
+        self.is_command = False
 
 
 class CallTracker:
@@ -60,8 +61,10 @@ class CallTracker:
         outcome: RunOutcome,
         permissions: Permissions,
         health: Health,
+        traits: up.Traits,
     ) -> None:
         self._emitter = emitter
+        self._traits = traits
         self._permissions = permissions
         self._messages = messages
         self._outcome = outcome
@@ -175,6 +178,8 @@ class CallTracker:
         self._running[parent] += 1
         call.at = self._emitter.at
         call.changes = update.changes or None
+        kind = update.tool_kind or tool_titles.tool_kind(update.name)
+        call.is_command = kind == "execute"
         self._outcome.note_content()
         self._emitter.emit(
             ev.ToolCalled,
@@ -183,7 +188,7 @@ class CallTracker:
             name=call.name or UNNAMED,
             input=update.input,
             title=update.title if update.title is not None else tool_titles.title(update.name, update.input),
-            tool_kind=update.tool_kind or tool_titles.tool_kind(update.name),
+            tool_kind=kind,
             message=message.number if message is not None else None,
             changes=call.changes,
         )
@@ -242,8 +247,18 @@ class CallTracker:
             duration_ms=self._duration_ms(call, update) if complete else None,
             changes=changes if changes and complete and not update.is_error and not refused else None,
             refused=refused,
+            status_reported=not complete or self._has_status(call, update),
+            output_reported=not complete or update.output_reported or bool(update.text),
         )
         call.changes = None
+
+    def _has_status(self, call: TrackedCall, update: up.ToolReturn) -> bool:
+        """Return whether the wire reports that the call succeeded or failed."""
+        if update.is_error or update.refused or update.exit_code is not None:
+            return True
+        if update.status_reported is not None:
+            return update.status_reported
+        return self._traits.command_status or not call.is_command
 
     def _duration_ms(self, call: TrackedCall, update: up.ToolReturn) -> int | None:
         """Return the duration by the agent's clock, else by the time stamps."""

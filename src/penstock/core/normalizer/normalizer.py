@@ -72,7 +72,7 @@ class Normalizer:
             self._emitter, traits, self.health, self._top, self._outcome, self._info, self._input_ended
         )
         self._permissions = Permissions(traits.asks_for_all)
-        self._calls = CallTracker(self._emitter, self._messages, self._outcome, self._permissions, self.health)
+        self._calls = CallTracker(self._emitter, self._messages, self._outcome, self._permissions, self.health, traits)
         self._texts = Texts(self._messages, self._calls, traits, self.health)
         self._plan: list[ev.PlanItem] | None = None
         self._work: dict[str, None] = {}  # the background tasks

@@ -311,7 +311,7 @@ class Layout:
         elif rest := block.sanitizer.flush() + (theme.CUT_OFF if marked else ""):
             self._loose(partial(self._line_of, block.kind, event, [("dim", rest)]))
         if block.call_id is not None and block.line is not None:
-            self._results.note_live(block.call_id, event.text)
+            self._results.note_live(block.call_id, "".join(block.parts))  # what was written, not what it became
         block.parts = [] if event.truncated else [event.text]
         block.start = len(block.parts)
         self._kept[block.number] = block

@@ -1,4 +1,4 @@
-"""Results of calls for people: one dim line for a success, the last lines of a failure, the diff of an edit."""
+"""Results of calls for people: a dim line or a few for a success, the last lines of a failure, the diff of an edit."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ MIN_DURATION_MS = 1000
 """Milliseconds of the shortest call whose duration is shown; most calls are shorter."""
 MAX_NAME_CHARS = 40
 """Characters of a call that are repeated before a result which does not follow it."""
-MAX_ADDED_LINES = 2
-"""Lines that an agent may add to the output of a command, such as its exit status, without being shown again."""
+MAX_WHOLE_LINES = 3
+"""Lines of the longest output of a command that is shown whole; of a longer one only the last line is."""
+MAX_LAST_CHARS = 4096
+"""Characters at the end of an output in which its last line is searched."""
 MAX_CALLS = 4096
 """Open calls that are kept for their results."""
 
@@ -94,47 +96,79 @@ class Results:
         live = self._live.pop(event.call_id, None)
         call = self._open.pop(event.call_id, None)
         name = "" if own else self._words(call) if call is not None else clean_line(event.name or "")
-        text = _without_status(event.text, event.exit_code)
-        if live is not None and _is_shown(text, live):
-            return ResultLines(
-                [_mark(event), (_style(event), _joined(name, *self._notes(event)) + _figures(event, text))]
-            )
+        if live is not None:
+            return self._after_live(event, name, live)
         if event.refused:
-            reason = _first_line(text)
-            return ResultLines(
-                [("bad", "✗ "), ("bad", _joined(name, "refused")), ("dim", f": {reason}" * bool(reason))]
-            )
+            return self._denied(event, name)
         if event.is_error or event.exit_code:
-            return self._failure(event, name, text)
+            return self._failure(event, name)
         if event.changes:
             return self._edit(event, name, call.changes if call is not None else None)
-        if self._visibility.verbose and "\n" in text.strip("\n"):
-            count = f"{_count(text):,} lines{_time(event)}"
+        if self._visibility.verbose and "\n" in event.text.strip("\n"):
+            count = f"{_count(event.text):,} lines{_time(event)}"
             return ResultLines(
-                [_mark(event), ("dim", _joined(name, *self._notes(event), count))], clean(text.strip("\n"))
+                [_mark(event), ("dim", _joined(name, *self._notes(event), count))], clean(event.text.strip("\n"))
             )
-        return self._short(event, call, name, text)
+        return self._short(event, call, name)
+
+    def _after_live(self, event: ToolReturned, name: str, live: str) -> ResultLines:
+        """Return the line of a result whose output was shown while it came, with what of it was not."""
+        shown, whole = clean(live).strip("\n"), clean(event.text).strip("\n")
+        before, found, after = f"\n{whole}\n".partition(f"\n{shown}\n") if shown else ("", "", "")  # whole lines only
+        pieces: list[Piece] = []
+        if found:
+            if before := before.strip("\n"):
+                pieces += [("output", f"\n{before}"), ("dim", f"\n… the {_lines_of(shown)} above")]
+            if after := after.strip("\n"):
+                pieces.append(("output", f"\n{after}"))
+        elif (
+            f"\n{whole}\n" not in f"\n{shown}\n"
+        ):  # other text, or the same in another order: nobody could put the two together
+            pieces.append(("output", f"\n{whole}"))
+        words = _joined(name, *self._notes(event))
+        words = words + _figures(event, event.text) if words else _lines_of(event.text) + _time(event)
+        return ResultLines([_mark(event), (_style(event), words)], "", pieces)
+
+    def _denied(self, event: ToolReturned, name: str) -> ResultLines:
+        head: list[Piece] = [("bad", "✗ "), ("bad", _joined(name, "refused"))]
+        if self._visibility.verbose:
+            text = clean(event.text).strip("\n")
+            return ResultLines(head, "", [("dim", f"\n{text}")] if text else [])
+        reason = _first_line(event.text)
+        return ResultLines([*head, ("dim", f": {reason}" * bool(reason))])
 
     def _notes(self, event: ToolReturned) -> list[str]:
         notes = [] if event.complete or not self._visibility.marked else ["no result was reported"]
         return [*notes, f"exit {event.exit_code}"] if event.exit_code else notes
 
-    def _short(self, event: ToolReturned, call: ToolCalled | None, name: str, text: str) -> ResultLines | None:
-        first, notes = _first_line(text), self._notes(event)
-        is_file = call is not None and call.tool_kind == "read" and "\n" in text.strip()
-        if is_file and event.complete:  # its first line alone says nothing
+    def _short(self, event: ToolReturned, call: ToolCalled | None, name: str) -> ResultLines | None:
+        text, notes = event.text, self._notes(event)
+        kind = call.tool_kind if call is not None else "other"
+        if kind == "read" and "\n" in text.strip() and event.complete:  # its first line alone says nothing
             return ResultLines([_mark(event), ("dim", _joined(name, f"{_count(text):,} lines") + _time(event))])
-        if not (event.complete or notes or first):
+        if self._visibility.verbose:
+            shown, figures = [clean(text).strip("\n")], _time(event)
+        elif kind == "execute":
+            shown = _last_lines(text)
+            figures = _figures(event, text) if len(shown) == 1 else _time(event)
+        else:
+            shown, figures = [_first_line(text)], _figures(event, text)
+        if not (event.complete or notes or shown[0]):
             return None
-        words = _joined(name, *notes, first)
-        return ResultLines([_mark(event), ("dim", (words or "(no output)") + _figures(event, text))])
+        words = _joined(name, *notes, shown[0])
+        if not words or (not shown[0] and name and event.complete):
+            words = _joined(name, *notes, "(no output)" if event.output_reported else "(output not reported)")
+        below: list[Piece] = [("dim", f"\n{line}") for line in shown[1:]]
+        return ResultLines([_mark(event), ("dim", words + figures)], "", below)
 
-    def _failure(self, event: ToolReturned, name: str, text: str) -> ResultLines:
+    def _failure(self, event: ToolReturned, name: str) -> ResultLines:
         """Return the end of the output, and the lines above it that name an error; in `verbose` all of it."""
-        lines = clean(_TAG.sub("", text)).strip("\n").split("\n")
+        text, verbose = event.text, self._visibility.verbose
+        most = len(text) if verbose else MAX_TAIL_CHARS
+        lines = clean(text if verbose else _TAG.sub("", text)).strip("\n").split("\n")
         words = _joined(name, *self._notes(event))
         if len(lines) == 1:
-            line = shortened(lines[0].strip(), MAX_TAIL_CHARS)
+            line = shortened(lines[0].strip(), most)
             pieces: list[Piece] = [("bad", words), ("text", f"{': ' * bool(words and line)}{line}")]
             if not words and not line:
                 pieces = [("bad", "failed")]
@@ -144,10 +178,10 @@ class Results:
         errors = [index for index, line in enumerate(lines[:tail]) if _ERROR_LINE.match(line)][-MAX_ERROR_LINES:]
         rest = range(tail, len(lines))
         if self._folds:
-            return ResultLines(head, "\n".join(lines[:tail]), _excerpt(lines, [*errors, *rest], gaps=False))
-        if self._visibility.verbose:
-            return ResultLines(head, "\n".join(lines[:tail]), _excerpt(lines, rest, gaps=False))
-        return ResultLines(head, "", _excerpt(lines, [*errors, *rest], gaps=True))
+            return ResultLines(head, "\n".join(lines[:tail]), _excerpt(lines, [*errors, *rest], most, gaps=False))
+        if verbose:
+            return ResultLines(head, "\n".join(lines[:tail]), _excerpt(lines, rest, most, gaps=False))
+        return ResultLines(head, "", _excerpt(lines, [*errors, *rest], most, gaps=True))
 
     def _edit(self, event: ToolReturned, name: str, proposed: list[Change] | None) -> ResultLines:
         changes, verbose = event.changes or [], self._visibility.verbose
@@ -162,19 +196,16 @@ class Results:
         was_shown = verbose and proposed and edits.changed_lines(proposed) == edits.changed_lines(changes)
         limit = None if verbose else edits.MAX_SHORT_DIFF_LINES
         rows = [] if was_shown or not self._visibility.shows_diffs else edits.diffs(changes, self._format.paths, limit)
-        return ResultLines(pieces, "", rows)
-
-
-def _is_shown(text: str, live: str) -> bool:
-    """Return whether a result only repeats output that was shown live; agents add a few lines of their own."""
-    lines, shown = ({line.strip() for line in each.split("\n")} - {""} for each in (clean(text), clean(live)))
-    return bool(shown) and shown <= lines and len(lines - shown) <= MAX_ADDED_LINES
+        text = clean(event.text).strip("\n") if verbose else ""
+        return ResultLines(pieces, "", [("dim", f"\n{text}"), *rows] if text else rows)
 
 
 def _mark(event: ToolReturned) -> Piece:
-    """Return `✓`, `✗`, or `◌` for a result that is not complete."""
+    """Return `✓`, `✗`, `–` if the agent does not report which, or `◌` for a result that is not complete."""
     if event.is_error or event.exit_code:
         return ("bad", "✗ ")
+    if not event.status_reported:
+        return ("dim", "– ")
     return ("good", "✓ ") if event.complete else ("warn", "◌ ")
 
 
@@ -200,24 +231,38 @@ def _time(event: ToolReturned) -> str:
     return f" · {duration(event.duration_ms or 0)}" if long else ""
 
 
-def _excerpt(lines: list[str], indexes: Iterable[int], *, gaps: bool) -> list[Piece]:
-    """Return some of the lines; `gaps`: with marks for the others."""
+def _excerpt(lines: list[str], indexes: Iterable[int], most: int, *, gaps: bool) -> list[Piece]:
+    """Return some of the lines, each with at most so many characters; `gaps`: with marks for the others."""
     pieces: list[Piece] = []
     last = 0
     for index in indexes:
         if gaps and index > last:
             pieces.append(("dim", f"\n… {index - last:,} {'lines' if index - last > 1 else 'line'}"))
         style: Style = "bad" if _ERROR_LINE.match(lines[index]) else "text"
-        pieces.append((style, "\n" + shortened(lines[index].rstrip(), MAX_TAIL_CHARS)))
+        pieces.append((style, "\n" + shortened(lines[index].rstrip(), most)))
         last = index + 1
     return pieces
 
 
-def _without_status(text: str, code: int | None) -> str:
-    """Return a result without a first line that is only the exit status, which some agents print before the output."""
-    line, newline, rest = text.partition("\n")
-    is_status = line.strip("[]. ").casefold().endswith(f"code {code}") and "exit" in line.casefold()
-    return rest if code and newline and is_status and rest.strip() else text
+def _lines_of(text: str) -> str:
+    return f"{_count(text):,} {'line' if _count(text) == 1 else 'lines'}"
+
+
+def _last_lines(text: str) -> list[str]:
+    """Return all lines of a short output of a command, else the last one, which has the result of most programs.
+
+    A last line without a letter or a digit, a rule or a bracket, is skipped.
+    """
+    end = text.rstrip()
+    lines = end[-MAX_LAST_CHARS:].split("\n")
+    shown = [line for line in map(_one_line, lines) if line]
+    if len(shown) <= MAX_WHOLE_LINES and len(end) <= MAX_LAST_CHARS:
+        return shown or [""]
+    return [next((line for line in reversed(shown) if any(map(str.isalnum, line))), shown[-1] if shown else "…")]
+
+
+def _one_line(line: str) -> str:
+    return shortened(_GAP.sub("  ", clean(_TAG.sub("", line.rstrip("\r"))).strip()), MAX_RESULT_CHARS)
 
 
 def _first_line(text: str) -> str:
