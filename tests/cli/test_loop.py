@@ -466,3 +466,45 @@ def test_init_says_what_is_missing(desk: Desk, tmp_path: Path):
     assert "is not in a git repository; git init makes one" in done.stdout
     (desk.user.root / "PROMPT.md").unlink()
     assert "first: " not in penstock(desk, "loop", "init").stdout
+
+
+@pytest.mark.slow
+def test_clean_removes_refs_that_nothing_needs(desk: Desk):
+    """`clean --refs` removes the refs and the branch of a loop that has landed, and of no other; nothing else goes."""
+    begin = ("loop", "PROMPT.md", "--work", "worker", "--check", "test -e done")
+    penstock(desk, *begin, "--name", "l1")
+    refs = "for-each-ref", "--format=%(refname)"
+    before = desk.user.git(*refs)
+    kept = penstock(desk, "loop", "clean", "--refs")
+    assert "the loop has not landed: penstock loop land l1" in kept.stdout
+    assert desk.user.git(*refs) == before
+    penstock(desk, "loop", "land", "l1")
+    dry = penstock(desk, "loop", "clean", "--refs", "--dry-run")
+    assert "would be removed" in dry.stdout
+    assert desk.user.git(*refs) == before.replace("refs/penstock/l1/base\n", "")
+    assert "removed" in penstock(desk, "loop", "clean", "--refs").stdout
+    assert desk.user.git(*refs) == "refs/heads/main"
+    assert penstock(desk, "loop", "clean", "--refs").stdout == "There are no trees or refs of loops.\n"
+
+
+@pytest.mark.slow
+def test_clean_keeps_refs_with_what_no_branch_has(desk: Desk):
+    """A branch with commits of the user's, commits of a deleted branch, and a result that was reset away are kept."""
+    desk.user.git("branch", "precious")
+    desk.user.git("switch", "-q", "precious")
+    lost = desk.user.commit("Precious", {"precious": "1\n"})
+    desk.user.git("switch", "-q", "main")
+    penstock(desk, "loop", "PROMPT.md", "--work", "worker", "--check", "test -e done", "--name", "l1")
+    penstock(desk, "loop", "land", "l1")
+    desk.user.git("branch", "-D", "precious")
+    desk.user.git("switch", "-q", "penstock/l1")
+    desk.user.commit("Mine", {"mine": "1\n"})
+    desk.user.git("switch", "-q", "main")
+    cleaned = penstock(desk, "loop", "clean", "--refs").stdout
+    assert "it has commits that no other branch has" in cleaned
+    assert "it has commits that your branches do not have any more" in cleaned
+    refs = desk.user.git("for-each-ref", "--format=%(refname)").splitlines()
+    assert refs == ["refs/heads/main", "refs/heads/penstock/l1", "refs/penstock/l1/kept"]
+    assert lost in desk.user.git("rev-list", "refs/penstock/l1/kept")
+    desk.user.git("reset", "-q", "--hard", "HEAD~1")
+    assert "none of your branches has" in penstock(desk, "loop", "clean", "--refs").stdout

@@ -231,3 +231,69 @@ def test_settings_of_a_linked_worktree_are_compared(user: UserRepository, tmp_pa
     assert (found.name, found.is_harm) == ("core.pager", True)
     subprocess.run(found.restore, shell=True, cwd=linked, check=True)
     assert differences(before, repository, tmp_path) == []
+
+
+def with_remote(user: UserRepository, folder: Path) -> Path:
+    """Give the user a remote repository with the branch main."""
+    user.git("init", "-q", "--bare", str(folder))
+    user.git("remote", "add", "origin", str(folder))
+    user.git("push", "-q", "origin", "main")
+    return folder
+
+
+def test_a_push_is_reported_and_undone(user: UserRepository, tmp_path: Path) -> None:
+    """A push from the user's checkout is named with its commits, and the command of the report takes it back."""
+    remote = with_remote(user, tmp_path / "remote.git")
+    pushed = user.git("rev-parse", "main")
+    before = read_protected(user.repository)
+    user.commit("Evil", {"evil": "x"})
+    user.git("push", "-q", "origin", "HEAD:evil/one", "HEAD:main")
+    head = user.git("rev-parse", "main")
+    found = [one for one in differences(before, user.repository, tmp_path) if one.kind == "push"]
+    assert [(one.name, one.text, one.is_harm) for one in found] == [
+        ("refs/remotes/origin/evil/one", f"was pushed: it is at {head}", False),
+        ("refs/remotes/origin/main", f"was pushed: it is at {head}, and was at {pushed}", False),
+    ]
+    for one in found:
+        subprocess.run(one.restore, shell=True, cwd=user.root, check=True, capture_output=True)
+    assert user.git("for-each-ref", "--format=%(refname) %(objectname)", cwd=remote) == f"refs/heads/main {pushed}"
+
+
+def test_a_fetch_is_no_push(user: UserRepository, tmp_path: Path) -> None:
+    """What others have pushed, and a fetch brings, is not reported; nor is a push of before."""
+    remote = with_remote(user, tmp_path / "remote.git")
+    user.git("clone", "-q", str(remote), str(tmp_path / "other"))
+    before = read_protected(user.repository)
+    (tmp_path / "other" / "x").write_text("x")
+    for words in (
+        ["checkout", "-q", "main"],
+        ["add", "x"],
+        ["commit", "-qm", "x"],
+        ["push", "-q", "origin", "HEAD:more"],
+    ):
+        user.git(*words, cwd=tmp_path / "other")
+    user.git("fetch", "-q")
+    assert "refs/remotes/origin/more" in user.git("for-each-ref", "--format=%(refname)")
+    assert differences(before, user.repository, tmp_path) == []
+
+
+def test_another_directory_of_hooks_is_one_difference(watched: Watched, tmp_path: Path) -> None:
+    """A new setting of the hooks' directory is reported as that, not as a change of each hook."""
+    (watched.user.root / ".git/hooks/pre-push.sample").write_text("x")
+    watched.user.git("config", "core.hooksPath", str(tmp_path))
+    assert [one.name for one in watched.found()] == ["core.hookspath"]
+    subprocess.run(watched.found()[0].restore, shell=True, cwd=watched.user.root, check=True)
+    assert watched.found() == []
+
+
+def test_many_hooks_are_restored_by_one_command(watched: Watched) -> None:
+    """Several hooks that were changed, removed or added have one command that restores them all."""
+    hooks = watched.user.root / ".git/hooks"
+    for name in ("commit-msg", "post-checkout", "post-merge"):
+        (hooks / name).write_text("#!/bin/sh\n")
+    (hooks / "pre-commit").unlink()
+    found = watched.found()
+    assert len(found) == 4
+    [command] = {one.restore for one in found}
+    subprocess.run(command, shell=True, cwd=watched.user.root, check=True)
+    assert watched.found() == []

@@ -132,7 +132,7 @@ LEAKS: dict[str, bytes] = {
     "a.pem": b"x\n",
     "credentials.json": b"{}\n",
     ".netrc": b"machine x\n",
-    ".npmrc": b"//registry.example.org/:_authToken=0123456789abcdef\n",
+    ".npmrc": b"//registry.example.org/:_authToken" + b"=0123456789abcdef\n",
     "src/aws.py": b"key = 'AKIA" + b"ABCDEFGHIJKLMNOP'\n",
     "src/key.txt": b"-----BEGIN RSA PRIVATE KEY" + b"-----\n",
     "notify.py": b"URL = 'https://hooks.slack.com/services" + b"/T00000000/B00000000/" + b"X" * 24 + b"'\n",

@@ -36,7 +36,7 @@ from penstock.repo.commit import HookResult, Stamp, commit_tree, run_hooks, subj
 from penstock.repo.diffs import lines_between, patch_between, paths_between, size_between, stat_between
 from penstock.repo.git import Git
 from penstock.repo.landing import merge_trees
-from penstock.repo.protected import Protected, differences, keep, read_protected
+from penstock.repo.protected import Difference, Protected, differences, keep, read_protected
 from penstock.repo.refs import RefMoved, publish, set_ref
 from penstock.repo.repository import Author, Repository
 from penstock.repo.snapshot import CheckoutSnapshot, keep_snapshot, snapshot
@@ -55,6 +55,9 @@ MAX_PUT_BACK = 50
 
 MAX_LOOK_AT = 1_000
 """Changed tests and build files that are kept."""
+
+MAX_TOGETHER = 5
+"""Differences of the user's repository that are named before the one command that restores them all."""
 
 PROTECTED_STATE = "protected.json"
 KEPT = "kept"
@@ -264,11 +267,10 @@ class LoopWorkspace:
         except FileNotFoundError:
             return RepositoryChanges()  # no agent has worked yet
         found = differences(before, self.repository, self.folder / KEPT)
-        changed = [f"{one.name} {one.text} (to undo it: {one.restore})" for one in found if not one.is_harm]
+        changed = _described([one for one in found if not one.is_harm], "undo")
         new = tuple(text for text in changed if text not in self._reported)
         self._reported |= set(new)
-        touched = tuple(f"{one.name} {one.text} (to restore it: {one.restore})" for one in found if one.is_harm)
-        return RepositoryChanges(touched, new)
+        return RepositoryChanges(tuple(_described([one for one in found if one.is_harm], "restore")), new)
 
     # --- commits ---------------------------------------------------------------------------------------
 
@@ -357,3 +359,15 @@ def _look_at(git: Git, reads: Sequence[str], old: str, new: str) -> tuple[FileCh
     lines = lines_between(git, old, new) if found else {}
     figures = [(one, *lines.get(one.path, (0, 0))) for one in found]
     return tuple(msgspec.structs.replace(one, added=added, removed=removed) for one, added, removed in figures)
+
+
+def _described(found: Sequence[Difference], verb: str) -> list[str]:
+    """Return differences in words, those together that the same command restores."""
+    by_command: dict[str, list[str]] = {}
+    for one in found:
+        by_command.setdefault(one.restore, []).append(f"{one.name} {one.text}")
+    lines = []
+    for command, texts in by_command.items():
+        more = f", and {len(texts) - MAX_TOGETHER:,} more" if len(texts) > MAX_TOGETHER else ""
+        lines.append(f"{', '.join(texts[:MAX_TOGETHER])}{more} (to {verb} it: {command})")
+    return lines

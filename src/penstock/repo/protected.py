@@ -1,4 +1,4 @@
-"""State of the user's repository that no agent may change: refs, stash, configuration, hooks and index.
+"""State of the user's repository that no agent may change: refs, pushes, stash, configuration, hooks and index.
 
 It is kept before agents run, and compared after each round. An agent with a shell reaches every path that its user can
 reach; the comparison shows it, and the kept state restores it.
@@ -27,7 +27,16 @@ from penstock.repo.secrets import redacted
 
 LEFT_OUT_REFS = ("refs/penstock/", "refs/heads/penstock/", "refs/remotes/")
 """Beginnings of the refs that are not compared: Penstock itself moves the first two, and a fetch moves or removes the
-last, as the remote repository does."""
+last, as the remote repository does. A push is known by the log of the ref."""
+
+PUSHED = "update by push"
+"""Message that git writes into the log of a remote's branch when it has pushed; a fetch writes another one."""
+
+MAX_PUSHES = 100
+"""Newest pushes of a branch that are compared: more than one step makes."""
+
+SAMPLE = ".sample"
+"""Ending of the names of hooks that git never runs."""
 
 USUAL_SECTIONS = frozenset({"branch"})
 """Sections of the configuration that git itself changes when a user works with branches."""
@@ -35,10 +44,13 @@ USUAL_SECTIONS = frozenset({"branch"})
 MAX_PARENTS = 200
 """Parents of one commit that keeps the targets of refs; more are kept by several commits."""
 
+KEPT_SUBJECT = "Commits of the user's refs"
+"""First line of the messages of commits that keep the targets of refs."""
+
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 """Id of a commit."""
 
-Kind = Literal["ref", "head", "stash", "config", "hook", "index"]
+Kind = Literal["ref", "push", "head", "stash", "config", "hook", "index"]
 
 
 class Protected(msgspec.Struct, frozen=True):
@@ -56,6 +68,10 @@ class Protected(msgspec.Struct, frozen=True):
     """Hooks, with a hash of mode and content."""
     index: str
     """Hash of the entries of the index."""
+    hooks_folder: str = ""
+    """Directory of the hooks; "" in a state of an earlier version."""
+    pushes: Mapping[str, tuple[str, ...]] = {}
+    """Lines of the logs of remote branches about the newest pushes."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -67,7 +83,8 @@ class Difference(msgspec.Struct, frozen=True):
     """Difference as a phrase for people."""
     is_harm: bool
     """True for differences that a user's own work rarely makes: a ref removed or moved back, a stash entry gone, other
-    settings, other hooks. False for new commits, branches and stash entries, staged files, and another branch."""
+    settings, other hooks. False for pushes, new commits, branches and stash entries, staged files, and another
+    branch."""
     restore: str
     """Command that restores it, to be run in the repository."""
 
@@ -87,8 +104,10 @@ def read_protected(repository: Repository) -> Protected:
         refs={ref: target for ref, target in refs.items() if ref != "refs/stash"},
         stash=_stash(repository),
         config=config,
-        hooks=dict(_hooks(repository)),
+        hooks=dict(_hooks(repository.hooks())),
         index=hashlib.sha256(entries).hexdigest(),
+        hooks_folder=str(repository.hooks()),
+        pushes=dict(_pushes(repository.common / "logs" / "refs" / "remotes")),
     )
 
 
@@ -131,9 +150,12 @@ def differences(before: Protected, repository: Repository, folder: Path) -> list
     except (GitError, PenstockError) as error:
         restore = _restore_config(repository, folder)
         return [Difference("config", "config", f"git cannot read the repository any more: {error.what}", True, restore)]
-    found = [*_ref_differences(before, after, repository.git), *_stash_differences(before, after)]
+    found = [*_ref_differences(before, after, repository.git), *_push_differences(before, after)]
+    found += _stash_differences(before, after)
     found += _config_differences(before, after, repository, folder)
-    found += _hook_differences(before, after, repository.hooks(), folder / "hooks")
+    # Another setting of their directory is a difference of its own; its hooks are not compared with those of before.
+    hooks = Path(before.hooks_folder) if before.hooks_folder else repository.hooks()
+    found += _hook_differences(before.hooks, dict(_hooks(hooks)), hooks, folder / "hooks")
     if before.head != after.head:
         detach = "--detach " if _ID.fullmatch(before.head) else ""
         restore = f"git switch {detach}{shlex.quote(before.head)}"
@@ -171,10 +193,21 @@ def _stash(repository: Repository) -> tuple[str, ...]:
     return tuple(repository.git.text("rev-list", "--walk-reflogs", "refs/stash", "--").splitlines())
 
 
-def _hooks(repository: Repository) -> Iterator[tuple[str, str]]:
-    folder = repository.hooks()
+def _pushes(logs: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the remote branches to which was pushed, with the lines of their logs about that."""
+    for path in sorted(logs.rglob("*")):
+        try:
+            text = path.read_text(errors="replace") if path.is_file() else ""
+        except OSError:
+            continue
+        lines = tuple(line for line in text.split("\n") if line.partition("\t")[2] == PUSHED)
+        if lines:
+            yield f"refs/remotes/{path.relative_to(logs)}", lines[-MAX_PUSHES:]
+
+
+def _hooks(folder: Path) -> Iterator[tuple[str, str]]:
     try:
-        names = sorted(os.listdir(folder))
+        names = sorted(name for name in os.listdir(folder) if not name.endswith(SAMPLE))
     except OSError:
         return
     for name in names:
@@ -194,7 +227,7 @@ def _keep_commits(repository: Repository, state: Protected, ref: str, stamp: Sta
     git = repository.git
     lines = [f"{at} {name}\n" for name, at in sorted(state.refs.items())]
     lines += [f"{at} stash\n" for at in state.stash] + [f"{state.head} HEAD\n"]
-    message = redacted("Commits of the user's refs\n\n" + "".join(lines))
+    message = redacted(f"{KEPT_SUBJECT}\n\n" + "".join(lines))
     old = git.commit_of(ref)
     if old is not None and git.text("log", "-1", "--format=%B", old).rstrip("\n") == message.rstrip("\n"):
         return
@@ -205,7 +238,7 @@ def _keep_commits(repository: Repository, state: Protected, ref: str, stamp: Sta
     tree = git.run("mktree").text  # the empty one
     while len(commits) > MAX_PARENTS:
         groups = [commits[start : start + MAX_PARENTS] for start in range(0, len(commits), MAX_PARENTS)]
-        commits = [commit_tree(git, tree, group, "Commits of the user's refs", stamp) for group in groups]
+        commits = [commit_tree(git, tree, group, KEPT_SUBJECT, stamp) for group in groups]
     parents = commits if old is None else [*commits, old]
     set_ref(repository, ref, commit_tree(git, tree, parents, message, stamp), old)
 
@@ -223,6 +256,20 @@ def _ref_differences(before: Protected, after: Protected, git: Git) -> Iterator[
         else:
             is_harm = git.run("merge-base", "--is-ancestor", old, new, accepts=(0, 1, 128)).status != 0
             yield Difference("ref", ref, f"moved from {old} to {new}", is_harm, f"git update-ref {name} {old} {new}")
+
+
+def _push_differences(before: Protected, after: Protected) -> Iterator[Difference]:
+    for ref, lines in after.pushes.items():
+        new = [line for line in lines if line not in before.pushes.get(ref, ())]
+        if not new:
+            continue
+        old, at = new[0].split(" ")[0], new[-1].split(" ")[1]
+        remote, _, branch = ref.removeprefix("refs/remotes/").partition("/")
+        is_first = set(old) == {"0"}
+        text = f"was pushed: it is at {at}" + ("" if is_first else f", and was at {old}")
+        lease = shlex.quote(f"--force-with-lease={branch}:{at}")
+        change = shlex.quote(f":{branch}" if is_first else f"{old}:refs/heads/{branch}")
+        yield Difference("push", ref, text, False, f"git push {lease} {shlex.quote(remote)} {change}")
 
 
 def _stash_differences(before: Protected, after: Protected) -> Iterator[Difference]:
@@ -254,14 +301,19 @@ def _config_differences(
             yield Difference("config", key, text, key.partition(".")[0] not in USUAL_SECTIONS, restore)
 
 
-def _hook_differences(before: Protected, after: Protected, hooks: Path, kept: Path) -> Iterator[Difference]:
-    for name in sorted({*before.hooks, *after.hooks}):
-        old, new = before.hooks.get(name), after.hooks.get(name)
+def _hook_differences(
+    before: Mapping[str, str], after: Mapping[str, str], hooks: Path, kept: Path
+) -> Iterator[Difference]:
+    names = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    whole = f"rm -rf {_quoted(hooks)} && cp -a {_quoted(kept)} {_quoted(hooks)}"
+    for name in names:
+        old, new = before.get(name), after.get(name)
         if old is None:
-            yield Difference("hook", name, "the hook is new", True, f"rm -r {_quoted(hooks / name)}")
-        elif old != new:
+            text, restore = "the hook is new", f"rm -r {_quoted(hooks / name)}"
+        else:
             text = "the hook was removed" if new is None else "the hook was changed"
-            yield Difference("hook", name, text, True, f"cp -pP {_quoted(kept / name)} {_quoted(hooks / name)}")
+            restore = f"cp -pP {_quoted(kept / name)} {_quoted(hooks / name)}"
+        yield Difference("hook", name, text, True, restore if len(names) == 1 else whole)
 
 
 def _quoted(path: Path) -> str:

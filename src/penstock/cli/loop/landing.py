@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from penstock.config.data import data_path
 from penstock.errors import PenstockError
 from penstock.loop.landing import land_loop, remove_tree
 from penstock.loop.loops import LoopFolder, reason_to_keep, tree_names
+from penstock.loop.refs_of_loop import refs_of, remove_refs
 from penstock.loop.results import landing_line, proof_lines
 from penstock.loop.state import LoopState
 from penstock.repo.landing import NotLanded, merge_trees
@@ -49,13 +51,35 @@ def _kept_line(status: TreeStatus | None) -> str:
     return f"The tree is kept: {one_line(status.record.path)}: {one_line(status.text)}\n"
 
 
-def clean_loops(found: Iterable[LoopFolder], *, dry: bool) -> int:
-    """Remove the trees of loops that are not needed any more, and say why others are kept."""
+def clean_loops(found: Iterable[LoopFolder], options: Namespace) -> int:
+    """Remove the trees of loops that are not needed any more, with --refs also their refs, and say why others stay."""
     rows = []
     for loop in found:
-        cleaned = (_cleaned(loop, name, dry=dry) for name in tree_names(loop.state.settings, loop.id))
+        cleaned = (_cleaned(loop, name, dry=options.dry_run) for name in tree_names(loop.state.settings, loop.id))
         rows += [row for row in cleaned if row is not None]
-    return say(columns(rows) if rows else "There are no trees of loops.\n")
+        rows += _cleaned_refs(loop, dry=options.dry_run) if options.refs else []
+    nothing = "There are no trees or refs of loops.\n" if options.refs else "There are no trees of loops.\n"
+    return say(columns(rows) if rows else nothing)
+
+
+def _cleaned_refs(loop: LoopFolder, *, dry: bool) -> list[tuple[str, str, str]]:
+    """Return what was done with the refs of a loop, and why."""
+    try:
+        found = refs_of(loop)
+        if found.refs and not dry:
+            remove_refs(loop, found.refs)
+    except PenstockError as error:
+        return [("kept", f"refs of {loop.id}", one_line(str(error)))]
+    rows = []
+    if found.refs:
+        count = f"{len(found.refs)} ref{'s' * (len(found.refs) != 1)} of {loop.id}"
+        rows.append(("would be removed" if dry else "removed", count, "your branches have the result"))
+    reasons = dict.fromkeys(found.kept.values())
+    for why in reasons:
+        refs = [ref for ref, reason in found.kept.items() if reason == why]
+        name = refs[0] if len(refs) == 1 else f"{len(refs)} refs of {loop.id}"
+        rows.append(("kept", one_line(name), one_line(why)))
+    return rows
 
 
 def _cleaned(loop: LoopFolder, name: str, *, dry: bool) -> tuple[str, str, str] | None:

@@ -110,7 +110,7 @@ def _command(options: Namespace) -> int:
         case ["land", *rest]:
             return _land(_find(_one(rest)), options, given)
         case ["clean", *rest]:
-            return clean_loops([_find(_one(rest))] if rest else loops(data_path()), dry=options.dry_run)
+            return clean_loops([_find(_one(rest))] if rest else loops(data_path()), options)
         case ["resume", *rest]:
             return _resume(_one(rest), options, given)
         case [prompt]:
@@ -139,6 +139,8 @@ def parser() -> Parser:
     add("--now", action="store_true", help="stop: end the step that runs")
     add("--resolve", action="store_true", help="land: have an agent resolve conflicts in the tree of the loop")
     add("--squash", action="store_true", help="land: make one commit of all")
+    add("--refs", action="store_true", help="clean: also remove the refs and branches of loops whose result is in one "
+        "of your branches")  # fmt: skip
     display_flags(made)
     return made
 

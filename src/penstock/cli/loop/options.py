@@ -56,12 +56,12 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Merge the result of a loop into the branch that is checked out.",
         ("squash", "resolve", "rounds", "trust", *DISPLAY),
     ),
-    "clean": ("Remove the trees of loops that have landed.", ("dry_run",)),
+    "clean": ("Remove the trees of loops that have landed.", ("dry_run", "refs")),
 }
 """Commands about a loop that has begun, each with its summary and its options. A file of the same name
 is written `./status`."""
 
-OF_COMMANDS = ("json", "now", "squash", "resolve")
+OF_COMMANDS = ("json", "now", "squash", "resolve", "refs")
 """Options that a new loop does not have."""
 
 NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow")
