@@ -137,6 +137,17 @@ test("a server that says goodbye is asked again within a second, one that is gon
   stream.close();
 });
 
+test("the reason of a server that serves no stream is kept until the next attempt", async () => {
+  const busy = () => new Response(JSON.stringify({ detail: "no database" }), { status: 503 });
+  const { stream } = follow([busy, waits]);
+  await settle();
+  assert.equal(stream.reason, "no database");
+  timers.tick(1000);
+  await settle();
+  assert.equal(stream.reason, "");
+  stream.close();
+});
+
 test("a connection that says nothing for long is cut, and tried again", async () => {
   const silent = ({ signal }) => {
     const body = new ReadableStream({

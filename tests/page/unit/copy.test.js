@@ -23,6 +23,7 @@ test("this machine has many names", () => {
 test("this machine is never offline: its server does not run, once that is sure", () => {
   const local = { host: "127.0.0.1", online: false };
   assert.match(connectionText({ ...local, attempts: 1 }), /^The connection is cut/);
+  assert.match(connectionText({ ...local, attempts: 3, reason: "no database" }), /^Penstock answers: no database\./);
   assert.match(connectionText({ ...local, attempts: 3 }), /^Penstock is not running.*`penstock serve`/);
   const far = { host: "chat.example.org", attempts: 9 };
   assert.match(connectionText({ ...far, online: false }), /^You are offline/);

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Sequence
 
 import msgspec
 from psycopg.types.json import Jsonb
 
+from penstock.chat.cluster.nodes import OWN_TTL_SECONDS, seconds
 from penstock.chat.store.logins import Browser, KnownLogins, TakenCode
 from penstock.chat.store.postgres.connections import Database
 
@@ -18,6 +20,7 @@ class SharedLogins:
     def __init__(self, database: Database, token: str) -> None:
         """Create it for the node with this token."""
         self._database = database
+        self._read_at = -math.inf  # time by `seconds()` at which the last read that succeeded began
         self._digest = hashlib.sha256(token.encode()).digest()
 
     async def register(self, node: str) -> None:
@@ -30,10 +33,16 @@ class SharedLogins:
 
     async def read(self) -> KnownLogins:
         """As `LoginStore.read`."""
+        began = seconds()
         rows = await self._database.fetch(READ)
+        self._read_at = max(self._read_at, began)
         return KnownLogins(
             [Browser(*row[1:]) for row in rows if row[1] is not None], frozenset(bytes(row[0]) for row in rows)
         )
+
+    def is_current(self) -> bool:
+        """As `LoginStore.is_current`: for as long as a lease that was renewed at the time of the read."""
+        return seconds() - self._read_at < OWN_TTL_SECONDS
 
     async def write(self, added: Sequence[Browser], gone: Collection[str]) -> None:
         """As `LoginStore.write`."""

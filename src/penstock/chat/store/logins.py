@@ -44,6 +44,10 @@ class LoginStore(Protocol):
         """Return the browsers that are signed in, and the tokens of all nodes."""
         ...
 
+    def is_current(self) -> bool:
+        """Return whether what was read last may be relied on: a node that is cut off does not learn of sign-outs."""
+        ...
+
     async def write(self, added: Sequence[Browser], gone: Collection[str]) -> None:
         """Add these browsers, and remove those with the secrets `gone`."""
         ...

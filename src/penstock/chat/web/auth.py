@@ -10,14 +10,14 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from penstock.chat.store.logins import Browser, LoginStore
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.web.browsers import Browsers
-from penstock.chat.web.errors import RateLimited, Unauthorized
+from penstock.chat.web.errors import RateLimited, StoreUnavailable, Unauthorized
 from penstock.errors import UsageError
 
 TOKEN_VARIABLE = "PENSTOCK_TOKEN"
@@ -29,6 +29,9 @@ MAX_TOKEN_BYTES = 4096
 
 FOLLOW_SECONDS = 1.0
 """Seconds after which a browser that was signed out at another node is signed out here as well."""
+
+LOOK_SECONDS = 0.25
+"""Seconds between two looks whether streams rely on a login that is over, or that cannot be known any more."""
 
 CODE_BYTES = 16
 CODE_SECONDS = 15 * 60
@@ -157,6 +160,8 @@ class Logins:
         self.browsers = Browsers(browsers, token, now, shared=shared)
         self._shared = shared
         self._tokens: frozenset[bytes] = frozenset()
+        self._relying: dict[Callable[[], None], bytes | None] = {}
+        """Calls that end what relies on a login that other nodes share, with the hash of a token or None."""
         self._reads = 0  # how often the store was read
         self._reading = asyncio.Lock()
         self._token = token.encode()
@@ -166,11 +171,48 @@ class Logins:
 
     # --- the token ---
 
+    def is_own_token(self, token: str) -> bool:
+        """Return whether this is the token of this node, in a time that reveals nothing about it."""
+        return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
+
     def is_token(self, token: str) -> bool:
-        """Return whether this is the token, or that of another node, in a time that reveals nothing about it."""
-        if hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token):
-            return True
-        return bool(self._tokens) and _hashed(token) in self._tokens
+        """Return whether this is the token, or that of another node as far as it is known, as `is_own_token`."""
+        return self.is_own_token(token) or (self.is_current and _hashed(token) in self._tokens)
+
+    # --- what relies on other nodes ---
+
+    @property
+    def is_current(self) -> bool:
+        """True if this node knows who is signed in. One that cannot reach its database soon does not."""
+        return self._shared is None or self._shared.is_current()
+
+    def check_current(self) -> None:
+        """Check that this node knows who is signed in.
+
+        Raises:
+            StoreUnavailable: it cannot reach its database.
+        """
+        if not self.is_current:
+            raise StoreUnavailable(
+                "this machine cannot reach its database, and does not know who is signed in",
+                help="use another one, or wait until it can",
+            )
+
+    @contextlib.contextmanager
+    def relied_on(self, token: str | None, call: Callable[[], None]) -> Iterator[None]:
+        """Run `call` as soon as this node does not know who is signed in, or the token of another node is not valid."""
+        if not self.is_current:
+            call()
+        self._relying[call] = None if token is None else _hashed(token)
+        try:
+            yield
+        finally:
+            del self._relying[call]
+
+    def _end_what_relies(self) -> None:
+        for call, token in [*self._relying.items()]:
+            if not self.is_current or (token is not None and token not in self._tokens):
+                call()
 
     # --- what other nodes changed ---
 
@@ -190,9 +232,18 @@ class Logins:
         return True
 
     async def follow(self) -> None:
-        """Read the logins of other nodes again and again, until cancelled."""
-        while await self._read_quietly():
-            await asyncio.sleep(FOLLOW_SECONDS)
+        """Read the logins of other nodes again and again, until cancelled; end what relies on one that is over."""
+        looking = asyncio.create_task(self._look_again())
+        try:
+            while await self._read_quietly():
+                await asyncio.sleep(FOLLOW_SECONDS)
+        finally:
+            looking.cancel()
+
+    async def _look_again(self) -> None:
+        while True:  # beside the reads: one of a database that does not answer takes some seconds
+            await asyncio.sleep(LOOK_SECONDS)
+            self._end_what_relies()
 
     async def _read_quietly(self) -> bool:
         try:

@@ -105,6 +105,8 @@ class ChatClient:
         self.wake.set()
         self.gone = False
         """True if the client has gone, or may see no more."""
+        self.dismissed = False
+        """True if the client has to ask another node: it gets the closing frame, and nothing more."""
         self.sending: asyncio.Timeout | None = None
         """Time limit of the send in progress."""
         self.flow: Flow | None = None
@@ -131,6 +133,13 @@ class ChatClient:
         """End the stream of a client that may see no more, without waiting for the send in progress."""
         self.leave()
         self.end_sending(asyncio.get_running_loop().time())
+
+    def dismiss(self) -> None:
+        """End the stream of a client with the closing frame: this node does not know whether it may see more."""
+        if not self.dismissed:
+            self.dismissed = True
+            self.wake.set()
+            self.end_sending(asyncio.get_running_loop().time())
 
     def end_sending(self, at: float) -> None:
         """Set the time limit of the send in progress, by the clock of the event loop."""

@@ -78,7 +78,7 @@ class Api:
     def _reason(self) -> str | None:
         if self.watches.ending:
             return "the server is shutting down"
-        if not self.service.node.has_lease:
+        if not (self.service.node.has_lease and self.security.logins.is_current):
             return "this node cannot reach its database"
         return None if self.service.store_state.failure is None else "the store cannot keep anything"
 
@@ -315,7 +315,7 @@ class Api:
             log=log,
             ping=self._ping,
             patience=self._patience,
-            watched=partial(self.security.logins.browsers.watched, _browser(request)),
+            watched=partial(self.security.watched, request),
         )
 
 

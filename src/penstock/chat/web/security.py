@@ -5,9 +5,10 @@ Also the security headers of every response. `docs/security.md` has the reasons.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -20,6 +21,9 @@ from penstock.errors import UsageError
 
 BROWSER = "penstock.browser"
 """Key in a scope of the browser that sent the request; its value is None if a program with the token sent it."""
+
+RELIES = "penstock.relies"
+"""Key in a scope: True if the request's login is one that nodes share: a cookie, or the token of another node."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """Hosts that are always allowed."""
@@ -137,9 +141,11 @@ class Security:
         if given is not None:
             scheme, _, token = given.partition(" ")
             if scheme.lower() == "bearer" and self.logins.is_token(token.strip()):
+                request.scope[RELIES] = not self.logins.is_own_token(token.strip())
                 return None
             raise Unauthorized("the token is wrong", expected=_EXPECTED, headers=_CHALLENGE)
-        cookie = self.cookie_of(request) if foreign is None else None
+        cookie = self.cookie_of(request) if foreign is None and self.logins.is_current else None
+        request.scope[RELIES] = True
         browser = self.logins.browsers.find(cookie) if cookie is not None else None
         if browser is None:
             raise _unknown()
@@ -153,23 +159,43 @@ class Security:
 
         Raises:
             Unauthorized, Forbidden: as `check_person`.
+            StoreUnavailable: this node does not know who is signed in, as it cannot reach its database.
         """
         try:
             return self.check_person(request, foreign)
         except Unauthorized:
-            if not self._has_credentials(request) or not await self.logins.read_again():
+            if not self._has_credentials(request):
+                raise
+            self.logins.check_current()
+            if not await self.logins.read_again():
                 raise
         return self.check_person(request, foreign)
 
     def _has_credentials(self, request: Request) -> bool:
         return "authorization" in request.headers or f"{self.logins.cookie}=" in request.headers.get("cookie", "")
 
+    @contextlib.contextmanager
+    def watched(self, request: Request, expel: Callable[[], None], dismiss: Callable[[], None]) -> Iterator[None]:
+        """Call `expel` once the browser of a request is signed out.
+
+        Call `dismiss` once this node does not know any more whether the request's login is valid, or its token is not.
+        """
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.logins.browsers.watched(request.scope.get(BROWSER), expel))
+            if request.scope.get(RELIES):
+                stack.enter_context(self.logins.relied_on(token.strip() if scheme else None, dismiss))
+            yield
+
     def check_still(self, scope: Scope) -> None:
         """Check that the browser was not signed out while the body of its request arrived.
 
         Raises:
             Unauthorized: the browser was signed out.
+            StoreUnavailable: this node does not know any more who is signed in.
         """
+        if scope.get(RELIES):
+            self.logins.check_current()
         browser: Browser | None = scope.get(BROWSER)
         if browser is not None and not self.logins.browsers.has(browser):
             raise _unknown()

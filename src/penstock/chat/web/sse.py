@@ -43,6 +43,11 @@ RETRY = b"retry: %d\n" % RETRY_MS
 CLOSING_FRAME = b"retry: %d\n" % SOON_MS + GOODBYE
 
 
+def _unwatched(expel: Callable[[], None], dismiss: Callable[[], None]) -> AbstractContextManager[None]:
+    """Return the context of a stream that everybody may see."""
+    return nullcontext()
+
+
 class EventStream:
     """ASGI response: the frames of a chat after entry `after`, and all that follow."""
 
@@ -56,12 +61,12 @@ class EventStream:
         log: Callable[[], WatchedLog] | None = None,
         ping: float = PING_SECONDS,
         patience: float = SEND_SECONDS,
-        watched: Callable[[Callable[[], None]], AbstractContextManager[None]] = lambda _: nullcontext(),
+        watched: Callable[[Callable[[], None], Callable[[], None]], AbstractContextManager[None]] = _unwatched,
     ) -> None:
         """`ping` and `patience` are in seconds: of silence before a ping, and for a client that reads nothing.
 
-        `name` is the id of a chat, or the name of what `log` returns. `watched` returns a context in which its argument
-        is called as soon as this client may see no more.
+        `name` is the id of a chat, or the name of what `log` returns. `watched` returns a context in which its first
+        argument is called as soon as this client may see no more, and its second one if it has to ask elsewhere.
         """
         self._watches = watches
         self._name = name
@@ -84,7 +89,7 @@ class EventStream:
             ShuttingDown: the server is shutting down; nothing is sent.
             RateLimited: there are too many streams; nothing is sent.
         """
-        with self._watches.enter(self._name, self._log) as (watch, client), self._watched(client.expel):
+        with self._watches.enter(self._name, self._log) as (watch, client), self._watched(client.expel, client.dismiss):
             listening = asyncio.create_task(_listen(receive, client))
             state = scope.get("state", {})
             client.flow = state.get("flow")
@@ -111,9 +116,10 @@ class EventStream:
         while not client.gone:
             client.wake.clear()
             # The condition that ends the stream is read first, so that no frame that existed by then is missed.
-            ending = self._watches.ending or watch.failed
+            is_goodbye = self._watches.ending or client.dismissed
+            ending = is_goodbye or watch.failed
             step = Step(b"", 0)
-            if watch.ready and self._cursor != watch.number:
+            if watch.ready and not client.dismissed and self._cursor != watch.number:
                 step = watch.step(self._cursor, deltas=self._deltas)
                 self._cursor = watch.number
             if step.data:
@@ -129,7 +135,7 @@ class EventStream:
                     await self._send(send, client, first + DELETED)
                 return
             if ending:
-                await self._send(send, client, CLOSING_FRAME if self._watches.ending else b"")
+                await self._send(send, client, CLOSING_FRAME if is_goodbye else b"")
                 return
             self._is_waiting = not first
             await client.wake.wait()

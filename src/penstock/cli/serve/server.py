@@ -134,6 +134,7 @@ async def _serve(
         )
         following = asyncio.create_task(logins.follow())
         try:
+            await logins.read_again()
             if member is not None:
                 await member.start(service)
             code = await logins.make_code()

@@ -9,6 +9,7 @@ const HIDDEN_MS = 30_000; // a page that nobody sees closes its connection, and 
 const FIRST_RETRY_MS = 300;
 const MAX_RETRY_MS = 15_000;
 const GOODBYE_MS = 500; // a server that stops is most likely restarted at once
+const UNAVAILABLE = 503;
 const SNAPSHOT_ATTEMPT = 2; // a frame that does not fit is no lost connection, but it is not to be asked again at once
 
 /**
@@ -46,6 +47,8 @@ export class ChatStream {
   /** @type {Timer} */
   #hiddenTimer;
   #isClosed = false;
+  /** Why the server answers and serves no stream now, in its own words. */
+  reason = "";
   /** @type {Connection | ""} */
   #state = "";
   #listeners = new AbortController();
@@ -147,6 +150,7 @@ export class ChatStream {
    * @param {AbortController} abort
    */
   async #read(abort) {
+    this.reason = "";
     const url = this.#after === null ? `${this.#url}?delta=1` : `${this.#url}?delta=1&after=${this.#after}`;
     const response = await fetch(url, {
       signal: abort.signal,
@@ -155,6 +159,7 @@ export class ChatStream {
     });
     if (response.status === 401) return this.#end("signed_out");
     if (response.status === 404) return this.#end("missing");
+    this.reason = response.status === UNAVAILABLE ? ((await response.json()).detail ?? "") : "";
     if (!response.ok || !response.body) return null;
     const reader = response.body.getReader();
     const decoder = new TextDecoder();

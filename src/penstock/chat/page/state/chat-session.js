@@ -58,6 +58,11 @@ export class ChatSession {
     return this.#stream.attempts;
   }
 
+  /** Why the server serves no stream now, if it says so. */
+  get reason() {
+    return this.#stream.reason;
+  }
+
   /** Load the turns before those that are shown. */
   async loadEarlier() {
     const before = this.chat.turns[0]?.turn;

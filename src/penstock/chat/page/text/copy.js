@@ -32,9 +32,10 @@ export function unreachable(host) {
 /**
  * The same while it is tried again by itself: `attempts` so far.
  *
- * @param {{ host: string, online: boolean, attempts: number }} connection
+ * @param {{ host: string, online: boolean, attempts: number, reason?: string }} connection
  */
-export function connectionText({ host, online, attempts }) {
+export function connectionText({ host, online, attempts, reason = "" }) {
+  if (reason) return `Penstock answers: ${reason}. It is tried again.`;
   if (isLocal(host)) {
     return attempts < SURE_ATTEMPTS ? "The connection is cut; it is tried again." : unreachable(host);
   }

@@ -135,7 +135,7 @@ function Thread({ session, chat, about }) {
     </div>
     <div class="foot">
       ${!isPinned && html`<${Latest} onClick=${pin} />`}
-      ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} />`}
+      ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} reason=${session.reason} />`}
       ${!session.isLate && thread.unkept && html`<${Unkept} store=${thread.unkept} />`}
       ${!session.isLate && chat?.is_away && html`<${MachineAway} name=${machineOf(chat)} />`}
       ${heldTurns.length > 0 && html`<${HeldTurns} id=${session.id} turns=${heldTurns} onTakeBack=${takeBack} />`}
@@ -327,9 +327,9 @@ function useAnswer(session, open, send) {
   return [note, setNote, accept];
 }
 
-/** @param {{ attempts: number }} props */
-export function ConnectionLost({ attempts }) {
-  const text = connectionText({ host: location.hostname, online: navigator.onLine, attempts });
+/** @param {{ attempts: number, reason: string }} props */
+export function ConnectionLost({ attempts, reason }) {
+  const text = connectionText({ host: location.hostname, online: navigator.onLine, attempts, reason: oneLine(reason) });
   return html`<p class="banner" role="status"><${Coded} text=${text} /> Nothing is lost meanwhile.</p>`;
 }
 

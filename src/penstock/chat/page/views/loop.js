@@ -61,7 +61,7 @@ export function LoopThread({ session, run, loop }) {
     </div>
     <div class="foot">
       ${!isPinned && html`<${Latest} onClick=${pin} />`}
-      ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} />`}
+      ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} reason=${session.reason} />`}
       ${isLive && html`<${StopButtons} id=${run.id} isStopping=${loop.is_stopping ?? false} />`}
       ${isOpen && html`<${MessageField} id=${run.id} loop=${loop} isLive=${isLive} pin=${pin} />`}
     </div>

@@ -71,7 +71,7 @@ function DocumentThread({ session }) {
     </div>
     <div class="foot">
       ${!isPinned && html`<${Latest} onClick=${pin} />`}
-      ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} />`}
+      ${session.isLate && html`<${ConnectionLost} attempts=${session.attempts} reason=${session.reason} />`}
       <p class="side-note read-only"><${Coded} text=${READ_ONLY} /></p>
     </div>
   `;
