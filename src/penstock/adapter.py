@@ -151,6 +151,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     allow_tools: tuple[str, ...] = ()
     """Tools that are used without a question, by the agent's own names."""
     deny_tools: tuple[str, ...] = ()
+    ignore_project: bool = False
+    """True to start the agent without the settings, hooks and servers that the project's own files name, as far as
+    the agent has words for it; instructions of the project still count. Agents without such words are started as
+    usual."""
     max_cost: float | None = None
     """Limit of the cost of the run in US dollars. Penstock counts what the events report; `command` passes the limit on
     if the agent has a flag of its own for it."""

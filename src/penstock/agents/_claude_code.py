@@ -48,10 +48,17 @@ class ClaudeCode(ClaudeLike):
 def started(request: Request, *program: str) -> Command:
     """Return the command `PROGRAM --print` with the flags of the stream, and the prompt through stdin."""
     argv = (*program, *_STREAM, *_options(request))
+    env = variables(request)
     if not request.images:
-        return piped(request, *argv, unset=CLAUDE_OUTER)
+        return piped(request, *argv, env=env, unset=CLAUDE_OUTER)
     line = msgspec.json.encode(user_message(request)) + b"\n"  # only this input has images
-    return Command(argv=(*argv, "--input-format=stream-json"), stdin=line, unset=CLAUDE_OUTER)
+    return Command(argv=(*argv, "--input-format=stream-json"), stdin=line, env=env, unset=CLAUDE_OUTER)
+
+
+def variables(request: Request) -> dict[str, str]:
+    """Return the variables that the request needs besides its flags."""
+    # CLAUDE.md is read from the directories of `--add-dir` only with this one.
+    return {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"} if request.ignore_project else {}
 
 
 def user_message(request: Request) -> dict[str, Any]:
@@ -77,13 +84,19 @@ def dialogue_command(request: Request, *program: str) -> Command:
     encoded(request.prompt)
     return Command(
         argv=(*program, *_STREAM, "--input-format=stream-json", "--permission-prompt-tool=stdio", *_options(request)),
-        env={"CLAUDE_CODE_SDK_READS_SESSION_STATE": "1"},  # the output then has the end of the run
+        # The output then has the end of the run.
+        env={"CLAUDE_CODE_SDK_READS_SESSION_STATE": "1", **variables(request)},
         unset=CLAUDE_OUTER,
     )
 
 
 # Not `-p`: a program that wraps claude may have that option itself. The format needs `--verbose`.
 _STREAM = ("--print", "--output-format=stream-json", "--verbose", "--include-partial-messages")
+
+
+IGNORE_PROJECT = ("--setting-sources=user", "--add-dir=.")
+"""Words without which Claude Code obeys settings, hooks and `.mcp.json` of the project. `CLAUDE.md` would go with
+them; it counts as that of a directory which is added."""
 
 
 def _options(request: Request) -> tuple[str, ...]:
@@ -103,5 +116,6 @@ def _options(request: Request) -> tuple[str, ...]:
         *option("--mcp-config", path_of(request.mcp_config)),
         *each("--allowed-tools", request.allow_tools),
         *each("--disallowed-tools", request.deny_tools),
+        *(IGNORE_PROJECT if request.ignore_project else ()),
         *request.args,
     )

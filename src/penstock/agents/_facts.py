@@ -88,6 +88,8 @@ class AcpQuirks(msgspec.Struct, frozen=True, kw_only=True):
     """The agent reports whether a command succeeded."""
     levelled_remarks: bool = False
     """A chunk that begins with `Error:`, `Warning:` or `Info:` is the agent's own and not the model's."""
+    ignore_project: Mapping[str, object] = {}
+    """`_meta` of the request that opens a session, by which the agent ignores the project's own settings."""
 
 
 class RouteFacts(msgspec.Struct, frozen=True):
@@ -138,6 +140,31 @@ class RouteFacts(msgspec.Struct, frozen=True):
         return "fork" in self.supports
 
 
+class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Files of a project that an agent obeys, in whatever directory of it they are.
+
+    A pattern is the end of a path: names as `fnmatch` matches them, with slashes between them. It means a file, or a
+    directory with all that is in it; of several that match, the one with more names counts.
+    """
+
+    starts: tuple[str, ...] = ()
+    """Patterns of what starts a program, sends requests elsewhere or permits something: settings, hooks, servers of
+    MCP, plugins, variables. Definitions of skills, commands and sub-agents are among them, as they have hooks and
+    permissions too."""
+    instructs: tuple[str, ...] = ()
+    """Patterns of what is text for the model, and of lists of what it is not to read."""
+
+
+DOTENV = (".env", ".env.local", ".env.*.local", ".env.development", ".env.production", ".env.test")
+"""`ProjectFiles.starts` of programs that take variables from the project. Bun does so for what it has compiled."""
+
+CLAUDE_FILES = ProjectFiles(
+    starts=(".claude", ".mcp.json", ".claude-plugin", ".lsp.json"),
+    instructs=("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", ".claude/rules"),
+)
+"""`AgentFacts.project_files` of Claude Code and of the programs that start it."""
+
+
 class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All facts about one agent that are valid without running it."""
 
@@ -168,6 +195,7 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     the outer one: some then do not start, or wait."""
     other_output: OtherOutput | None = None
     acp: AcpQuirks | None = None
+    project_files: ProjectFiles = ProjectFiles()
 
     @property
     def default(self) -> RouteFacts:

@@ -22,9 +22,9 @@ def each(flag: str, values: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{flag}={value}" for value in values)
 
 
-def piped(request: Request, *argv: str, unset: tuple[str, ...] = ()) -> Command:
+def piped(request: Request, *argv: str, env: Mapping[str, str] | None = None, unset: tuple[str, ...] = ()) -> Command:
     """Return the command of an agent that reads its prompt from stdin, so that no prompt is read as a flag."""
-    return Command(argv=argv, stdin=encoded(request.prompt), unset=unset)
+    return Command(argv=argv, stdin=encoded(request.prompt), env=dict(env or {}), unset=unset)
 
 
 def granted(request: Request, *, edits: tuple[str, ...] = (), everything: tuple[str, ...]) -> tuple[str, ...]:

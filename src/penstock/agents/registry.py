@@ -17,7 +17,7 @@ from penstock.errors import UnknownAgent
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from penstock.agents._facts import AcpQuirks, AgentFacts
+    from penstock.agents._facts import AcpQuirks, AgentFacts, ProjectFiles
 
 ENTRY_POINTS = "penstock.agents"
 
@@ -61,6 +61,18 @@ AGENTS: Mapping[str, AgentFacts] = _Facts(
 )
 """Built-in agents. A slash may follow a name: `codex/server` is a route to read, `AGENT/NAME` a profile of the
 agent."""
+
+
+def project_files() -> ProjectFiles:
+    """Return the files of a project that any built-in agent obeys.
+
+    What starts something for one agent is not a mere text because another one reads it as such.
+    """
+    from penstock.agents._facts import ProjectFiles
+
+    starts = dict.fromkeys(pattern for facts in AGENTS.values() for pattern in facts.project_files.starts)
+    instructs = dict.fromkeys(pattern for facts in AGENTS.values() for pattern in facts.project_files.instructs)
+    return ProjectFiles(starts=tuple(starts), instructs=tuple(it for it in instructs if it not in starts))
 
 
 def names() -> list[str]:

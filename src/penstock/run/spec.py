@@ -202,6 +202,13 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         SpecField(SWITCH, "allow the `penstock.toml` of this directory to start commands", "--trust"),
     ] = False
+    ignore_project: Annotated[
+        bool,
+        SpecField(
+            SWITCH,
+            "leave the project's own settings, hooks and MCP servers out, for agents that have words for it",
+        ),
+    ] = False
     environ: Annotated[
         Mapping[str, str] | None,
         SpecField(ENVIRONMENT, "the environment to inherit; by default that of this process"),
@@ -258,6 +265,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             system_prompt=self.system_prompt,
             allow_tools=self.allow_tools,
             deny_tools=self.deny_tools,
+            ignore_project=self.ignore_project,
             max_cost=self.max_cost,
             max_turns=self.max_turns,
             max_tokens=self.max_tokens,
@@ -313,6 +321,7 @@ class Options(TypedDict, total=False):
     args: Sequence[str]
     env: Mapping[str, str]
     trust: bool
+    ignore_project: bool
     environ: Mapping[str, str] | None
     label: str | None
     number: int | None

@@ -251,11 +251,11 @@ class Acp:
 
     def _open(self, method: str, params: dict[str, Any]) -> None:
         if self._request is not None:
-            self._send_request(
-                _OPENED[method],
-                method,
-                {**params, "cwd": self._request.cwd or ".", "mcpServers": mcp_servers(self._request)},
-            )
+            cwd = self._request.cwd or "."
+            params = {**params, "cwd": cwd, "mcpServers": mcp_servers(self._request)}
+            if self._request.ignore_project and self._updates.quirks.ignore_project:
+                params["_meta"] = self._updates.quirks.ignore_project
+            self._send_request(_OPENED[method], method, params)
 
     def _opened(self, asked: ClientRequest, result: dict[str, Any]) -> Iterator[Update]:
         known = self._request.session_id if self._request is not None else None

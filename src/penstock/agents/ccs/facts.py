@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import CLAUDE_LIMIT_FLAGS, MIB, AgentFacts, RouteFacts, npm
+from penstock.agents._facts import CLAUDE_FILES, CLAUDE_LIMIT_FLAGS, MIB, AgentFacts, RouteFacts, npm
 from penstock.agents._permissions import CLAUDE_EXEC, CLAUDE_SERVER
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS
 
@@ -46,4 +46,5 @@ FACTS = AgentFacts(
     profiles=True,
     variables=(*CLAUDE, "CCS_"),
     switches=CLAUDE_CLOUDS,
+    project_files=CLAUDE_FILES,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from penstock.adapter import Command, Request
-from penstock.agents._claude_code import ClaudeCode, started
+from penstock.agents._claude_code import ClaudeCode, started, variables
 from penstock.agents._variables import CLAUDE_OUTER
 
 
@@ -22,5 +22,5 @@ class Claude(ClaudeCode):
 
 def acp(request: Request) -> Command:
     """Return the command `claude-agent-acp`, which has no flags: the dialogue sets session and permissions."""
-    env = {} if request.model is None else {"ANTHROPIC_MODEL": request.model}
+    env = variables(request) if request.model is None else {"ANTHROPIC_MODEL": request.model, **variables(request)}
     return Command(argv=("claude-agent-acp", *request.args), env=env, unset=CLAUDE_OUTER)

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import CLAUDE_LIMIT_FLAGS, MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._facts import (
+    CLAUDE_FILES,
+    CLAUDE_LIMIT_FLAGS,
+    MIB,
+    AcpQuirks,
+    AgentFacts,
+    OtherOutput,
+    RouteFacts,
+    Sign,
+    npm,
+)
 from penstock.agents._permissions import ACP, CLAUDE_EXEC, CLAUDE_SERVER
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS, CLAUDE_OUTER
 
@@ -82,5 +92,7 @@ FACTS = AgentFacts(
         called="claude",
         marks_sub_agents=True,
         errors=((r"API Error: ([45]\d\d) ", None),),  # of claude-agent-acp 0.49.0
+        ignore_project={"claudeCode": {"options": {"settingSources": ["user"], "additionalDirectories": ["."]}}},
     ),
+    project_files=CLAUDE_FILES,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._facts import DOTENV, AcpQuirks, AgentFacts, ProjectFiles, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, everything
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
@@ -53,5 +53,9 @@ FACTS = AgentFacts(
         marks_no_calls=True,
         exit_line=r"\A\[Command exited with code (-?\d{1,10})\](?:\n|\Z)",
         tool_name="title",
+    ),
+    project_files=ProjectFiles(
+        starts=(".cline", ".clinerules/hooks", ".agents", "bunfig.toml", *DOTENV),
+        instructs=("AGENTS.md", ".clinerules", ".clineignore", ".cursorrules", ".cursor/rules", ".windsurfrules"),
     ),
 )

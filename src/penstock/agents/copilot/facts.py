@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature
-from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._facts import AcpQuirks, AgentFacts, ProjectFiles, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
 
 SIGNS = (
@@ -67,5 +67,26 @@ FACTS = AgentFacts(
         counts="before",
         exit_line=r"(?:\A|(?<=\n))<shellId: \S+ completed with exit code (-?\d{1,10})>\s*\Z",
         levelled_remarks=True,
+    ),
+    project_files=ProjectFiles(
+        starts=(
+            *(f".github/{name}" for name in ("agents", "skills", "hooks", "extensions", "copilot", "lsp.json")),
+            ".github/mcp.json",
+            ".vscode/mcp.json",
+            ".mcp.json",
+            ".copilot",
+            ".agents",
+            ".claude",
+        ),
+        instructs=(
+            ".github/copilot-instructions.md",
+            ".github/instructions",
+            ".github/prompts",
+            "AGENTS.md",
+            "CLAUDE.md",
+            "GEMINI.md",
+            ".claude/CLAUDE.md",
+            ".claude/rules",
+        ),
     ),
 )

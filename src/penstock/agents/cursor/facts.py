@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import AgentFacts, RouteFacts, Sign
+from penstock.agents._facts import AgentFacts, ProjectFiles, RouteFacts, Sign
 from penstock.agents._permissions import everything, own_settings
 
 SIGNS = (
@@ -38,4 +38,8 @@ FACTS = AgentFacts(
     proven=False,
     stream="cursor-agent -p --output-format stream-json --stream-partial-output",
     variables=("CURSOR_",),
+    project_files=ProjectFiles(
+        starts=(".cursor", ".mcp.json", ".agents"),
+        instructs=("AGENTS.md", "CLAUDE.md", ".cursor/rules", ".cursorrules", ".cursorignore"),
+    ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Longest
-from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._facts import DOTENV, MIB, AcpQuirks, AgentFacts, OtherOutput, ProjectFiles, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, EVERYTHING, edits, reads
 from penstock.agents._variables import GOOGLE, GOOGLE_CLOUD
 
@@ -65,5 +65,9 @@ FACTS = AgentFacts(
         whole_texts=True,
         status_remark=r"\[MODE_UPDATE\] \S+",
         command_status=False,
+    ),
+    project_files=ProjectFiles(
+        starts=(".gemini", ".agents", *DOTENV),
+        instructs=("GEMINI.md", "AGENTS.md", ".geminiignore", ".aiexclude"),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.adapter import Allow, Feature
-from penstock.agents._facts import AcpQuirks, AgentFacts, Permission, RouteFacts, Sign, npm
+from penstock.agents._facts import AcpQuirks, AgentFacts, Permission, ProjectFiles, RouteFacts, Sign, npm
 from penstock.agents._permissions import EVERYTHING, edits, own_settings
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
@@ -82,4 +82,8 @@ FACTS = AgentFacts(
     variables=(*ANY_PROVIDER, "OPENCODE_"),
     switches=GOOGLE_CLOUD,
     acp=AcpQuirks(called="opencode", marks_sub_agents=True, tool_name="pending title"),
+    project_files=ProjectFiles(
+        starts=(".opencode", "opencode.json", "opencode.jsonc", "tui.json", "tui.jsonc", ".agents", ".claude"),
+        instructs=("AGENTS.md", "CLAUDE.md", "CONTEXT.md"),
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._facts import AgentFacts, ProjectFiles, RouteFacts, Sign, npm
 from penstock.agents._permissions import everything
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
@@ -36,4 +36,8 @@ FACTS = AgentFacts(
     efforts=("off", "minimal", "low", "medium", "high", "xhigh"),
     variables=(*ANY_PROVIDER, "PI_"),
     switches=GOOGLE_CLOUD,
+    project_files=ProjectFiles(
+        starts=(".pi", ".agents"),
+        instructs=("AGENTS.md", "CLAUDE.md", ".pi/SYSTEM.md", ".pi/APPEND_SYSTEM.md", ".pi/prompts"),
+    ),
 )

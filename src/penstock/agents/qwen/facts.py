@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._facts import DOTENV, MIB, AcpQuirks, AgentFacts, OtherOutput, ProjectFiles, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
 from penstock.agents._variables import OPENAI
 
@@ -69,5 +69,9 @@ FACTS = AgentFacts(
     other_output=OtherOutput(
         help="This is the output of `--output-format json`, one JSON list at the end and not an event stream: "
         "use `--output-format stream-json` (qwen).",
+    ),
+    project_files=ProjectFiles(
+        starts=(".qwen", ".agents", ".lsp.json", *DOTENV),
+        instructs=("QWEN.md", "AGENTS.md", ".qwen/rules", ".qwenignore"),
     ),
 )

@@ -1,0 +1,420 @@
+"""Files of a tree by which agents are ruled: kept as they were before any agent worked, and put back.
+
+Which files these are is told by patterns, see `ProjectFiles` in `penstock.agents`. They are found by their names at
+every level, also where git ignores them, and by what a link of theirs leads to. Names count as a file system might take
+them: without regard to case, or to characters that some leave out. They are kept byte by byte outside of the tree and of
+git, as ignored ones may hold secrets, so neither attributes nor filters of a repository have a say.
+
+No process of an agent or a check may live meanwhile. Nothing is followed: what is in the place of a file or of a
+directory above it, such as a link or a pipe, is removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, NamedTuple
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+import msgspec
+
+from penstock.config.data import write_private
+from penstock.repo.tree import remove_entry
+
+Kind = Literal["starts", "instructs"]
+"""What a file does to an agent: it starts or redirects something, or it is text."""
+
+What = Literal["added", "changed", "removed"]
+"""What was done to a file that was put back."""
+
+INDEX = "index.json"
+"""File of a folder of kept files that lists them; it is written last."""
+
+MAX_LINKS = 40
+"""Links that lead to each other and are followed; as many as Linux follows."""
+
+MAX_DEPTH = 200
+"""Directories in each other that are searched: no agent looks for its settings so far down."""
+
+_DIRECTORY = 0o700
+"""Permission that the owner of a directory needs to list, search and change it."""
+
+_LEFT_OUT = dict.fromkeys(
+    [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF, 0xAD], None
+)
+"""Characters that a file system of macOS leaves out when it compares names."""
+
+
+class PutBack(msgspec.Struct, frozen=True):
+    """A file that was put back, or a directory that was new with all that is in it; then `path` ends with a slash."""
+
+    path: str
+    what: What
+
+
+class Found(NamedTuple):
+    """Entry of a tree that is one of these files. It is no directory."""
+
+    path: str
+    kind: Kind
+    unit: str
+    """Path of the entry that a pattern means: the file itself, or a directory above it."""
+    status: os.stat_result
+
+
+class Meant(NamedTuple):
+    """What patterns say about an entry."""
+
+    kind: Kind
+    start: int
+    """Number of the part of the path, from 0, with which the pattern begins."""
+
+    def counts_in(self, unit: Meant | None) -> bool:
+        """Return whether it counts for an entry in a directory that patterns mean.
+
+        A text in a directory of settings is one only if its pattern names that directory: what another file of the
+        name `CLAUDE.md` does there is not known.
+        """
+        return unit is None or (self.kind != unit.kind and (self.kind == "starts" or self.start == unit.start))
+
+
+class KeptFile(msgspec.Struct, frozen=True):
+    """One file, as it is kept."""
+
+    kind: Kind
+    mode: int
+    content: str
+    """Hash of the content, which is the name of its copy; the target of a link."""
+    is_tracked: bool = True
+
+    @property
+    def is_link(self) -> bool:
+        """Return whether it is a link."""
+        return stat.S_ISLNK(self.mode)
+
+
+class KeptFiles(msgspec.Struct, frozen=True):
+    """Files of a tree as they were once. Paths are quoted, as they may be no text."""
+
+    files: dict[str, KeptFile] = {}
+    targets: dict[str, Kind] = {}
+    """Paths to which links of these files lead; they are such files too."""
+
+
+class ProjectRules:
+    """Patterns of these files, and paths that count besides.
+
+    Args:
+        starts: patterns of files that start or redirect something.
+        instructs: patterns of texts.
+        targets: paths from the top, with their kinds.
+    """
+
+    def __init__(self, starts: Collection[str], instructs: Collection[str], targets: dict[str, Kind]) -> None:
+        self.targets = {tuple(map(folded, path.split("/"))): kind for path, kind in targets.items()}
+        self._plain: dict[tuple[str, ...], Kind] = {}
+        self._shapes: dict[tuple[str, ...], Kind] = {}
+        self._beginnings: dict[tuple[str, ...], Kind] = {}
+        kinds: tuple[tuple[Collection[str], Kind], ...] = ((instructs, "instructs"), (starts, "starts"))
+        for patterns, kind in kinds:  # what is both starts something
+            for pattern in patterns:
+                parts = tuple(folded(part) for part in pattern.split("/"))
+                has_signs = any(sign in pattern for sign in "*?[")
+                (self._shapes if has_signs else self._plain)[parts] = kind
+                for end in range(1, len(parts)):
+                    self._beginnings[parts[:end]] = kind
+        self._above = {parts[:end]: kind for parts, kind in self.targets.items() for end in range(1, len(parts))}
+        self._longest = max((len(parts) for parts in (*self._plain, *self._shapes)), default=0)
+
+    def meant(self, parts: tuple[str, ...]) -> Meant | None:
+        """Return what the entry with a path of these folded parts is; None if no pattern means the entry itself."""
+        target = self.targets.get(parts)
+        if target is not None:
+            return Meant(target, len(parts))
+        for length in range(min(self._longest, len(parts)), 0, -1):
+            end = parts[-length:]
+            kind = self._plain.get(end) or self._kind_by_shape(end)
+            if kind is not None:
+                return Meant(kind, len(parts) - length)
+        return None
+
+    def meant_by_link(self, parts: tuple[str, ...]) -> Meant | None:
+        """Return what a link in place of a directory is, by the files to which it leads: their patterns begin so."""
+        for start in range(len(parts)):
+            kind = self._beginnings.get(parts[start:]) or (None if start else self._above.get(parts))
+            if kind is not None:
+                return Meant(kind, start)
+        return None
+
+    def _kind_by_shape(self, end: tuple[str, ...]) -> Kind | None:
+        for shape, kind in self._shapes.items():
+            if len(shape) == len(end) and all(fnmatchcase(name, part) for name, part in zip(end, shape, strict=True)):
+                return kind
+        return None
+
+
+Chooses = Callable[[str, Kind], bool]
+"""Says whether the file of a path and a kind is meant."""
+
+
+def folded(name: str) -> str:
+    """Return a name as a file system compares it that ignores case, composed and invisible characters."""
+    if name.isascii():
+        return name.lower()
+    return unicodedata.normalize("NFKC", name.translate(_LEFT_OUT)).casefold()
+
+
+def search(top: Path, rules: ProjectRules) -> Iterator[Found]:
+    """Yield the files of a tree that rules mean, in the order of their names."""
+    yield from _search(str(top), "", (), rules, None, "", MAX_DEPTH)
+
+
+def _search(
+    top: str, above: str, parts: tuple[str, ...], rules: ProjectRules, meant: Meant | None, unit: str, depth: int
+) -> Iterator[Found]:
+    try:
+        entries = sorted(_entries(os.path.join(top, above)), key=lambda entry: entry.name)
+    except OSError:
+        return  # its path is too long, or it belongs to somebody else: no agent of this user reads it
+    for entry in entries:
+        name = folded(entry.name)
+        if name == ".git" or (not above and name.startswith(".git.penstock-")):
+            continue
+        path, names = f"{above}{entry.name}", (*parts, name)
+        own = rules.meant(names)
+        if own is None and meant is None and entry.is_symlink():
+            own = rules.meant_by_link(names)
+        its, its_unit = (own, path) if own is not None and own.counts_in(meant) else (meant, unit)
+        if entry.is_dir(follow_symlinks=False):
+            if depth:
+                yield from _search(top, f"{path}/", names, rules, its, its_unit, depth - 1)
+        elif its is not None:
+            yield Found(path, its.kind, its_unit, entry.stat(follow_symlinks=False))
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(folder))
+    except PermissionError:
+        _make_usable(folder)
+        return list(os.scandir(folder))
+
+
+# --- keeping -----------------------------------------------------------------------------------------
+
+
+def keep(
+    top: Path, patterns: tuple[Sequence[str], Sequence[str]], folder: Path, tracked: Collection[str] | None = None
+) -> KeptFiles:
+    """Copy the files of a tree into a folder, and return the list of them, which is not written yet.
+
+    Args:
+        top: the tree.
+        patterns: those of files that start something, and those of texts.
+        folder: folder for the copies.
+        tracked: paths that git tracks; None: all.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    targets: dict[str, Kind] = {}
+    while True:
+        rules = ProjectRules(*patterns, targets)
+        found = list(search(top, rules))
+        links = [one for one in found if stat.S_ISLNK(one.status.st_mode)]
+        more = [(path, one.kind) for one in links for path in _way(top, one.path)]
+        more = [(path, kind) for path, kind in more if targets.get(path) not in ("starts", kind)]
+        if not more:
+            break
+        targets |= dict(sorted(more, key=lambda it: it[1]))  # what is both starts something: it is last
+    return KeptFiles(
+        {
+            _quoted(one.path): _keep(top, one, folder, tracked is None or one.path in tracked)
+            for one in found
+            if stat.S_ISREG(one.status.st_mode) or stat.S_ISLNK(one.status.st_mode)
+        },
+        {_quoted(path): kind for path, kind in targets.items()},
+    )
+
+
+def write_list(folder: Path, kept: KeptFiles) -> None:
+    """Write the list of the files in a folder, whole or not at all."""
+    write_private(folder / INDEX, msgspec.json.encode(kept))
+
+
+def read_list(folder: Path) -> KeptFiles | None:
+    """Return the list of the files in a folder; None if there is none."""
+    try:
+        return msgspec.json.decode((folder / INDEX).read_bytes(), type=KeptFiles)
+    except FileNotFoundError:
+        return None
+
+
+def rules_of(patterns: tuple[Sequence[str], Sequence[str]], kept: KeptFiles) -> ProjectRules:
+    """Return the rules of patterns, and of the links of kept files."""
+    return ProjectRules(*patterns, {_unquoted(path): kind for path, kind in kept.targets.items()})
+
+
+def _keep(top: Path, found: Found, folder: Path, is_tracked: bool) -> KeptFile:
+    mode = found.status.st_mode
+    if stat.S_ISLNK(mode):
+        return KeptFile(found.kind, mode, _quoted(os.readlink(top / found.path)), is_tracked)
+    content = _content(top / found.path)
+    name = hashlib.sha256(content).hexdigest()
+    if not (folder / name).exists():
+        write_private(folder / name, content)
+    return KeptFile(found.kind, mode, name, is_tracked)
+
+
+def _way(top: Path, path: str) -> Iterator[str]:
+    """Yield the paths in a tree over which a link leads, links among them, and that of what it leads to."""
+    todo = [*path.split("/")]
+    done: list[str] = []
+    links = 0
+    while todo:
+        part = todo.pop(0)
+        if part == "..":
+            if not done:
+                return  # out of the tree
+            done.pop()
+            continue
+        if part in ("", "."):
+            continue
+        place = "/".join((*done, part))
+        try:
+            target = os.readlink(top / place)
+        except OSError:
+            done.append(part)
+            continue
+        links += 1
+        if links > MAX_LINKS or os.path.isabs(target):
+            return
+        if place != path:
+            yield place
+        todo = [*target.split("/"), *todo]
+    found = "/".join(done)
+    if found and not path.startswith(f"{found}/"):  # a link to a directory around it would make all files such files
+        yield found
+
+
+# --- putting back ------------------------------------------------------------------------------------
+
+
+def put_back(top: Path, rules: ProjectRules, kept: KeptFiles, folder: Path, chooses: Chooses) -> list[PutBack]:
+    """Make files of a tree equal to the kept ones, and return which of them differed.
+
+    Args:
+        top: the tree.
+        rules: rules of these files.
+        kept: the list of kept files.
+        folder: folder with their copies.
+        chooses: which of the files are meant; others stay as they are.
+
+    Raises:
+        OSError: a file could not be written or removed.
+    """
+    wanted = {_unquoted(path): one for path, one in kept.files.items()}
+    found = {one.path: one for one in search(top, rules) if chooses(one.path, one.kind)}
+    new = [one for path, one in found.items() if path not in wanted]
+    for one in new:
+        _remove(top, one.path)
+    changes = _together(new, wanted)
+    for path, file in wanted.items():
+        if chooses(path, file.kind):
+            is_there = path in found
+            if not is_there or not _is_equal(top / path, found[path].status, file):
+                _write(top, path, file, folder)
+                changes.append(PutBack(path, "changed" if is_there else "removed"))
+    return sorted(changes, key=lambda change: change.path)
+
+
+def _together(new: Sequence[Found], wanted: Collection[str]) -> list[PutBack]:
+    """Return new files, as one directory where the directory that a pattern means is new too."""
+    units = {}
+    for one in new:
+        is_whole = one.unit != one.path and not any(path.startswith(f"{one.unit}/") for path in wanted)
+        units[f"{one.unit}/" if is_whole else one.path] = None
+    return [PutBack(path, "added") for path in units]
+
+
+def _is_equal(path: Path, status: os.stat_result, file: KeptFile) -> bool:
+    if stat.S_IFMT(status.st_mode) != stat.S_IFMT(file.mode):
+        return False
+    if file.is_link:
+        return _quoted(os.readlink(path)) == file.content
+    if (status.st_mode ^ file.mode) & 0o7700 or not stat.S_ISREG(status.st_mode):
+        return False
+    return hashlib.sha256(_content(path)).hexdigest() == file.content
+
+
+def _write(top: Path, path: str, file: KeptFile, folder: Path) -> None:
+    _clear_way(top, path)
+    place = top / path
+    remove_entry(place)
+    if file.is_link:
+        os.symlink(_unquoted(file.content), place)
+        return
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(place, flags, 0o600), "wb") as new:
+        new.write((folder / file.content).read_bytes())
+        os.fchmod(new.fileno(), stat.S_IMODE(file.mode))
+
+
+def _clear_way(top: Path, path: str) -> None:
+    """Make the directories above a path, in place of whatever else is there."""
+    place = str(top)
+    for part in path.split("/")[:-1]:
+        place = os.path.join(place, part)
+        try:
+            mode = os.lstat(place).st_mode
+        except FileNotFoundError:
+            os.mkdir(place)
+            continue
+        if not stat.S_ISDIR(mode):
+            os.unlink(place)
+            os.mkdir(place)
+        _make_usable(place)
+
+
+def _remove(top: Path, path: str) -> None:
+    """Remove a file, and the directories above it that are empty then."""
+    above = os.path.dirname(path)
+    if above:
+        _make_usable(os.path.join(top, above))
+    os.unlink(top / path)
+    while above:
+        try:
+            os.rmdir(top / above)
+        except OSError:
+            return  # not empty
+        above = os.path.dirname(above)
+
+
+def _make_usable(folder: str) -> None:
+    mode = os.lstat(folder).st_mode
+    if stat.S_ISDIR(mode) and mode & _DIRECTORY != _DIRECTORY:
+        try:
+            os.chmod(folder, stat.S_IMODE(mode) | _DIRECTORY)
+        except PermissionError:
+            pass  # it belongs to somebody else
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a regular file; empty if its owner may not read it, as no agent can then."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        with open(os.open(path, flags), "rb") as file:
+            return file.read()
+    except PermissionError:
+        return b""
+
+
+def _quoted(path: str) -> str:
+    return quote_from_bytes(os.fsencode(path), safe="/ ")
+
+
+def _unquoted(path: str) -> str:
+    return os.fsdecode(unquote_to_bytes(path))
