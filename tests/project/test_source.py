@@ -157,16 +157,22 @@ def test_every_proven_agent_has_recordings(agent: str) -> None:
 
 
 NAMED_ELSEWHERE = {
-    "claude": {"agents/_claude_code.py", "agents/_stream_json.py", "agents/qwen/", "agents/ccs/"}
+    "claude": {
+        "agents/_claude_code.py",
+        "agents/_stream_json.py",
+        "agents/qwen/",
+        "agents/ccs/",
+        "agents/_project_files.py",
+    }
     | {"classic.py", "config/settings.py", "run/lifecycle.py", "run/supervisor.py"},
     "ccs": {"chat/service/agents.py", "run/launch.py"},
-    "cursor": {"chat/web/", "cli/console.py", "run/replay.py"},
+    "cursor": {"agents/_project_files.py", "chat/web/", "cli/console.py", "run/replay.py"},
     "ollama": {"chat/service/agents.py", "chat/service/ollama.py"},
     "acp": {""},
     "generic": {""},
 }
 """Modules that name an agent besides its own: a wire that agents share, examples, a server that is asked for its
-models, an ordinary word, and the two that stand for any program."""
+models, files that several agents obey, an ordinary word, and the two that stand for any program."""
 EXAMPLES = re.compile(
     r"^.*(?:\| penstock\b|\bpenstock (?:run|serve|read) ).*$|`[^`\n]*`|\b(?:agent|Stream)\(\"\w+\"\)", re.MULTILINE
 )

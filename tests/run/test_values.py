@@ -175,7 +175,7 @@ def test_an_adapter_sees_a_part_of_the_spec() -> None:
         "args": ("a",),
     }
     asked |= {"max_cost": 0.5, "max_turns": 3, "max_tokens": 9, "effort": "high", "system_prompt": "s"}
-    asked |= {"allow_tools": ("a",), "deny_tools": ("b",)}
+    asked |= {"allow_tools": ("a",), "deny_tools": ("b",), "ignore_project": True}
     request = spec_of({"agent": "x", "stdin_text": "t", **asked}).request()
     read = {"profile": None, "files": (), "images": (), "schema": None, "mcp_config": None}
     assert msgspec.structs.asdict(request) == {**asked, "stdin_text": "t", **read}

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from penstock.adapter import Allow, Feature, Limit, Longest
+from penstock.agents._project_files import ProjectFiles
 from penstock.events import Cause
 
 MIB = 1024 * 1024
@@ -138,31 +139,6 @@ class RouteFacts(msgspec.Struct, frozen=True):
     def fork(self) -> bool:
         """True if a conversation can be forked."""
         return "fork" in self.supports
-
-
-class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Files of a project that an agent obeys, in whatever directory of it they are.
-
-    A pattern is the end of a path: names as `fnmatch` matches them, with slashes between them. It means a file, or a
-    directory with all that is in it; of several that match, the one with more names counts.
-    """
-
-    starts: tuple[str, ...] = ()
-    """Patterns of what starts a program, sends requests elsewhere or permits something: settings, hooks, servers of
-    MCP, plugins, variables. Definitions of skills, commands and sub-agents are among them, as they have hooks and
-    permissions too."""
-    instructs: tuple[str, ...] = ()
-    """Patterns of what is text for the model, and of lists of what it is not to read."""
-
-
-DOTENV = (".env", ".env.local", ".env.*.local", ".env.development", ".env.production", ".env.test")
-"""`ProjectFiles.starts` of programs that take variables from the project. Bun does so for what it has compiled."""
-
-CLAUDE_FILES = ProjectFiles(
-    starts=(".claude", ".mcp.json", ".claude-plugin", ".lsp.json"),
-    instructs=("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", ".claude/rules"),
-)
-"""`AgentFacts.project_files` of Claude Code and of the programs that start it."""
 
 
 class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,8 @@ from penstock.errors import UnknownAgent
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from penstock.agents._facts import AcpQuirks, AgentFacts, ProjectFiles
+    from penstock.agents._facts import AcpQuirks, AgentFacts
+    from penstock.agents._project_files import ProjectFiles
 
 ENTRY_POINTS = "penstock.agents"
 
@@ -68,7 +69,7 @@ def project_files() -> ProjectFiles:
 
     What starts something for one agent is not a mere text because another one reads it as such.
     """
-    from penstock.agents._facts import ProjectFiles
+    from penstock.agents._project_files import ProjectFiles
 
     starts = dict.fromkeys(pattern for facts in AGENTS.values() for pattern in facts.project_files.starts)
     instructs = dict.fromkeys(pattern for facts in AGENTS.values() for pattern in facts.project_files.instructs)

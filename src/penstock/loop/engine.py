@@ -51,6 +51,7 @@ from penstock.loop.steps import (
     MakeTree,
     MergeBranch,
     Publish,
+    PutBackFile,
     ResetTree,
     Result,
     RunAgent,
@@ -249,7 +250,7 @@ class Engine:
     def _carry_out(self, step: CommandStep) -> Result:
         match step:
             case MakeTree():
-                return self._workspaces[step.candidate].make(step.tree)
+                return self._workspaces[step.candidate].make(self.state.protects, step.tree)
             case RunSetup():
                 workspace = self._workspaces[step.candidate]
                 return self._command(workspace, step.command, setup_log(self.journal.folder, step.candidate))
@@ -282,8 +283,18 @@ class Engine:
         if left is not None:
             seconds = min(seconds, max(left / 1000, 0.001))
         workspace.renew(self.state.head)
+        before = workspace.project.put_back(self.state.accepts)
         run = CommandRun(command, workspace.tree.path, self._environment(), seconds, self._is_stopped)
-        return _with_changes(run.to_end(log), self._workspace.compared())
+        ended = _with_changes(run.to_end(log), self._workspace.compared())
+        if not self._has_worked:  # it ran the base's own code: what it made is the user's
+            workspace.project.keep("untracked")
+            return ended
+        return _with_put_back(ended, before + workspace.project.put_back(self.state.accepts))
+
+    @property
+    def _has_worked(self) -> bool:
+        """Whether an agent has worked, so that what runs in a tree may be its code."""
+        return bool(self.state.rounds or self.state.plans or self.state.merge is not None)
 
     def _check(self, step: RunCheck) -> CommandEnded:
         """Run a check, then put back what it has changed: a commit has the files that the agent left."""
@@ -325,7 +336,11 @@ class Engine:
         """Run agents side by side, each step by its number, and yield the result of each when it has ended."""
         self._workspace.keep_state(now_ms())
         for step in steps.values():
-            self._workspaces[step.candidate].renew(self.state.head)
+            workspace = self._workspaces[step.candidate]
+            workspace.renew(self.state.head)
+            workspace.project.put_back(self.state.accepts)
+            if step.role != "work":
+                workspace.project.show_base(self.state.accepts)
         began: dict[int, float] = {}
         runs: dict[int, Run] = {}
         with ExitStack() as started:
@@ -366,6 +381,7 @@ class Engine:
             label=f"{step.role}/{self._label(step)}",
             number=number,
             trust=self._trust,
+            ignore_project=step.role != "work" or not self._trust,
         )
 
     def _label(self, step: RunAgent) -> str:
@@ -408,6 +424,7 @@ class Engine:
         """Add what the agent left in the tree and did to the user's repository; only a worker's changes are kept."""
         workspace = self._workspaces[step.candidate]
         ended = _with_changes(ended, self._workspace.compared())
+        ended = _with_put_back(ended, workspace.project.put_back(self.state.accepts))
         if step.role != "work":
             workspace.restore(self._tree_before(step))
             return ended
@@ -469,6 +486,10 @@ _Ended = TypeVar("_Ended", AgentEnded, CommandEnded)
 
 def _with_changes(ended: _Ended, found: RepositoryChanges) -> _Ended:
     return msgspec.structs.replace(ended, touched=found.touched, changed=found.changed)
+
+
+def _with_put_back(ended: _Ended, found: Sequence[PutBackFile]) -> _Ended:
+    return msgspec.structs.replace(ended, put_back_settings=tuple(dict.fromkeys(found)))
 
 
 def resume(

@@ -52,6 +52,7 @@ from penstock.loop.steps import (
     Publish,
     PublishRejected,
     ResetTree,
+    Result,
     RunAgent,
     RunCheck,
     RunSetup,
@@ -298,6 +299,7 @@ def _step_ended(state: LoopState, row: StepEnded) -> LoopState:
     state = _with(state, open={number: it for number, it in state.open.items() if number != row.step})
     if isinstance(result, AgentEnded | CommandEnded | Committed | CommitRejected):
         state = _with(state, touched=tuple(dict.fromkeys((*state.touched, *result.touched))))
+    state = _note_put_back(state, step, result)
     match step, result:
         case MakeTree(), TreeMade():
             if step.candidate:
@@ -335,6 +337,19 @@ def _step_ended(state: LoopState, row: StepEnded) -> LoopState:
         case Publish(), PublishRejected():
             return _in_round(state, step.round, problem=result.reason)
     raise ValueError(f"{type(result).__name__} is not a result of {type(step).__name__}")
+
+
+def _note_put_back(state: LoopState, step: Step, result: Result) -> LoopState:
+    """Note the files that were put back in the round of a step, and for the candidate that it is about."""
+    if not isinstance(result, AgentEnded | CommandEnded | Committed) or not result.put_back_settings:
+        return state
+    number, candidate = getattr(step, "round", 0), getattr(step, "candidate", 0)
+    for place in dict.fromkeys(((number, 0), (number, candidate))) if number else ():
+        it = state.rounds[number - 1]
+        it = it.candidates[candidate - 1] if place[1] else it
+        paths = dict.fromkeys((*it.put_back_settings, *(one.path for one in result.put_back_settings)))
+        state = _in_round(state, *place, put_back_settings=tuple(paths))
+    return state
 
 
 def _in_round(state: LoopState, number: int, candidate: int = 0, /, **fields: object) -> LoopState:

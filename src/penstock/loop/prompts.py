@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from penstock.loop.results import put_back_text
 from penstock.loop.state import LoopState, Round
 from penstock.repo.held import is_allowed
 
@@ -80,6 +81,11 @@ def review_prompt(state: LoopState, it: Round, *, diff: str, tests: tuple[str, .
         parts.append(f"Change. {_DATA}{cut}\n\n{quoted(diff[:MAX_DIFF_CHARS])}")
     else:
         parts.append("Nothing was changed: decide whether the repository is already as requested.")
+    parts.append(_about_put_back(it))
+    if diff:
+        parts.append(
+            "Files with instructions for agents, such as AGENTS.md, are in this directory as they were before the work."
+        )
     if tests:
         listed = quoted("\n".join(tests))
         what = "These tests, and files that the checks read, are new or changed; check whether they still test as much"
@@ -183,11 +189,22 @@ def _about_last_round(state: LoopState, diff_stat: str) -> str:
     if work.put_back:
         paths = quoted("\n".join(work.put_back))
         parts.append(f"These files were put back as they were before, because the checks depend on them:\n\n{paths}")
+    parts.append(_about_put_back(it))
     if work.reply and work.outcome != "lost":
         parts.append(f"The last round ended with this reply. {_DATA}\n\n{quoted(work.reply)}")
     if diff_stat.strip() and stage in ("red", "not_approved", "failed", "held"):
         parts.append(f"The last round changed these files, which are not committed. {_DATA}\n\n{quoted(diff_stat)}")
-    return "\n\n".join(parts)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _about_put_back(it: Round) -> str:
+    """Return what a prompt says about files of a round that were put back."""
+    if not it.put_back_settings:
+        return ""
+    return (
+        "These files were put back as they were before the work, as they would start programs for other agents. "
+        f"They are no part of the change. {_DATA}\n\n" + quoted(put_back_text(it.put_back_settings))
+    )
 
 
 def _about_base(state: LoopState) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.loop.state import LoopState, Round
 from penstock.loop.steps import FileChange
 
@@ -26,6 +28,9 @@ RESULTS = {
 
 UNDER_WAY = ("candidates", "check", "review", "commit", "publish")
 """Stages after which a round goes on."""
+
+MAX_PUT_BACK = 10
+"""Files that were put back and are named in one line; a person does not read more."""
 
 MAX_COMMAND_CHARS = 40
 """Characters of a command that are named, so that a row fits into a usual terminal."""
@@ -85,8 +90,20 @@ def result_of(state: LoopState, it: Round) -> str:
     stage = state.stage(it)
     if stage == "red":
         command = it.red_command.strip().partition("\n")[0]
-        return f"red: {command if len(command) <= MAX_COMMAND_CHARS else command[: MAX_COMMAND_CHARS - 1] + '…'}"
-    return RESULTS[stage] + (", flaky check" if it.flaky else "")
+        short = command if len(command) <= MAX_COMMAND_CHARS else command[: MAX_COMMAND_CHARS - 1] + "…"
+        return f"red: {short}" + (", settings put back" if it.put_back_settings else "")
+    return (
+        RESULTS[stage] + (", flaky check" if it.flaky else "") + (", settings put back" if it.put_back_settings else "")
+    )
+
+
+def put_back_text(paths: Sequence[str]) -> str:
+    """Return the files that were put back, as a phrase for people; "" if there are none."""
+    if not paths:
+        return ""
+    shown = ", ".join(paths[:MAX_PUT_BACK])
+    more = f" and {len(paths) - MAX_PUT_BACK:,} more" if len(paths) > MAX_PUT_BACK else ""
+    return f"put back: {shown}{more} ({'they' if len(paths) > 1 else 'it'} would start programs for other agents)"
 
 
 def candidate_result_of(state: LoopState, one: Round) -> str:

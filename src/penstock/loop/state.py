@@ -147,6 +147,11 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
         return found - self.finished_tasks
 
     @property
+    def put_back_settings(self) -> tuple[str, ...]:
+        """All files that would rule other agents, and were put back."""
+        return tuple(dict.fromkeys(path for it in self.rounds for path in it.put_back_settings))
+
+    @property
     def task(self) -> str | None:
         """Task of the next round; None: the whole."""
         passed = self.finished_tasks | self.unchanged_tasks
@@ -241,6 +246,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     published: BranchPublished | None = None
     problem: str = ""
     """Why the commit could not be published."""
+    put_back_settings: tuple[str, ...] = ()
+    """Files that would rule other agents, and were put back in the round."""
     candidates: tuple[Round, ...] = ()
     """Results of the candidates, each as that of a round of its own; the chosen one is the result of the round."""
     sits_out: bool = False

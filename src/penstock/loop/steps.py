@@ -158,6 +158,15 @@ class TreeReset(JournalStruct, frozen=True, tag="tree_reset"):
     """The tree of a candidate has the files with which the round begins."""
 
 
+class PutBackFile(JournalStruct, frozen=True):
+    """A file by which agents are ruled, and which was put back as it was before the first agent worked."""
+
+    path: str
+    """Path from the top; a directory that was new, with all that is in it, ends with a slash."""
+    what: Literal["added", "changed", "removed"] = "changed"
+    """What was done to it."""
+
+
 class CommandEnded(JournalStruct, frozen=True, tag="command_ended"):
     """A check or the setup has ended."""
 
@@ -172,6 +181,8 @@ class CommandEnded(JournalStruct, frozen=True, tag="command_ended"):
     touched: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     """Both as in `AgentEnded`: a check runs the agent's code."""
+    put_back_settings: tuple[PutBackFile, ...] = ()
+    """As in `AgentEnded`."""
 
     @property
     def is_green(self) -> bool:
@@ -252,6 +263,8 @@ class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     """Harm to the user's repository during the step, each with how to restore it."""
     changed: tuple[str, ...] = ()
     """Other changes of it, which users make as well, each with how to undo it."""
+    put_back_settings: tuple[PutBackFile, ...] = ()
+    """Files that would start or redirect something for other agents, and were put back after the step."""
     verdict: ReviewVerdict | None = None
     """Judgement, of a reviewer."""
     tasks: tuple[str, ...] = ()
@@ -284,6 +297,8 @@ class Committed(JournalStruct, frozen=True, tag="committed"):
     """Tests, and files that the checks read, that differ from the base."""
     touched: tuple[str, ...] = ()
     """As in `AgentEnded`: a hook may run the agent's code."""
+    put_back_settings: tuple[PutBackFile, ...] = ()
+    """As in `AgentEnded`."""
 
 
 class CommitRejected(JournalStruct, frozen=True, tag="commit_rejected"):

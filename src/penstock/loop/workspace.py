@@ -12,6 +12,7 @@ import msgspec
 from penstock.config.data import write_private
 from penstock.loop.check_files import changes_to_look_at
 from penstock.loop.loops import tree_names
+from penstock.loop.project_guard import ProjectGuard
 from penstock.loop.prompts import is_conventional
 from penstock.loop.rows import LoopBegan
 from penstock.loop.state import LoopState
@@ -29,6 +30,7 @@ from penstock.loop.steps import (
     MergeBranch,
     Publish,
     PublishRejected,
+    PutBackFile,
     TreeMade,
 )
 from penstock.repo.base_files import BaseFiles
@@ -40,7 +42,7 @@ from penstock.repo.protected import Difference, Protected, differences, keep, re
 from penstock.repo.refs import RefMoved, publish, set_ref
 from penstock.repo.repository import Author, Repository
 from penstock.repo.snapshot import CheckoutSnapshot, keep_snapshot, snapshot
-from penstock.repo.staging import stage, unstage_held
+from penstock.repo.staging import add_paths, stage, unstage_held
 from penstock.repo.tree import Tree, TreeRecord, is_ours, place_of, read_record
 from penstock.repo.trees import home_of
 
@@ -100,6 +102,8 @@ class LoopWorkspace:
         self._tree: Tree | None = None
         self._lock = -1
         self._author: Author | None = None
+        self.project = ProjectGuard(self._home, lambda: self.tree)
+        """Guard over the files that rule agents."""
         self._reported: set[str] = set()
         """Changes of the user's repository since `keep_state` that were returned."""
 
@@ -139,8 +143,13 @@ class LoopWorkspace:
         record = read_record(self._home)
         return record is None or not is_ours(record)
 
-    def make(self, files: str = "") -> TreeMade:
-        """Make the tree, and keep the state of the user's checkout. `files`: tree of git that it gets; "": the base."""
+    def make(self, protects: str, files: str = "") -> TreeMade:
+        """Make the tree, and keep the state of the user's checkout.
+
+        Args:
+            protects: commit whose settings rule the agents.
+            files: tree of git that it gets; "": the base.
+        """
         found = None if self._candidate else self.set_first_refs()
         repository, began = self.repository, self.began
         record = TreeRecord(
@@ -155,8 +164,11 @@ class LoopWorkspace:
         )
         self._tree = Tree.make(self._home, record, repository)
         self.tree.copy_ignored(began.settings.copy_globs)
-        if files:
-            self.tree.restore(files)
+        if protects != began.base:
+            self.tree.restore(protects)
+        self.project.keep()
+        if files or protects != began.base:
+            self.tree.restore(files or began.base)
         if found is None or files:
             return TreeMade(path=record.path)  # what is not committed was shown before
         differs = paths_between(repository.git, began.base, found.tree)
@@ -185,6 +197,7 @@ class LoopWorkspace:
         put_back = base.put_back()
         held = stage(tree.git, state.accepts, tree.copied)
         base.stage()
+        self.project.stage(state.protects, state.accepts)
         found = tree.git.text("write-tree")
         commit = commit_tree(tree.git, found, [state.head], f"{ref} of {self.began.loop}", self._stamp(at))
         old = self.repository.git.commit_of(self._ref(ref))
@@ -232,6 +245,8 @@ class LoopWorkspace:
         """Put the files of a merge into the tree, with the marks of its conflicts."""
         tree = self.tree
         merged, conflicts = merge_trees(tree.git, step.head, step.commit)
+        tree.restore(step.commit)  # the user's settings rule the agents from now on
+        self.project.keep("tracked")
         tree.restore(merged)
         return BranchMerged(conflicts=tuple(conflicts))
 
@@ -291,7 +306,9 @@ class LoopWorkspace:
             if not result.passed:
                 tree.restore(step.tree)
                 return CommitRejected(hook=result.name, output=result.output[-MAX_OUTPUT_CHARS:], touched=touched)
+        put_back: tuple[PutBackFile, ...] = ()
         if result.ran:
+            put_back = self._put_back_staged(state)
             unstage_held(tree.git, step.tree, state.accepts, tree.copied)
         written = tree.git.text("write-tree") if result.ran else step.tree
         trailers = {"Penstock-Run": self.began.loop, "Penstock-Agent": step.agent}
@@ -302,7 +319,16 @@ class LoopWorkspace:
         if result.ran:
             tree.restore(written)
         subject, look_at = result.message.partition("\n")[0], self.look_at(state.protects, written)
-        return Committed(commit=commit, tree=written, subject=subject, look_at=look_at, touched=touched)
+        made = Committed(commit=commit, tree=written, subject=subject, look_at=look_at, touched=touched)
+        return msgspec.structs.replace(made, put_back_settings=put_back)
+
+    def _put_back_staged(self, state: LoopState) -> tuple[PutBackFile, ...]:
+        """Put back what rules agents, also in the index, into which a hook may have put it."""
+        git, found = self.tree.git, self.project.put_back(state.accepts)
+        listed = git.run("ls-files", "-z").items if found else []
+        add_paths(git, [path for path in listed if any(_is_in(path, one.path) for one in found)])
+        self.project.stage(state.protects, state.accepts)
+        return found
 
     def publish(self, step: Publish, ours: Sequence[str]) -> BranchPublished | PublishRejected:
         """Move the branch of the loop to a commit. `ours`: commits of the loop, at one of which the branch may be."""
@@ -371,3 +397,8 @@ def _described(found: Sequence[Difference], verb: str) -> list[str]:
         more = f", and {len(texts) - MAX_TOGETHER:,} more" if len(texts) > MAX_TOGETHER else ""
         lines.append(f"{', '.join(texts[:MAX_TOGETHER])}{more} (to {verb} it: {command})")
     return lines
+
+
+def _is_in(path: str, place: str) -> bool:
+    """Return whether a path is a place, or in it if it is a directory, which ends with a slash."""
+    return path == place or (place.endswith("/") and path.startswith(place))

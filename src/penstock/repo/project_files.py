@@ -1,9 +1,9 @@
 """Files of a tree by which agents are ruled: kept as they were before any agent worked, and put back.
 
 Which files these are is told by patterns, see `ProjectFiles` in `penstock.agents`. They are found by their names at
-every level, also where git ignores them, and by what a link of theirs leads to. Names count as a file system might take
-them: without regard to case, or to characters that some leave out. They are kept byte by byte outside of the tree and of
-git, as ignored ones may hold secrets, so neither attributes nor filters of a repository have a say.
+every level, also where git ignores them, and by what a link of theirs leads to. Names count as a file system might
+take them: without regard to case, or to characters that some leave out. They are kept byte by byte outside of the tree
+and of git, as ignored ones may hold secrets, so neither attributes nor filters of a repository have a say.
 
 No process of an agent or a check may live meanwhile. Nothing is followed: what is in the place of a file or of a
 directory above it, such as a link or a pipe, is removed.
@@ -44,9 +44,7 @@ MAX_DEPTH = 200
 _DIRECTORY = 0o700
 """Permission that the owner of a directory needs to list, search and change it."""
 
-_LEFT_OUT = dict.fromkeys(
-    [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF, 0xAD], None
-)
+_LEFT_OUT = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF, 0xAD], None)
 """Characters that a file system of macOS leaves out when it compares names."""
 
 
@@ -57,7 +55,7 @@ class PutBack(msgspec.Struct, frozen=True):
     what: What
 
 
-class Found(NamedTuple):
+class ProjectFile(NamedTuple):
     """Entry of a tree that is one of these files. It is no directory."""
 
     path: str
@@ -104,6 +102,8 @@ class KeptFiles(msgspec.Struct, frozen=True):
     files: dict[str, KeptFile] = {}
     targets: dict[str, Kind] = {}
     """Paths to which links of these files lead; they are such files too."""
+    accepts: tuple[str, ...] = ()
+    """Paths and patterns that the user accepted when the files were kept."""
 
 
 class ProjectRules:
@@ -169,14 +169,14 @@ def folded(name: str) -> str:
     return unicodedata.normalize("NFKC", name.translate(_LEFT_OUT)).casefold()
 
 
-def search(top: Path, rules: ProjectRules) -> Iterator[Found]:
+def search(top: Path, rules: ProjectRules) -> Iterator[ProjectFile]:
     """Yield the files of a tree that rules mean, in the order of their names."""
     yield from _search(str(top), "", (), rules, None, "", MAX_DEPTH)
 
 
 def _search(
     top: str, above: str, parts: tuple[str, ...], rules: ProjectRules, meant: Meant | None, unit: str, depth: int
-) -> Iterator[Found]:
+) -> Iterator[ProjectFile]:
     try:
         entries = sorted(_entries(os.path.join(top, above)), key=lambda entry: entry.name)
     except OSError:
@@ -194,7 +194,7 @@ def _search(
             if depth:
                 yield from _search(top, f"{path}/", names, rules, its, its_unit, depth - 1)
         elif its is not None:
-            yield Found(path, its.kind, its_unit, entry.stat(follow_symlinks=False))
+            yield ProjectFile(path, its.kind, its_unit, entry.stat(follow_symlinks=False))
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
@@ -234,10 +234,21 @@ def keep(
         {
             _quoted(one.path): _keep(top, one, folder, tracked is None or one.path in tracked)
             for one in found
-            if stat.S_ISREG(one.status.st_mode) or stat.S_ISLNK(one.status.st_mode)
+            if _can_be_kept(one)
         },
         {_quoted(path): kind for path, kind in targets.items()},
     )
+
+
+def keep_found(top: Path, rules: ProjectRules, folder: Path, chooses: Chooses) -> KeptFiles:
+    """Copy those files of a tree that are meant into a folder, and return the list of them, not written yet."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = [one for one in search(top, rules) if chooses(one.path, one.kind) and _can_be_kept(one)]
+    return KeptFiles({_quoted(one.path): _keep(top, one, folder, is_tracked=True) for one in found})
+
+
+def _can_be_kept(found: ProjectFile) -> bool:
+    return stat.S_ISREG(found.status.st_mode) or stat.S_ISLNK(found.status.st_mode)
 
 
 def write_list(folder: Path, kept: KeptFiles) -> None:
@@ -255,10 +266,10 @@ def read_list(folder: Path) -> KeptFiles | None:
 
 def rules_of(patterns: tuple[Sequence[str], Sequence[str]], kept: KeptFiles) -> ProjectRules:
     """Return the rules of patterns, and of the links of kept files."""
-    return ProjectRules(*patterns, {_unquoted(path): kind for path, kind in kept.targets.items()})
+    return ProjectRules(*patterns, {unquoted(path): kind for path, kind in kept.targets.items()})
 
 
-def _keep(top: Path, found: Found, folder: Path, is_tracked: bool) -> KeptFile:
+def _keep(top: Path, found: ProjectFile, folder: Path, is_tracked: bool) -> KeptFile:
     mode = found.status.st_mode
     if stat.S_ISLNK(mode):
         return KeptFile(found.kind, mode, _quoted(os.readlink(top / found.path)), is_tracked)
@@ -316,7 +327,7 @@ def put_back(top: Path, rules: ProjectRules, kept: KeptFiles, folder: Path, choo
     Raises:
         OSError: a file could not be written or removed.
     """
-    wanted = {_unquoted(path): one for path, one in kept.files.items()}
+    wanted = {unquoted(path): one for path, one in kept.files.items()}
     found = {one.path: one for one in search(top, rules) if chooses(one.path, one.kind)}
     new = [one for path, one in found.items() if path not in wanted]
     for one in new:
@@ -331,9 +342,9 @@ def put_back(top: Path, rules: ProjectRules, kept: KeptFiles, folder: Path, choo
     return sorted(changes, key=lambda change: change.path)
 
 
-def _together(new: Sequence[Found], wanted: Collection[str]) -> list[PutBack]:
+def _together(new: Sequence[ProjectFile], wanted: Collection[str]) -> list[PutBack]:
     """Return new files, as one directory where the directory that a pattern means is new too."""
-    units = {}
+    units: dict[str, None] = {}
     for one in new:
         is_whole = one.unit != one.path and not any(path.startswith(f"{one.unit}/") for path in wanted)
         units[f"{one.unit}/" if is_whole else one.path] = None
@@ -355,7 +366,7 @@ def _write(top: Path, path: str, file: KeptFile, folder: Path) -> None:
     place = top / path
     remove_entry(place)
     if file.is_link:
-        os.symlink(_unquoted(file.content), place)
+        os.symlink(unquoted(file.content), place)
         return
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(place, flags, 0o600), "wb") as new:
@@ -416,5 +427,6 @@ def _quoted(path: str) -> str:
     return quote_from_bytes(os.fsencode(path), safe="/ ")
 
 
-def _unquoted(path: str) -> str:
+def unquoted(path: str) -> str:
+    """Return a path as it was before it was quoted for a list."""
     return os.fsdecode(unquote_to_bytes(path))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import CLAUDE_FILES, CLAUDE_LIMIT_FLAGS, MIB, AgentFacts, RouteFacts, npm
+from penstock.agents._facts import CLAUDE_LIMIT_FLAGS, MIB, AgentFacts, RouteFacts, npm
 from penstock.agents._permissions import CLAUDE_EXEC, CLAUDE_SERVER
+from penstock.agents._project_files import CLAUDE_FILES
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS
 
 _LONGEST = Longest(10 * MIB)

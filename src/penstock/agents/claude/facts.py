@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import (
-    CLAUDE_FILES,
-    CLAUDE_LIMIT_FLAGS,
-    MIB,
-    AcpQuirks,
-    AgentFacts,
-    OtherOutput,
-    RouteFacts,
-    Sign,
-    npm,
-)
+from penstock.agents._facts import CLAUDE_LIMIT_FLAGS, MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, CLAUDE_EXEC, CLAUDE_SERVER
+from penstock.agents._project_files import CLAUDE_FILES
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS, CLAUDE_OUTER
 
 SIGNS = (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import DOTENV, AcpQuirks, AgentFacts, ProjectFiles, RouteFacts, Sign, npm
+from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, everything
+from penstock.agents._project_files import AGENTS_MD, DOTENV, RULES_OF_EDITORS, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
 SIGNS = (
@@ -55,7 +56,7 @@ FACTS = AgentFacts(
         tool_name="title",
     ),
     project_files=ProjectFiles(
-        starts=(".cline", ".clinerules/hooks", ".agents", "bunfig.toml", *DOTENV),
-        instructs=("AGENTS.md", ".clinerules", ".clineignore", ".cursorrules", ".cursor/rules", ".windsurfrules"),
+        starts=(".cline", ".clinerules/hooks", SKILLS, "bunfig.toml", *DOTENV),
+        instructs=(AGENTS_MD, ".clinerules", ".clineignore", *RULES_OF_EDITORS),
     ),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from penstock.adapter import Longest
-from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, ProjectFiles, RouteFacts, Sign, npm
+from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, asks, edits, everything, reads
+from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
 from penstock.agents._variables import OPENAI
 
 _LONGEST = Longest(MIB, "characters")
@@ -99,5 +100,5 @@ FACTS = AgentFacts(
         marks_sub_agents=True,
         counts="after",
     ),
-    project_files=ProjectFiles(starts=(".codex", ".agents"), instructs=("AGENTS.md", "AGENTS.override.md")),
+    project_files=ProjectFiles(starts=(".codex", SKILLS), instructs=(AGENTS_MD, "AGENTS.override.md")),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature
-from penstock.agents._facts import AcpQuirks, AgentFacts, ProjectFiles, RouteFacts, Sign, npm
+from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
+from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 
 SIGNS = (
     Sign(types=("*.*",), has=("data.", "id", "timestamp")),
@@ -70,23 +71,20 @@ FACTS = AgentFacts(
     ),
     project_files=ProjectFiles(
         starts=(
-            *(f".github/{name}" for name in ("agents", "skills", "hooks", "extensions", "copilot", "lsp.json")),
-            ".github/mcp.json",
-            ".vscode/mcp.json",
-            ".mcp.json",
+            *(
+                f".github/{name}"
+                for name in ("agents", "skills", "hooks", "extensions", "copilot", "lsp.json", "mcp.json")
+            ),
             ".copilot",
-            ".agents",
-            ".claude",
+            ".vscode/mcp.json",
+            SKILLS,
+            *CLAUDE_FILES.starts,
         ),
         instructs=(
-            ".github/copilot-instructions.md",
-            ".github/instructions",
-            ".github/prompts",
-            "AGENTS.md",
-            "CLAUDE.md",
+            *(f".github/{name}" for name in ("copilot-instructions.md", "instructions", "prompts")),
+            AGENTS_MD,
             "GEMINI.md",
-            ".claude/CLAUDE.md",
-            ".claude/rules",
+            *CLAUDE_FILES.instructs,
         ),
     ),
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import AgentFacts, ProjectFiles, RouteFacts, Sign
+from penstock.agents._facts import AgentFacts, RouteFacts, Sign
 from penstock.agents._permissions import everything, own_settings
+from penstock.agents._project_files import AGENTS_MD, RULES_OF_EDITORS, SKILLS, ProjectFiles
 
 SIGNS = (
     Sign(types=("system",), equals={"subtype": ("init",)}, has=("session_id", "permissionMode"), lacks=("uuid",)),
@@ -39,7 +40,7 @@ FACTS = AgentFacts(
     stream="cursor-agent -p --output-format stream-json --stream-partial-output",
     variables=("CURSOR_",),
     project_files=ProjectFiles(
-        starts=(".cursor", ".mcp.json", ".agents"),
-        instructs=("AGENTS.md", "CLAUDE.md", ".cursor/rules", ".cursorrules", ".cursorignore"),
+        starts=(".cursor", ".mcp.json", SKILLS),
+        instructs=(AGENTS_MD, "CLAUDE.md", ".cursorignore", *RULES_OF_EDITORS),
     ),
 )

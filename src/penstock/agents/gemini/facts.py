@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from penstock.adapter import Longest
-from penstock.agents._facts import DOTENV, MIB, AcpQuirks, AgentFacts, OtherOutput, ProjectFiles, RouteFacts, Sign, npm
+from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, EVERYTHING, edits, reads
+from penstock.agents._project_files import AGENTS_MD, DOTENV, SKILLS, ProjectFiles
 from penstock.agents._variables import GOOGLE, GOOGLE_CLOUD
 
 SIGNS = (
@@ -67,7 +68,6 @@ FACTS = AgentFacts(
         command_status=False,
     ),
     project_files=ProjectFiles(
-        starts=(".gemini", ".agents", *DOTENV),
-        instructs=("GEMINI.md", "AGENTS.md", ".geminiignore", ".aiexclude"),
+        starts=(".gemini", SKILLS, *DOTENV), instructs=("GEMINI.md", AGENTS_MD, ".geminiignore", ".aiexclude")
     ),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.adapter import Allow, Feature
-from penstock.agents._facts import AcpQuirks, AgentFacts, Permission, ProjectFiles, RouteFacts, Sign, npm
+from penstock.agents._facts import AcpQuirks, AgentFacts, Permission, RouteFacts, Sign, npm
 from penstock.agents._permissions import EVERYTHING, edits, own_settings
+from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
 _TYPES = ("step_start", "step_finish", "text", "reasoning", "tool_use", "error")
@@ -83,7 +84,7 @@ FACTS = AgentFacts(
     switches=GOOGLE_CLOUD,
     acp=AcpQuirks(called="opencode", marks_sub_agents=True, tool_name="pending title"),
     project_files=ProjectFiles(
-        starts=(".opencode", "opencode.json", "opencode.jsonc", "tui.json", "tui.jsonc", ".agents", ".claude"),
-        instructs=("AGENTS.md", "CLAUDE.md", "CONTEXT.md"),
+        starts=(".opencode", "opencode.json", "opencode.jsonc", "tui.json", "tui.jsonc", SKILLS, *CLAUDE_FILES.starts),
+        instructs=(AGENTS_MD, "CONTEXT.md", *CLAUDE_FILES.instructs),
     ),
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import AgentFacts, ProjectFiles, RouteFacts, Sign, npm
+from penstock.agents._facts import AgentFacts, RouteFacts, Sign, npm
 from penstock.agents._permissions import everything
+from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
 
 SIGNS = (
@@ -37,7 +38,7 @@ FACTS = AgentFacts(
     variables=(*ANY_PROVIDER, "PI_"),
     switches=GOOGLE_CLOUD,
     project_files=ProjectFiles(
-        starts=(".pi", ".agents"),
-        instructs=("AGENTS.md", "CLAUDE.md", ".pi/SYSTEM.md", ".pi/APPEND_SYSTEM.md", ".pi/prompts"),
+        starts=(".pi", SKILLS),
+        instructs=(AGENTS_MD, *CLAUDE_FILES.instructs, ".pi/SYSTEM.md", ".pi/APPEND_SYSTEM.md", ".pi/prompts"),
     ),
 )

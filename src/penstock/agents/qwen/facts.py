@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import DOTENV, MIB, AcpQuirks, AgentFacts, OtherOutput, ProjectFiles, RouteFacts, Sign, npm
+from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
+from penstock.agents._project_files import AGENTS_MD, DOTENV, SKILLS, ProjectFiles
 from penstock.agents._variables import OPENAI
 
 SIGNS = (
@@ -71,7 +72,6 @@ FACTS = AgentFacts(
         "use `--output-format stream-json` (qwen).",
     ),
     project_files=ProjectFiles(
-        starts=(".qwen", ".agents", ".lsp.json", *DOTENV),
-        instructs=("QWEN.md", "AGENTS.md", ".qwen/rules", ".qwenignore"),
+        starts=(".qwen", SKILLS, ".lsp.json", *DOTENV), instructs=("QWEN.md", AGENTS_MD, ".qwen/rules", ".qwenignore")
     ),
 )

@@ -13,6 +13,7 @@ from penstock.loop.results import (
     candidate_result_of,
     change_text,
     proof_lines,
+    put_back_text,
     result_of,
     size_text,
 )
@@ -60,9 +61,10 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
         case StepEnded():
             line = _result_line(row, state, before.open.get(row.step) if before is not None else None)
             changed = row.result.changed if isinstance(row.result, AgentEnded | CommandEnded) else ()
+            line += "".join(_line("your repository", text) for text in changed)
             if isinstance(row.result, AgentEnded) and row.result.put_back:
                 line += _line("put back", *row.result.put_back)
-            return line + "".join(_line("your repository", text) for text in changed)
+            return line + _put_back_line(row, before)
         case TreeGone():
             return _line("tree", "it is gone; it is made again from what is in its refs")
         case Waiting():
@@ -74,6 +76,14 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
         case LoopEnded():
             return _line("ended", end_reason(row)) + "".join(_line(text) for text in proof_lines(state))
     return ""
+
+
+def _put_back_line(row: StepEnded, before: LoopState | None) -> str:
+    """Return the line about files that were put back after a step; "" if there were none."""
+    if not isinstance(row.result, AgentEnded | CommandEnded | Committed) or not row.result.put_back_settings:
+        return ""
+    step = before.open.get(row.step) if before is not None else None
+    return _line(_place(getattr(step, "round", 0)), put_back_text([one.path for one in row.result.put_back_settings]))
 
 
 def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
@@ -235,6 +245,7 @@ def end_text(state: LoopState) -> str:
         rounds_table(state),
         candidates_table(state),
         f"{total}\n",
+        *([one_line(put_back_text(state.put_back_settings)) + "\n"] if state.put_back_settings else []),
         one_line(f"{state.began.loop}: {reason}") + "\n",
         *(f"  {one_line(line)}\n" for line in proof_lines(state)),
     ]
@@ -308,7 +319,8 @@ def status_text(state: LoopState, process: int | None) -> str:
         f"  tree    {one_line(state.path or '–')}\n",
     ]
     if process:
-        return "".join(lines) + rounds_table(state) + candidates_table(state)
+        found = [one_line(put_back_text(state.put_back_settings)) + "\n"] if state.put_back_settings else []
+        return "".join((*lines, rounds_table(state), candidates_table(state), *found))
     return "".join(lines) + end_text(state)
 
 
@@ -335,6 +347,7 @@ class LoopLine(msgspec.Struct, omit_defaults=True):
     look_at: tuple[str, ...] = ()
     """Tests, and files that the checks read, that differ from the base."""
     green_with_base_tests: bool | None = None
+    put_back_settings: tuple[str, ...] = ()
 
 
 def json_line(state: LoopState, process: int | None) -> LoopLine:
@@ -359,6 +372,7 @@ def json_line(state: LoopState, process: int | None) -> LoopLine:
         question=state.question or None,
         look_at=tuple(map(change_text, state.look_at)),
         green_with_base_tests=_green_with_base_tests(state),
+        put_back_settings=state.put_back_settings,
     )
 
 
