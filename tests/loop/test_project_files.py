@@ -286,3 +286,17 @@ def test_rows_of_steps_have_what_was_put_back(desk: Desk) -> None:
         for one in it.put_back_settings
     ]
     assert named == [(AgentEnded, ".mcp.json", "added"), (CommandEnded, "opencode.json", "added")]
+
+
+@pytest.mark.slow
+def test_what_a_hook_stages_is_put_back(desk: Desk) -> None:
+    """A hook of the user runs the worker's code, which plants settings and stages them: the commit has none."""
+    begin(desk)
+    hook = desk.user.root / ".git" / "hooks" / "pre-commit"
+    hook.write_text("#!/bin/sh\ntest ! -e t.sh || sh t.sh\n")
+    hook.chmod(0o755)
+    plants = "mkdir -p .qwen; echo x > .qwen/settings.json; echo x > .mcp.json; echo x > .claude/settings.json"
+    desk.agent("worker", f'echo "{plants}; git add -A" > t.sh; touch done; reply Done')
+    _, state = desk.run(desk.settings("worker", budget=LoopBudget(rounds=1)))
+    assert set(state.rounds[0].put_back) == {".qwen/", ".mcp.json", ".claude/settings.json"}
+    assert desk.user.git("diff", "--name-only", "main..penstock/l1").splitlines() == ["done", "t.sh"]
