@@ -298,5 +298,5 @@ def test_what_a_hook_stages_is_put_back(desk: Desk) -> None:
     plants = "mkdir -p .qwen; echo x > .qwen/settings.json; echo x > .mcp.json; echo x > .claude/settings.json"
     desk.agent("worker", f'echo "{plants}; git add -A" > t.sh; touch done; reply Done')
     _, state = desk.run(desk.settings("worker", budget=LoopBudget(rounds=1)))
-    assert set(state.rounds[0].put_back) == {".qwen/", ".mcp.json", ".claude/settings.json"}
+    assert set(state.rounds[0].put_back_settings) == {".qwen/", ".mcp.json", ".claude/settings.json"}
     assert desk.user.git("diff", "--name-only", "main..penstock/l1").splitlines() == ["done", "t.sh"]
