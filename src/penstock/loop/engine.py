@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -51,7 +51,6 @@ from penstock.loop.steps import (
     MakeTree,
     MergeBranch,
     Publish,
-    PutBackFile,
     ResetTree,
     Result,
     RunAgent,
@@ -60,7 +59,7 @@ from penstock.loop.steps import (
     Step,
     TreeReset,
 )
-from penstock.loop.workspace import LoopWorkspace, RepositoryChanges, TakenFiles
+from penstock.loop.workspace import LoopWorkspace, TakenFiles
 from penstock.repo.git import GitError, clean_environment
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
@@ -285,16 +284,12 @@ class Engine:
         workspace.renew(self.state.head)
         before = workspace.project.put_back(self.state.accepts)
         run = CommandRun(command, workspace.tree.path, self._environment(), seconds, self._is_stopped)
-        ended = _with_changes(run.to_end(log), self._workspace.compared())
-        if not self._has_worked:  # it ran the base's own code: what it made is the user's
+        ended = self._workspace.compared().added_to(run.to_end(log))
+        if not self.state.has_worked:  # it ran the base's own code: what it made is the user's
             workspace.project.keep("untracked")
             return ended
-        return _with_put_back(ended, before + workspace.project.put_back(self.state.accepts))
-
-    @property
-    def _has_worked(self) -> bool:
-        """Whether an agent has worked, so that what runs in a tree may be its code."""
-        return bool(self.state.rounds or self.state.plans or self.state.merge is not None)
+        found = (*before, *workspace.project.put_back(self.state.accepts))
+        return msgspec.structs.replace(ended, put_back_settings=tuple(dict.fromkeys(found)))
 
     def _check(self, step: RunCheck) -> CommandEnded:
         """Run a check, then put back what it has changed: a commit has the files that the agent left."""
@@ -423,8 +418,8 @@ class Engine:
     def _with_tree(self, step: RunAgent, ended: AgentEnded) -> AgentEnded:
         """Add what the agent left in the tree and did to the user's repository; only a worker's changes are kept."""
         workspace = self._workspaces[step.candidate]
-        ended = _with_changes(ended, self._workspace.compared())
-        ended = _with_put_back(ended, workspace.project.put_back(self.state.accepts))
+        ended = self._workspace.compared().added_to(ended)
+        ended = msgspec.structs.replace(ended, put_back_settings=workspace.project.put_back(self.state.accepts))
         if step.role != "work":
             workspace.restore(self._tree_before(step))
             return ended
@@ -479,17 +474,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, shutil.Error):  # of several files
         return str(error.args[0][0][2])
     return str(error)
-
-
-_Ended = TypeVar("_Ended", AgentEnded, CommandEnded)
-
-
-def _with_changes(ended: _Ended, found: RepositoryChanges) -> _Ended:
-    return msgspec.structs.replace(ended, touched=found.touched, changed=found.changed)
-
-
-def _with_put_back(ended: _Ended, found: Sequence[PutBackFile]) -> _Ended:
-    return msgspec.structs.replace(ended, put_back_settings=tuple(dict.fromkeys(found)))
 
 
 def resume(

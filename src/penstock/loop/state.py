@@ -147,6 +147,11 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
         return found - self.finished_tasks
 
     @property
+    def has_worked(self) -> bool:
+        """Whether an agent has worked, so that what runs in a tree may be its code."""
+        return bool(self.rounds or self.plans or self.merge is not None)
+
+    @property
     def put_back_settings(self) -> tuple[str, ...]:
         """All files that would rule other agents, and were put back."""
         return tuple(dict.fromkeys(path for it in self.rounds for path in it.put_back_settings))

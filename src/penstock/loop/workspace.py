@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -18,10 +19,12 @@ from penstock.loop.rows import LoopBegan
 from penstock.loop.state import LoopState
 from penstock.loop.steps import (
     MAX_OUTPUT_CHARS,
+    AgentEnded,
     BranchMerged,
     BranchPublished,
     ChangeSize,
     ChooseCandidate,
+    CommandEnded,
     CommitRejected,
     Committed,
     FileChange,
@@ -65,12 +68,19 @@ PROTECTED_STATE = "protected.json"
 KEPT = "kept"
 
 
+_Ended = TypeVar("_Ended", AgentEnded, CommandEnded)
+
+
 class RepositoryChanges(msgspec.Struct, frozen=True):
     """Changes of the user's repository, each with the command that restores or undoes it."""
 
     touched: tuple[str, ...] = ()
     """Harm: what a user's own work rarely does."""
     changed: tuple[str, ...] = ()
+
+    def added_to(self, ended: _Ended) -> _Ended:
+        """Return the result of a step with these changes."""
+        return msgspec.structs.replace(ended, touched=self.touched, changed=self.changed)
 
 
 class TakenFiles(msgspec.Struct, frozen=True):
