@@ -247,7 +247,8 @@ class ToolReturned(Base, frozen=True, omit_defaults=True, tag="tool_returned"):
     name: str | None = None
     exit_code: int | None = None
     duration_ms: int | None = None
-    """Duration of the call: by the agent's clock if its wire has it, else by that of Penstock."""
+    """Duration of the call: by the agent's clock if its wire has it, else by that of Penstock. The time in which a
+    question about it was open is not part of it."""
     changes: list[Change] | None = None
     """Changes that the call made. A call that failed has none."""
     refused: bool = False
@@ -365,6 +366,8 @@ class RunEnded(Base, frozen=True, omit_defaults=True, tag="run_ended"):
     """Time at which the limit resets, in milliseconds since 1970, if the cause is one that does."""
     refused: int | None = None
     """Number of actions that were denied; None if the wire cannot say."""
+    asked_ms: int | None = None
+    """Milliseconds in which the run waited for a person's answers; None if it did not, or its times are not known."""
 
 
 Event = (

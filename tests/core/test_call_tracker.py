@@ -19,6 +19,7 @@ from penstock.core.normalizer.outcome import RunOutcome
 from penstock.core.normalizer.permissions import Permissions
 from penstock.core.normalizer.run_info import RunInfo
 from penstock.core.normalizer.state import Lane, place_key
+from penstock.core.normalizer.waits import Waits
 from penstock.events import BlockEnded, BlockRevised, Delta, Event, MessageEnded, ToolCalled, ToolReturned
 
 T = TypeVar("T", bound=Event)
@@ -41,7 +42,9 @@ class Bench:
             RunInfo(self.emitter),
             lambda block: self.calls.input_ended(block),
         )
-        self.calls = CallTracker(self.emitter, self.messages, outcome, Permissions(False), self.health, up.Traits())
+        self.calls = CallTracker(
+            self.emitter, self.messages, outcome, Permissions(False), self.health, up.Traits(), Waits()
+        )
         self.lane = top
 
     def stream_input(self, call_id: str, name: str | None, text: str) -> None:

@@ -7,7 +7,7 @@ from normalized import checked, of_type, run_of
 
 from penstock import updates as up
 from penstock.core.normalizer.normalizer import Normalizer
-from penstock.events import AnsweredBy, Change, Option, QuestionAsked, RunEnded, ToolCalled, ToolReturned
+from penstock.events import AnsweredBy, Change, Event, Option, QuestionAsked, RunEnded, ToolCalled, ToolReturned
 
 OPTIONS = [Option("y", "Yes", "allow_once"), Option("a", "Always", "allow_always"), Option("n", "No", "reject_once")]
 EDIT = [Change("f", "update", added=1, removed=1, diff="@@\n-a\n+b\n")]
@@ -104,6 +104,105 @@ def test_durations_of_calls(wire: int | None, duration: int) -> None:
     assert of_type(checked(normalizer), ToolReturned)[0].duration_ms == duration
     events = run_of(up.ToolCall("c", "Bash", {}), up.ToolReturn("c", "x"), DONE)
     assert of_type(events, ToolReturned)[0].duration_ms is None
+
+
+def timed(*steps: tuple[int, up.Update], end: int = 60_000) -> list[Event]:
+    """The events of a run whose updates come at these times."""
+    normalizer = Normalizer("test", up.Traits())
+    for at, update in steps:
+        normalizer.stamp(at)
+        normalizer.apply(update)
+    normalizer.stamp(end)
+    normalizer.apply(DONE)
+    normalizer.close()
+    return checked(normalizer)
+
+
+def call(id: str, lane: str | None = None) -> up.ToolCall:
+    """A call of a shell."""
+    return up.ToolCall(id, "Bash", {"command": id}, lane=lane)
+
+
+YES = up.Answer("q", "person", "y")
+
+
+@pytest.mark.parametrize(
+    ("steps", "durations", "asked_ms"),
+    [
+        # The person took 30 s, the command 200 ms.
+        ([(0, call("c")), (10, asked()), (30_010, YES), (30_200, up.ToolReturn("c"))], [200], 30_000),
+        # The question came before its call.
+        ([(0, asked()), (30_000, YES), (30_000, call("c")), (30_200, up.ToolReturn("c"))], [200], 30_000),
+        # The agent's own clock does not count the question, or does.
+        ([(0, call("c")), (0, asked()), (5_000, YES), (5_300, up.ToolReturn("c", duration_ms=250))], [250], 5_000),
+        ([(0, call("c")), (0, asked()), (5_000, YES), (5_300, up.ToolReturn("c", duration_ms=5_290))], [300], 5_000),
+        # Another call runs meanwhile, and is not held up.
+        (
+            [
+                (0, call("c")),
+                (0, call("d")),
+                (0, asked()),
+                (4000, up.ToolReturn("d")),
+                (5000, YES),
+                (6000, up.ToolReturn("c")),
+            ],
+            [4_000, 1_000],
+            5_000,
+        ),
+        # A question that names no call holds up all of them.
+        ([(0, call("c")), (0, asked(call_id=None)), (5_000, YES), (6_000, up.ToolReturn("c"))], [1_000], 5_000),
+        # A sub-agent's call holds up the call of the sub-agent.
+        (
+            [
+                (0, call("task")),
+                (0, call("c", "task")),
+                (0, asked()),
+                (5000, YES),
+                (5100, up.ToolReturn("c")),
+                (6000, up.ToolReturn("task")),
+            ],
+            [100, 1_000],
+            5_000,
+        ),
+        # Two questions at once wait for one person.
+        (
+            [
+                (0, call("c")),
+                (0, asked()),
+                (1000, asked("r")),
+                (5000, YES),
+                (7000, up.Answer("r", "person", "y")),
+                (8000, up.ToolReturn("c")),
+            ],
+            [1_000],
+            7_000,
+        ),
+        # Lanes that lead in a circle, a question that is asked twice, one that is answered twice or never.
+        ([(0, call("a", "b")), (0, call("b", "a")), (0, asked(call_id="a")), (10, up.ToolReturn("a"))], [0, 0], 60_000),
+        (
+            [(0, call("c")), (0, asked()), (9, asked()), (1_000, YES), (2_000, YES), (2_500, up.ToolReturn("c"))],
+            [1_500],
+            1_000,
+        ),
+        ([(0, call("c")), (9, up.ToolReturn("c"))], [9], None),
+    ],
+)
+def test_the_wait_for_a_person_is_not_work(
+    steps: list[tuple[int, up.Update]], durations: list[int], asked_ms: int | None
+) -> None:
+    """It is in no duration of a call that it holds up, and the end of the run has all of it."""
+    events = timed(*steps)
+    known = [event.duration_ms for event in of_type(events, ToolReturned) if event.complete]
+    assert known == durations[: len(known)]
+    assert of_type(events, RunEnded)[0].asked_ms == asked_ms
+
+
+def test_a_question_that_nobody_waits_for_takes_no_time() -> None:
+    """The agent goes on at once; and without a clock nothing is known."""
+    question = up.Question("q", "May I?", "edit", OPTIONS, call_id="c")
+    events = timed((0, call("c")), (0, question), (5_000, up.ToolReturn("c")))
+    assert of_type(events, ToolReturned)[0].duration_ms == 5_000
+    assert of_type(run_of(call("c"), asked(), YES, up.ToolReturn("c"), DONE), RunEnded)[0].asked_ms is None
 
 
 LIMIT = up.Notice("rate_limit", "used up", cause="usage_limit", resets_at=99)

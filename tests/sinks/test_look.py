@@ -314,6 +314,16 @@ def test_output_that_was_revised_is_shown_as_it_became() -> None:
     assert "three" in show(*events, result("one\nthree\n"), detail="verbose")
 
 
+@pytest.mark.parametrize("is_live", [True, False])
+@pytest.mark.parametrize("own", [None, 9_900, 40_000])
+def test_the_wait_for_a_person_is_no_time_of_the_run(own: int | None, is_live: bool) -> None:
+    """The closing line has the work and the wait, whether the agent's clock counts the wait or not."""
+    end = ev.RunEnded("ok", "", 0, duration_ms=own, at=40_000, asked_ms=30_000, **A)
+    shown = show(end, guidance=Guidance(is_live=is_live))
+    assert shown in ("[a] ● done in 10 s · asked 30 s\n", "[a] ● done in 9.9 s · asked 30 s\n")
+    assert ("9.9" in shown) == (own == 9_900 and not is_live)
+
+
 PLAN = ev.PlanChanged([ev.PlanItem("look", "pending")], **A)
 PLAN_LINES = "[a] ☰ plan (0 of 1 done)\n    ☐ look\n"
 

@@ -7,6 +7,7 @@ repeats is not emitted again.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -21,10 +22,14 @@ from penstock.core.normalizer.outcome import RunOutcome
 from penstock.core.normalizer.permissions import Permissions
 from penstock.core.normalizer.snapshots import adds_defaults, repair
 from penstock.core.normalizer.state import Block, Lane, Message, place_key
+from penstock.core.normalizer.waits import Waits
 
 MAX_CALLS = 4096
 """Calls that are kept: those that wait for a result, and those that returned, so that a repeated result is not emitted
 again."""
+
+MAX_LANES = 64
+"""Sub-agents in one another that are followed, as ids of a wire may lead in a circle."""
 
 MADE_UP = "call-"
 """Prefix of the ids of calls that have none on the wire."""
@@ -36,7 +41,19 @@ UNNAMED = "tool"
 class TrackedCall:
     """One tool call."""
 
-    __slots__ = ("at", "block", "call_id", "called", "changes", "is_command", "lane", "name", "output", "returned")
+    __slots__ = (
+        "at",
+        "block",
+        "call_id",
+        "called",
+        "changes",
+        "is_command",
+        "lane",
+        "name",
+        "output",
+        "returned",
+        "waited",
+    )
 
     def __init__(self, call_id: str, name: str | None, lane: str | None) -> None:
         self.call_id = call_id
@@ -47,6 +64,7 @@ class TrackedCall:
         self.block: Block | None = None  # its input
         self.output: Block | None = None
         self.at: int | None = None  # time stamp of `tool_called`
+        self.waited = 0  # milliseconds for which questions held it up until then
         self.changes: list[ev.Change] | None = None  # that the input proposes
         self.is_command = False
 
@@ -62,7 +80,9 @@ class CallTracker:
         permissions: Permissions,
         health: Health,
         traits: up.Traits,
+        waits: Waits,
     ) -> None:
+        self._waits = waits
         self._emitter = emitter
         self._traits = traits
         self._permissions = permissions
@@ -91,6 +111,19 @@ class CallTracker:
         if call.name is None:
             call.name = name
         return call
+
+    def held_up(self, call_id: str | None, lane: str | None) -> Iterator[str]:
+        """Yield the ids of the calls that wait with this one: it, and those whose sub-agents have made it."""
+        call = self.find(call_id)
+        if call_id is not None:
+            yield call_id
+        lane = call.lane if call is not None else lane
+        for _ in range(MAX_LANES):
+            if lane is None:
+                return
+            yield lane
+            outer = self.find(lane)
+            lane = outer.lane if outer is not None else None
 
     def output_block(self, update: up.Text) -> Block | None:
         """Return the block of a call's output; None once the call has returned, or if no call is named."""
@@ -177,6 +210,7 @@ class CallTracker:
         call.lane = parent
         self._running[parent] += 1
         call.at = self._emitter.at
+        call.waited = self._waits.of_call(call.call_id, call.at)
         call.changes = update.changes or None
         kind = update.tool_kind or tool_titles.tool_kind(update.name)
         call.is_command = kind == "execute"
@@ -261,10 +295,16 @@ class CallTracker:
         return self._traits.command_status or not call.is_command
 
     def _duration_ms(self, call: TrackedCall, update: up.ToolReturn) -> int | None:
-        """Return the duration by the agent's clock, else by the time stamps."""
-        if update.duration_ms is not None or call.at is None or self._emitter.at is None:
-            return update.duration_ms
-        return self._emitter.at - call.at
+        """Return the duration by the agent's clock, else by the time stamps, without the time of questions.
+
+        Some agents begin their own clock before they ask.
+        """
+        own, at = update.duration_ms, self._emitter.at
+        if call.at is None or at is None:
+            return own
+        waited = self._waits.of_call(call.call_id, at) - call.waited
+        measured = max(0, at - call.at - waited)
+        return measured if own is None or (waited and own > measured) else own
 
     def close(self) -> None:
         """End the calls that got no result, and output whose call never came."""

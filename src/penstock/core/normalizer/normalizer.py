@@ -23,6 +23,7 @@ from penstock.core.normalizer.permissions import Permissions
 from penstock.core.normalizer.run_info import RunInfo
 from penstock.core.normalizer.state import Block, Lane
 from penstock.core.normalizer.texts import Texts
+from penstock.core.normalizer.waits import Waits
 from penstock.core.questions import ordered
 
 MAX_RAW_CHARS = 4000
@@ -72,7 +73,10 @@ class Normalizer:
             self._emitter, traits, self.health, self._top, self._outcome, self._info, self._input_ended
         )
         self._permissions = Permissions(traits.asks_for_all)
-        self._calls = CallTracker(self._emitter, self._messages, self._outcome, self._permissions, self.health, traits)
+        self._waits = Waits()
+        self._calls = CallTracker(
+            self._emitter, self._messages, self._outcome, self._permissions, self.health, traits, self._waits
+        )
         self._texts = Texts(self._messages, self._calls, traits, self.health)
         self._plan: list[ev.PlanItem] | None = None
         self._work: dict[str, None] = {}  # the background tasks
@@ -228,6 +232,8 @@ class Normalizer:
 
     def _question(self, update: up.Question) -> None:
         self._permissions.apply_question(update)
+        if update.blocking:
+            self._waits.begin(update.id, self._calls.held_up(update.call_id, update.lane), self._emitter.at)
         self._emit(
             ev.QuestionAsked,
             update.lane,
@@ -245,6 +251,7 @@ class Normalizer:
 
     def _answer(self, update: up.Answer) -> None:
         self._permissions.apply_answer(update)
+        self._waits.end(update.id, self._emitter.at)
         self._emit(ev.QuestionAnswered, update.lane, id=update.id, by=update.by, option=update.option, text=update.text)
 
     def _work_changed(self, update: up.Work) -> None:
@@ -322,5 +329,6 @@ class Normalizer:
             cause=verdict.cause,
             resets_at=verdict.resets_at,
             refused=self._permissions.refused,
+            asked_ms=self._waits.of_run(self._emitter.at) or None,
         )
         self._closed = True

@@ -22,6 +22,8 @@ MAX_REASON_CHARS = 400
 """Characters of a failure's reason in the closing line; `replied` and the health report have the rest."""
 MIN_SHOWN_MS = 100
 """Milliseconds of the shortest run whose duration by Penstock's clock is shown: a shorter one was read from a file."""
+MIN_ASKED_MS = 1000
+"""Milliseconds of the shortest wait for a person that is shown."""
 SESSION_CHARS = 8
 """Characters of a session id in the first line: enough to tell two apart."""
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,199}")
@@ -180,12 +182,21 @@ def _refused(count: int, allow: str) -> list[Piece]:
 
 
 def measured(event: RunEnded, *, is_live: bool) -> int | None:
-    """Return the duration of a run in milliseconds, None if it is not known: of a live run by Penstock's clock."""
+    """Return the duration of a run in milliseconds, None if it is not known: of a live run by Penstock's clock.
+
+    The time in which it waited for a person is not work, whether the agent's own clock counts it or not.
+    """
     own = event.at if event.at is not None and event.at >= MIN_SHOWN_MS else None
-    return own or event.duration_ms if is_live else event.duration_ms or own
+    agents = event.duration_ms
+    if event.asked_ms and own is not None:
+        own = max(own - event.asked_ms, 1)
+        agents = agents and min(agents, own)
+    return own or agents if is_live else agents or own
 
 
 def _facts(event: RunEnded) -> Iterator[str]:
+    if event.asked_ms is not None and event.asked_ms >= MIN_ASKED_MS:
+        yield f"asked {duration(event.asked_ms)}"
     if event.rounds:
         yield "1 round" if event.rounds == 1 else f"{event.rounds} rounds"
     usage = event.usage or Usage()
