@@ -24,14 +24,14 @@ NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 
 
 def test_l14_a_tree_that_is_gone(desk: Desk):
-    """An agent that removes its tree ends the loop in words; the journal is whole, and green rounds can be landed."""
+    """A round whose agent removes its tree does not count as good: another tree has the files of the round before."""
     desk.agent("worker", 'if [ $(count worker) = 2 ]; then rm -rf "$PWD"; fi; touch done; reply "Add done"')
     before = desk.user.state()
     done = desk.penstock("loop", "PROMPT.md", "--work=worker", "--check=test -e done", "--name=l1")
-    assert done.returncode == 2, done.stderr
-    assert "app.l1; check whether it was moved or removed" in done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "the tree is gone while the agent worked" in done.stderr
     assert "Traceback" not in done.stderr
-    assert fold(read_rows(desk.data / "loops" / "l1")).used.rounds == 1
+    assert fold(read_rows(desk.data / "loops" / "l1")).used.rounds == 3
     assert desk.user.state() == before
     assert desk.penstock("loop", "land").returncode == 0
     assert (desk.user.root / "done").exists()

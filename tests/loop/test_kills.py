@@ -13,9 +13,10 @@ import pytest
 from effort import at_most
 from loop_desk import Desk
 
-from penstock.loop.engine import LOOP_VARIABLE, resume
+from penstock.loop.engine import LOOP_VARIABLE
 from penstock.loop.fold import fold
 from penstock.loop.journal import Journal, process_of, read_rows
+from penstock.loop.loops import resume
 from penstock.loop.rows import RoleAgents
 
 pytestmark = pytest.mark.slow

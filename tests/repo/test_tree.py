@@ -16,6 +16,7 @@ from waiting import is_alive, until
 from penstock.errors import UsageError
 from penstock.repo.commit import Stamp
 from penstock.repo.git import Git, GitError
+from penstock.repo.place import TreeAbandoned
 from penstock.repo.repository import Author, config_text
 from penstock.repo.result import save_result
 from penstock.repo.staging import stage
@@ -147,10 +148,12 @@ def test_a_directory_of_somebody_else_is_never_used(user: UserRepository, home: 
 def test_l14_a_tree_that_is_gone_is_reported(user: UserRepository, home: Path) -> None:
     """L14: a tree that was deleted or replaced, and a repository that was moved, are errors that say so."""
     tree = user.tree(home)
-    tree.path.rename(tree.path.with_name("elsewhere"))
-    with pytest.raises(UsageError, match="is gone, or was replaced"):
-        Tree.open(home)
-    tree.path.with_name("elsewhere").rename(tree.path)
+    path = tree.path
+    path.rename(path.with_name("elsewhere"))
+    for use in (lambda: Tree.open(home), lambda: tree.path, lambda: tree.git.text("status")):
+        with pytest.raises(TreeAbandoned, match="is gone"):
+            use()
+    path.with_name("elsewhere").rename(path)
     assert Tree.open(home).record == tree.record
     user.root.rename(user.root.with_name("moved"))
     with pytest.raises(UsageError, match="there is no directory"):

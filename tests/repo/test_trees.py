@@ -70,7 +70,7 @@ def test_l15_a_tree_with_work_that_is_in_no_ref_is_kept(user: UserRepository, ho
     assert tree.path.is_dir()
     (tree.path / ".env").unlink()
     assert remove(home).state == "saved"
-    assert not tree.path.exists()
+    assert not Path(tree.record.path).exists()
     assert not home.exists()
     assert user.git("show", "penstock/t1:src/a.py") == "a = 2"
     assert user.git("for-each-ref", "--format=%(refname)", "refs/penstock") == "refs/penstock/t1/result"
@@ -114,13 +114,13 @@ def test_a_tree_in_use_is_kept(user: UserRepository, home: Path) -> None:
 
 def test_a_directory_that_replaced_a_tree_is_kept(user: UserRepository, home: Path) -> None:
     """A directory of that name that Penstock did not make stays, and so does what a link names."""
-    tree = user.tree(home)
-    tree.path.rename(tree.path.with_name("moved"))
-    tree.path.mkdir()
-    (tree.path / "theirs").write_text("x")
+    path = user.tree(home).path
+    path.rename(path.with_name("moved"))
+    path.mkdir()
+    (path / "theirs").write_text("x")
     assert remove(home).state == "replaced"
-    shutil.rmtree(tree.path)
-    tree.path.symlink_to(user.root)
+    shutil.rmtree(path)
+    path.symlink_to(user.root)
     before = user.state()
     assert remove(home).state == "replaced"
     assert user.state() == before
@@ -154,7 +154,7 @@ def test_files_without_permission_to_write_are_removed_with_the_tree(user: UserR
     (tree.path / "out").symlink_to(user.root)
     before = files_of(user.root)
     assert remove(home).state == "saved"
-    assert not tree.path.exists()
+    assert not Path(tree.record.path).exists()
     assert {name: value for name, value in files_of(user.root).items() if ".git/" not in name} == {
         name: value for name, value in before.items() if ".git/" not in name
     }

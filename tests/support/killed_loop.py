@@ -13,8 +13,9 @@ from pathlib import Path
 from loop_desk import Watcher
 
 from penstock.config.settings import load
-from penstock.loop.engine import Engine, resume
+from penstock.loop.engine import Engine
 from penstock.loop.journal import Journal
+from penstock.loop.loops import resume
 from penstock.loop.rows import AnyRow
 
 

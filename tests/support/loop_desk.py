@@ -16,9 +16,9 @@ from git_repository import UserRepository
 
 from penstock.config.settings import Config, load
 from penstock.events import Event
-from penstock.loop.engine import Engine, resume
+from penstock.loop.engine import Engine
 from penstock.loop.journal import Journal
-from penstock.loop.loops import begin_loop
+from penstock.loop.loops import begin_loop, resume
 from penstock.loop.rows import AnyRow, RoleAgents, Settings, StepBegan, StepEnded
 from penstock.loop.state import LoopState
 from penstock.loop.steps import RunAgent

@@ -99,7 +99,7 @@ class RunTrees:
         self._locks.append(tree.lock())
         self.trees.append(tree)
         tree.copy_ignored()
-        directory = tree.path / self._below
+        directory = tree.hand_over() / self._below
         if not directory.is_dir():
             raise UsageError(
                 f"{self._below} is not in the last commit, so a tree does not have it", help="commit it first"
@@ -169,7 +169,7 @@ def _row(one: FinishedTree) -> tuple[str, str, str, str]:
 def _details(one: FinishedTree, *, with_stat: bool) -> Iterator[str]:
     name, tree, result = clean_line(one.tree.record.label), one.tree, one.result
     if result is None:
-        yield f"penstock: {name}: {one.problem}; the files are in {clean_line(str(tree.path))}\n"
+        yield f"penstock: {name}: {one.problem}; the files are in {clean_line(tree.record.path)}\n"
         return
     if result.commit is not None and with_stat:
         yield f"\n{name}\n{clean(stat_between(tree.git, tree.record.base, result.commit))}\n"

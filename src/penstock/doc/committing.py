@@ -27,5 +27,10 @@ def commit_document(path: Path, agent: str) -> str:
         raise UsageError(f"it has what looks like {', '.join(kinds)}", help="take that out, or commit it yourself")
     git.run("add", "--", name)  # a new document is not known to git yet
     message = redacted(f"{path.name}: answered by {agent}")
-    git.run("commit", "--quiet", "--only", "-m", message, "--", name, hooks=None, seconds=LONG_SECONDS)
+    git.run(
+        *("commit", "--quiet", "--only", "-m", message, "--", name),
+        hooks=None,
+        seconds=LONG_SECONDS,
+        sweeps=False,
+    )
     return git.text("rev-parse", "HEAD")

@@ -9,9 +9,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,7 +18,8 @@ import msgspec
 
 from penstock.errors import AgentNotFound, PenstockError, UsageError
 from penstock.events import Event
-from penstock.loop import effects, prompts
+from penstock.loop import effects
+from penstock.loop.abandoned import AbandonedTrees, unusable
 from penstock.loop.agent_run import follow, read_again
 from penstock.loop.checks import DEFAULT_SECONDS, CommandRun
 from penstock.loop.fold import apply, fold
@@ -27,26 +27,25 @@ from penstock.loop.inbox import Letter, LoopInbox
 from penstock.loop.journal import Journal
 from penstock.loop.loops import check_log, held_folder, read_prompt, recording_folder, setup_log
 from penstock.loop.next import next_effect
-from penstock.loop.results import change_text
 from penstock.loop.rows import (
     AnyRow,
     LoopEnded,
-    LoopResumed,
     LoopStopRequested,
     MessageAdded,
     PromptChanged,
     RoleAgents,
     StepBegan,
     StepEnded,
-    TreeGone,
     Waiting,
 )
-from penstock.loop.state import LoopState, Round, round_of
+from penstock.loop.state import LoopState, round_of
+from penstock.loop.step_prompts import prompt_of
 from penstock.loop.steps import (
     AgentEnded,
     CandidateChosen,
     ChooseCandidate,
     CommandEnded,
+    CommitRejected,
     MakeCommit,
     MakeTree,
     MergeBranch,
@@ -59,11 +58,13 @@ from penstock.loop.steps import (
     Step,
     TreeReset,
 )
-from penstock.loop.workspace import LoopWorkspace, TakenFiles
+from penstock.loop.workspace import CannotStore, LoopWorkspace, TakenFiles
 from penstock.repo.git import GitError, clean_environment
+from penstock.repo.place import TreeAbandoned
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
 from penstock.run.launch import features_of
+from penstock.run.programs import stopped_by
 from penstock.run.resuming import can_resume
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Engine:
         self._workspaces = [LoopWorkspace(data, journal.folder, began, number) for number in range(count)]
         """Tree of the loop, and those of the candidates by their numbers."""
         self._workspace = self._workspaces[0]
+        self._abandoned = AbandonedTrees(self._workspaces)
         self._stop_status: int | None = None
         self._woken = threading.Event()
         self._is_stopped_now = False
@@ -131,8 +133,9 @@ class Engine:
             PenstockError: it cannot go on; its journal is whole, and it can be resumed.
         """
         try:
-            self._note_gone_trees()
-            return self._run()
+            with stopped_by(self._is_stopped):
+                self._note_gone_trees()
+                return self._run()
         except (OSError, GitError) as error:
             loop = self.state.began.loop
             what = f"the loop {loop} cannot read or write its files: {_reason(error)}"
@@ -145,31 +148,48 @@ class Engine:
 
     def _run(self) -> int:
         while True:
+            for make in self._abandoned.rows():
+                self._append(make)
             self._read_inbox()
             self._read_prompt()
             effect = next_effect(self.state, now_ms())
-            match effect:
-                case effects.Begin(step):
-                    self._do(self._begin_step(step), step)
-                case effects.BeginTogether(steps):
-                    self._do_together({self._begin_step(step): step for step in steps})
-                case effects.Repeat(number, step):
-                    self._do(number, step)
-                case effects.EndLost(number, step):
-                    self._end_step(number, self._lost(number, step))
-                case effects.Wait(until, reason):
-                    self._wait(until, reason)
-                case effects.EndLoop():
-                    self._end(effect)
-                case effects.LoopOver(status):
-                    return status
+            try:
+                if isinstance(effect, effects.LoopOver):
+                    return effect.status
+                self._apply(effect)
+            except GitError as error:
+                if not error.is_stopped:
+                    raise  # else the step stays open, and the loop ends
+            except TreeAbandoned as error:  # while nobody works in it; the step begins again in a new one
+                self._abandoned.add(error)
+
+    def _apply(self, effect: effects.Effect) -> None:
+        match effect:
+            case effects.Begin(step):
+                self._do(self._begin_step(step), step)
+            case effects.BeginTogether(steps):
+                self._do_together({self._begin_step(step): step for step in steps})
+            case effects.Repeat(number, step):
+                self._do(number, step)
+            case effects.EndLost(number, step):
+                self._end_step(number, self._lost(number, step))
+            case effects.Wait(until, reason):
+                self._wait(until, reason)
+            case effects.EndLoop():
+                self._end(effect)
 
     def _do(self, number: int, step: Step) -> None:
         """Carry out a step. A command that is stopped stays open, and is run again when the loop is resumed."""
         if isinstance(step, RunAgent):
             self._do_together({number: step})
             return
-        result = self._carry_out(step)
+        try:
+            result = self._carry_out(step)
+        except TreeAbandoned as error:
+            if not isinstance(step, MakeCommit):
+                raise
+            self._abandoned.add(error)
+            result = CommitRejected(hook="a hook", output=f"the tree {error.why} while the hooks of the commit ran")
         if isinstance(result, CommandEnded) and self._is_stopped():
             return
         self._end_step(number, result)
@@ -201,14 +221,14 @@ class Engine:
         if self.state.ended is not None:
             return
         paths = [self.state.path, *(one.path for one in self.state.candidate_trees)]
-        gone = [number for number, path in enumerate(paths) if path and self._workspaces[number].is_gone]
+        gone = {n: problem for n, path in enumerate(paths) if path and (problem := self._workspaces[n].problem)}
         if not gone:
             return
         for number, step in self.state.open.items():
             if isinstance(step, RunAgent):
                 self._end_step(number, self._lost(number, step, is_gone=step.candidate in gone))
-        for candidate in gone:
-            self._append(partial(_tree_gone, candidate))
+        for candidate, problem in gone.items():
+            self._abandoned.add(TreeAbandoned(paths[candidate], problem), candidate)
 
     # --- the user ------------------------------------------------------------------------------------
 
@@ -283,13 +303,20 @@ class Engine:
             seconds = min(seconds, max(left / 1000, 0.001))
         workspace.renew(self.state.head)
         before = workspace.project.put_back(self.state.accepts)
-        run = CommandRun(command, workspace.tree.path, self._environment(), seconds, self._is_stopped)
+        run = CommandRun(command, workspace.tree.hand_over(), self._environment(), seconds, self._is_stopped)
         ended = self._workspace.compared().added_to(run.to_end(log))
-        if not self.state.has_worked:  # it ran the base's own code: what it made is the user's
-            workspace.project.keep("untracked")
-            return ended
-        found = (*before, *workspace.project.put_back(self.state.accepts))
-        return msgspec.structs.replace(ended, put_back_settings=tuple(dict.fromkeys(found)))
+        put_back = before
+        try:
+            if self.state.has_worked:
+                put_back = (*before, *workspace.project.put_back(self.state.accepts))
+            else:  # it ran the base's own code: what it made is the user's
+                workspace.project.keep("untracked")
+        except TreeAbandoned as error:
+            self._abandoned.add(error)
+            ended = msgspec.structs.replace(ended, status=None, reason=f"the tree {error.why} while it ran")
+        return msgspec.structs.replace(
+            ended, aside=workspace.taken_aside(), put_back_settings=tuple(dict.fromkeys(put_back))
+        )
 
     def _check(self, step: RunCheck) -> CommandEnded:
         """Run a check, then put back what it has changed: a commit has the files that the agent left."""
@@ -299,10 +326,15 @@ class Engine:
         workspace.put_back(self.state.protects)  # git may have written them since, by attributes of the agent's
         ended = self._command(workspace, step.command, check_log(self.journal.folder, step))
         work = round_of(self.state, step).work if step.round else None
-        if work is None:
-            workspace.restore(self.state.head_tree)
-        elif not work.held:  # a file that is held back is nowhere else, so nothing is put back
-            workspace.restore(work.tree)
+        if step.candidate in self._abandoned:
+            return ended
+        try:
+            if work is None:
+                workspace.restore(self.state.head_tree)
+            elif not work.held:  # a file that is held back is nowhere else, so nothing is put back
+                workspace.restore(work.tree)
+        except TreeAbandoned as error:
+            self._abandoned.add(error)
         return ended
 
     def _check_with_base(self, step: RunCheck) -> CommandEnded:
@@ -310,7 +342,8 @@ class Engine:
         workspace, tree = self._workspace, self.state.head_tree
         paths = workspace.put_base_tests(self.state.protects, tree)
         ended = self._command(workspace, step.command, check_log(self.journal.folder, step))
-        workspace.remove_base_tests(paths, tree)
+        if step.candidate not in self._abandoned:
+            workspace.remove_base_tests(paths, tree)
         return ended
 
     # --- agents --------------------------------------------------------------------------------------
@@ -331,21 +364,19 @@ class Engine:
         """Run agents side by side, each step by its number, and yield the result of each when it has ended."""
         self._workspace.keep_state(now_ms())
         for step in steps.values():
-            workspace = self._workspaces[step.candidate]
-            workspace.renew(self.state.head)
-            workspace.project.put_back(self.state.accepts)
-            if step.role != "work":
-                workspace.project.show_base(self.state.accepts)
+            self._make_ready(step)
         began: dict[int, float] = {}
         runs: dict[int, Run] = {}
         with ExitStack() as started:
             for number, step in steps.items():
                 try:
-                    prompt = self._prompt(step)
+                    prompt = prompt_of(step, self.state, self._workspace)
                     began[number] = time.monotonic()
                     runs[number] = started.enter_context(self._make_run(number, step, prompt))
                 except AgentNotFound as error:
                     yield number, AgentEnded(outcome="error", cause="missing", reason=str(error), tree=self.state.files)
+                except GitError:
+                    raise
                 except PenstockError as error:  # it is charged as a round, so that it cannot go on for ever
                     failed = AgentEnded(outcome="error", cause="agent", reason=str(error))
                     yield number, self._with_tree(step, failed)
@@ -356,6 +387,14 @@ class Engine:
                 ended = summary.result(steps[number], int((time.monotonic() - began[number]) * 1000))
                 yield number, self._with_tree(steps[number], ended)
 
+    def _make_ready(self, step: RunAgent) -> None:
+        """Make the tree of a step ready for its agent: nothing that another one has planted rules it."""
+        workspace = self._workspaces[step.candidate]
+        workspace.renew(self.state.head)
+        workspace.project.put_back(self.state.accepts)
+        if step.role != "work":
+            workspace.project.show_base(self.state.accepts)
+
     def _make_run(self, number: int, step: RunAgent, prompt: str) -> Run:
         role, settings = self._agents(step), self.state.settings
         supported = features_of(step.agent, role.route, self._config)
@@ -364,7 +403,7 @@ class Engine:
             prompt,
             session_id=step.session_id if can_resume(step.agent, role.route, self._config) else None,
             model=role.model,
-            cwd=self._workspaces[step.candidate].tree.path,
+            cwd=self._workspaces[step.candidate].tree.hand_over(),
             allow=role.allow,
             route=role.route,
             timeout=min(seconds, default=None),
@@ -383,49 +422,30 @@ class Engine:
         labels = self.state.settings.candidate_labels
         return labels[step.candidate - 1] if step.role == "work" and step.candidate else step.agent
 
-    def _prompt(self, step: RunAgent) -> str:
-        state, workspace = self.state, self._workspace
-        if step.role == "plan":
-            return prompts.plan_prompt(state)
-        if step.role == "judge":
-            patches = [self._patch(step, number) for number in step.pair]
-            return prompts.judge_prompt(state, state.rounds[step.round - 1], *patches)
-        it = round_of(state, step)
-        if step.role == "review":
-            assert it.work is not None
-            old, new = it.head_tree, it.work.tree
-            diff = workspace.patch(old, new, prompts.MAX_DIFF_CHARS) if old != new else ""
-            look_at = workspace.look_at(old, new) if old != new else ()
-            return prompts.review_prompt(state, it, diff=diff, tests=tuple(map(change_text, look_at)))
-        before = _before(state, it)  # it is the same for all candidates
-        stat = workspace.stat(before.head_tree, before.work.tree) if before is not None and before.work else ""
-        return prompts.work_prompt(
-            before_round(state),
-            step.task,
-            commits=workspace.commits(state.head),
-            diff_stat=stat,
-            conventional=workspace.is_conventional(),
-            is_again=it.work is not None,
-        )
-
-    def _patch(self, step: RunAgent, candidate: int) -> str:
-        """Return what a candidate has changed."""
-        it = self.state.rounds[step.round - 1].candidates[candidate - 1]
-        if it.work is None or not it.has_changed:
-            return ""
-        return self._workspace.patch(it.head_tree, it.work.tree, prompts.MAX_DIFF_CHARS)
-
     def _with_tree(self, step: RunAgent, ended: AgentEnded) -> AgentEnded:
         """Add what the agent left in the tree and did to the user's repository; only a worker's changes are kept."""
         workspace = self._workspaces[step.candidate]
         ended = self._workspace.compared().added_to(ended)
-        ended = msgspec.structs.replace(ended, put_back_settings=workspace.project.put_back(self.state.accepts))
+        try:
+            ended = msgspec.structs.replace(ended, put_back_settings=workspace.project.put_back(self.state.accepts))
+            ended = self._with_files(step, ended, workspace)
+        except TreeAbandoned as error:
+            self._abandoned.add(error)
+            why = f"the tree {error.why} while the agent worked"
+            ended = unusable(step, ended, why, self._tree_before(step))
+        except CannotStore as error:
+            ended = unusable(step, ended, error.what, self._tree_before(step))
+        return msgspec.structs.replace(ended, aside=workspace.taken_aside())
+
+    def _with_files(self, step: RunAgent, ended: AgentEnded, workspace: LoopWorkspace) -> AgentEnded:
         if step.role != "work":
             workspace.restore(self._tree_before(step))
             return ended
         ref = f"{step.round}-lost" if ended.outcome == "lost" else str(step.round)
         try:
             taken = workspace.take(self.state, ref, now_ms())
+        except (CannotStore, TreeAbandoned):
+            raise
         except PenstockError:
             if not ended.touched:
                 raise
@@ -457,40 +477,7 @@ CommandStep = MakeTree | RunSetup | ResetTree | RunCheck | ChooseCandidate | Mer
 """Steps that run no agent."""
 
 
-def _tree_gone(candidate: int, n: int, at: int) -> TreeGone:
-    return TreeGone(n, at, candidate)
-
-
-def _before(state: LoopState, it: Round) -> Round | None:
-    return state.rounds[it.number - 2] if it.number > 1 else None
-
-
-def before_round(state: LoopState) -> LoopState:
-    """Return the state without the round that has just begun: its prompt is about those before it."""
-    return msgspec.structs.replace(state, rounds=state.rounds[:-1])
-
-
 def _reason(error: Exception) -> str:
     if isinstance(error, shutil.Error):  # of several files
         return str(error.args[0][0][2])
     return str(error)
-
-
-def resume(
-    journal: Journal,
-    *,
-    rounds: int = 0,
-    ms: int = 0,
-    cost_usd: float = 0.0,
-    tokens: int = 0,
-    accepts: Sequence[str] = (),
-    merges: str = "",
-    merges_name: str = "",
-) -> None:
-    """Write the row with which a loop goes on; requests to stop from before do not count any more.
-
-    With `merges`, a commit of the user's branch, the next round resolves the conflicts with it.
-    """
-    LoopInbox(journal.folder).remove_stops()
-    row = LoopResumed(len(journal.rows) + 1, now_ms(), rounds=rounds, ms=ms, cost_usd=cost_usd, tokens=tokens)
-    journal.append(msgspec.structs.replace(row, accepts=tuple(accepts), merges=merges, merges_name=merges_name))

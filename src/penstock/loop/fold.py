@@ -83,7 +83,7 @@ def is_charged(state: LoopState, step: RunAgent, ended: AgentEnded) -> bool:
 
     A limit of the provider, an agent that is not there and a passing failure do not count.
     """
-    if ended.outcome in ("ok", "lost"):
+    if ended.outcome in ("ok", "lost") or ended.unusable:
         return True
     chain = state.chains[chain_key(step)]
     if ended.cause in PASSING and chain.retries >= MAX_RETRIES:
@@ -238,6 +238,8 @@ def _reopened(chain: Chain) -> Chain:
 def _tree_gone(state: LoopState, row: TreeGone) -> LoopState:
     """Return a state that makes a tree again. Agents' steps have ended before; others begin again."""
     state = _with(state, open={})
+    if row.path:
+        state = _with(state, abandoned=(*state.abandoned, f"{row.path} {row.reason}"))
     is_set_up = not state.settings.setup
     if row.candidate:
         return _with_candidate_tree(state, row.candidate, path="", is_set_up=is_set_up, files="")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,8 +14,9 @@ from penstock._version import __version__
 from penstock.errors import PenstockError, UsageError
 from penstock.loop.check_files import files_of_checks
 from penstock.loop.fold import fold
+from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal, has_begun, process_of, read_rows
-from penstock.loop.rows import VERSION, LoopBegan, Settings
+from penstock.loop.rows import VERSION, LoopBegan, LoopResumed, Settings
 from penstock.loop.state import LoopState
 from penstock.loop.steps import RunAgent, RunCheck
 from penstock.repo.git import LONG_SECONDS
@@ -82,6 +84,26 @@ def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = 
     journal = Journal.open(folder)
     journal.append(row)
     return journal
+
+
+def resume(
+    journal: Journal,
+    *,
+    rounds: int = 0,
+    ms: int = 0,
+    cost_usd: float = 0.0,
+    tokens: int = 0,
+    accepts: Sequence[str] = (),
+    merges: str = "",
+    merges_name: str = "",
+) -> None:
+    """Write the row with which a loop goes on; requests to stop from before do not count any more.
+
+    With `merges`, a commit of the user's branch, the next round resolves the conflicts with it.
+    """
+    LoopInbox(journal.folder).remove_stops()
+    row = LoopResumed(len(journal.rows) + 1, now_ms(), rounds=rounds, ms=ms, cost_usd=cost_usd, tokens=tokens)
+    journal.append(msgspec.structs.replace(row, accepts=tuple(accepts), merges=merges, merges_name=merges_name))
 
 
 def repository_of(prompt: Path) -> Repository:

@@ -272,7 +272,7 @@ def _failure(state: LoopState, it: Round) -> str:
     work = it.work or AgentEnded(outcome="lost")
     match state.stage(it):
         case "failed":
-            return f"{it.agent}: {work.reason or work.outcome.replace('_', ' ')}"
+            return f"{it.agent}: {work.unusable or work.reason or work.outcome.replace('_', ' ')}"
         case "conflict":
             return f"marks of a conflict are left in {', '.join(work.conflicts)}"
         case "red":

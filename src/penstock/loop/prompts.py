@@ -184,6 +184,8 @@ def _about_last_round(state: LoopState, diff_stat: str) -> str:
         )
     elif stage == "failed" and work.outcome == "lost":
         parts.append("The last round was interrupted. Its files are as it left them; look at them first.")
+    elif stage == "failed" and work.unusable:
+        parts.append(f"The work of the last round could not be used. {_DATA}\n\n{quoted(work.unusable)}")
     elif stage == "failed" and work.cause == "length":
         parts.append("The last reply met the limit of its length. Work in smaller steps, and answer briefly.")
     if work.put_back:

@@ -92,6 +92,8 @@ def result_of(state: LoopState, it: Round) -> str:
         command = it.red_command.strip().partition("\n")[0]
         short = command if len(command) <= MAX_COMMAND_CHARS else command[: MAX_COMMAND_CHARS - 1] + "…"
         return f"red: {short}" + (", settings put back" if it.put_back_settings else "")
+    if stage == "failed" and it.work is not None and it.work.unusable:
+        return "cannot be used"
     return (
         RESULTS[stage] + (", flaky check" if it.flaky else "") + (", settings put back" if it.put_back_settings else "")
     )

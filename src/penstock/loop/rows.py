@@ -184,10 +184,14 @@ class LoopResumed(JournalRow, frozen=True, tag="loop_resumed"):
 
 
 class TreeGone(JournalRow, frozen=True, tag="tree_gone"):
-    """A tree was removed by somebody; it is made again. A step that was open in it begins again then."""
+    """A tree was removed or abandoned; it is made again. A step that was open in it begins again then."""
 
     candidate: int = 0
     """Number of the candidate, from 1; 0: the tree of the loop itself."""
+    path: str = ""
+    """Directory that was abandoned, and is left as it is; "" if it is gone."""
+    reason: str = ""
+    """Why, as a phrase after the name of the tree."""
 
 
 class LoopEnded(JournalRow, frozen=True, tag="loop_ended"):

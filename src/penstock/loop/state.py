@@ -110,6 +110,8 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     look_at: tuple[FileChange, ...] = ()
     """Tests, and files that the checks read, that differ from the base in the last green commit."""
     base_tests: BaseTests | None = None
+    abandoned: tuple[str, ...] = ()
+    """Trees that were abandoned and are left as they are: each with the reason."""
     waiting: Waiting | None = None
     stop: LoopStopRequested | None = None
     ended: LoopEnded | None = None
@@ -167,7 +169,7 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
         settings, work = self.settings, it.work
         if work is None:
             return "candidates" if it.candidates else "work"
-        if work.outcome != "ok" or work.question:
+        if work.outcome != "ok" or work.question or work.unusable:
             return "failed"
         if work.conflicts:
             return "conflict"

@@ -180,7 +180,8 @@ class CommandEnded(JournalStruct, frozen=True, tag="command_ended"):
     """Why there is no exit status."""
     touched: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    """Both as in `AgentEnded`: a check runs the agent's code."""
+    aside: tuple[str, ...] = ()
+    """All three as in `AgentEnded`: a check runs the agent's code."""
     put_back_settings: tuple[PutBackFile, ...] = ()
     """As in `AgentEnded`."""
 
@@ -249,6 +250,8 @@ class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     """Tokens of input and output; None if they are not known."""
     question: str = ""
     """Question for a person, which ended the step."""
+    unusable: str = ""
+    """Why what a worker left cannot be used, whatever the outcome: git cannot store it, or the tree was replaced."""
     refused: tuple[str, ...] = ()
     """Edits that were denied."""
     denied: int = 0
@@ -263,6 +266,8 @@ class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     """Harm to the user's repository during the step, each with how to restore it."""
     changed: tuple[str, ...] = ()
     """Other changes of it, which users make as well, each with how to undo it."""
+    aside: tuple[str, ...] = ()
+    """What was put aside of the tree, as git would wait for it, or as it was not Penstock's: why, and where it is."""
     put_back_settings: tuple[PutBackFile, ...] = ()
     """Files that would start or redirect something for other agents, and were put back after the step."""
     verdict: ReviewVerdict | None = None

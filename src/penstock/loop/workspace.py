@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from penstock.config.data import write_private
+from penstock.errors import UsageError
 from penstock.loop.check_files import changes_to_look_at
 from penstock.loop.loops import tree_names
 from penstock.loop.project_guard import ProjectGuard
@@ -39,14 +40,15 @@ from penstock.loop.steps import (
 from penstock.repo.base_files import BaseFiles
 from penstock.repo.commit import HookResult, Stamp, commit_tree, run_hooks, subject_of, with_trailers
 from penstock.repo.diffs import lines_between, patch_between, paths_between, size_between, stat_between
-from penstock.repo.git import Git
+from penstock.repo.git import Git, GitError
 from penstock.repo.landing import merge_trees
+from penstock.repo.place import TreeAbandoned
 from penstock.repo.protected import Difference, Protected, differences, keep, read_protected
 from penstock.repo.refs import RefMoved, publish, set_ref
 from penstock.repo.repository import Author, Repository
 from penstock.repo.snapshot import CheckoutSnapshot, keep_snapshot, snapshot
 from penstock.repo.staging import add_paths, stage, unstage_held
-from penstock.repo.tree import Tree, TreeRecord, is_ours, place_of, read_record
+from penstock.repo.tree import Tree, TreeRecord, abandon, free_place, read_record
 from penstock.repo.trees import home_of
 
 MAX_SHOWN_COMMITS = 50
@@ -63,6 +65,9 @@ MAX_LOOK_AT = 1_000
 
 MAX_TOGETHER = 5
 """Differences of the user's repository that are named before the one command that restores them all."""
+
+MAX_REASON_CHARS = 500
+"""Characters of git's messages that the reason of a round has: the next agent needs the names of files."""
 
 PROTECTED_STATE = "protected.json"
 KEPT = "kept"
@@ -90,6 +95,14 @@ class TakenFiles(msgspec.Struct, frozen=True):
     """Tree of git with them, with the protected files as they were."""
     held: tuple[HeldPath, ...] = ()
     put_back: tuple[str, ...] = ()
+
+
+class CannotStore(UsageError):
+    """Git cannot store what is in a tree: a file that it cannot read, or an attribute that it cannot follow."""
+
+    def __init__(self, error: GitError) -> None:
+        reason = " ".join(error.stderr.split())[:MAX_REASON_CHARS] or error.what
+        super().__init__(f"git cannot store this: {reason}")
 
 
 class LoopWorkspace:
@@ -122,7 +135,8 @@ class LoopWorkspace:
         """The tree.
 
         Raises:
-            UsageError: it is gone.
+            TreeAbandoned: it is gone, or was replaced.
+            UsageError: it was never made, or another process works in it.
         """
         if self._tree is None:
             self._tree = Tree.open(self._home)
@@ -148,10 +162,25 @@ class LoopWorkspace:
     # --- the tree ----------------------------------------------------------------------------------
 
     @property
-    def is_gone(self) -> bool:
-        """Whether the directory of the tree was removed or replaced by somebody."""
+    def path(self) -> str:
+        """Directory of the tree, as it was made; "" if there is none, or it was abandoned."""
         record = read_record(self._home)
-        return record is None or not is_ours(record)
+        return record.path if record is not None else ""
+
+    @property
+    def problem(self) -> str:
+        """Why the directory of the tree is not the one that was made, as a phrase; "" if it is."""
+        record = read_record(self._home)
+        return record.problem if record is not None else "was abandoned"
+
+    def abandon(self) -> None:
+        """Give up the tree: its directory is left as it is, and `make` makes another one."""
+        abandon(self._home)
+        self._tree = None
+
+    def taken_aside(self) -> tuple[str, ...]:
+        """Return what was put aside of the tree since the last call, as sentences."""
+        return tuple(self._tree.taken_aside()) if self._tree is not None else ()
 
     def make(self, protects: str, files: str = "") -> TreeMade:
         """Make the tree, and keep the state of the user's checkout.
@@ -166,7 +195,7 @@ class LoopWorkspace:
             name=self._name,
             owner="loop",
             label=self._name.partition(".")[2],
-            path=str(place_of(repository, self._name, self._home)),
+            path=str(free_place(repository, self._name, self._home)),
             repository=str(repository.root),
             base=began.base,
             branch=began.branch,
@@ -202,13 +231,22 @@ class LoopWorkspace:
         """Put protected files back, and return what is there now.
 
         The tree is kept as the commit of a ref, so that nothing lives in the directory alone.
+
+        Raises:
+            CannotStore: git cannot store what is in the tree.
+            TreeAbandoned: it is not the tree that was made.
         """
-        tree, base = self.tree, BaseFiles(self.tree, state.protects, self.began.settings.protect)
-        put_back = base.put_back()
-        held = stage(tree.git, state.accepts, tree.copied)
-        base.stage()
-        self.project.stage(state.protects, state.accepts)
-        found = tree.git.text("write-tree")
+        tree = self.tree
+        try:
+            base, put_back = self.put_back(state.protects)
+            held = stage(tree.git, state.accepts, tree.copied)
+            base.stage()
+            self.project.stage(state.protects, state.accepts)
+            found = tree.git.text("write-tree")
+        except GitError as error:
+            if error.is_stopped or not self.repository.can_store():
+                raise
+            raise CannotStore(error) from error
         commit = commit_tree(tree.git, found, [state.head], f"{ref} of {self.began.loop}", self._stamp(at))
         old = self.repository.git.commit_of(self._ref(ref))
         set_ref(self.repository, self._ref(ref), commit, old)
@@ -216,9 +254,10 @@ class LoopWorkspace:
         paths = tuple(HeldPath(path=one.path, reason=one.text, is_final=one.is_final) for one in faults)
         return TakenFiles(found, paths, tuple(put_back[:MAX_PUT_BACK]))
 
-    def put_back(self, commit: str) -> None:
-        """Put the protected files back as a commit has them, byte by byte."""
-        BaseFiles(self.tree, commit, self.began.settings.protect).put_back()
+    def put_back(self, commit: str) -> tuple[BaseFiles, list[str]]:
+        """Put the protected files back as a commit has them, byte by byte; return them, and the paths that differed."""
+        base = BaseFiles(self.tree, commit, self.began.settings.protect)
+        return base, base.put_back()
 
     def put_base_tests(self, base: str, tree: str) -> list[str]:
         """Put all files of a tree into the directory, with the tests and build files of the base, and return these."""
@@ -234,9 +273,19 @@ class LoopWorkspace:
         BaseFiles(self.tree, tree, paths).put_back()
 
     def put_held_aside(self, folder: Path) -> None:
-        """Move what is held back from commits to a folder, so that nothing is lost when the files are put back."""
+        """Move what is held back from commits to a folder, so that nothing is lost when the files are put back.
+
+        Raises:
+            TreeAbandoned: git cannot read the tree, so nothing of it can be put back.
+        """
         tree = self.tree
-        for one in stage(tree.git, never=tree.copied):
+        try:
+            found = stage(tree.git, never=tree.copied)
+        except GitError as error:
+            if error.is_stopped or not self.repository.can_store():
+                raise
+            raise TreeAbandoned(tree.record.path, f"cannot be stored: {error.what}") from error
+        for one in found:
             if one.is_junk:
                 continue
             target = folder / one.path.rstrip("/")

@@ -8,6 +8,7 @@ a file is replaced as a whole.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -19,9 +20,9 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.errors import UsageError
 from penstock.repo.git import LONG_SECONDS, Git
 from penstock.repo.path_patterns import PathPatterns, Places
+from penstock.repo.place import TreeAbandoned
 from penstock.repo.tree import ASIDE, Tree
 
 GIT_DIRECTORY = ".git"
@@ -37,6 +38,9 @@ EXTENSIONS = (".so", ".pyd")
 
 MAX_DEPTH = 200
 """Directories in each other that are searched: no program looks for tests or settings so far down."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Error numbers of a disk on which nothing can be written, which is no fault of a tree."""
 
 CHUNK_BYTES = 1 << 20
 """Bytes that are compared or copied at once."""
@@ -93,11 +97,19 @@ class BaseFiles:
 
         Raises:
             GitError: git could not write the files of the commit.
-            OSError: the tree could not be written.
-            UsageError: the tree is gone, or was replaced.
+            OSError: the disk is full.
+            TreeAbandoned: the tree is gone, was replaced, or cannot be written.
         """
         if not self._patterns:
             return []
+        try:
+            return self._put_all()
+        except OSError as error:
+            if error.errno in FULL:
+                raise
+            raise TreeAbandoned(self._tree.record.path, f"cannot be put back: {error}") from error
+
+    def _put_all(self) -> list[str]:
         with self._opened() as root, tempfile.TemporaryDirectory(prefix="base-", dir=self._tree.home) as scratch:
             written = self._written(Path(scratch))
             changed = [path for path in self._found(root) if path not in self._files and path not in self._kept]
@@ -133,13 +145,13 @@ class BaseFiles:
         """Open the directory of the tree, which has to be the one that was made."""
         record = self._tree.record
         try:
-            root = os.open(record.path, _OPEN_DIRECTORY)
+            root = os.open(self._tree.path, _OPEN_DIRECTORY)
         except OSError as error:
-            raise UsageError(f"the tree {record.path} is gone, or was replaced") from error
+            raise TreeAbandoned(record.path, "is gone, or was replaced") from error
         try:
             place = os.fstat(root)
             if (place.st_dev, place.st_ino) != (record.device, record.inode):
-                raise UsageError(f"the tree {record.path} is gone, or was replaced")
+                raise TreeAbandoned(record.path, "was replaced")
             _allow(root, place)
             yield root
         finally:

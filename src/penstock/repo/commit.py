@@ -57,6 +57,7 @@ def run_hooks(tree: Tree, message: str, seconds: float = LONG_SECONDS) -> HookRe
 
     Raises:
         GitError: a hook did not end in time, or git failed.
+        TreeAbandoned: a hook has replaced the tree.
     """
     folder = tree.repository.hooks()
     file = tree.home / "COMMIT_EDITMSG"
@@ -64,6 +65,7 @@ def run_hooks(tree: Tree, message: str, seconds: float = LONG_SECONDS) -> HookRe
     if not hooks:
         return HookResult("", "", message)
     file.write_text(message, encoding="utf-8")
+    tree.hand_over()
     output = ""
     for name, words in hooks.items():
         done = tree.git.run(
@@ -72,6 +74,7 @@ def run_hooks(tree: Tree, message: str, seconds: float = LONG_SECONDS) -> HookRe
             seconds=seconds,
             accepts=(0, *HOOK_FAILED),
         )
+        tree.hand_over()  # the next one may find anything
         output += (done.out + done.err).decode("utf-8", "replace")
         if done.status != 0:
             return HookResult(name, output, message, ran=True)

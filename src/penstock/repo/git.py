@@ -6,15 +6,15 @@ for them, monitors never.
 
 from __future__ import annotations
 
+import errno
 import os
-import signal
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from penstock.errors import TransportError, UsageError
+from penstock.run.programs import ProgramEnd, run_program
 
 QUICK_SECONDS = 60.0
 """Timeout in seconds for calls that read or write a few objects; slow disks and networks are given time."""
@@ -70,13 +70,19 @@ SAFE_ENVIRONMENT = {
 class GitError(TransportError):
     """Git ended with a status that its caller did not expect, or not in time."""
 
-    def __init__(self, args: Sequence[str], status: int | None, stderr: str, *, seconds: float = 0) -> None:
+    def __init__(
+        self, args: Sequence[str], status: int | None, stderr: str, *, seconds: float = 0, is_stopped: bool = False
+    ) -> None:
         self.command = tuple(args)
         self.status = status
-        """Exit status; None if the time was up."""
+        """Exit status; None if the time was up, or it was stopped."""
+        self.is_stopped = is_stopped
+        """Whether it was ended because Penstock is to stop."""
         self.stderr = stderr.strip()[-MAX_ERROR_CHARS:]
         name = f"git {args[0] if args else ''}".strip()
-        if status is None:
+        if is_stopped:
+            super().__init__(f"{name} was stopped")
+        elif status is None:
             what = f"{name} did not end within {seconds:g} s and was killed"
             super().__init__(what, help="look for a filter or a hook that waits, and for a slow disk")
         else:
@@ -111,6 +117,10 @@ class Git(msgspec.Struct, frozen=True):
     """Index file; that of the git directory by default."""
     objects: Path | None = None
     """Object store, if it is not that of the git directory."""
+    before: Callable[[], object] | None = None
+    """Called before each call: it raises if the work tree cannot be trusted."""
+    is_private: bool = False
+    """Whether nobody else uses the index, so that the lock of a call that was killed can be removed."""
 
     def run(
         self,
@@ -120,6 +130,7 @@ class Git(msgspec.Struct, frozen=True):
         env: Mapping[str, str] | None = None,
         accepts: Sequence[int] = (0,),
         hooks: str | None = NO_HOOKS,
+        sweeps: bool = True,
     ) -> Done:
         """Run git to its end and return the result.
 
@@ -130,23 +141,40 @@ class Git(msgspec.Struct, frozen=True):
             env: variables that this call adds.
             accepts: exit statuses that are not errors.
             hooks: directory of the hooks that may run, or None for the one that is configured; no hooks by default.
+            sweeps: whether what hooks and filters leave in the background is killed.
 
         Raises:
-            GitError: another status, or not in time.
-            UsageError: there is no git, or no such work tree.
+            GitError: another status, not in time, or stopped (see `penstock.run.programs.stopped_by`).
+            UsageError: there is no git, or no such work tree; or `before` raised it.
         """
+        if self.before is not None:
+            self.before()
         safe = SAFE_SETTINGS if hooks is None else (*SAFE_SETTINGS, f"core.hooksPath={hooks}")
         settings = [word for setting in safe for word in ("-c", setting)]
-        status, out, err = _completed(
-            ["git", "--no-pager", *settings, *args],
-            data,
-            seconds,
-            {**self._environment(), **(env or {})},
-            self.work_tree,
+        argv = ["git", "--no-pager", *settings, *args]
+        ended = run_program(
+            argv, data, seconds, {**self._environment(), **(env or {})}, str(self.work_tree), sweeps=sweeps
         )
-        if status not in accepts:
-            raise GitError(args, status, err.decode("utf-8", "replace"), seconds=seconds)
-        return Done(status or 0, out, err)
+        if ended.failed:
+            raise self._cannot_start(ended)
+        if ended.status is None or ended.status < 0:
+            self._remove_lock()
+        if ended.status not in accepts:
+            err = ended.err.decode("utf-8", "replace")
+            raise GitError(args, ended.status, err, seconds=seconds, is_stopped=ended.is_stopped)
+        return Done(ended.status or 0, ended.out, ended.err)
+
+    def _remove_lock(self) -> None:
+        """Remove the lock of the index that a killed call has left: it would stop all later ones."""
+        if self.index is not None and self.is_private:
+            Path(f"{self.index}.lock").unlink(missing_ok=True)
+
+    def _cannot_start(self, ended: ProgramEnd) -> UsageError:
+        if not ended.is_directory_missing:
+            return UsageError("git is not installed: there is no 'git' in PATH", help="install git")
+        if ended.failed == errno.ENOTDIR:
+            return UsageError(f"{self.work_tree} is not a directory")
+        return UsageError(f"there is no directory {self.work_tree}", help="check whether it was moved or removed")
 
     def text(self, *args: str) -> str:
         """Return the output of a quick call as text."""
@@ -200,38 +228,3 @@ def check_version() -> None:
     if numbers < MIN_VERSION:
         wanted = ".".join(map(str, MIN_VERSION))
         raise UsageError(f"{text} is too old", expected=f"git {wanted} or newer", help="install a newer git")
-
-
-def _completed(
-    argv: list[str], data: bytes, seconds: float, env: Mapping[str, str], cwd: Path
-) -> tuple[int | None, bytes, bytes]:
-    """Return status, output and messages of a program; the status is None if it was killed by its time limit.
-
-    It gets a process group of its own, so that filters and hooks are killed with it, and no terminal that it could ask.
-    """
-    pipe = subprocess.PIPE
-    try:
-        process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=cwd, start_new_session=True)
-    except FileNotFoundError as error:
-        if error.filename == "git":
-            raise UsageError("git is not installed: there is no 'git' in PATH", help="install git") from error
-        raise UsageError(f"there is no directory {cwd}", help="check whether it was moved or removed") from error
-    except NotADirectoryError as error:
-        raise UsageError(f"{cwd} is not a directory") from error
-    with process:
-        try:
-            out, err = process.communicate(data, timeout=seconds)
-        except subprocess.TimeoutExpired:
-            _kill(process.pid)
-            return None, b"", b""
-        except BaseException:
-            _kill(process.pid)
-            raise
-    return process.returncode, out, err
-
-
-def _kill(group: int) -> None:
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

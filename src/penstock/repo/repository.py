@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -48,6 +49,10 @@ DROPPED_KEYS = frozenset(
 COPIED_FILES = ("info/exclude", "info/attributes", "shallow")
 """Files of the git directory that a tree inherits: without them other files are ignored or filtered, and the history
 does not end where the user's ends."""
+
+
+PROBE_BYTES = 4096
+"""Bytes of an object that is written to see whether one can be: a disk with less than a block left is full."""
 
 
 class Author(msgspec.Struct, frozen=True):
@@ -104,6 +109,14 @@ class Repository(msgspec.Struct, frozen=True):
         """Return the name of the branch that is checked out; None if HEAD is detached."""
         done = self.git.run("symbolic-ref", "--quiet", "--short", "HEAD", accepts=(0, 1))
         return done.text if done.status == 0 else None
+
+    def can_store(self) -> bool:
+        """Return whether an object can be written: if not, the disk is full or broken, whatever else has failed."""
+        try:
+            self.git.run("hash-object", "-w", "--stdin", data=os.urandom(PROBE_BYTES))
+        except GitError:
+            return False
+        return True
 
     def author(self) -> Author:
         """Return the identity of the user in this repository.

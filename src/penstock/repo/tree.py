@@ -11,6 +11,9 @@
 
 An agent may destroy its git directory or plant programs in it. Both git directories read the user's objects; only
 Penstock's own writes there.
+
+An agent may also replace its tree, or what is in it, by links to the user's files. So `path` and `git` look before each
+use whether the tree is the one that was made, and put aside what would stop git; nothing else may use its path.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ import msgspec
 from penstock.config.data import write_private
 from penstock.errors import UsageError
 from penstock.repo.git import LONG_SECONDS, Git, GitError
+from penstock.repo.place import TreeAbandoned, identity_of, move_out, obstacles, problem_of
 from penstock.repo.refs import set_ref
 from penstock.repo.repository import COPIED_FILES, Repository, config_text
 
@@ -43,6 +47,12 @@ INCLUDE_FILE = ".worktreeinclude"
 
 ASIDE = ".git.penstock-"
 """Beginning of the names of git directories that are being made or removed, in the tree."""
+
+ABANDONED = "abandoned"
+"""Beginning of the names of the records of trees that were abandoned, in the home of the one that was made instead."""
+
+FULL_DISK = "No space left"
+"""Text of git's messages about a full disk, which is no fault of a tree."""
 
 Owner = Literal["run", "loop"]
 
@@ -66,18 +76,90 @@ class TreeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Time in milliseconds since 1970."""
     device: int = 0
     inode: int = 0
+    user: int = -1
+    """Number of the user to whom the directory belongs; -1 if it is not known."""
+    git_dirs: tuple[tuple[int, int], ...] = ()
+    """Devices and inodes of the agent's git directory, the newest first; the second one while it is replaced."""
+
+    @property
+    def problem(self) -> str:
+        """Why the directory is not the one that was made, as a phrase; "" if it is."""
+        return problem_of(self.path, (self.device, self.inode, self.user)) if self.inode else "was never made"
 
 
 class Tree:
-    """A tree and its home. Use `Tree.make` or `Tree.open`."""
+    """A tree and its home. Use `Tree.make` or `Tree.open`.
 
-    def __init__(self, home: Path, record: TreeRecord, repository: Repository) -> None:
+    Args:
+        home: its home.
+        record: its record.
+        repository: the user's repository.
+        only_looks: whether nothing is put aside: what would have to be is an error then.
+    """
+
+    def __init__(self, home: Path, record: TreeRecord, repository: Repository, *, only_looks: bool = False) -> None:
         self.home = home
         self.record = record
         self.repository = repository
-        self.path = Path(record.path)
-        self.git = Git(self.path, home / "git", home / "index", repository.objects)
+        self._only_looks = only_looks
+        self._is_examined = False
+        self._aside: list[str] = []
+        self.git = Git(
+            Path(record.path), home / "git", home / "index", repository.objects, before=self.check, is_private=True
+        )
         """Git of the tree, which reads and writes Penstock's own git directory only."""
+
+    @property
+    def path(self) -> Path:
+        """Directory of the tree, which is checked.
+
+        Raises:
+            TreeAbandoned: it is not the one that was made.
+        """
+        self.check()
+        return Path(self.record.path)
+
+    def check(self) -> None:
+        """Check that the tree is the one that was made, and put aside what is not an agent's to put there.
+
+        Call it while no process of an agent or a check lives.
+
+        Raises:
+            TreeAbandoned: it is not, or something cannot be put aside.
+        """
+        path = self.record.path
+        problem = self.record.problem
+        if problem:
+            raise TreeAbandoned(path, problem)
+        found = identity_of(f"{path}/.git")
+        if os.path.lexists(f"{path}/.git") and (found is None or found[:2] not in self.record.git_dirs):
+            self._put_aside(f"{path}/.git", "is not the git directory that Penstock made")
+        if not self._is_examined:
+            for place, reason in obstacles(path):
+                self._put_aside(place, reason)
+            self._is_examined = True
+
+    def hand_over(self) -> Path:
+        """Return the directory for a process that may change anything in it; it is examined again after that."""
+        path = self.path
+        self._is_examined = False
+        return path
+
+    def taken_aside(self) -> list[str]:
+        """Return what was put aside since the last call, as sentences that say why and where it is."""
+        found, self._aside = self._aside, []
+        return found
+
+    def _put_aside(self, path: str, reason: str) -> None:
+        name = os.path.relpath(path, self.record.path)
+        if self._only_looks:
+            raise TreeAbandoned(self.record.path, f"has a {name} that {reason}")
+        try:
+            place = move_out(path, self.home.parent.with_name("aside") / self.record.name, Path(self.record.path))
+        except OSError as error:
+            what = f"has a {name} that {reason}, and cannot be moved: {error.strerror}"
+            raise TreeAbandoned(self.record.path, what) from error
+        self._aside.append(f"{name} {reason}; it is in {place}")
 
     @classmethod
     def make(cls, home: Path, record: TreeRecord, repository: Repository) -> Tree:
@@ -90,7 +172,9 @@ class Tree:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         begun = read_record(home)
         if begun is not None:
-            _remove_begun(home, begun)
+            _remove_begun(begun)
+        for name in ("git", "index", "index.lock"):
+            remove_entry(home / name)
         path = Path(record.path)
         write_record(home, record)  # so that a directory without files is known to be ours
         try:
@@ -98,29 +182,27 @@ class Tree:
         except FileExistsError as error:
             (home / RECORD).unlink()
             raise UsageError(f"{path} exists already", help="remove it, or choose another name") from error
-        place = path.stat()
-        record = msgspec.structs.replace(record, device=place.st_dev, inode=place.st_ino)
+        place = path.lstat()
+        record = msgspec.structs.replace(record, device=place.st_dev, inode=place.st_ino, user=place.st_uid)
         write_record(home, record)
         tree = cls(home, record, repository)
         tree._fill()
         return tree
 
     @classmethod
-    def open(cls, home: Path) -> Tree:
+    def open(cls, home: Path, *, only_looks: bool = False) -> Tree:
         """Return the tree of a home.
 
         Raises:
-            UsageError: there is none, its repository is gone, or its directory is not the one that was made.
+            UsageError: there is none, or its repository is gone.
+            TreeAbandoned: its directory is not the one that was made.
         """
         record = read_record(home)
         if record is None:
             raise UsageError(f"{home} has no record of a tree")
-        tree = cls(home, record, Repository.at(Path(record.repository)))
-        if not is_ours(record):
-            raise UsageError(
-                f"the tree {record.path} is gone, or was replaced", help="what it had at its last round is in its refs"
-            )
-        return tree
+        if record.problem:
+            raise TreeAbandoned(record.path, record.problem)
+        return cls(home, record, Repository.at(Path(record.repository)), only_looks=only_looks)
 
     @property
     def refs(self) -> str:
@@ -173,8 +255,9 @@ class Tree:
             return []
         named = git.run("ls-files", "--others", "--ignored", "-z", *chosen, seconds=LONG_SECONDS).out
         ignored = git.run("check-ignore", "-z", "--stdin", data=named, accepts=(0, 1)).items if named else []
+        target = self.path
         for path in ignored:
-            _copy(root / path, self.path / path)
+            _copy(root / path, target / path)
         (self.home / COPIED).write_bytes(b"".join(os.fsencode(path) + b"\0" for path in ignored))
         return ignored
 
@@ -202,8 +285,13 @@ class Tree:
         Raises:
             GitError: git could not make it.
         """
+        top = self.path
         self._remove_aside()
-        new = self.path / f"{ASIDE}new"
+        new, old = top / f"{ASIDE}new", top / f"{ASIDE}old"
+        new.mkdir()
+        place = new.lstat()
+        # Written first: after a crash it is known which directories are Penstock's, and may be removed.
+        self._record_git_dirs((place.st_dev, place.st_ino), *self.record.git_dirs[:1])
         _make_git_dir(new, self.repository, self.record.branch)
         alternates = new / "objects" / "info" / "alternates"
         alternates.parent.mkdir(exist_ok=True)
@@ -213,25 +301,41 @@ class Tree:
         )
         (new / "packed-refs").write_text(listed + "\n" if listed else "")
         shutil.copyfile(self.home / "index", new / "index")
-        git = Git(self.path, new)
+        git = Git(top, new)
         git.run("update-ref", "HEAD", commit)
         git.run("read-tree", "--reset", commit)  # the copied index knows which files are unchanged
-        _replace(self.path / ".git", new, self.path / f"{ASIDE}old")
+        _replace(top / ".git", new, old)
         self._remove_aside()
+        self._record_git_dirs(*self.record.git_dirs[:1])
+
+    def _record_git_dirs(self, *places: tuple[int, int]) -> None:
+        self.record = msgspec.structs.replace(self.record, git_dirs=places)
+        write_record(self.home, self.record)
 
     def _remove_aside(self) -> None:
-        for entry in os.scandir(self.path):
+        """Remove git directories of Penstock's that a crash has left, or that were replaced; others are put aside."""
+        for entry in os.scandir(self.record.path):
             if entry.name.startswith(ASIDE):
-                remove_entry(Path(entry.path))
+                found = identity_of(entry.path)
+                if found is not None and found[:2] in self.record.git_dirs:
+                    remove_directory(Path(entry.path))
+                else:
+                    self._put_aside(entry.path, "was in the way")
 
     def restore(self, commit: str) -> None:
         """Put all files back as they are in a commit; files that git ignores stay.
 
         Raises:
-            GitError: git could not do it.
+            TreeAbandoned: they cannot be put back, for instance because files cannot be removed.
+            GitError: the disk is full.
         """
-        self.git.run("read-tree", "--reset", "-u", commit, seconds=LONG_SECONDS)
-        self.git.run("clean", "-ffdq", seconds=LONG_SECONDS)
+        try:
+            self.git.run("read-tree", "--reset", "-u", commit, seconds=LONG_SECONDS)
+            self.git.run("clean", "-ffdq", seconds=LONG_SECONDS)
+        except GitError as error:
+            if error.is_stopped or FULL_DISK in error.stderr:
+                raise
+            raise TreeAbandoned(self.record.path, f"cannot be put back: {error.what}") from error
 
 
 def place_of(repository: Repository, name: str, home: Path) -> Path:
@@ -243,6 +347,16 @@ def place_of(repository: Repository, name: str, home: Path) -> Path:
     if os.access(above, os.W_OK) and not _is_in_checkout(above):
         return above / name
     return home / name
+
+
+def free_place(repository: Repository, name: str, home: Path) -> Path:
+    """Return the directory for a tree that is made, maybe again: another one if an abandoned tree has the first."""
+    first = place_of(repository, name, home)
+    begun = read_record(home)
+    if not any(home.glob(f"{ABANDONED}-*.json")) and (begun is None or not begun.problem or not begun.inode):
+        return first  # if it exists, it is not Penstock's, or it is made again
+    names = (first.with_name(f"{first.name}-{number}") for number in range(2, 1000))
+    return next(path for path in (first, *names) if not os.path.lexists(path))
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -270,13 +384,13 @@ def write_record(home: Path, record: TreeRecord) -> None:
     write_private(home / RECORD, msgspec.json.encode(record))
 
 
-def is_ours(record: TreeRecord) -> bool:
-    """Return whether the directory is the one that was made for the tree."""
+def abandon(home: Path) -> None:
+    """Give up the tree of a home: its directory is left as it is, and `Tree.make` makes another one."""
+    number = len([*home.glob(f"{ABANDONED}-*.json")]) + 1
     try:
-        place = os.stat(record.path, follow_symlinks=False)
-    except OSError:
-        return False
-    return record.inode != 0 and (place.st_dev, place.st_ino) == (record.device, record.inode)
+        os.rename(home / RECORD, home / f"{ABANDONED}-{number}.json")
+    except FileNotFoundError:
+        pass  # it was never made
 
 
 def remove_entry(path: Path) -> None:
@@ -301,18 +415,16 @@ def remove_directory(path: Path) -> None:
     shutil.rmtree(path, onerror=allow)
 
 
-def _remove_begun(home: Path, begun: TreeRecord) -> None:
+def _remove_begun(begun: TreeRecord) -> None:
     """Remove a tree that was begun and is made again."""
     path = Path(begun.path)
-    if is_ours(begun):
+    if not begun.problem:
         remove_directory(path)
     elif begun.inode == 0 and path.is_dir() and not path.is_symlink():
         try:
             path.rmdir()  # made, but not recorded yet; it is empty then
         except OSError:
             pass  # not empty, so it is not ours; `make` reports that it exists
-    for name in ("git", "index"):
-        remove_entry(home / name)
 
 
 def _make_git_dir(path: Path, repository: Repository, branch: str) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from penstock.errors import PenstockError, UsageError
 from penstock.repo.git import GitError
 from penstock.repo.staging import changes, junk_in
-from penstock.repo.tree import Tree, TreeRecord, is_ours, read_record, remove_directory
+from penstock.repo.tree import Tree, TreeRecord, read_record, remove_directory
 
 FOLDER = "trees"
 """Folder of the data directory that has the home of each tree, by its name."""
@@ -77,10 +77,10 @@ def status_of(home: Path) -> TreeStatus:
         raise UsageError(f"{home} has no record of a tree")
     if not os.path.lexists(record.path):
         return TreeStatus(record, "gone", "its directory is gone")
-    if not is_ours(record):
-        return TreeStatus(record, "replaced", "its directory was replaced by somebody")
+    if record.problem:
+        return TreeStatus(record, "replaced", f"its directory {record.problem}")
     try:
-        tree = Tree.open(home)
+        tree = Tree.open(home, only_looks=True)
     except UsageError as error:
         return TreeStatus(record, "unknown", error.what)
     try:
@@ -99,7 +99,7 @@ def remove(home: Path) -> TreeStatus:
     if not found.is_removable:
         return found
     if found.state == "saved":
-        tree = Tree.open(home)
+        tree = Tree.open(home, only_looks=True)
         lock = tree.lock()
         try:
             _delete_base(tree)

@@ -13,17 +13,22 @@ An order is one byte: `I` and `T` signal the agent's group, `K` kills everything
 lines: `started PID`, `failed ERRNO`, `exited CODE SIGNAL` (one of the two is 0). It ends by itself, and so closes the
 socket, when the agent and all its descendants are gone and their output is forwarded.
 
+Without a PROGRAM it is a keeper: it runs the programs that the socket asks for, one after the other, such as git. Each
+gets three descriptors that come with its request, and when it has ended, whatever it has started is killed too.
+
 It imports only the lightest modules of the standard library, because each run waits for it to start.
 """
 
 from __future__ import annotations
 
+import _socket
 import fcntl
 import os
 import select
 import signal
 import sys
 import time
+from array import array
 from collections import deque
 
 TYPE_CHECKING = False  # without `typing`, which would double the time that the guard takes to start
@@ -37,6 +42,11 @@ KILL_ROUND_SECONDS = 0.005
 """Seconds between two rounds of SIGKILL: a process may start another one meanwhile."""
 KILL_SECONDS = 10.0
 """Seconds for which the guard continues to kill: a process in an uninterruptible system call dies when that returns."""
+
+IDLE_SECONDS = 10.0
+"""Seconds after which a keeper without a program ends: the next request starts a new one."""
+TERM_SECONDS = 0.3
+"""Seconds that a program has to end by SIGTERM before it is killed: git removes its lock files."""
 
 READ_BYTES = 64 * 1024
 """Bytes requested by one read: the capacity of a pipe on Linux."""
@@ -62,7 +72,7 @@ def main(control: int, parent: int, argv: list[str]) -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake = _child_signals()
     source, agents_stdout = os.pipe()
-    leader = _start(control, argv, agents_stdout, prctl)
+    leader = _start(control, argv, [agents_stdout], prctl)
     if leader is None:
         return
     os.close(agents_stdout)
@@ -87,6 +97,86 @@ def main(control: int, parent: int, argv: list[str]) -> None:
             guard.kill()
         elif order is not None:
             guard.signal(signal.SIGINT if order == b"I" else signal.SIGTERM)
+
+
+def keep(control: int, parent: int) -> None:
+    """Run programs one after the other, until the socket closes or nothing is asked for a while."""
+    os.set_inheritable(control, False)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    prctl = _prctl()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    wake = _child_signals()
+    socket = _socket.socket(fileno=control)
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    while poll.poll(IDLE_SECONDS * 1000):
+        request = _request(socket)
+        if request is None or not _keep_one(control, parent, wake, prctl, *request):
+            return
+
+
+def _keep_one(
+    control: int,
+    parent: int,
+    wake: int,
+    prctl: Callable[[int, int], int],
+    fields: list[bytes],
+    fds: list[int],
+) -> bool:
+    """Run one program to its end; return whether the keeper is still wanted.
+
+    `fields`: `1` if what the program leaves in the background is killed, its directory, the number of its arguments,
+    these, and its environment.
+    """
+    count = int(fields[2])
+    argv, env = fields[3 : 3 + count], dict(field.split(b"=", 1) for field in fields[3 + count :])
+    leader = _start(control, argv, fds, prctl, fields[1], env)
+    for fd in fds:
+        os.close(fd)
+    if leader is None:
+        return True
+    guard = Guard(control, leader)
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    poll.register(wake, select.POLLIN)
+    wanted = True
+    while guard.reap() and guard.lives:
+        ready = [fd for fd, _ in poll.poll(PARENT_POLL_SECONDS * 1000)]
+        if wake in ready:
+            os.read(wake, 4096)
+        order = _order(control) if control in ready else None
+        if order is not None or os.getppid() != parent:
+            wanted = order == b"K"
+            guard.signal(signal.SIGTERM)
+            end = time.monotonic() + TERM_SECONDS
+            while guard.reap() and guard.lives and time.monotonic() < end:
+                time.sleep(KILL_ROUND_SECONDS)
+            break
+    if fields[0] == b"1" or guard.lives:
+        guard.kill()
+    _report(control, "left" if fields[0] == b"1" and guard.reap() else "ended")
+    return wanted
+
+
+def _request(socket: _socket.socket) -> tuple[list[bytes], list[int]] | None:
+    """Return the next request: its fields and its descriptors; None if the socket is closed."""
+    fds = array("i")
+    try:
+        data, extra, _, _ = socket.recvmsg(8, _socket.CMSG_SPACE(3 * fds.itemsize))
+        for _, _, part in extra:
+            fds.frombytes(part)
+        left = int(data, 16) if data else 0
+        parts = []
+        while left and (part := socket.recv(left)):
+            parts.append(part)
+            left -= len(part)
+    except OSError:
+        return None
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    return (b"".join(parts).split(b"\0"), list(fds)) if parts and not left else None
 
 
 class Relay:
@@ -174,7 +264,8 @@ class Guard:
     def __init__(self, control: int, leader: int) -> None:
         self._control = control
         self._leader = leader
-        self._lives = True
+        self.lives = True
+        """Whether the first process still runs."""
 
     def reap(self) -> bool:
         """Reap all processes that have ended; return whether any descendant is left."""
@@ -186,13 +277,13 @@ class Guard:
             if pid == 0:
                 return True
             if pid == self._leader:
-                self._lives = False
+                self.lives = False
                 code, killer = (0, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else (os.WEXITSTATUS(status), 0)
                 _report(self._control, f"exited {code} {killer}")
 
     def signal(self, number: int) -> None:
         """Signal the agent's group, also if its leader is gone and other members are left."""
-        if self._lives or not SUBREAPER:
+        if self.lives or not SUBREAPER:
             _succeeds(os.killpg, self._leader, number)
             return
         for pid, group in descendants():
@@ -203,7 +294,7 @@ class Guard:
         """Kill everything below the guard, until nothing is left."""
         end = time.monotonic() + KILL_SECONDS
         while self.reap() and time.monotonic() < end:
-            if self._lives or not SUBREAPER:
+            if self.lives or not SUBREAPER:
                 _succeeds(os.killpg, self._leader, signal.SIGKILL)
             for pid, _ in descendants():
                 _succeeds(os.kill, pid, signal.SIGKILL)
@@ -235,8 +326,19 @@ def descendants() -> list[tuple[int, int]]:
     return found
 
 
-def _start(control: int, argv: list[str], stdout: int, prctl: Callable[[int, int], int]) -> int | None:
-    """Start the agent with its output to `stdout`; report and return None if it cannot be executed."""
+def _start(
+    control: int,
+    argv: list[str] | list[bytes],
+    fds: list[int],
+    prctl: Callable[[int, int], int],
+    cwd: bytes = b"",
+    env: dict[bytes, bytes] | None = None,
+) -> int | None:
+    """Start a program; report and return None if it cannot be executed.
+
+    `fds` are its output alone, or its three standard descriptors. With an environment it is looked up in the `PATH` of
+    that.
+    """
     guard = os.getpid()
     try:
         read_end, write_end = os.pipe()  # closed by a successful exec
@@ -251,14 +353,21 @@ def _start(control: int, argv: list[str], stdout: int, prctl: Callable[[int, int
             if os.getppid() == guard:
                 for number in DEFAULT_AGAIN:
                     signal.signal(number, signal.SIG_DFL)
-                os.dup2(stdout, 1)
-                os.execv(argv[0], argv)
+                for place, fd in zip((1,) if len(fds) == 1 else (0, 1, 2), fds, strict=True):
+                    os.dup2(fd, place)
+                what = "directory"
+                if cwd:
+                    os.chdir(cwd)
+                what = "program"
+                if env is None:
+                    os.execv(argv[0], argv)
+                os.execvpe(argv[0], argv, env)
         except OSError as error:
-            os.write(write_end, str(error.errno).encode())
+            os.write(write_end, f"{error.errno} {what}".encode())
         finally:
             os._exit(127)
     os.close(write_end)
-    failed = os.read(read_end, 16)
+    failed = os.read(read_end, 32)
     os.close(read_end)
     if failed:
         os.waitpid(leader, 0)
@@ -321,4 +430,7 @@ def _succeeds(call: Callable[..., object], *args: object) -> bool:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+    if sys.argv[3:]:
+        main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+    else:
+        keep(int(sys.argv[1]), int(sys.argv[2]))

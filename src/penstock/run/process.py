@@ -122,7 +122,7 @@ class Process:
         match words:
             case ["started", pid]:
                 self.pid = int(pid)
-            case ["failed", number]:
+            case ["failed", number, *_]:
                 self.failed = int(number)
             case ["exited", code, killer]:
                 self.exited = Exited(int(code), int(killer))

@@ -31,11 +31,10 @@ from penstock.config.data import data_directory, data_path
 from penstock.config.settings import Config
 from penstock.errors import AgentNotFound, UsageError
 from penstock.loop import prompts
-from penstock.loop.engine import resume
 from penstock.loop.fold import apply, begin, fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal, process_of, read_rows
-from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt, repository_of
+from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt, repository_of, resume
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
 from penstock.repo.repository import Repository

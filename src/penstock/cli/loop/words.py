@@ -60,11 +60,15 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
             return _line(_place(step.round), *_who(step, state), _what(step, state) + task)
         case StepEnded():
             line = _result_line(row, state, before.open.get(row.step) if before is not None else None)
-            changed = row.result.changed if isinstance(row.result, AgentEnded | CommandEnded) else ()
-            line += "".join(_line("your repository", text) for text in changed)
+            if not isinstance(row.result, AgentEnded | CommandEnded):
+                return line
             if isinstance(row.result, AgentEnded) and row.result.put_back:
                 line += _line("put back", *row.result.put_back)
+            line += "".join(_line("tree", text) for text in row.result.aside)
+            line += "".join(_line("your repository", text) for text in row.result.changed)
             return line + _put_back_line(row, before)
+        case TreeGone() if row.path:
+            return _line("tree", f"{row.path} {row.reason}; it is left as it is, and a new one is made from its refs")
         case TreeGone():
             return _line("tree", "it is gone; it is made again from what is in its refs")
         case Waiting():
@@ -104,7 +108,8 @@ def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
             if step.role == "review" and ended.verdict is not None:
                 word = "approved" if ended.verdict.approved else "not approved"
             else:
-                word = ended.outcome.replace("_", " ") + (f": {ended.reason}" if ended.reason else "")
+                why = ended.unusable or ended.reason
+                word = ended.outcome.replace("_", " ") + (f": {why}" if why else "")
             if step.role == "judge" and ended.outcome == "ok":
                 pair = [state.settings.candidate_labels[number - 1] for number in step.pair]
                 word = f"{pair[ended.better - 1]} is better" if ended.better else "no choice"
@@ -248,6 +253,7 @@ def end_text(state: LoopState) -> str:
         *([one_line(put_back_text(state.put_back_settings)) + "\n"] if state.put_back_settings else []),
         one_line(f"{state.began.loop}: {reason}") + "\n",
         *(f"  {one_line(line)}\n" for line in proof_lines(state)),
+        *(one_line(f"  abandoned, left as it is: {text}") + "\n" for text in state.abandoned),
     ]
     if state.head != state.began.base:
         base, branch = state.began.base[:10], state.began.branch

@@ -1,0 +1,204 @@
+"""A directory that an agent could have replaced: whether it is the one that was made, and what in it stops git.
+
+These look by name, so they are worth something only while no process of an agent or a check lives.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.errors import UsageError
+
+READ_BY_GIT = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap", ".lfsconfig"})
+"""Files of any directory that git, or the filter of git-lfs, opens by itself. It waits for ever for a pipe."""
+
+MAX_READ_BYTES = 100 * 1024 * 1024
+"""Bytes of such a file from which on git ignores it, or takes as much memory as it has bytes."""
+
+MAX_LINK_BYTES = 64 * 1024
+"""Bytes of a file `.git` that are read: it has one path."""
+
+MAX_GIT_ENTRIES = 100_000
+"""Entries of a nested git directory that are looked at; one with more is not left to git."""
+
+USERS = 0o700
+"""Permission that a directory needs so that its owner can list, search and change it."""
+
+
+class TreeAbandoned(UsageError):
+    """A tree cannot be used any more. It is left as it was found, and a new one can be made from its refs."""
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path = path
+        self.why = why
+        """Reason as a phrase after the name of the tree: `was replaced by a link`."""
+        super().__init__(f"the tree {path} {why}", help="what it had at its last round is in its refs")
+
+
+def identity_of(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
+    """Return device, inode and owner of a directory; None if there is none, or a link or a file is in its place."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_uid) if stat.S_ISDIR(found.st_mode) else None
+
+
+def problem_of(path: str, identity: tuple[int, int, int]) -> str:
+    """Return why the directory at a path is not the one that was made, as a phrase; "" if it is.
+
+    Args:
+        path: its path.
+        identity: device, inode and owner of the one that was made; an owner of -1 is not known.
+    """
+    found = identity_of(path)
+    if found is None:
+        return f"was replaced by a {_kind(path)}" if os.path.lexists(path) else "is gone"
+    if found[:2] != identity[:2]:
+        return "was replaced by another directory"
+    if identity[2] not in (-1, found[2]):
+        return "belongs to another user now"
+    mount = mount_below(path)
+    return f"has a file system mounted in it, at {mount}" if mount else ""
+
+
+def mount_below(path: str) -> str:
+    """Return a mount point at or below a directory; "" if there is none, or this system does not say (not Linux)."""
+    top = os.fsencode(os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)))
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            points = [line.split(b" ", 5)[4] for line in file]
+    except OSError:
+        return ""
+    for point in points:
+        name = re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), point) if b"\\" in point else point
+        if name == top or name.startswith(top + b"/"):
+            return os.fsdecode(name)
+    return ""
+
+
+def obstacles(top: str) -> Iterator[tuple[str, str]]:
+    """Yield what is in a tree that git would wait for or be stopped by, each with the reason as a phrase.
+
+    Directories that their owner cannot search or change become so: git could neither read nor remove them.
+    """
+    todo = [top]
+    while todo:
+        folder = todo.pop()
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            continue  # its path is too long, or it belongs to somebody else; git says what it cannot do
+        for entry in entries:
+            name = entry.name.lower()
+            if name == ".git" and folder == top:
+                continue
+            reason = _obstacle(entry, name, top)
+            if reason:
+                yield entry.path, reason
+            elif entry.is_dir(follow_symlinks=False):
+                make_usable(entry.path)
+                todo.append(entry.path)
+
+
+def make_usable(folder: str) -> None:
+    """Give the owner of a directory the permission to list, search and change it."""
+    try:
+        mode = os.lstat(folder).st_mode
+        if stat.S_ISDIR(mode) and mode & USERS != USERS:
+            os.chmod(folder, stat.S_IMODE(mode) | USERS)
+    except OSError:
+        pass  # it belongs to somebody else
+
+
+def move_out(path: str, folder: Path, tree: Path) -> Path:
+    """Move an entry of a tree to a new folder below `folder`, whatever it is, and return where it is.
+
+    Nothing is read or followed. From another file system it cannot be renamed; then a new directory beside the tree
+    has it.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
+    name = os.path.basename(path)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    target = Path(tempfile.mkdtemp(dir=folder))
+    try:
+        os.rename(path, target / name)
+    except OSError:
+        target.rmdir()
+        target = Path(tempfile.mkdtemp(prefix=f"{tree.name}.aside-", dir=tree.parent))
+        try:
+            os.rename(path, target / name)
+        except OSError:
+            target.rmdir()
+            raise
+    return target / name
+
+
+def _kind(path: str) -> str:
+    mode = os.lstat(path).st_mode
+    return "link" if stat.S_ISLNK(mode) else "file"
+
+
+def _obstacle(entry: os.DirEntry[str], name: str, top: str) -> str:
+    """Return why git would be stopped by an entry; "" if it is not."""
+    if name == ".git":
+        return _nested(entry.path, top)
+    if name not in READ_BY_GIT or entry.is_symlink() or entry.is_dir(follow_symlinks=False):
+        return ""  # git does not follow links from these names
+    found = entry.stat(follow_symlinks=False)
+    if not stat.S_ISREG(found.st_mode):
+        return "is neither a file nor a link, and git would wait for it"
+    return f"has {found.st_size:,} bytes, which git would read" if found.st_size > MAX_READ_BYTES else ""
+
+
+def _nested(path: str, top: str) -> str:
+    """Return why a nested `.git` would stop git; "" if git can look at it."""
+    place = _git_directory(path)
+    if place is None:
+        return "is neither a file nor a directory"
+    if not place:
+        return ""
+    is_inside, count = os.path.realpath(place).startswith(os.path.realpath(top) + os.sep), 0
+    if is_inside:
+        make_usable(place)
+    for folder, names, files in os.walk(place):
+        count += len(names) + len(files)
+        if count > MAX_GIT_ENTRIES:
+            return "leads to a directory with too many entries for a git directory"
+        for name in (*files, *names):
+            if is_inside:
+                make_usable(os.path.join(folder, name))
+            try:
+                mode = os.stat(os.path.join(folder, name)).st_mode  # git follows links there
+            except OSError:
+                continue
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                return f"has a {name} that is neither a file nor a directory, and git would wait for it"
+        if folder == place and "objects" in names:
+            names.remove("objects")  # git looks only whether it is there
+    return ""
+
+
+def _git_directory(path: str) -> str | None:
+    """Return the directory to which a nested `.git` leads; "" if there is none, None if it is neither of both."""
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            return path
+        if not stat.S_ISREG(mode):
+            return None
+        with open(path, "rb") as file:
+            text = os.fsdecode(file.read(MAX_LINK_BYTES))
+    except (OSError, ValueError):
+        return ""
+    if not text.startswith("gitdir: "):
+        return ""
+    place = os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ").rstrip("\r\n"))
+    return place if "\0" not in place and os.path.isdir(place) else ""
