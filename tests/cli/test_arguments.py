@@ -46,6 +46,7 @@ BEFORE: dict[str, list[str]] = {
     "config": [],
     "sessions": [],
     "trees": [],
+    "link": ["--data=none"],
     "nodes": ["--store=postgresql:///none"],
     "store": ["migrate", "--store=postgresql:///none"],
     "doc": ["--agent=none", FILE],

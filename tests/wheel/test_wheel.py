@@ -147,7 +147,7 @@ def test_the_demo(installed: Path, tmp_path: Path) -> None:
 @pytest.fixture
 def served(installed: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     """A `penstock serve` of the wheel: its process, its address, and the token of programs."""
-    options: list[str | Path] = ["--port", "0", "--data", tmp_path / "data", "--root", tmp_path]
+    options: list[str | Path] = ["--port", "0", "--data", tmp_path / "data", "--root", tmp_path, "--link"]
     with subprocess.Popen(
         [installed / "penstock", "serve", *options],
         env=without_node(installed),

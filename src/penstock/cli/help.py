@@ -19,6 +19,7 @@ commands:
   doc FILE.md      ask what you wrote in a document; the reply is written into it
   loop PROMPT.md   work on a repository until the work is done
   serve            chat with agents in a browser
+  link             print a link to sign in to the server on this machine
   nodes            list the machines that share a store, and what runs on each
   sessions         list earlier conversations, to go on with one
   trees            list the trees of `run --worktree` and `loop`, and remove those that are not needed

@@ -24,6 +24,7 @@ COMMANDS = {
     "doc": "penstock.cli.doc",
     "loop": "penstock.cli.loop.main",
     "serve": "penstock.cli.serve.main",
+    "link": "penstock.cli.link",
     "nodes": "penstock.cli.nodes",
     "sessions": "penstock.cli.sessions",
     "trees": "penstock.cli.trees",

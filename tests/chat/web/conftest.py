@@ -55,8 +55,8 @@ def serve(tmp_path: Path, page: Path) -> Iterator[Callable[..., Serve]]:
     """Starts `penstock serve`."""
     started: list[Serve] = []
 
-    def start(*flags: str, **env: str) -> Serve:
-        started.append(Serve(tmp_path, page, *flags, **env))
+    def start(*flags: str, **options: Any) -> Serve:
+        started.append(Serve(tmp_path, page, *flags, **options))
         return started[-1]
 
     yield start

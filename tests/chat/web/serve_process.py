@@ -30,12 +30,15 @@ LINK = re.compile(r"(http://127\.0\.0\.1:\d+)/#code=([\w-]+)\n")
 class Serve:
     """A process."""
 
-    def __init__(self, folder: Path, page: Path, *flags: str, agents: str = AGENTS, **env: str) -> None:
+    def __init__(
+        self, folder: Path, page: Path, *flags: str, agents: str = AGENTS, prints_link: bool = True, **env: str
+    ) -> None:
         self.data = folder / "data"
         (folder / "agents.toml").write_text(agents)
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "TMPDIR") if name in os.environ}
+        link = ["--link"] if prints_link else []
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, str(page), f"--data={self.data}", *flags],
+            [sys.executable, "-c", SERVE, str(page), f"--data={self.data}", *link, *flags],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -53,7 +53,7 @@ class Server:
         self._env |= {"HOME": str(home), "PENSTOCK_CONFIG": str(config), **(env or {})}
         self._process: subprocess.Popen[str] | None = None
         # More places than chats: some tests leave an agent at its gate, which must not hold up the others.
-        fixed = [f"--port={self.port}", f"--root={self.root}", f"--data={self.data}", "--max-runs=100"]
+        fixed = [f"--port={self.port}", f"--root={self.root}", f"--data={self.data}", "--max-runs=100", "--link"]
         self._argv = [*program, "serve", *fixed, *flags]
         self.said: list[str] = []
         self.start()

@@ -50,6 +50,7 @@ class ServeOptions(NodeOptions):
     keep_days: float | None
     keep_size: float | None
     open: bool
+    link: bool
     log: bool
     has_token: bool = False
     """True if the environment has a token."""
@@ -92,6 +93,7 @@ def parser() -> Parser:
     add("--env", type=string(VARIABLE_NAME), action="append", default=[], metavar="NAME", help=text)
     add("--keep-days", type=number(AMOUNT), metavar="N", help="delete turns that are older")
     add("--keep-size", type=number(AMOUNT), metavar="MB", help="delete the oldest turns if the chats are larger")
+    add("--link", action="store_true", help="print a link to sign in even if nothing is a terminal, as in a log")
     add("--open", action="store_true", help="open the page in a browser")
     add("--log", action="store_true", help="log each request to stderr")
     return made

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import resource
+import shlex
 import signal
 import sys
 import threading
@@ -34,6 +35,7 @@ from penstock.cli.exit_status import INTERRUPTED, OK
 from penstock.cli.read import configured
 from penstock.cli.serve.node_options import store_url
 from penstock.cli.serve.options import ServeOptions
+from penstock.cli.serve.serving import Serving, noted
 from penstock.cli.serve.stores import CHATS, opened
 from penstock.config.data import data_directory
 from penstock.config.settings import Config
@@ -137,11 +139,12 @@ async def _serve(
             await logins.read_again()
             if member is not None:
                 await member.start(service)
-            code = await logins.make_code()
+            code = await logins.make_code() if options.open or _prints_link(options) else None
             watches = Watches(service, metrics)
             app = make_app(Api(service, watches, security, Runs(data)), files)
             server = Server(app, service.close, ready=lambda: announce(options, place, code, data))
-            await server.serve(sockets=place.sockets)
+            with noted(data, _note(options, place, data)):
+                await server.serve(sockets=place.sockets)
         finally:
             await service.close()
             following.cancel()
@@ -185,14 +188,32 @@ def _allow_files() -> None:
 # --- messages ---
 
 
-def announce(options: ServeOptions, place: Place, code: str, data: Path) -> None:
-    """Print the link that signs one browser in, and the place of the token for programs."""
+def _prints_link(options: ServeOptions) -> bool:
+    """Return whether the link is printed. Others can read a log, and each start would write a fresh login into it."""
+    return options.link or os.isatty(1) or os.isatty(2)
+
+
+def _note(options: ServeOptions, place: Place, data: Path) -> Serving:
+    file = None if options.has_token else (options.token_file or data / TOKEN).absolute()
+    token_file = None if file is None else str(file)
+    if place.path is not None:
+        return Serving(place.url, path=str(place.path), token_file=token_file)
+    host, port, *_ = place.sockets[0].getsockname()
+    return Serving(place.url, host, port, token_file=token_file)
+
+
+def announce(options: ServeOptions, place: Place, code: str | None, data: Path) -> None:
+    """Print the link that signs one browser in, or how to get one, and the place of the token for programs."""
     where = f"{place.url}/#code={code}"
     if place.path is not None:
         notify(f"penstock: listening at {place.path}\n")
-    if place.url:
-        notify("Open this link in a browser; it works once, within 15 minutes:\n")
-    os.write(1, f"{where}\n".encode())
+    if _prints_link(options):
+        if place.url:
+            notify("Open this link in a browser; it works once, within 15 minutes:\n")
+        os.write(1, f"{where}\n".encode())
+    else:
+        at = f" at {place.url}" if place.url else ""
+        notify(f"Penstock serves{at}. A link to sign in: penstock link --data {shlex.quote(str(data))}\n")
     if not options.has_token:
         notify(f"Programs use the token in {options.token_file or data / TOKEN}. Ctrl-C ends Penstock.\n")
     if options.open and place.url:
