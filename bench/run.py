@@ -135,6 +135,36 @@ def growth(quick: bool) -> Iterator[str]:
         yield f"{line} {min(reading[size]) / first:.2f} |"
 
 
+def command(quick: bool) -> Iterator[str]:
+    yield from section(
+        "The whole command",
+        "`penstock --agent claude` reads a file and writes the text of a log; `json.loads` of each line in a program "
+        "of its own = 1. CPU time of the processes, their starts included. Wanted: at most 0.33.",
+        ["deltas", "`json.loads`", "**penstock**"],
+    )
+    loads = "import json, sys\nfor line in sys.stdin.buffer:\n    json.loads(line)"
+    for count in (10**5,) if quick else (10**5, 10**6):
+        stream = synthetic.ClaudeDeltas(count)
+        with tempfile.NamedTemporaryFile() as file:
+            file.writelines(stream.chunks())
+            file.flush()
+            runs = ([sys.executable, "-c", loads], [sys.executable, "-m", "penstock", "--agent", "claude"])
+            took = [[cpu_seconds(argv, file.name) for argv in runs] for _ in range(3 if quick else 5)]
+        unit, ours = (min(column) for column in zip(*took, strict=True))
+        yield row(f"{count:,}", f"1 ({unit / stream.lines * 1e6:.1f} µs a line)", f"**{ours / unit:.2f}**")
+
+
+def cpu_seconds(argv: list[str], path: str) -> float:
+    """Seconds of a core that a command takes to read a file; its output is dropped."""
+    with open(path, "rb") as stdin:
+        process = subprocess.Popen(argv, stdin=stdin, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(argv)} failed with {process.returncode}")
+    return usage.ru_utime + usage.ru_stime
+
+
 def calls(quick: bool) -> Iterator[str]:
     sizes = (500, 2_000) if quick else (500, 2_000, 8_000, 20_000)
     yield from section(
@@ -385,6 +415,7 @@ def write(report: str) -> None:
 SECTIONS = {
     "recordings": recordings,
     "growth": growth,
+    "command": command,
     "calls": calls,
     "lines": long_lines,
     "snapshots": snapshots,
