@@ -216,7 +216,7 @@ BY_HAND: dict[str, list[dict[str, Any]]] = {
     ],
     "gemini/toolerror": [
         {"kind": "text", "text": "Running a failing command.", "round": 1},
-        bash(FAIL, "out\nerr", name="run_shell_command", given=FOREGROUND, round=1, status_reported=False),
+        bash(FAIL, "out\nerr", name="run_shell_command", given=FOREGROUND, round=1, status_unreported=True),
         {"kind": "text", "text": "The command failed with status 3. FINAL-REPLY.", "round": 2},
     ],
     "codex-server/subagent": [

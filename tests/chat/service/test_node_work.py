@@ -151,7 +151,7 @@ def test_a_lost_turn_is_ended_once(home: Home) -> None:
             await service.node.take_over("c")
             await service.node.take_over("c")
             rows = await home.rows("c", store)
-            assert [entry.what for entry in rows[3:]] == [TurnEnded(1, "cut_off", "its machine was lost")]
+            assert [entry.what for entry in rows[3:]] == [TurnEnded(1, "cut_off", "its machine was lost", until=1)]
             states = [view.state for view in (await service.turns("c"))[0]]
             assert states == ["completed", "queued"]
             assert await store.claim("c", "a", incarnation=uuid.uuid4()) > epoch + 1

@@ -259,7 +259,8 @@ class _Fold:
         item.name = item.name or event.name or ""
         item.is_error, item.exit_code = event.is_error, event.exit_code
         item.duration_ms, item.refused = event.duration_ms, event.refused
-        item.status_reported, item.output_reported = event.status_reported, event.output_reported
+        item.status_unreported = not event.status_reported
+        item.output_unreported = not event.output_reported
         self._changed(item, event.changes)
         item.until = max(at, item.at)
         draft.ran, draft.open = event.complete, False

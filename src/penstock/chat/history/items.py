@@ -58,10 +58,10 @@ class Called(Item, omit_defaults=True, kw_only=True, tag="call"):
     """Duration as the events have it."""
     refused: bool = False
     """True if the permission for it was denied."""
-    status_reported: bool = True
-    """False if the agent does not report whether this command succeeded."""
-    output_reported: bool = True
-    """False if the agent does not report its output."""
+    status_unreported: bool = False
+    """True if the agent does not report whether this command succeeded."""
+    output_unreported: bool = False
+    """True if the agent does not report its output."""
     changes: list[ev.Change] | None = None
     more_changes: int = 0
     """Number of changes that are left out."""

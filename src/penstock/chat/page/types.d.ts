@@ -81,8 +81,8 @@ declare namespace Api {
     until?: number | null;
     duration_ms?: number | null;
     refused?: boolean;
-    status_reported?: boolean;
-    output_reported?: boolean;
+    status_unreported?: boolean;
+    output_unreported?: boolean;
     changes?: Array<Change> | null;
     more_changes?: number;
     round?: number;

@@ -297,7 +297,7 @@ function Call({ item }) {
     changes?.length === 1 && countsOf(changes[0]),
     ran !== null && duration(ran),
     status && `exit ${status}`,
-    item.status_reported === false && "exit status not reported",
+    item.status_unreported && "exit status not reported",
   ].filter(Boolean);
   const hasDiff = changes?.some((change) => change.diff);
   return html`<details class="fold call" data-failed=${item.is_error || undefined} open=${hasDiff || undefined}>
@@ -318,7 +318,7 @@ function Call({ item }) {
     ${
       output
         ? html`<h3>Output</h3><${Code} label="Output" text=${output} />`
-        : html`<p class="side-note">${item.output_reported === false ? "The agent does not report the output." : "No output."}</p>`
+        : html`<p class="side-note">${item.output_unreported ? "The agent does not report the output." : "No output."}</p>`
     }
   </details>`;
 }
