@@ -13,11 +13,11 @@ import pytest
 from effort import at_most
 from loop_desk import Desk
 
-from penstock.loop.engine import LOOP_VARIABLE
 from penstock.loop.fold import fold
 from penstock.loop.journal import Journal, process_of, read_rows
 from penstock.loop.loops import resume
 from penstock.loop.rows import RoleAgents
+from penstock.run.inside import LOOP_MARK
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +82,7 @@ def left() -> list[str]:
             environment = Path(f"/proc/{name}/environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if f"{LOOP_VARIABLE}=l1".encode() in environment and f"PWD={Path.cwd()}".encode() not in environment:
+        if f"{LOOP_MARK}=l1".encode() in environment and f"PWD={Path.cwd()}".encode() not in environment:
             found.append(name)
     return found
 

@@ -23,7 +23,7 @@ from penstock.loop.abandoned import AbandonedTrees, unusable
 from penstock.loop.agent_run import follow, read_again
 from penstock.loop.checks import DEFAULT_SECONDS, CommandRun
 from penstock.loop.fold import apply, fold
-from penstock.loop.inbox import Letter, LoopInbox
+from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal
 from penstock.loop.loops import check_log, held_folder, read_prompt, recording_folder, setup_log
 from penstock.loop.next import next_effect
@@ -31,14 +31,13 @@ from penstock.loop.rows import (
     AnyRow,
     LoopEnded,
     LoopStopRequested,
-    MessageAdded,
-    PromptChanged,
     RoleAgents,
     StepBegan,
     StepEnded,
     Waiting,
 )
 from penstock.loop.state import LoopState, round_of
+from penstock.loop.steering import STOPPED, row_of_letter, row_of_prompt
 from penstock.loop.step_prompts import prompt_of
 from penstock.loop.steps import (
     AgentEnded,
@@ -63,6 +62,7 @@ from penstock.repo.git import GitError, clean_environment
 from penstock.repo.place import TreeAbandoned
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
+from penstock.run.inside import LOOP_MARK
 from penstock.run.launch import features_of
 from penstock.run.programs import stopped_by
 from penstock.run.resuming import can_resume
@@ -73,12 +73,6 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.25
 """Seconds between two looks at the inbox while the loop waits."""
-
-LOOP_VARIABLE = "PENSTOCK_LOOP"
-"""Environment variable of agents and checks with the id of the loop."""
-
-STOPPED = 130
-"""Exit status of a loop that was stopped by a command."""
 
 
 class Listener(Protocol):
@@ -147,12 +141,14 @@ class Engine:
                 workspace.close()
 
     def _run(self) -> int:
+        has_worked = bool(self.state.open)  # killed meanwhile: what came since may be of an agent
         while True:
             for make in self._abandoned.rows():
                 self._append(make)
-            self._read_inbox()
-            self._read_prompt()
+            self._read_inbox(is_held=has_worked)
+            self._read_prompt(is_held=has_worked)
             effect = next_effect(self.state, now_ms())
+            has_worked = _works(effect)
             try:
                 if isinstance(effect, effects.LoopOver):
                     return effect.status
@@ -208,7 +204,10 @@ class Engine:
         self._append(lambda n, at: LoopEnded(n, at, end.status, end.reason, end.resets_at))
 
     def _append(self, make: Callable[[int, int], AnyRow]) -> None:
-        self.journal.append(make(self.state.rows + 1, now_ms()))
+        self._append_row(make(self.state.rows + 1, now_ms()))
+
+    def _append_row(self, row: AnyRow) -> None:
+        self.journal.append(row)
         row = self.journal.rows[-1]
         self.state = apply(self.state, row)
         self._listener.row(row, self.state)
@@ -232,29 +231,32 @@ class Engine:
 
     # --- the user ------------------------------------------------------------------------------------
 
-    def _read_inbox(self) -> None:
-        """Write what the inbox has into the journal, then remove it from there."""
+    def _read_inbox(self, *, is_held: bool) -> None:
+        """Write what the inbox has into the journal, then remove it from there.
+
+        With `is_held`, messages came while an agent or a check worked.
+        """
         for letter in self._inbox.letters():
-            self._read_letter(letter)
+            row = row_of_letter(letter, self.state, self._prompt_now(), now_ms(), is_held=is_held)
+            if row is not None:
+                self._append_row(row)
             self._inbox.remove(letter)
         if self._stop_status is not None:
             status, self._stop_status = self._stop_status, None
             self._append(lambda n, at: LoopStopRequested(n, at, status))
 
-    def _read_letter(self, letter: Letter) -> None:
-        if letter.kind != "message":
-            self._append(lambda n, at: LoopStopRequested(n, at, STOPPED, "command"))
-        elif letter.id not in self.state.letters:
-            self._append(lambda n, at: MessageAdded(n, at, letter.text, letter.id))
+    def _read_prompt(self, *, is_held: bool) -> None:
+        """Note an edit of the prompt, which counts from the next round on, or when it is confirmed."""
+        row = row_of_prompt(self.state, self._prompt_now(), now_ms(), is_held=is_held)
+        if row is not None:
+            self._append_row(row)
 
-    def _read_prompt(self) -> None:
-        """Note an edit of the prompt, which counts from the next round on."""
+    def _prompt_now(self) -> str:
+        """Return the text of the prompt; if it was removed, or cannot be a prompt, the one that counts."""
         try:
-            text = read_prompt(Path(self.state.began.prompt_path))
+            return read_prompt(Path(self.state.began.prompt_path))
         except UsageError:
-            return  # it was removed, or cannot be a prompt: the last text counts
-        if text != self.state.prompt and self.state.ended is None:
-            self._append(lambda n, at: PromptChanged(n, at, text))
+            return self.state.prompt
 
     def _is_stopped(self) -> bool:
         return self._is_stopped_now or any(letter.kind == "stop_now" for letter in self._inbox.letters())
@@ -294,7 +296,7 @@ class Engine:
                 return self._workspace.publish(step, ours)
 
     def _environment(self) -> Mapping[str, str]:
-        return {**clean_environment(os.environ), LOOP_VARIABLE: self.state.began.loop}
+        return {**clean_environment(os.environ), LOOP_MARK: self.state.began.loop}
 
     def _command(self, workspace: LoopWorkspace, command: str, log: Path) -> CommandEnded:
         seconds = self.state.settings.check_seconds or DEFAULT_SECONDS
@@ -473,6 +475,9 @@ class Engine:
         return msgspec.structs.replace(ended, outcome="lost", tree=self._tree_before(step))  # its files are gone
 
 
+WORKING = RunAgent, RunCheck, RunSetup, MakeCommit
+"""Steps in which agents work, or code that they wrote is run: by a check, or a hook."""
+
 CommandStep = MakeTree | RunSetup | ResetTree | RunCheck | ChooseCandidate | MergeBranch | MakeCommit | Publish
 """Steps that run no agent."""
 
@@ -481,3 +486,9 @@ def _reason(error: Exception) -> str:
     if isinstance(error, shutil.Error):  # of several files
         return str(error.args[0][0][2])
     return str(error)
+
+
+def _works(effect: effects.Effect) -> bool:
+    """Return whether agents work, or code that they wrote is run."""
+    is_step = isinstance(effect, effects.Begin | effects.Repeat) and isinstance(effect.step, WORKING)
+    return is_step or isinstance(effect, effects.BeginTogether)

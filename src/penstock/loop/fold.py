@@ -12,6 +12,7 @@ import msgspec
 
 from penstock.loop.rows import (
     AnyRow,
+    HeldDecided,
     LoopBegan,
     LoopBudget,
     LoopEnded,
@@ -34,9 +35,9 @@ from penstock.loop.state import (
     Review,
     Round,
     Used,
-    UserMessage,
     round_of,
 )
+from penstock.loop.steering import with_decision, with_message, with_prompt
 from penstock.loop.steps import (
     AgentEnded,
     BranchMerged,
@@ -154,9 +155,11 @@ def apply(state: LoopState, row: AnyRow) -> LoopState:
         case Waiting():
             return _with(state, waiting=row)
         case MessageAdded():
-            return _message(state, row)
+            return with_message(state, row)
         case PromptChanged():
-            return _with(state, prompt=row.prompt, unread=len(state.rounds))
+            return with_prompt(state, row)
+        case HeldDecided():
+            return with_decision(state, row)
         case LoopStopRequested():
             return _with(state, stop=row)
         case LoopResumed():
@@ -165,7 +168,7 @@ def apply(state: LoopState, row: AnyRow) -> LoopState:
             return _tree_gone(state, row)
         case LoopEnded():
             is_merged = bool(state.rounds) and bool(state.rounds[-1].merges) and state.rounds[-1].published is not None
-            return _with(state, ended=row, merge=None if is_merged else state.merge)
+            return _with(state, ended=row, merge=None if is_merged else state.merge, is_end_held=state.has_held)
         case LoopLanded():
             return _with(state, landed=row)
         case LoopBegan():
@@ -174,16 +177,6 @@ def apply(state: LoopState, row: AnyRow) -> LoopState:
 
 def _with(state: LoopState, **fields: object) -> LoopState:
     return msgspec.structs.replace(state, **fields)
-
-
-def _message(state: LoopState, row: MessageAdded) -> LoopState:
-    state = _with(state, letters=state.letters | {row.letter})
-    message = UserMessage(row.text, len(state.rounds), state.question)
-    waits = state.settings.plan_is_asked and state.plan is not None and not state.plan_is_approved
-    if waits and row.text.strip().casefold() in ("yes", "y"):
-        return _with(state, plan_is_approved=True)
-    state = _with(state, messages=(*state.messages, message), question="", unread=len(state.rounds))
-    return _with(state, plan=None) if waits else state
 
 
 def _resumed(state: LoopState, row: LoopResumed) -> LoopState:
@@ -198,7 +191,8 @@ def _resumed(state: LoopState, row: LoopResumed) -> LoopState:
     was_over = state.ended is not None
     chains = {name: _reopened(chain) for name, chain in state.chains.items()} if was_over else state.chains
     merge = Merge(row.merges, row.merges_name, state.ended) if row.merges else state.merge
-    since = _ended_rounds(state) if was_over else state.since
+    # A round that would have ended the loop but for what was held decides again.
+    since = _ended_rounds(state) - state.is_end_held if was_over else state.since
     return _with(
         state,
         budget=more,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,7 @@ import msgspec
 
 FOLDER = "inbox"
 
-Kind = Literal["message", "stop", "stop_now"]
+Kind = Literal["message", "stop", "stop_now", "confirm", "discard"]
 
 
 class Letter(msgspec.Struct, frozen=True):
@@ -22,6 +23,11 @@ class Letter(msgspec.Struct, frozen=True):
     """Name of the file."""
     kind: Kind
     text: str = ""
+    """Message, or the hash of the text of the prompt that is confirmed or discarded."""
+    letters: tuple[str, ...] = ()
+    """Ids of the messages that are confirmed or discarded."""
+    is_of_person: bool = False
+    """True if a person typed the message, at a terminal or on the page."""
 
 
 class LoopInbox:
@@ -30,10 +36,11 @@ class LoopInbox:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FOLDER
 
-    def put(self, kind: Kind, text: str = "") -> None:
+    def put(self, kind: Kind, text: str = "", letters: Sequence[str] = (), *, is_of_person: bool = False) -> None:
         """Put a letter into the inbox, whole or not at all."""
         self.path.mkdir(mode=0o700, exist_ok=True)
-        letter = Letter(id=f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}", kind=kind, text=text)
+        id = f"{time.time_ns():020}-{uuid.uuid4().hex[:8]}"
+        letter = Letter(id=id, kind=kind, text=text, letters=tuple(letters), is_of_person=is_of_person)
         aside = self.path / f".{letter.id}"
         with open(aside, "xb", opener=_private) as file:
             file.write(msgspec.json.encode(letter))
@@ -64,7 +71,7 @@ class LoopInbox:
     def remove_stops(self) -> None:
         """Remove all requests to stop: those of before a start do not concern it."""
         for letter in self.letters():
-            if letter.kind != "message":
+            if letter.kind in ("stop", "stop_now"):
                 self.remove(letter)
 
 

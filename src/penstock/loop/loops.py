@@ -24,6 +24,7 @@ from penstock.repo.refs import free_branch
 from penstock.repo.repository import Repository
 from penstock.repo.secrets import redacted
 from penstock.run.history import now_ms
+from penstock.run.inside import marks
 
 FOLDER = "loops"
 
@@ -80,6 +81,7 @@ def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = 
         prompt=text,
         settings=_with_protected(settings, repository, prompt),
         penstock=__version__,
+        marks=tuple(sorted(marks())),
     )
     journal = Journal.open(folder)
     journal.append(row)

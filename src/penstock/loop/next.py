@@ -198,13 +198,21 @@ def _done(state: LoopState) -> Effect:
     """End a loop whose work is done; before that, check it once more with the tests and build files of the base."""
     checks = state.settings.checks
     if not checks:
-        return EndLoop(DONE, "done, unchecked")
+        return _held_end(state) or EndLoop(DONE, "done, unchecked")
     number = len(state.current_base_tests.results)
     if state.look_at and number < len(checks) and time_is_over(state) is None:
         attempt = state.current_base_tests.reds + 1
         step = RunCheck(round=len(state.rounds), number=number, command=checks[number], attempt=attempt, with_base=True)
         return Begin(step)
-    return EndLoop(DONE, "done, with changed checks" if state.has_changed_checks else "done")
+    return _held_end(state) or EndLoop(DONE, "done, with changed checks" if state.has_changed_checks else "done")
+
+
+def _held_end(state: LoopState) -> EndLoop | None:
+    """End a loop that is done but for what a person may have meant: an edit of the prompt, or a message."""
+    if not state.has_held:
+        return None
+    what = "an edit of the prompt" if state.held_prompt else "a message"
+    return EndLoop(NEEDS_PERSON, f"{what} waits to be confirmed: it came while an agent or a check worked")
 
 
 def _said(it: Round) -> str:

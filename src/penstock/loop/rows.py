@@ -121,6 +121,8 @@ class LoopBegan(JournalRow, frozen=True, tag="loop_began"):
     settings: Settings
     penstock: str = ""
     """Version of Penstock."""
+    marks: tuple[str, ...] = ()
+    """What had started the process that began the loop: an agent, or a check of another loop."""
 
 
 class StepBegan(JournalRow, frozen=True, tag="step_began"):
@@ -150,12 +152,26 @@ class MessageAdded(JournalRow, frozen=True, tag="message"):
     text: str
     letter: str = ""
     """Id of the letter of the inbox, which is read only once."""
+    is_held: bool = False
+    """It came while an agent or a check worked, and counts when a person confirms it."""
 
 
 class PromptChanged(JournalRow, frozen=True, tag="prompt_changed"):
     """The user has edited the prompt."""
 
     prompt: str
+    is_held: bool = False
+    """As for a message. An empty text then means that the edit was taken back."""
+
+
+class HeldDecided(JournalRow, frozen=True, tag="held_decided"):
+    """A person has confirmed or discarded what was held."""
+
+    is_confirmed: bool
+    prompt: str = ""
+    """Text of the prompt that counts, or does not count, from now on; "" if it is about messages alone."""
+    letters: tuple[str, ...] = ()
+    """Ids of the letters with the messages."""
 
 
 class LoopStopRequested(JournalRow, frozen=True, tag="stop_requested"):
@@ -218,6 +234,7 @@ AnyRow = (
     | Waiting
     | MessageAdded
     | PromptChanged
+    | HeldDecided
     | LoopStopRequested
     | LoopResumed
     | TreeGone

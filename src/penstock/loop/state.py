@@ -14,6 +14,7 @@ from penstock.loop.rows import (
     LoopEnded,
     LoopLanded,
     LoopStopRequested,
+    MessageAdded,
     Settings,
     Waiting,
 )
@@ -97,6 +98,14 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the letters that were read."""
     unread: int | None = None
     """Number of rounds when the user last wrote, or edited the prompt; None if the user did neither."""
+    held_prompt: str = ""
+    """Text of the prompt that waits to be confirmed; "" if there is none."""
+    discarded_prompt: str = ""
+    """Text of the prompt that the user did not confirm."""
+    held_messages: tuple[MessageAdded, ...] = ()
+    """Messages that wait to be confirmed."""
+    is_end_held: bool = False
+    """The loop has ended while something waited to be confirmed."""
     question: str = ""
     """Question that waits for an answer of the user."""
     merge: Merge | None = None
@@ -200,6 +209,11 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     def head_differs_from_base(self, it: Round) -> bool:
         """Return whether the tree with which a round began is another one than that of the base."""
         return it.head_tree != self.began.base_tree
+
+    @property
+    def has_held(self) -> bool:
+        """Whether an edit of the prompt, or a message, waits to be confirmed."""
+        return bool(self.held_prompt or self.held_messages)
 
     @property
     def current_base_tests(self) -> BaseTests:

@@ -267,7 +267,7 @@ class Runs:
 
         def put() -> RunDetails:
             reader = self._read_loop(id)
-            LoopInbox(reader.folder).put("message", text)
+            LoopInbox(reader.folder).put("message", text, is_of_person=True)
             return reader.details()
 
         return await asyncio.to_thread(put)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from argparse import Action, Namespace
 from copy import copy
@@ -31,6 +32,7 @@ from penstock.config.data import data_directory, data_path
 from penstock.config.settings import Config
 from penstock.errors import AgentNotFound, UsageError
 from penstock.loop import prompts
+from penstock.loop.confirming import check_outside, decide
 from penstock.loop.fold import apply, begin, fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal, process_of, read_rows
@@ -51,6 +53,7 @@ examples:
   penstock loop PROMPT.md --work AGENT --check "make test" --dry-run
   penstock loop status                                  what the newest loop of this repository does
   penstock loop tell "use the new API"                  the next round reads it
+  penstock loop confirm                                 an edit of PROMPT.md, made while an agent worked, is yours
   penstock loop stop                                    after the step; --now ends the step as well
   penstock loop resume --rounds 5                       go on, with more rounds
   penstock loop land                                    merge the result into the branch that is checked out
@@ -107,9 +110,14 @@ def _command(options: Namespace) -> int:
         case ["log", *rest]:
             return _log(_one(rest))
         case ["land", *rest]:
-            return _land(_find(_one(rest)), options, given)
+            return _land(_find_outside(_one(rest)), options, given)
+        case ["confirm", *rest]:
+            return _confirm(_find_outside(_one(rest)), confirms=not options.discard)
         case ["clean", *rest]:
-            return clean_loops([_find(_one(rest))] if rest else loops(data_path()), options)
+            found = [_find(_one(rest))] if rest else loops(data_path())
+            for loop in found:
+                check_outside(loop.state.began)
+            return clean_loops(found, options)
         case ["resume", *rest]:
             return _resume(_one(rest), options, given)
         case [prompt]:
@@ -137,6 +145,7 @@ def parser() -> Parser:
     add("--json", action="store_true", help="status: one JSON object a line, of all loops")
     add("--now", action="store_true", help="stop: end the step that runs")
     add("--resolve", action="store_true", help="land: have an agent resolve conflicts in the tree of the loop")
+    add("--discard", action="store_true", help="confirm: discard what waits, instead")
     add("--squash", action="store_true", help="land: make one commit of all")
     add("--refs", action="store_true", help="clean: also remove the refs and branches of loops whose result is in one "
         "of your branches")  # fmt: skip
@@ -173,6 +182,13 @@ def _one(rest: list[str]) -> str | None:
 
 def _find(name: str | None) -> LoopFolder:
     return find_loop(data_path(), name, Path.cwd())
+
+
+def _find_outside(name: str | None) -> LoopFolder:
+    """Return the loop that a command changes, which no agent and no check may do."""
+    found = _find(name)
+    check_outside(found.state.began)
+    return found
 
 
 # --- begin and resume --------------------------------------------------------------------------------
@@ -218,7 +234,7 @@ def _run(journal: Journal, config: Config, options: Namespace, display: DisplayO
         status = run_loop(journal, config, display, data_path(), trust=options.trust)
         state = fold(journal.rows)
         while options.ask and (answer := answer_of_user(state)):
-            LoopInbox(journal.folder).put("message", answer)
+            LoopInbox(journal.folder).put("message", answer, is_of_person=True)
             resume(journal)
             status = run_loop(journal, config, display, data_path(), trust=options.trust)
             state = fold(journal.rows)
@@ -231,7 +247,7 @@ def _run(journal: Journal, config: Config, options: Namespace, display: DisplayO
 
 def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> int:
     check_terminal(options)
-    found = _find(name)
+    found = _find_outside(name)
     _check_landed(found.state)
     config = configured()
     _check_agents(found.state.settings, config, trust=options.trust)
@@ -360,8 +376,18 @@ def _log(name: str | None) -> int:
     return 0
 
 
+def _confirm(found: LoopFolder, *, confirms: bool) -> int:
+    runs = process_of(found.path) is not None
+    decided = decide(found, confirms=confirms)
+    text = words.decided_text(decided, found.state)
+    if not confirms:
+        return say(f"{text}Discarded.\n")
+    how = "The next round reads it." if runs else f"penstock loop resume {found.id} goes on with it."
+    return say(f"{text}Confirmed. {how}\n")
+
+
 def _stop(name: str | None, options: Namespace) -> int:
-    found = _find(name)
+    found = _find_outside(name)
     if process_of(found.path) is None:
         return say(f"The loop {found.id} is not running.\n")
     LoopInbox(found.path).put("stop_now" if options.now else "stop")
@@ -379,14 +405,17 @@ def _stop(name: str | None, options: Namespace) -> int:
 def _send_message(rest: list[str], options: Namespace) -> int:
     match rest:
         case [text]:
-            found = _find(None)
+            found = _find_outside(None)
         case [name, text]:
-            found = _find(name)
+            found = _find_outside(name)
         case _:
             raise UsageError("one message is expected", help='penstock loop tell "use the new API"')
     if not text.strip():
         raise UsageError("the message is empty")
-    LoopInbox(found.path).put("message", text)
+    is_of_person = os.isatty(0)
+    LoopInbox(found.path).put("message", text, is_of_person=is_of_person)
     runs = process_of(found.path) is not None
     how = "The next round reads it." if runs else f"penstock loop resume {found.id} goes on with it."
+    if runs and not is_of_person:
+        how += f" If an agent or a check works now, it waits for penstock loop confirm {found.id}."
     return say(f"{how}\n")

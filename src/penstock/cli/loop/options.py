@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "status": ("Show what a loop does or has done.", ("json",)),
     "log": ("Show the steps of a loop, each with its time.", ()),
     "tell": ("Send a message that the next round reads.", ()),
+    "confirm": ("Confirm an edit of the prompt, and messages, that came while an agent worked.", ("discard",)),
     "stop": ("Stop a loop after the step that runs.", ("now",)),
     "resume": ("Go on with a loop.", ("rounds", "time", "cost", "tokens", "accept", "trust", "ask", *DISPLAY)),
     "land": (
@@ -61,7 +62,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
 """Commands about a loop that has begun, each with its summary and its options. A file of the same name
 is written `./status`."""
 
-OF_COMMANDS = ("json", "now", "squash", "resolve", "refs")
+OF_COMMANDS = ("json", "now", "squash", "resolve", "discard", "refs")
 """Options that a new loop does not have."""
 
 NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from difflib import unified_diff
 
 import msgspec
 
@@ -19,6 +20,7 @@ from penstock.loop.results import (
 )
 from penstock.loop.rows import (
     AnyRow,
+    HeldDecided,
     LoopEnded,
     MessageAdded,
     PromptChanged,
@@ -48,6 +50,9 @@ from penstock.sinks.sanitize import clean_line
 MAX_OUTPUT_LINES = 15
 """Last lines of a failed command that are shown at the end: they have the reason, and the table stays in sight."""
 
+MAX_DIFF_LINES = 60
+"""Lines of an edit of the prompt that are shown."""
+
 MAX_TASK_CHARS = 40
 """Characters of a task in a table, so that a row fits into a usual terminal."""
 
@@ -74,9 +79,19 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
         case Waiting():
             return _line("waiting", f"until {local_time(row.until)}", row.reason)
         case MessageAdded():
-            return _line("message", _first_line(row.text))
+            waits = f"it waits: {_confirm_command(state)}" if row.is_held else ""
+            return _line("message", _first_line(row.text), waits)
+        case PromptChanged(is_held=True):
+            if not row.prompt:
+                return _line("prompt", "is as it was before the edit")
+            what = "was edited while an agent or a check worked; the edit waits"
+            return _line("prompt", f"{what}: {_confirm_command(state)}")
         case PromptChanged():
             return _line("prompt", "was edited; the next round reads it")
+        case HeldDecided():
+            number = len(row.letters)
+            messages = f"{number} message{'s' * (number != 1)}" if number else ""
+            return _line("confirmed" if row.is_confirmed else "discarded", "prompt" if row.prompt else "", messages)
         case LoopEnded():
             return _line("ended", end_reason(row)) + "".join(_line(text) for text in proof_lines(state))
     return ""
@@ -247,6 +262,7 @@ def end_text(state: LoopState) -> str:
     total = f"{used.rounds} round{'s' * (used.rounds != 1)} · {_seconds(used.ms)} · {cost_text(state)}"
     lines = [
         _failed_output(state),
+        held_text(state),
         rounds_table(state),
         candidates_table(state),
         f"{total}\n",
@@ -273,6 +289,33 @@ def _failed_output(state: LoopState) -> str:
     return f"{one_line(command)}:\n" + "".join(f"  {clean_line(line)}\n" for line in lines) + "\n"
 
 
+def _confirm_command(state: LoopState) -> str:
+    return f"penstock loop confirm {state.began.loop}"
+
+
+def held_text(state: LoopState) -> str:
+    """Return what waits to be confirmed: the edit of the prompt as a diff, and messages; "" if nothing does."""
+    if not state.has_held:
+        return ""
+    lines = _diff_lines(state.prompt, state.held_prompt) if state.held_prompt else []
+    lines += [f"message: {row.text}" for row in state.held_messages]
+    text = "".join(f"  {one_line(line)}\n" for line in lines)
+    return f"came while an agent or a check worked, and waits to be confirmed:\n{text}\n"
+
+
+def decided_text(decided: HeldDecided, state: LoopState) -> str:
+    """Return what a person confirms or discards."""
+    lines = _diff_lines(state.prompt, decided.prompt) if decided.prompt else []
+    lines += [f"message: {row.text}" for row in state.held_messages if row.letter in decided.letters]
+    return "".join(f"  {one_line(line)}\n" for line in lines)
+
+
+def _diff_lines(old: str, new: str) -> list[str]:
+    lines = list(unified_diff(old.splitlines(), new.splitlines(), "PROMPT.md", "PROMPT.md", lineterm="", n=1))[2:]
+    left = len(lines) - MAX_DIFF_LINES
+    return lines if left <= 0 else [*lines[:MAX_DIFF_LINES], f"… {left:,} lines more"]
+
+
 def end_reason(ended: LoopEnded) -> str:
     """Return why a loop has ended, with the time from which on agents can be used again."""
     return ended.reason + (f" at {local_time(ended.resets_at)}" if ended.resets_at is not None else "")
@@ -284,6 +327,8 @@ def next_commands(state: LoopState) -> list[str]:
     if status == 0:
         return [f"to merge it:       penstock loop land {loop}"]
     lines = []
+    if state.has_held:
+        lines.append(f"if that is yours:  penstock loop confirm {loop}    (if not: confirm {loop} --discard)")
     if status == 4 and state.question:
         lines.append(f'to answer:         penstock loop tell {loop} "…"')
     elif status == 4 and state.settings.plan_is_asked and not state.plan_is_approved and state.plan:
@@ -326,7 +371,7 @@ def status_text(state: LoopState, process: int | None) -> str:
     ]
     if process:
         found = [one_line(put_back_text(state.put_back_settings)) + "\n"] if state.put_back_settings else []
-        return "".join((*lines, rounds_table(state), candidates_table(state), *found))
+        return "".join((*lines, held_text(state), rounds_table(state), candidates_table(state), *found))
     return "".join(lines) + end_text(state)
 
 
@@ -354,6 +399,8 @@ class LoopLine(msgspec.Struct, omit_defaults=True):
     """Tests, and files that the checks read, that differ from the base."""
     green_with_base_tests: bool | None = None
     put_back_settings: tuple[str, ...] = ()
+    held: bool = False
+    """An edit of the prompt, or a message, waits to be confirmed."""
 
 
 def json_line(state: LoopState, process: int | None) -> LoopLine:
@@ -379,6 +426,7 @@ def json_line(state: LoopState, process: int | None) -> LoopLine:
         look_at=tuple(map(change_text, state.look_at)),
         green_with_base_tests=_green_with_base_tests(state),
         put_back_settings=state.put_back_settings,
+        held=state.has_held,
     )
 
 
