@@ -149,7 +149,7 @@ def test_d4_a_document_of_agent_doc_is_untouched_but_for_the_reply(name: str, en
     assert all(line in rest for line in before)
     assert [line for line in after if line not in before and line not in added] == []
     assert merged.text.count("R1.") == merged.text.count("R2.") == 1
-    assert merged.text.endswith("\n") == text.endswith("\n")
+    assert merged.text.endswith("\n") or name == "template"  # whose exchange is not at the end
     assert merged.text.count(boundary) == text.count(boundary)
     cut = text.index("---", 3) if text.startswith("---") else 0
     assert merged.text[:cut] == text[:cut]

@@ -100,6 +100,15 @@ def test_nothing_new(desk: Desk) -> None:
     assert len(desk.asked) == 1
 
 
+def test_nothing_was_ever_asked(desk: Desk) -> None:
+    """A document that was just begun has no last reply."""
+    assert desk.doc("init", "notes.md").returncode == 0
+    for words in (["notes.md"], ["diff", "notes.md"]):
+        done = desk.doc(*words)
+        assert (done.returncode, done.stderr) == (0, "penstock: notes.md: there is no question in it yet\n")
+    assert desk.asked == []
+
+
 def test_an_agent_that_fails_publishes_nothing(desk: Desk) -> None:
     """The status is that of the run, and the next try asks the same."""
     desk.fail(1)

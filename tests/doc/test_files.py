@@ -74,12 +74,12 @@ def answered(path: Path, data: Path | None = None) -> Published:
     [
         ("A.\r\n", "A.\r\n\r\n## Assistant\r\n\r\nThe answer.\r\n\r\n## User\r\n\r\n"),
         ("\ufeffA.\n", "\ufeffA.\n\n## Assistant\n\nThe answer.\n\n## User\n\n"),
-        ("A.", "A.\n\n## Assistant\n\nThe answer.\n\n## User"),
+        ("A.", "A.\n\n## Assistant\n\nThe answer.\n\n## User\n\n"),
     ],
     ids=["CRLF", "BOM", "no last newline"],
 )
 def test_d6_bytes_of_a_text(path: Path, before: str, after: str) -> None:
-    """Line ends, the byte order mark and the missing last newline stay."""
+    """Line ends and the byte order mark stay; what is added ends with a newline, so that more can be added."""
     path.write_bytes(before.encode())
     answered(path)
     assert path.read_bytes().decode() == after
@@ -264,7 +264,8 @@ def test_d6_a_full_disk(tmp_path: Path, links: int) -> None:
     second = 'ln "$0/notes.md" "$0/other.md"' if links == 2 else "true"
     mount = f'mount -t tmpfs -o size=96k none "$0" && echo Question > "$0/notes.md" && {second}'
     found = inside_mount(disk, mount, disk / "notes.md", tmp_path / "data", "fill")
-    assert "No space left on device; the reply is kept; penstock doc recover publishes it" in str(found.pop("error"))
+    help = f"No space left on device; the reply is kept; penstock doc recover {disk / 'notes.md'} publishes it"
+    assert help in str(found.pop("error"))
     files = ["notes.md"] if links == 1 else ["notes.md", "other.md"]
     assert sorted(found.pop("files")) == files  # type: ignore[call-overload]
     method = "exchange" if links == 1 else "in place"
@@ -278,3 +279,13 @@ def test_d6_a_bind_mount(path: Path, tmp_path: Path) -> None:
     assert found == {"method": "in place", "answered": True}
     assert "The answer." in path.read_text()
     assert sorted(os.listdir(tmp_path)) == ["data", "notes.md"]
+
+
+def test_a_read_only_file_is_not_written(path: Path) -> None:
+    """Its mode says that nobody writes to it. Root could, and the exchange needs the directory alone."""
+    path.write_text("Question.\n")
+    path.chmod(0o400)
+    with pytest.raises(UsageError, match="is read-only") as raised:
+        check_publishable(path)
+    assert f"chmod u+w {path}" in str(raised.value)
+    assert path.read_text() == "Question.\n"

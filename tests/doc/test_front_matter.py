@@ -118,3 +118,50 @@ def test_the_first_of_several_names_with_a_value_counts() -> None:
         FrontMatter.parse(document("session: old", "agent_doc_session: null")).get("agent_doc_session", "session")
         == "old"
     )
+
+
+TOML = """\
++++
+title = "A page"  # kept
+date = 2026-01-02
+resume = 's-1' # mine
+text = '''
+resume = "no field"
+'''
+[extra]
+resume = "inner"
++++
+text
+"""
+
+
+def test_toml_is_edited_as_toml() -> None:
+    """A field of the root table is replaced in its line or added before the first table; the rest stays as it is."""
+    assert FrontMatter.parse(TOML).get("nosuch", "resume") == "s-1"
+    assert FrontMatter.parse(TOML).get("date") is None
+    text, skipped = with_fields(TOML, {"resume": 'a"b\\', "agent": "claude"})
+    expected = TOML.replace("resume = 's-1' # mine", 'resume = "a\\"b\\\\" # mine').replace(
+        "[extra]", 'agent = "claude"\n[extra]'
+    )
+    assert (text, skipped) == (expected, [])
+    assert with_fields(text, {"resume": 'a"b\\', "agent": "claude"}) == (text, [])
+    crlf = TOML.replace("\n", "\r\n")
+    assert with_fields("\ufeff" + crlf, {"agent": "x"}, "\r\n")[0] == "\ufeff" + crlf.replace(
+        "[extra]", 'agent = "x"\r\n[extra]'
+    )
+
+
+@pytest.mark.parametrize(
+    "lines", ["title = \n", "resume = 12\n", "[resume]\na = 1\n", "resume = '''a\nb'''\n", 'a = "\n', "resume.a = 1\n"]
+)
+def test_toml_that_cannot_be_edited_is_left_alone(lines: str) -> None:
+    """Broken TOML, and a field that is no line of text, stay byte for byte; there is no second front matter."""
+    text = f"+++\n{lines}+++\ntext\n"
+    assert with_fields(text, {"resume": "new"}) == (text, ["resume"])
+    assert FrontMatter.parse(text).get("resume") == ("a\nb" if "'''" in lines else None)
+
+
+@pytest.mark.parametrize("text", ["+++\ntext\n", "+++ a\nb = 1\n+++\n", "++\na = 1\n++\n"])
+def test_pluses_without_an_end_are_text(text: str) -> None:
+    """A document that only begins like TOML has no front matter."""
+    assert not FrontMatter.parse(text).exists

@@ -17,24 +17,39 @@ SAID = Reply.parse("R.")
 @pytest.mark.parametrize(
     ("base", "now", "merged"),
     [
-        ("q", "q", "q\n\n## Assistant\n\nR.\n\n## User"),
+        ("q", "q", "q\n\n## Assistant\n\nR.\n\n## User\n\n"),
         ("q\n", "q\n", "q\n\n## Assistant\n\nR.\n\n## User\n\n"),
         ("q\n\n", "q\n\n", "q\n\n## Assistant\n\nR.\n\n## User\n\n"),
         ("q\n", "q\n\nmore\n", "q\n\n## Assistant\n\nR.\n\n## User\n\nmore\n"),
         ("q\n", "q\nmore", "q\n\n## Assistant\n\nR.\n\n## User\n\nmore"),
         ("q", "q, and more\nlast", "q, and more\n\n## Assistant\n\nR.\n\n## User\n\nlast"),
         ("q\r\n", "q\r\n", "q\r\n\r\n## Assistant\r\n\r\nR.\r\n\r\n## User\r\n\r\n"),
-        ("\ufeffq", "\ufeffq", "\ufeffq\n\n## Assistant\n\nR.\n\n## User"),
-        ("---\na: 1\n---", "---\na: 1\n---", "---\na: 1\n---\n## Assistant\n\nR.\n\n## User"),
+        ("\ufeffq", "\ufeffq", "\ufeffq\n\n## Assistant\n\nR.\n\n## User\n\n"),
+        ("---\na: 1\n---", "---\na: 1\n---", "---\na: 1\n---\n## Assistant\n\nR.\n\n## User\n\n"),
         ("# a\n\nb\n", "b\n# a\n", "b\n\n## Assistant\n\nR.\n\n## User\n\n# a\n"),
         ("q\n\n```\nx\n", "q\n\n```\nx\ny\n```\nz\n", "q\n\n```\nx\ny\n```\n\n## Assistant\n\nR.\n\n## User\n\nz\n"),
     ],
 )
 def test_a_reply_in_append_format(base: str, now: str, merged: str) -> None:
-    """It is behind what was asked, with one blank line around, and keeps line ends, BOM and the end of the file."""
+    """It is behind what was asked, with one blank line around, and keeps line ends and BOM. It ends with a newline."""
     result = merge(base, now, SAID)
     assert result.text == merged
-    assert result.notes == ()
+    assert bool(result.notes) == ("```" in base)
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("---\na: 1\n---\nq\n\n```\nx\n", "the code fence that begins in line 6 is not closed"),
+        ("q\n<!-- private\nmore\n", "the comment that begins in line 2 is not closed"),
+        ("q <!-- is text in a line\n", ""),
+        ("```\nq\n```\n<!-- x -->\n", ""),
+    ],
+)
+def test_what_hides_a_reply_is_told(text: str, note: str) -> None:
+    """The user's text is left as it is; a preview would show the reply as code, or not at all."""
+    notes = merge(text, text, SAID).notes
+    assert (len(notes) == 1 and note in notes[0]) if note else notes == ()
 
 
 def test_a_reply_to_text_that_is_gone_is_at_the_end() -> None:
@@ -52,9 +67,9 @@ def test_a_reply_to_text_that_is_gone_is_at_the_end() -> None:
 
 @pytest.mark.parametrize("end", ["\n", ""])
 def test_a_template_without_an_exchange_gets_the_reply_at_its_end(end: str) -> None:
-    """The end of the file is kept as it was."""
+    """The reply ends with a newline; the end of a component that has one is kept."""
     text = f"<!-- agent:status -->ok<!-- /agent:status -->\ntext{end}"
-    assert merge(text, text, SAID).text == f"<!-- agent:status -->ok<!-- /agent:status -->\ntext\n\nR.{end}"
+    assert merge(text, text, SAID).text == "<!-- agent:status -->ok<!-- /agent:status -->\ntext\n\nR.\n"
     output = f"<!-- agent:output -->\n<!-- /agent:output -->{end}"
     assert merge(output, output, SAID).text == f"<!-- agent:output -->\nR.\n<!-- /agent:output -->{end}"
 

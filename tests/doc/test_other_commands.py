@@ -36,7 +36,7 @@ def test_init_write_answer(desk: Desk) -> None:
     file = desk.folder / "my-notes.md"
     text = file.read_text("utf-8")
     assert text.endswith("agent: scripted\n---\n\n# My notes\n\n## User\n\n")
-    assert "nothing new" in desk.doc("my-notes.md").stderr
+    assert "there is no question in it yet" in desk.doc("my-notes.md").stderr
     file.write_text(text + "Hello?\n", "utf-8")
     assert desk.doc("my-notes.md").returncode == 0
     assert file.read_text("utf-8").endswith("Hello?\n\n## Assistant\n\nReply 1.\n\n## User\n\n")
@@ -48,7 +48,7 @@ def test_init_template(desk: Desk) -> None:
     """A template has components; a reply goes into the exchange, a block into its component."""
     assert desk.doc("init", "plan.md", "--template", "--agent", "scripted").returncode == 0
     file = desk.folder / "plan.md"
-    assert "nothing new" in desk.doc("plan.md").stderr
+    assert "there is no question in it yet" in desk.doc("plan.md").stderr
     text = file.read_text("utf-8")
     file.write_text(text.replace("patch=append -->\n", "patch=append -->\nHello?\n"), "utf-8")
     desk.reply(1, "Hi.\n\n<!-- patch:status -->\nbusy\n<!-- /patch:status -->")

@@ -29,7 +29,8 @@ Some words of the user.
 - [X] ticked too
 - ~~struck through~~
 - ~~~~
-1. no item
+1. numbered
+2) ~~done~~
 ```prompt
 Several lines
 
@@ -48,6 +49,7 @@ ITEMS = (
     QueueItem("- write tests", "write tests\n  for the queue\n  - all of them"),
     QueueItem("* [ ] tick me", "tick me"),
     QueueItem("- ~~~~", "~~~~"),
+    QueueItem("1. numbered", "numbered"),
     QueueItem("```prompt", "Several lines\n\nof a prompt."),
     QueueItem("- last", "last"),
 )
@@ -67,6 +69,8 @@ def test_items_are_what_is_not_done() -> None:
         ("- write tests", "- ~~write tests~~"),
         ("  * write tests ", "  * ~~write tests~~"),
         ("- [ ] tick me", "- [x] tick me"),
+        ("12. write tests", "12. ~~write tests~~"),
+        ("1) [ ] tick me", "1) [x] tick me"),
         ("```", "```done"),
         ("~~~~", "~~~~done"),
         ("```prompt ", "```prompt done"),
@@ -87,7 +91,7 @@ def test_the_publish_strikes_the_item_through() -> None:
     assert "\n- ~~write tests~~\n  for the queue\n" in merged.text
     assert "<!-- agent:exchange -->\nWritten.\n<!-- /agent:exchange -->" in merged.text
     assert merged.snapshot + "Typed on.\n" == merged.text
-    assert [item.line for item in queue_items(merged.text)] == ["* [ ] tick me", "```prompt", "- last"]
+    assert [item.line for item in queue_items(merged.text)] == ["* [ ] tick me", "1. numbered", "```prompt", "- last"]
     assert not submission(Document.parse(merged.snapshot), merged.snapshot).is_new
 
 

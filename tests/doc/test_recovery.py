@@ -125,8 +125,21 @@ def test_a_reply_that_cannot_be_kept(path: Path, state: DocumentState) -> None:
         (ANSWERED.replace("The answer.", "The true answer."), False),
         ("# Notes\n\n## User\n\nAnother question.\n", False),
         ("", False),
+        (QUESTION + "\n## Assistant\n\nSomething else.\n\n## User\n\n", False),
+        (QUESTION + "The anser.\n", False),
     ],
-    ids=["old text", "typed on", "typed above", "there", "shortened", "edited", "all is new", "empty"],
+    ids=[
+        "old text",
+        "typed on",
+        "typed above",
+        "there",
+        "shortened",
+        "edited",
+        "all is new",
+        "empty",
+        "rewritten",
+        "moved",
+    ],
 )
 def test_what_counts_as_overwritten(text: str, overwritten: bool) -> None:
     """Nothing of the reply is there, and all of the text that it answered is."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.doc.components import scan
+from penstock.doc.components import parse_markers, scan, without_comments
 
 FENCE = re.compile(r"\ufeff?[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*(?P<marks>`{3,}(?=[^`]*$)|~{3,})")
 PIECES = ["`", "```", "````", "~~~", "~~~~", "<!--", "-->", "\n", "\n", "\r\n", " ", "\t", "- ", "1. ", "x", "\ufeff"]
@@ -55,3 +56,51 @@ def test_tokens_follow_each_other(text: str) -> None:
 def test_marks_within_a_line_begin_no_fence(text: str) -> None:
     """Backticks and tildes in a text are code of this line, or text."""
     assert list(scan(text + "\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("a %%private%% b\n", "a  b\n"),
+        ("%% private %%\nb\n", "b\n"),
+        ("%%\nprivate\n\nmore\n%%\nb\n", "b\n"),
+        ("%% private\nmore %%\nb\n", "b\n"),
+        ("%%\r\nprivate\r\n%%\r\nb\r\n", "b\r\n"),
+        ("[//]: # (private)\nb\n", "b\n"),
+        ('  [//]: # "private"\n[comment]: <> (private)\nb\n', "b\n"),
+        ("[//]: #\nb\n", "b\n"),
+    ],
+)
+def test_comments_that_are_not_html_are_not_sent(text: str, left: str) -> None:
+    """Those of Obsidian, and definitions of links that nothing uses."""
+    assert without_comments(text) == left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "100%% of it and 50%% of that\n",
+        "%%% a %%%\n",
+        "%% never closed\nb\n",
+        "%% a line of LaTeX\nx\n%% another line\n",
+        "a %% b\nc %% d\n",
+        "```\n%%\ncell\n%%\n```\n",
+        "`%%a%%` is code\n",
+        "see [//]: # here\n",
+        "[a]: # (title)\n",
+        "    [//]: # (in code)\n",
+        "%%\n<!-- agent:x -->\n%%\n<!-- /agent:x -->\n",
+    ],
+)
+def test_text_that_looks_like_a_comment_is_sent(text: str) -> None:
+    """What somebody asks is not lost, since it has the signs of a comment, and no component is hidden by them."""
+    assert without_comments(text) == text
+    assert len(parse_markers(text).components) == text.count("/agent:x")
+
+
+def test_a_million_signs_are_scanned_in_time() -> None:
+    """No sign is looked for again and again."""
+    for text in ("%% " * 300_000, "a%%" * 300_000, "%%\n" * 300_000, "%% a\n" * 200_000, "[//]: # " * 100_000):
+        start = time.monotonic()
+        without_comments(text)
+        assert time.monotonic() - start < 5

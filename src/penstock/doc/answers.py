@@ -92,6 +92,8 @@ class DocumentAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """SHA-256 of the document after the publish."""
     result: Result | None = None
     """Result of the run; None if there was nothing to ask."""
+    is_begun: bool = True
+    """False if there was nothing to ask, and nothing was ever asked."""
 
 
 Steps = Generator[DocumentPrompt, Run, T]
@@ -102,7 +104,7 @@ def steps(path: str | os.PathLike[str], wanted: Wanted) -> Steps[DocumentAnswer]
     with opened(path) as document:
         found = submission(document.document, document.snapshot, file=os.fspath(document.path))
         if not found.is_new or document.lacks_only_the_reply():
-            return DocumentAnswer(path=str(document.path), notes=document.notes)
+            return DocumentAnswer(path=str(document.path), is_begun=document.snapshot is not None, notes=document.notes)
         ask, run = yield from ask_document(document, wanted, found)
         return publish_reply(document, ask, run, wanted, {"at_boundary": found.at_boundary})
 

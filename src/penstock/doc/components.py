@@ -14,11 +14,16 @@ import msgspec
 
 from penstock.errors import UsageError
 
-_NEXT = re.compile(r"`|~~~|<!--")
+_NEXT = re.compile(r"`|~~~|<!--|%%|\[//\]:|\[comment\]:")
 """Begin of the next run of backticks or tildes, or of the next comment. Alternatives that all begin with a fixed
 character are searched some 10 times as fast as others, and a long document is scanned several times."""
 
 _RUN = re.compile("`+|~+")
+
+_LINK_COMMENT = re.compile(
+    r"""\[(?://|comment)\]:[ \t]*(?:\#|<>)(?:[ \t]+(?:\(.*\)|".*"|'.*'))?[ \t]*\r?$""", re.MULTILINE
+)
+"""Definition of a link that nothing uses, `[//]: # (text)`: Markdown's way to a comment without HTML."""
 
 _BEFORE_FENCE = re.compile(r"\ufeff?[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*")
 """What a code fence may have before it on its line: it may begin an item of a list."""
@@ -26,6 +31,10 @@ _BEFORE_FENCE = re.compile(r"\ufeff?[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*")
 MAX_INLINE_CODE_CHARS = 10_000
 """Characters of inline code; a line may have millions of backticks, and each would search all of it."""
 
+_INDENTS = ("", " ", "  ", "   ")
+"""What the definition of a link may have before it."""
+
+_MARKED = re.compile(r"<!--\s*/?agent:")
 _MARKER = re.compile(r"\s*(?P<close>/?)agent:(?P<name>\S+)(?P<attributes>(?:\s.*)?)$", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*$")
 _ATTRIBUTE = re.compile(r"""([A-Za-z_][\w-]*)(?:=("[^"]*"|'[^']*'|\S+))?""")
@@ -49,7 +58,8 @@ class DocumentError(UsageError):
 class Token(NamedTuple):
     """A piece of a document that is not plain text. An open fence or comment ends with the document."""
 
-    kind: Literal["comment", "fence", "open_comment", "open_fence"]
+    kind: Literal["comment", "note", "fence", "open_comment", "open_fence"]
+    """`note`: a comment that is not HTML, and so never a marker."""
     start: int
     end: int
 
@@ -109,6 +119,12 @@ def scan(text: str, start: int = 0) -> Iterator[Token]:
             position = end + 3 if end >= 0 else found.end()
             yield Token(kind, begin, position)
             continue
+        if text[begin] in "%[":
+            note_end = _note_end(text, begin)
+            position = found.end() if note_end is None else note_end
+            if note_end is not None:
+                yield Token("note", begin, note_end)
+            continue
         run = _RUN.match(text, begin)
         assert run is not None
         marks = run[0]
@@ -121,6 +137,28 @@ def scan(text: str, start: int = 0) -> Iterator[Token]:
             position = _after_inline_code(text, begin + len(marks), marks)
         else:
             position = begin + len(marks)
+
+
+def _note_end(text: str, begin: int) -> int | None:
+    """Return the end of the comment that begins here, `%%…%%` or `[//]: # (…)`; None if there is none.
+
+    A comment of Obsidian is in one line, or begins a line. Lines that all begin with `%%` are none: it is a comment of
+    other languages; and none has a marker of a component.
+    """
+    if text[begin] == "[":
+        found = _LINK_COMMENT.match(text, begin)
+        return found.end() if found and text[max(0, begin - 4) : begin].rpartition("\n")[2] in _INDENTS else None
+    before, end = text[begin - 1 : begin], text.find("%%", begin + 2)
+    if before.isalnum() or before == "%" or end < 0 or text[begin + 2] == "%":
+        return None
+    if text.find("\n", begin, end) >= 0:
+        last, next_line = text.rfind("\n", 0, end) + 1, text.find("\n", end)
+        rest = text[end + 2 : next_line if next_line >= 0 else len(text)]
+        if text[text.rfind("\n", 0, begin) + 1 : begin].strip() or (not text[last:end].strip() and rest.strip()):
+            return None
+        if _MARKED.search(text, begin, end):
+            return None
+    return end + 2
 
 
 def _fence_line(text: str, position: int, begin: int, marks: str) -> int | None:
@@ -213,12 +251,17 @@ def without_comments(text: str) -> str:
     position = 0
     for token in scan(text):
         marker = _marker(text, token)
-        if token.kind != "comment" or (marker and not marker["name"].startswith(_BOUNDARY)):
+        is_marker = marker is not None and not marker["name"].startswith(_BOUNDARY)
+        if token.kind not in ("comment", "note") or is_marker:
             continue
         start, end = token.start, token.end
-        line_start, line_end = text.rfind("\n", 0, start) + 1, text.find("\n", end) + 1 or len(text)
-        if line_start >= position and not text[line_start:start].strip() and not text[end:line_end].strip():
-            start, end = line_start, line_end
+        # What is before `position` is not looked at again: a line may have very many comments.
+        line_start = text.rfind("\n", position, start) + 1 or position
+        is_start = line_start > position or text[position - 1 : position] in ("", "\n")
+        if is_start and not text[line_start:start].strip():
+            line_end = text.find("\n", end) + 1 or len(text)
+            if not text[end:line_end].strip():
+                start, end = line_start, line_end
         parts.append(text[position:start])
         position = end
     return "".join(parts) + text[position:]

@@ -1,13 +1,16 @@
 """Front matter of a document: single fields are read and edited; everything else stays byte for byte.
 
-There is no YAML parser here on purpose: one that writes would lose comments, order and quotes of the user.
+It is YAML between lines `---`, or TOML between lines `+++`. There is no YAML parser here on purpose: one that writes
+would lose comments, order and quotes of the user. TOML is read by its parser, and edited line by line.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -18,6 +21,9 @@ _VALUE = re.compile(
     r"""(?P<space>[ \t]*)(?P<value>"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^"'#\s](?:[^#]|(?<=\S)\#)*?|)"""
     r"(?P<end>[ \t]*|[ \t]+\#.*)$"
 )
+_TOML_FIELD = re.compile(
+    r"""(?P<key>[A-Za-z0-9_-]+)[ \t]*=[ \t]*(?:"(?:[^"\\]|\\.)*"|'[^']*')(?P<end>[ \t]*(?:\#.*)?)$"""
+)
 _PLAIN = re.compile(r"[A-Za-z][\w./@+-]*")
 _RESERVED = frozenset(["null", "true", "false", "yes", "no", "on", "off", "y", "n"])
 _STRUCTURES = ("|", ">", "[", "{", "&", "*", "!", "%", "@", "`")
@@ -25,17 +31,20 @@ _STRUCTURES = ("|", ">", "[", "{", "&", "*", "!", "%", "@", "`")
 
 
 class FrontMatter(msgspec.Struct, frozen=True):
-    """Lines between the two `---` of a document, and their place; `end` is that of the text after the second one."""
+    """Lines between the two `---` or `+++` of a document, and their place; `end` is that of the text after them."""
 
     lines: tuple[str, ...] = ()
     start: int = 0
     end: int = 0
     exists: bool = False
+    is_toml: bool = False
 
     @classmethod
     def parse(cls, text: str) -> FrontMatter:
         """Read the front matter of a document. Text between two rules that has no fields is not front matter."""
         bom = len(text) - len(text.removeprefix("\ufeff"))
+        if re.match(r"\+\+\+[ \t]*\r?\n", text[bom : bom + 80]):
+            return cls._parse_toml(text, bom)
         if not re.match(r"---[ \t]*\r?\n", text[bom : bom + 80]):
             return cls(start=bom, end=bom)
         start = end = text.index("\n", bom) + 1
@@ -52,8 +61,24 @@ class FrontMatter(msgspec.Struct, frozen=True):
             lines.append(line)
         return cls(start=bom, end=bom)
 
+    @classmethod
+    def _parse_toml(cls, text: str, bom: int) -> FrontMatter:
+        start = end = text.index("\n", bom) + 1
+        lines: list[str] = []
+        while end < len(text):
+            stop = text.find("\n", end) + 1 or len(text)
+            line = text[end:stop]
+            end = stop
+            if line.rstrip() == "+++":
+                return cls(lines=tuple(lines), start=start, end=end, exists=True, is_toml=True)
+            lines.append(line)
+        return cls(start=bom, end=bom)
+
     def get(self, *keys: str) -> str | None:
         """Return the value of the first of these fields that has one; None for `null` and for more than one line."""
+        if self.is_toml:
+            values = _toml(self.lines) or {}
+            return next((found for key in keys if isinstance(found := values.get(key), str)), None)
         for key in keys:
             index = self._find(key)
             value = _parse_value(_rest(self.lines[index])) if index is not None and self._is_single(index) else None
@@ -76,11 +101,13 @@ class FrontMatter(msgspec.Struct, frozen=True):
         listed = not value and following.startswith("-")
         return not value.startswith(_STRUCTURES) and not continued and not listed
 
-    def replaced(self, key: str, value: str) -> tuple[str, ...] | None:
+    def replaced(self, key: str, value: str, newline: str = "\n") -> tuple[str, ...] | None:
         """Return the lines with a field set to a value; None if the field holds more than one line of text."""
+        if self.is_toml:
+            return self._replaced_toml(key, value, newline)
         index = self._find(key)
         if index is None:
-            return (*self.lines, f"{key}: {_format(value, False)}\n")
+            return (*self.lines, f"{key}: {_format(value, False)}{newline}")
         if self.get(key) == value:
             return self.lines  # as the user writes it, with or without quotes
         match = _VALUE.match(_rest(self.lines[index]))
@@ -93,6 +120,26 @@ class FrontMatter(msgspec.Struct, frozen=True):
         edited = f"{field['key']}{field['colon']}{match['space'] or ' '}{shown}{match['end']}"
         return (*self.lines[:index], edited + line[len(without_end(line)) :], *self.lines[index + 1 :])
 
+    def _replaced_toml(self, key: str, value: str, newline: str) -> tuple[str, ...] | None:
+        """Return the lines with a field of the root table set; None if no edit of one line does just that."""
+        before = _toml(self.lines)
+        if before is None:
+            return None
+        if before.get(key) == value:
+            return self.lines
+        row = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        for index, line in enumerate(self.lines):
+            found = _TOML_FIELD.match(without_end(line))
+            if found and found["key"] == key:
+                end = line[len(without_end(line)) :]
+                lines = (*self.lines[:index], row + found["end"] + end, *self.lines[index + 1 :])
+                if _toml(lines) == {**before, key: value}:
+                    return lines
+        # A new field stands before the first table, as all after that is the table's.
+        table = next((index for index, line in enumerate(self.lines) if line.startswith("[")), len(self.lines))
+        lines = (*self.lines[:table], row + newline, *self.lines[table:])
+        return lines if key not in before and _toml(lines) == {**before, key: value} else None
+
 
 def with_fields(text: str, fields: Mapping[str, str], newline: str = "\n") -> tuple[str, list[str]]:
     """Set fields of the front matter, which is made if it is missing; return the text and the fields left alone."""
@@ -104,15 +151,21 @@ def with_fields(text: str, fields: Mapping[str, str], newline: str = "\n") -> tu
             gap = "" if re.match(r"[ \t]*(\r?\n|$)", text[front.end :]) else newline
             text = text[: front.start] + block + gap + text[front.end :]
             continue
-        lines = front.replaced(key, value)
+        lines = front.replaced(key, value, newline)
         if lines is None:
             skipped.append(key)
             continue
-        if len(lines) > len(front.lines):
-            lines = (*lines[:-1], lines[-1].replace("\n", newline))
         old = sum(map(len, front.lines))
         text = text[: front.start] + "".join(lines) + text[front.start + old :]
     return text, skipped
+
+
+def _toml(lines: Sequence[str]) -> dict[str, Any] | None:
+    """Return the fields of lines in TOML; None if they are not TOML."""
+    try:
+        return tomllib.loads("".join(lines).replace("\r\n", "\n"))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
 
 
 def _rest(line: str) -> str:

@@ -147,13 +147,14 @@ def _carried_line(a: Sequence[str], b: Sequence[str], line: int) -> int | None:
     if change.equal:
         return change.b_start + line - change.a_start + 1
     for index in range(change.b_start, change.b_end):
-        if _is_edited(a[line], b[index]):
+        if is_edited(a[line], b[index]):
             return index + 1
     equal = (row for before in changes[:number] if before.equal for row in a[before.a_start : before.a_end])
     return change.b_end if any(row.strip() for row in equal) else None
 
 
-def _is_edited(old: str, new: str) -> bool:
+def is_edited(old: str, new: str) -> bool:
+    """Return whether a line is an edited form of another one, or goes on with it."""
     old, new = old.strip(), new.strip()
     if not new:
         return False

@@ -11,12 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from penstock.doc.components import Component, find_component, scan
+from penstock.doc.components import Component, find_component, line_number, scan
 from penstock.doc.document import SEND, Document, line_of, newline_of
 from penstock.doc.front_matter import FrontMatter, with_fields
 from penstock.doc.lines import carry, split_lines, without_end
-from penstock.doc.queue_items import with_struck
-from penstock.doc.reply import ASSISTANT_HEADING, USER_HEADING, Patch, Reply, cleaned
+from penstock.doc.queue_items import QUEUE, with_struck
+from penstock.doc.reply import ASSISTANT_HEADING, USER_HEADING, Patch, Reply, cleaned, closed
 
 PROPOSED = "**Proposed by the agent**, as this part was edited in the meantime:"
 """First line of a quoted block below the user's text of a component that was to be replaced."""
@@ -56,7 +56,7 @@ def merge(
     """
     submitted = Document.parse(base)
     job = _route(submitted, now, reply, at_boundary)
-    notes = list(job.notes)
+    notes = [*job.notes, *(_hidden_by(submitted) if job.lines else ())]
     proposals = [patch.component for patch in job.patches if _is_edited(submitted, now, patch.component)]
     text, found = _apply(submitted, now, job, proposals)
     snapshot, _ = _apply(submitted, base, job, proposals)
@@ -77,6 +77,18 @@ def merge(
         if key not in wanted or key in skipped
     ]
     return Merged(text, snapshot, tuple(proposals), tuple(notes))
+
+
+def _hidden_by(submitted: Document) -> list[str]:
+    """Return notes about what is not closed in a document, so that what follows it is not shown as text."""
+    text, kinds = submitted.text, {"open_fence": "code fence", "open_comment": "comment"}
+    found = next((token for token in scan(text, submitted.front.end) if token.kind in kinds), None)
+    if found is None or (
+        found.kind == "open_comment" and text[text.rfind("\n", 0, found.start) + 1 : found.start].strip()
+    ):
+        return []  # in the middle of a line it is text
+    line = line_number(text, found.start)
+    return [f"the {kinds[found.kind]} that begins in line {line} is not closed: a preview shows the reply inside it"]
 
 
 class _Job(msgspec.Struct, frozen=True):
@@ -101,11 +113,14 @@ def _route(submitted: Document, now: str, reply: Reply, at_boundary: bool) -> _J
         elif submitted.component(patch.component) and _find(now, patch.component):
             patches.append(patch)
         else:
+            texts[0] = closed(texts[0])  # or it would be inside a code fence that the reply has left open
             texts.append(patch.text)
             notes.append(f"the document has no component {patch.component}; its text is in the reply")
     text = "\n\n".join(text.strip("\n") for text in texts if text.strip())
     if exchange is not None and patched and text and _find(now, exchange):
         return _Job((), (Patch(exchange, text), *patches), tuple(notes), at_boundary)
+    if any(patch.component == QUEUE for patch in patches):
+        notes.append("the agent has changed the queue; --queue does its items as it does yours: look at them first")
     return _Job(tuple(cleaned(text)), tuple(patches), tuple(notes), at_boundary)
 
 
@@ -141,10 +156,7 @@ def _insert_reply(submitted: Document, text: str, job: _Job) -> tuple[str, bool]
     newline = _newline(submitted, text)
     if job.lines:
         at = len(lines) if place is None else _outside_code(lines, place)
-        inserted = _inserted(lines, at, _rows(submitted, job, lines[at:], marker, moved), newline)
-        if at == len(lines) and end == len(text) and not text.endswith("\n"):
-            inserted = [*inserted[:at], *split_lines("".join(inserted[at:]).rstrip("\r\n"))]
-        lines = inserted
+        lines = _inserted(lines, at, _rows(submitted, job, lines[at:], marker, moved), newline)
     return _put(text, start, end, lines, indent, newline), place is not None
 
 
@@ -186,7 +198,7 @@ def _outside_code(lines: Sequence[str], place: int) -> int:
     """Return the place, or the one after the code fence or the comment that it is in."""
     position = sum(map(len, lines[:place]))
     for token in scan("".join(lines)):
-        if token.start < position < token.end and token.kind in ("fence", "comment"):
+        if token.start < position < token.end and token.kind in ("fence", "comment", "note"):
             return len(split_lines("".join(lines)[: token.end]))
     return place
 

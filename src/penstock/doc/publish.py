@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shlex
 import stat
 import time
 from collections.abc import Callable
@@ -64,6 +65,9 @@ MAX_ROUNDS = 10
 
 DIRECTORY_ERRORS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV})
 """Error numbers of a directory or a mount in which a file can be written but not replaced."""
+
+WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+"""Bits of a file's mode of which one is set unless the file is read-only."""
 
 Prepare = Callable[[str, Pending], str]
 """Function that puts the pending reply into a text of the document; pure.
@@ -112,9 +116,6 @@ class OldFile(msgspec.Struct):
     """Content at the last look, if it was another one."""
 
 
-HELP = "the reply is kept; penstock doc recover publishes it"
-
-
 def check_publishable(path: Path) -> None:
     """Check that a document can be published to, before an agent is started.
 
@@ -133,6 +134,9 @@ def check_publishable(path: Path) -> None:
         raise UsageError(f"the path {shown(os.path.realpath(path))} is not UTF-8", help="rename the file or directory")
     if not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise UsageError(f"{path} cannot be written", help="change its mode or its owner")
+    if not mode & WRITABLE:  # root may write to it, but its user has said that nobody does
+        command = shlex.join(["chmod", "u+w", os.fspath(path)])
+        raise UsageError(f"{path} is read-only", help=command if command.isprintable() else "change its mode")
 
 
 def publish(path: Path, prepare: Prepare, state: DocumentState) -> Published:
@@ -147,7 +151,7 @@ def publish(path: Path, prepare: Prepare, state: DocumentState) -> Published:
     except PublishError:
         raise
     except OSError as error:
-        raise PublishError(f"{path} cannot be written: {error.strerror or error}", help=HELP) from error
+        raise PublishError(f"{path} cannot be written: {error.strerror or error}", help=_help(path)) from error
 
 
 class _Publication:
@@ -174,7 +178,7 @@ class _Publication:
             time.sleep(LATE_SECONDS)
             if self.is_complete():
                 return self.finish()
-        raise PublishError(f"other programs do not stop writing to {self.target}", help=HELP)
+        raise PublishError(f"other programs do not stop writing to {self.target}", help=_help(self.target))
 
     def find_saves(self) -> None:
         """Look through the files of attempts that were killed: a save may have come out and not been put back."""
@@ -215,7 +219,7 @@ class _Publication:
             new = _encode(self.new_text(now))
             if new == now or self.put(now, new):
                 return
-        raise PublishError(f"other programs do not stop saving {self.target}", help=HELP)
+        raise PublishError(f"other programs do not stop saving {self.target}", help=_help(self.target))
 
     def new_text(self, now: bytes) -> str:
         """Return the text that the document gets: the reply in the newest text of the user."""
@@ -254,7 +258,7 @@ class _Publication:
                 return now[-1]
             if left < 0:
                 why = "does not stop changing" if now else "does not exist any more"
-                raise PublishError(f"{self.target} {why}", help=HELP)
+                raise PublishError(f"{self.target} {why}", help=_help(self.target))
             before = now
             time.sleep(SETTLE_SECONDS)
 
@@ -314,7 +318,7 @@ class _Publication:
             if not self.put_back(temporary, out):
                 return False
             expected, inserted = inserted, out
-        raise PublishError(f"other programs do not stop saving {self.target}", help=HELP)
+        raise PublishError(f"other programs do not stop saving {self.target}", help=_help(self.target))
 
     def put_back(self, temporary: Path, out: bytes) -> bool:
         """Exchange once more, as a newer save came out. Return False if the document has been renamed away."""
@@ -325,7 +329,9 @@ class _Publication:
             self.watched[temporary] = OldFile(out, "")
             return False
         except OSError as error:
-            raise PublishError(f"{self.target} cannot be exchanged: {error.strerror}", help=HELP) from error
+            raise PublishError(
+                f"{self.target} cannot be exchanged: {error.strerror}", help=_help(self.target)
+            ) from error
         return True
 
     def put_by_rename(self, temporary: Path, now: bytes, new: bytes) -> bool:
@@ -386,6 +392,12 @@ class _Publication:
         text = _decode(read_bytes(self.target))
         self.state.finish_pending()
         return Published(self.target, text, self.method, tuple(self.notes))
+
+
+def _help(path: Path) -> str:
+    near = os.path.relpath(path)
+    command = shlex.join(["penstock", "doc", "recover", os.fspath(path) if near.startswith("..") else near])
+    return f"the reply is kept; {command} publishes it" if command.isprintable() else "the reply is kept"
 
 
 def _digest(data: bytes) -> str:

@@ -12,7 +12,7 @@ from penstock.doc.lines import split_lines, without_end
 QUEUE = "queue"
 """Name of the component that holds the items."""
 
-_ITEM = re.compile(r"(?P<bullet>[ \t]*[-*+][ \t]+)(?P<box>\[[ xX]\][ \t]+)?(?P<text>\S.*)$")
+_ITEM = re.compile(r"(?P<bullet>[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+)(?P<box>\[[ xX]\][ \t]+)?(?P<text>\S.*)$")
 _FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 _DONE = "done"
 """Last word of the line that opens a code fence, if its prompt is done: text in code cannot be struck through."""

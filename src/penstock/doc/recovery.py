@@ -6,11 +6,13 @@ only reported: the user may have deleted it.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from pathlib import Path
 
 import msgspec
 
+from penstock.doc.lines import is_edited
 from penstock.doc.pending_reply import body_lines, has_reply, with_reply
 from penstock.doc.publish import Published, publish
 from penstock.doc.reply import ASSISTANT_HEADING, USER_HEADING
@@ -18,6 +20,9 @@ from penstock.doc.state import DocumentState, Pending
 
 PUBLISHED_NOW = "the reply of an earlier command was not in the document; it is now"
 """Note after a pending reply was published."""
+
+MAX_COMPARED_LINES = 400
+"""Pairs of lines that are compared to find a corrected line: a longer reply has lines that are still as they were."""
 
 OVERWRITTEN = "the last reply is not in the document any more, as if an editor had saved its old text over it"
 """Note about a reply that is missing although the text that it answered is there."""
@@ -55,7 +60,7 @@ def recover(path: Path, state: DocumentState) -> tuple[str, ...]:
         return (PUBLISHED_NOW, *done.notes)
     last = state.published()
     if last is not None and is_overwritten(last, _text(path)):
-        return (f"{OVERWRITTEN}; penstock doc recover {path} puts it back",)
+        return (f"{OVERWRITTEN}; {shlex.join(['penstock', 'doc', 'recover', str(path)])} puts it back",)
     return ()
 
 
@@ -66,8 +71,21 @@ def is_overwritten(last: Pending, text: str) -> bool:
     reply = Counter(line for line in _filled(last.snapshot) if line not in headings) - Counter(base)
     if not reply or reply & (Counter(now) - Counter(base)):
         return False
+    if _count_headings(now) > _count_headings(base) or _has_edited(reply, Counter(now) - Counter(base)):
+        return False  # the user has corrected the reply
     rest = iter(now)
     return all(any(line.startswith(asked) for line in rest) for asked in base)
+
+
+def _count_headings(lines: list[str]) -> int:
+    return lines.count(ASSISTANT_HEADING)
+
+
+def _has_edited(reply: Counter[str], added: Counter[str]) -> bool:
+    """Return whether a line that was added is an edited form of a line of the reply."""
+    if len(reply) * len(added) > MAX_COMPARED_LINES:
+        return False
+    return any(is_edited(old, new) for old in reply for new in added)
 
 
 def _filled(text: str) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+import unicodedata
 
 import msgspec
 
@@ -15,9 +17,18 @@ USER_HEADING = "## User"
 
 _PATCH = re.compile(r"\s*(?P<close>/?)patch:(?P<name>[A-Za-z0-9][A-Za-z0-9-]*)(?:\s.*)?$", re.DOTALL)
 _MARKER = re.compile(r"<!--(?=\s*/?(?:agent|patch):)")
+MAX_TURN_CHARS = 200
+"""Characters of a heading that can name a turn: a longer one is about something."""
+
+_HEADING = re.compile(r" {0,3}##(?:[ \t]+(?P<name>.*))?$")
+_UNDERLINE = re.compile(r" {0,3}-+[ \t]*$")
+_NAME_MARKS = " \t*_~`:"
+"""Characters around a word that make it bold, or end a label: the heading is read as without them."""
+_TURNS = frozenset({"assistant", "user"})
 _LINE_ENDS = re.compile(r"\r\n?")
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff]")
-"""Characters that a Markdown document cannot hold: control characters, halves of characters, and byte order marks."""
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+"""Characters that a Markdown document cannot hold: control characters, halves of characters, byte order marks, and
+those that show the characters of a line in another order."""
 
 
 class Patch(msgspec.Struct, frozen=True):
@@ -69,22 +80,68 @@ def cleaned(text: str) -> list[str]:
     text = _MARKER.sub("&lt;!--", "\n".join(lines))
     if FrontMatter.parse(text + "\n").exists:
         text = "\\" + text
-    text = _closed(text)
-    lines = text.split("\n")
+    lines = closed(text).split("\n")
+    for index, _ in turn_lines("\n".join(lines)):
+        lines[index] = re.sub("([#-])", r"\\\1", lines[index], count=1)
     last = last_text_line(lines)
     if last is not None and lines[last].strip() == SEND:
         lines[last] = lines[last].replace(SEND, "\\" + SEND)
     return lines if text else []
 
 
+def turn_lines(text: str) -> list[tuple[int, str]]:
+    """Return the lines that mark a turn, by their indexes, with its name: `user` or `assistant`.
+
+    They are the headings of the second level with that name, in any spelling that is shown as it: other letters of the
+    alphabet's cases, bold, a colon, closing hashes, a line of hyphens below. Headings in code and comments are text.
+    """
+    lines = text.split("\n")
+    hidden: set[int] = set()
+    for token in scan(text) if "##" in text or "\n-" in text or "\n " in text else ():
+        first = text.count("\n", 0, token.start)
+        begins = not text[text.rfind("\n", 0, token.start) + 1 : token.start].strip()
+        hidden.update(range(first if begins else first + 1, text.count("\n", 0, token.end) + 1))
+    found: list[tuple[int, str]] = []
+    for index, line in enumerate(lines):
+        if index in hidden:
+            continue
+        heading = _HEADING.match(line.rstrip("\r"))
+        if (heading and (name := _turn(heading["name"] or ""))) or (
+            _UNDERLINE.match(line.rstrip("\r"))
+            and index
+            and (index == 1 or not lines[index - 2].strip())
+            and (name := _turn(lines[index - 1]))
+        ):
+            found.append((index, name))
+    return found
+
+
+def _turn(text: str) -> str | None:
+    """Return the turn that a heading's text names."""
+    if len(text) > MAX_TURN_CHARS:
+        return None
+    shown = "".join(one for one in unicodedata.normalize("NFKC", html.unescape(text)) if not _is_invisible(one))
+    name = shown.strip().rstrip("#").strip().strip(_NAME_MARKS).casefold()
+    return name if name in _TURNS else None
+
+
+def _is_invisible(character: str) -> bool:
+    return unicodedata.category(character) == "Cf"
+
+
 def _without_headings(lines: list[str]) -> list[str]:
     """Return the lines without blank ones around them and without headings that the document already gets."""
     lines = _stripped(lines)
-    if lines and lines[0].strip() == ASSISTANT_HEADING:
+    if lines and _is_heading(lines[0], "assistant"):
         lines = _stripped(lines[1:])
-    if lines and lines[-1].strip() == USER_HEADING:
+    if lines and _is_heading(lines[-1], "user"):
         lines = _stripped(lines[:-1])
     return lines
+
+
+def _is_heading(line: str, name: str) -> bool:
+    heading = _HEADING.match(line)
+    return heading is not None and _turn(heading["name"] or "") == name
 
 
 def _stripped(lines: list[str]) -> list[str]:
@@ -92,7 +149,7 @@ def _stripped(lines: list[str]) -> list[str]:
     return lines[filled[0] : filled[-1] + 1] if filled else []
 
 
-def _closed(text: str) -> str:
+def closed(text: str) -> str:
     """Close a code fence that is left open, and escape comments that nothing closes: they would not end here."""
     position, parts = 0, []
     fence = ""

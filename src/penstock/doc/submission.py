@@ -10,7 +10,7 @@ from penstock.doc.components import without_comments
 from penstock.doc.document import Document
 from penstock.doc.lines import compare, split_lines, unified_diff
 from penstock.doc.queue_items import QueueItem
-from penstock.doc.reply import ASSISTANT_HEADING, USER_HEADING
+from penstock.doc.reply import turn_lines
 
 MAX_DOCUMENT_CHARS = 100_000
 """Characters of a document that are sent whole, some 25,000 tokens; of a longer one the agent reads the file itself."""
@@ -76,8 +76,9 @@ def _is_new(text: str, before: str | None) -> bool:
 
 def _filled(text: str) -> list[str]:
     """Return the lines without blank ones and without the headings of replies and questions."""
-    lines = [line.rstrip() for line in split_lines(text)]
-    return [line for line in lines if line and line not in (ASSISTANT_HEADING, USER_HEADING)]
+    turns = {index for index, _ in turn_lines(text)}
+    lines = [line.rstrip() for index, line in enumerate(text.split("\n")) if index not in turns]
+    return [line for line in lines if line]
 
 
 def _is_at_boundary(document: Document, snapshot: str | None) -> bool:

@@ -179,12 +179,17 @@ class DocCommand:
             self._status = self._status or FAILED
 
 
+def nothing_new(*, is_begun: bool) -> str:
+    """Return that a document has nothing to ask; `is_begun`: whether it was ever asked."""
+    return "nothing new since the last reply" if is_begun else "there is no question in it yet"
+
+
 def lines_of(answer: DocumentAnswer) -> list[str]:
     """Return the messages about an answer, besides the agent's work."""
     path = os.path.relpath(answer.path)
     lines = list(answer.notes)
     if answer.result is None:
-        return [*lines, f"{path}: nothing new since the last reply"]
+        return [*lines, f"{path}: {nothing_new(is_begun=answer.is_begun)}"]
     if not answer.published:
         return [*lines, f"{path}: nothing was published; your text is asked again the next time"]
     for name in answer.proposals:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.cli.console import notify_problem, pass_on
+from penstock.cli.doc.answer import nothing_new
 from penstock.cli.exit_status import OK
 from penstock.cli.parser import Parser
 from penstock.doc.opened import known_state, read_document
@@ -14,9 +15,10 @@ def command(args: list[str]) -> int:
     path = parser().parse(args).file
     document = read_document(path)
     state = known_state(path, document)
-    found = submission(document, (state.snapshot or None) if state is not None else None)
+    snapshot = (state.snapshot or None) if state is not None else None
+    found = submission(document, snapshot)
     if not found.is_new:
-        notify_problem(f"{path}: nothing new since the last reply")
+        notify_problem(f"{path}: {nothing_new(is_begun=snapshot is not None)}")
         return OK
     return pass_on(found.changes)
 
