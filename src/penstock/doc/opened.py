@@ -170,8 +170,8 @@ def locked(path: str | os.PathLike[str]) -> Iterator[tuple[Path, DocumentState]]
 
 
 @contextmanager
-def hold_for_watching(paths: Iterable[Path]) -> Iterator[None]:
-    """Hold documents for one watching process; a command can still work on them meanwhile.
+def hold_for_watching(paths: Iterable[Path], folders: Iterable[Path] = ()) -> Iterator[None]:
+    """Hold documents and folders for one watching process; a command can still work on them meanwhile.
 
     Raises:
         UsageError: one of them cannot be used, or another process watches it.
@@ -181,13 +181,23 @@ def hold_for_watching(paths: Iterable[Path]) -> Iterator[None]:
             check_publishable(path)
             state = state_of(path, read_document(path), data_directory())
             state.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fd = os.open(state.directory / "watch.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            held.callback(os.close, fd)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise UsageError(f"{path} is watched by another process", help="one is enough") from error
+            held.callback(os.close, _watch_lock(state.directory / "watch.lock", path))
+        for folder in folders:
+            locks = data_directory() / "docs"
+            locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+            name = sha256(os.fsencode(folder)).hexdigest()[:16]
+            held.callback(os.close, _watch_lock(locks / f"watch-{name}.lock", folder))
         yield
+
+
+def _watch_lock(file: Path, watched: Path) -> int:
+    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(fd)
+        raise UsageError(f"{watched} is watched by another process", help="one is enough") from error
+    return fd
 
 
 def state_of(path: Path, document: Document, data: Path) -> DocumentState:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
+import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from penstock.doc.components import DocumentError
@@ -13,6 +15,8 @@ from penstock.doc.opened import hash_of
 
 POLL_SECONDS = 0.25
 """Seconds between two looks at the files: a person does not notice them, and a thousand files cost nothing."""
+LOOK_SECONDS = 2.0
+"""Seconds between two looks for new documents in folders."""
 QUIET_SECONDS = 2.0
 """Seconds for which a file has to be unchanged: editors that save while the user types stop within them."""
 MAX_UNCHANGED_RUNS = 3
@@ -23,10 +27,16 @@ Stamp = tuple[int, int, int]
 
 
 class WatchedDocument:
-    """One watched document. Times are those of one monotonic clock, in seconds."""
+    """One watched document. Times are those of one monotonic clock, in seconds.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: the file.
+        is_link_followed: whether the file may become a symbolic link while it is watched.
+    """
+
+    def __init__(self, path: Path, *, is_link_followed: bool = True) -> None:
         self.path = path
+        self._is_link_followed = is_link_followed
         self.stopped = False
         """True if it is no longer submitted, because the same was asked again and again."""
         self._stamp: Stamp | None = None
@@ -64,9 +74,11 @@ class WatchedDocument:
 
     def _read_stamp(self) -> Stamp | None:
         try:
-            found = os.stat(self.path)
+            found = os.stat(self.path, follow_symlinks=self._is_link_followed)
         except OSError:
             return None  # an editor replaces it just now, or it was removed
+        if not stat.S_ISREG(found.st_mode):
+            return None
         return found.st_mtime_ns, found.st_size, found.st_ino
 
     def _read(self) -> str:
@@ -79,13 +91,21 @@ class WatchedDocument:
 def watch(
     documents: Sequence[WatchedDocument],
     submit: Callable[[WatchedDocument], bool],
+    find: Callable[[], Iterable[WatchedDocument]] | None = None,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Call `submit` for each document that is due, until it returns False or no document is left to watch."""
-    while not all(document.stopped for document in documents):
-        for document in documents:
+    """Call `submit` for each document that is due, until it returns False or no document is left to watch.
+
+    `find` returns further documents; it is called every `LOOK_SECONDS`, and documents may come for ever.
+    """
+    watched, looked_at = [*documents], -math.inf
+    while find is not None or not all(document.stopped for document in watched):
+        if find is not None and clock() - looked_at >= LOOK_SECONDS:
+            watched += find()
+            looked_at = clock()
+        for document in watched:
             if document.is_due(clock()) and not submit(document):
                 return
         sleep(POLL_SECONDS)

@@ -14,9 +14,11 @@ from penstock.cli.options import flag_values
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
 from penstock.config.settings import Config
+from penstock.doc.folders import MAX_DOCUMENTS, MAX_ENTRIES, DocumentFolder
 from penstock.doc.opened import hold_for_watching
 from penstock.doc.watch import MAX_UNCHANGED_RUNS, QUIET_SECONDS, WatchedDocument, watch
 from penstock.errors import PenstockError
+from penstock.sinks.sanitize import clean_line
 
 
 def command(args: list[str]) -> int:
@@ -24,20 +26,40 @@ def command(args: list[str]) -> int:
     words = vars(parser().parse(args))
     files = words.pop("documents")
     options = DocOptions(asked=flag_values(words), stdin="never", file="", **words)
-    documents = [WatchedDocument(Path(os.path.realpath(file))) for file in dict.fromkeys(files)]
+    paths = [Path(os.path.realpath(file)) for file in dict.fromkeys(files)]
+    folders = [DocumentFolder(path) for path in paths if path.is_dir()]
+    documents = [WatchedDocument(path) for path in paths if not path.is_dir()]
     watching = _Answers(options, configured())
-    with hold_for_watching(document.path for document in documents):
-        names = ", ".join(os.path.relpath(document.path) for document in documents)
+    with hold_for_watching((document.path for document in documents), (folder.path for folder in folders)):
+        names = ", ".join(clean_line(os.path.relpath(path)) + ("/" if path.is_dir() else "") for path in paths)
         notify_problem(f"watching {names}: end your text with a line /send and save it; Ctrl-C stops")
-        watch(documents, watching.submit)
+        known = {document.path for document in documents}
+        watch(documents, watching.submit, (lambda: _found(folders, known)) if folders else None)
     return watching.status
+
+
+def _found(folders: list[DocumentFolder], known: set[Path]) -> list[WatchedDocument]:
+    """Return the new documents of the folders, each once."""
+    found: list[WatchedDocument] = []
+    for folder in folders:
+        was_full = folder.is_full
+        for path in folder.new_documents():
+            if path not in known:
+                known.add(path)
+                found.append(WatchedDocument(path, is_link_followed=False))
+        if folder.is_full and not was_full:
+            name = clean_line(os.path.relpath(folder.path))
+            notify_problem(
+                f"{name} has more than {MAX_DOCUMENTS:,} documents or {MAX_ENTRIES:,} files: not all are watched"
+            )
+    return found
 
 
 def parser() -> Parser:
     """Return the parser of the command."""
     text = f"Answer documents when their text ends with a line /send and was not changed for {QUIET_SECONDS:g} seconds."
-    made = Parser("doc watch", text, arguments="FILE.md … [options]")
-    made.add_argument("documents", nargs="+", metavar="FILE.md", help="documents")
+    made = Parser("doc watch", text, arguments="FILE.md|FOLDER … [options]")
+    made.add_argument("documents", nargs="+", metavar="FILE.md|FOLDER", help="documents, and folders of documents")
     answer_flags(made)
     return made
 
