@@ -508,3 +508,48 @@ def test_clean_keeps_refs_with_what_no_branch_has(desk: Desk):
     assert lost in desk.user.git("rev-list", "refs/penstock/l1/kept")
     desk.user.git("reset", "-q", "--hard", "HEAD~1")
     assert "none of your branches has" in penstock(desk, "loop", "clean", "--refs").stdout
+
+
+@pytest.mark.slow
+def test_the_directory_of_a_loop_is_printed(desk: Desk):
+    """A loop that is begun in a sub-directory says so in the dry run, at its start and in its status."""
+    below = desk.user.root / "src"
+    words = [
+        sys.executable,
+        "-m",
+        "penstock",
+        "loop",
+        "../PROMPT.md",
+        "--work=worker",
+        "--check=test -e done",
+        "--name=l1",
+    ]
+    dry = subprocess.run([*words, "--dry-run"], cwd=below, env=desk.environment, capture_output=True, text=True)
+    assert "directory   src\n" in dry.stdout
+    done = subprocess.run(words, cwd=below, env=desk.environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"tree · {desk.user.root.parent / 'app.l1'} · in src\n" in done.stderr
+    assert "app.l1 in src\n" in penstock(desk, "loop", "status").stdout
+
+
+@pytest.mark.slow
+def test_which_loop_is_meant(desk: Desk):
+    """Without a name `tell` and `stop` are about the loop that runs, and ask if several do; others name the newest."""
+    first = desk.begin(desk.settings("worker"), "l1")  # its journal is open, so it counts as running
+    desk.begin(desk.settings("worker"), "l2").close()
+    told = penstock(desk, "loop", "tell", "use the new API")
+    assert (told.returncode, told.stdout.startswith("The next round of l1 reads it.")) == (0, True)
+    status = penstock(desk, "loop", "status")
+    assert status.stderr == "loop l2, the newest of 2 of this repository\n"
+    assert penstock(desk, "loop", "status", "l1").stderr == ""
+    second = desk.begin(desk.settings("worker"), "l3")
+    for words in (("tell", "use the new API"), ("stop",)):
+        asked = penstock(desk, "loop", *words)
+        assert asked.returncode == 2
+        assert "2 loops of this repository run: l1, l3" in asked.stderr
+        assert f"penstock loop {words[0]} l3" in asked.stderr
+    assert "The next round of l3 reads it." in penstock(desk, "loop", "tell", "l3", "mine").stdout
+    first.close()
+    second.close()
+    stopped = penstock(desk, "loop", "stop")
+    assert stopped.stdout == "The loop l3 is not running.\n"

@@ -423,3 +423,53 @@ def test_l9_a_token_in_a_reply_is_in_no_commit(desk: Desk):
     assert "src/__pycache__/a.cpython-311.pyc" not in desk.files()
     assert token not in (desk.data / "loops/l1/journal.ndjson").read_text()
     assert all(token not in path.read_text() for path in desk.scripts.glob("prompt.*"))
+
+
+def test_a_loop_of_a_sub_directory_works_there(desk: Desk):
+    """Agent, check and setup start in the directory of the tree that is that of the user; the row names it."""
+    desk.agent("worker", 'pwd > where; touch done; reply "Add done"')
+    settings = desk.settings("worker", setup="pwd -P > ../setup.txt", checks=("test -e done && test -e a.py",))
+    journal = begin_loop(desk.data, desk.prompt, settings, "l1", desk.user.root / "src")
+    engine, _ = desk.engine(journal)
+    assert engine.run() == 0
+    journal.close()
+    tree = desk.user.root.parent / "app.l1"
+    assert desk.user.git("show", "penstock/l1:src/where") == str(tree / "src")
+    assert "src/done" in desk.files()
+    assert engine.state.began.directory == "src"
+    (desk.user.root / "new").mkdir()
+    with pytest.raises(UsageError, match="is not in the last commit"):
+        begin_loop(desk.data, desk.prompt, settings, "l2", desk.user.root / "new")
+
+
+@pytest.mark.parametrize("instead", ["ln -s {user}/src src", "echo file > src", "ln -s / src", "true"])
+def test_a_sub_directory_that_is_gone(desk: Desk, instead: str):
+    """A directory that an agent removes, or replaces by a link or a file, stops no loop and is never followed."""
+    replace = f"cd ..; rm -r src; {instead.format(user=desk.user.root)}"
+    desk.agent("worker", f'n=$(count worker); pwd -P >> "$DESK/where"; [ $n = 1 ] && ({replace}); reply "Work $n"')
+    before = desk.user.state()
+    settings = desk.settings("worker", checks=('pwd -P >> "$OUT"; exit 1',), budget=LoopBudget(rounds=2))
+    journal = begin_loop(desk.data, desk.prompt, settings, "l1", desk.user.root / "src")
+    engine, _ = desk.engine(journal)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OUT", str(desk.scripts / "checked"))
+        assert engine.run() == 1
+    journal.close()
+    assert desk.user.state() == before
+    tree = desk.user.root.parent / "app.l1"
+    assert set((desk.scripts / "checked").read_text().split()) == {str(tree / "src")}
+    places = (desk.scripts / "where").read_text().split()
+    assert places == [str(tree / "src"), str(tree / "src") if instead == "true" else str(tree)]
+    red = engine.state.rounds[0].red
+    assert red is not None
+    assert (instead == "true") is (red.reason == "")
+
+
+def test_files_that_a_check_of_a_sub_directory_names_are_protected(desk: Desk):
+    """A check names files from its own directory."""
+    desk.user.commit("Check", {"src/check.sh": "test -e done\n"})
+    journal = begin_loop(
+        desk.data, desk.prompt, desk.settings("w", checks=("sh check.sh",)), "l1", desk.prompt.parent / "src"
+    )
+    journal.close()
+    assert "src/check.sh" in fold(journal.rows).settings.protect

@@ -305,7 +305,11 @@ class Engine:
             seconds = min(seconds, max(left / 1000, 0.001))
         workspace.renew(self.state.head)
         before = workspace.project.put_back(self.state.accepts)
-        run = CommandRun(command, workspace.tree.hand_over(), self._environment(), seconds, self._is_stopped)
+        directory = workspace.directory()
+        if directory is None:
+            reason = f"{self.state.began.directory} is no directory of the tree any more"
+            return CommandEnded(reason=reason, aside=workspace.taken_aside(), put_back_settings=before)
+        run = CommandRun(command, directory, self._environment(), seconds, self._is_stopped)
         ended = self._workspace.compared().added_to(run.to_end(log))
         put_back = before
         try:
@@ -405,7 +409,7 @@ class Engine:
             prompt,
             session_id=step.session_id if can_resume(step.agent, role.route, self._config) else None,
             model=role.model,
-            cwd=self._workspaces[step.candidate].tree.hand_over(),
+            cwd=self._workspaces[step.candidate].directory() or self._workspaces[step.candidate].tree.hand_over(),
             allow=role.allow,
             route=role.route,
             timeout=min(seconds, default=None),

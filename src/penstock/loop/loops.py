@@ -50,11 +50,20 @@ class LoopFolder(msgspec.Struct, frozen=True):
         return self.path.name
 
 
-def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = None) -> Journal:
+def begin_loop(
+    data: Path, prompt: Path, settings: Settings, name: str | None = None, directory: Path | None = None
+) -> Journal:
     """Begin a loop in the repository of its prompt, and return its journal with the first row. Nothing has run yet.
 
+    Args:
+        data: the data directory.
+        prompt: file of the prompt.
+        settings: agents, checks and budget.
+        name: name of the loop; by default one is made of the prompt's name.
+        directory: directory of the repository in which all work; its top by default, and if it is outside of it.
+
     Raises:
-        UsageError: the prompt, the repository or the name cannot be used.
+        UsageError: the prompt, the repository, the name or the directory cannot be used.
     """
     text = read_prompt(prompt)
     repository = repository_of(prompt)
@@ -68,6 +77,7 @@ def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = 
         raise UsageError(f"there is a loop {loop} already", help=f"penstock loop resume {loop}, or another --name")
     base = repository.head()
     assert base is not None
+    below = directory_in(repository, directory)
     row = LoopBegan(
         n=1,
         at=now_ms(),
@@ -79,9 +89,10 @@ def begin_loop(data: Path, prompt: Path, settings: Settings, name: str | None = 
         branch=free_branch(repository, loop),
         prompt_path=str(prompt.absolute()),
         prompt=text,
-        settings=_with_protected(settings, repository, prompt),
+        settings=_with_protected(settings, repository, prompt, below),
         penstock=__version__,
         marks=tuple(sorted(marks())),
+        directory=below,
     )
     journal = Journal.open(folder)
     journal.append(row)
@@ -141,7 +152,26 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:24] or "loop"
 
 
-def _with_protected(settings: Settings, repository: Repository, prompt: Path) -> Settings:
+def directory_in(repository: Repository, directory: Path | None) -> str:
+    """Return the path of a directory from the top of a repository; "" for the top and for one that is outside.
+
+    Raises:
+        UsageError: it is not in the last commit.
+    """
+    root = repository.root.resolve()
+    if directory is None or not directory.resolve().is_relative_to(root):
+        return ""
+    below = directory.resolve().relative_to(root).as_posix()
+    if below == ".":
+        return ""
+    found = repository.git.run("cat-file", "-t", f"HEAD:{below}", accepts=(0, 128))
+    if found.text != "tree":
+        what = f"{below} is not in the last commit, so a tree does not have it"
+        raise UsageError(what, help="commit it first, or begin the loop in another directory")
+    return below
+
+
+def _with_protected(settings: Settings, repository: Repository, prompt: Path, below: str) -> Settings:
     """Add to the protected files the prompt and the files that a check names, and note what the checks read."""
     git = repository.git
     items = git.run("ls-tree", "-r", "-z", "--full-tree", "HEAD", seconds=LONG_SECONDS).items
@@ -151,7 +181,8 @@ def _with_protected(settings: Settings, repository: Repository, prompt: Path) ->
         blob = git.run("cat-file", "blob", f"HEAD:{path}").out
         return blob[:MAX_PROMPT_BYTES].decode("utf-8", "replace")
 
-    found = files_of_checks(settings.checks, modes, read)
+    checks = [f"cd {below} ; {check}" if below else check for check in settings.checks]
+    found = files_of_checks(checks, modes, read)
     own = [Path(os.path.normpath(prompt.absolute())), prompt.resolve()]  # of a link, both ends
     roots = repository.root, repository.root.resolve()
     inside = [str(path.relative_to(root)) for path in own for root in roots if path.is_relative_to(root)]
@@ -216,11 +247,37 @@ def find_loop(data: Path, name: str | None, cwd: Path) -> LoopFolder:
         if _NAME.fullmatch(name) is None or not has_begun(folder):
             raise UsageError(f"there is no loop {name!r}", help="penstock loop status --json lists all")
         return LoopFolder(folder, fold(read_rows(folder)))
+    return loops_here(data, cwd)[-1]
+
+
+def find_running(data: Path, name: str | None, cwd: Path, *, example: str) -> LoopFolder:
+    """Return the loop of a name, or the one that runs in the repository; the newest one if none runs.
+
+    Raises:
+        UsageError: as `find_loop`, or several run; `example` is the command with a name in the place of `LOOP`.
+    """
+    if name is not None:
+        return find_loop(data, name, cwd)
+    here = loops_here(data, cwd)
+    running = [loop for loop in here if process_of(loop.path) is not None]
+    if len(running) > 1:
+        names = ", ".join(loop.id for loop in running)
+        help = example.replace("LOOP", running[-1].id)
+        raise UsageError(f"{len(running)} loops of this repository run: {names}", expected="one of them", help=help)
+    return running[0] if running else here[-1]
+
+
+def loops_here(data: Path, cwd: Path) -> list[LoopFolder]:
+    """Return the loops of the repository, or the one of the tree, in which `cwd` is, the oldest first.
+
+    Raises:
+        UsageError: there is none.
+    """
     root = str(Repository.at(cwd).root)
     here = [loop for loop in loops(data) if root in (loop.state.began.repository, loop.state.path)]
     if not here:
         raise UsageError("there is no loop of this repository yet", help="penstock loop PROMPT.md begins one")
-    return here[-1]
+    return here
 
 
 def reason_to_keep(loop: LoopFolder) -> str:

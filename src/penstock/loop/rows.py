@@ -123,6 +123,8 @@ class LoopBegan(JournalRow, frozen=True, tag="loop_began"):
     """Version of Penstock."""
     marks: tuple[str, ...] = ()
     """What had started the process that began the loop: an agent, or a check of another loop."""
+    directory: str = ""
+    """Directory of the repository in which agents, checks and the setup start; "": its top."""
 
 
 class StepBegan(JournalRow, frozen=True, tag="step_began"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -144,6 +145,24 @@ class LoopWorkspace:
             self._lock = self._tree.lock()
             self._tree.remove_stale_lock()
         return self._tree
+
+    def directory(self) -> Path | None:
+        """Return the directory for a process, in which all work, made again if an agent has removed it.
+
+        None if something else is in its place, such as a link, which could lead anywhere. Call it while nothing runs in
+        the tree.
+        """
+        place = self.tree.hand_over()
+        for part in Path(self.began.directory).parts:
+            place /= part
+            try:
+                mode = os.lstat(place).st_mode
+            except FileNotFoundError:
+                place.mkdir()
+            else:
+                if not stat.S_ISDIR(mode):
+                    return None
+        return place
 
     def close(self) -> None:
         """Release the tree, so that it can be removed."""

@@ -30,7 +30,7 @@ def land(found: LoopFolder, *, squash: bool) -> int:
             notify(f"  {one_line(path)}\n")
         notify_problem(f"not landed: {result.reason}" + (f"; {result.help}" if result.help else ""))
         return NOT_LANDED
-    say(f"{result.branch} is at {result.commit[:10]} ({result.way.replace('_', '-')}).\n")
+    say(f"{found.id}: {result.branch} is at {result.commit[:10]} ({result.way.replace('_', '-')}).\n")
     lines = [landing_line(found.state), *proof_lines(found.state)]
     say("".join(f"{one_line(line)}\n" for line in lines if line))
     return say("".join(_kept_line(tree) for tree in trees))

@@ -36,7 +36,18 @@ from penstock.loop.confirming import check_outside, decide
 from penstock.loop.fold import apply, begin, fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal, process_of, read_rows
-from penstock.loop.loops import LoopFolder, begin_loop, find_loop, loops, read_prompt, repository_of, resume
+from penstock.loop.loops import (
+    LoopFolder,
+    begin_loop,
+    directory_in,
+    find_loop,
+    find_running,
+    loops,
+    loops_here,
+    read_prompt,
+    repository_of,
+    resume,
+)
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
 from penstock.repo.repository import Repository
@@ -112,7 +123,7 @@ def _command(options: Namespace) -> int:
         case ["land", *rest]:
             return _land(_find_outside(_one(rest)), options, given)
         case ["confirm", *rest]:
-            return _confirm(_find_outside(_one(rest)), confirms=not options.discard)
+            return _confirm(_find_running(_one(rest), "penstock loop confirm LOOP"), confirms=not options.discard)
         case ["clean", *rest]:
             found = [_find(_one(rest))] if rest else loops(data_path())
             for loop in found:
@@ -162,8 +173,8 @@ def subcommands() -> dict[str, Parser]:
 def _subcommand(name: str, summary: str, options: tuple[str, ...], actions: list[Action]) -> Parser:
     made = Parser(f"loop {name}", summary)
     if name != "init":
-        made.add_argument("loop", nargs="?", metavar="LOOP", help="name of a loop (default: the newest one of this "
-            "repository)")  # fmt: skip
+        default = "the one that runs" if name in ("tell", "stop") else "the newest one of this repository"
+        made.add_argument("loop", nargs="?", metavar="LOOP", help=f"name of a loop (default: {default})")
     if name == "tell":
         made.add_argument("message", metavar="MESSAGE", help="message to the agents")
     for action in actions:
@@ -181,7 +192,20 @@ def _one(rest: list[str]) -> str | None:
 
 
 def _find(name: str | None) -> LoopFolder:
-    return find_loop(data_path(), name, Path.cwd())
+    """Return the loop of a name, or the newest of the repository, which is named if there are others."""
+    if name is not None:
+        return find_loop(data_path(), name, Path.cwd())
+    here = loops_here(data_path(), Path.cwd())
+    if len(here) > 1:
+        notify(f"loop {here[-1].id}, the newest of {len(here):,} of this repository\n")
+    return here[-1]
+
+
+def _find_running(name: str | None, example: str) -> LoopFolder:
+    """Return the loop that a command changes: the one that runs, or of a name."""
+    found = find_running(data_path(), name, Path.cwd(), example=example)
+    check_outside(found.state.began)
+    return found
 
 
 def _find_outside(name: str | None) -> LoopFolder:
@@ -204,7 +228,7 @@ def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
     LoopConfig(config, trust=options.trust).value("notify")  # may need --trust, which is said before the work
     if options.dry_run:
         return _dry_run(prompt, settings_state(prompt, options, config))
-    journal = begin_loop(data_directory(), prompt, settings, options.name)
+    journal = begin_loop(data_directory(), prompt, settings, options.name, Path.cwd())
     state = fold(journal.rows)
     notify(f"loop {state.began.loop}, branch {state.began.branch}\n")
     if worker := default_worker(options, LoopConfig(config, trust=options.trust)):
@@ -308,6 +332,7 @@ def settings_state(prompt: Path, options: Namespace, config: Config) -> LoopStat
             prompt_path=str(prompt.absolute()),
             prompt=read_prompt(prompt),
             settings=settings,
+            directory=directory_in(repository, Path.cwd()),
         )
     )
 
@@ -315,6 +340,7 @@ def settings_state(prompt: Path, options: Namespace, config: Config) -> LoopStat
 def _dry_run(prompt: Path, state: LoopState) -> int:
     settings, began = state.settings, state.began
     lines = [f"repository  {began.repository} at {began.base[:10]}", f"branch      {began.branch}"]
+    lines += [f"directory   {began.directory}"] if began.directory else []
     lines += [f"setup       {settings.setup}"] if settings.setup else []
     lines += [f"check       {command}" for command in settings.checks] or ["check       none"]
     work = f"{', '.join(settings.candidates or settings.work.agents)} (allow {settings.work.allow})"
@@ -382,12 +408,12 @@ def _confirm(found: LoopFolder, *, confirms: bool) -> int:
     text = words.decided_text(decided, found.state)
     if not confirms:
         return say(f"{text}Discarded.\n")
-    how = "The next round reads it." if runs else f"penstock loop resume {found.id} goes on with it."
+    how = f"The next round of {found.id} reads it." if runs else f"penstock loop resume {found.id} goes on with it."
     return say(f"{text}Confirmed. {how}\n")
 
 
 def _stop(name: str | None, options: Namespace) -> int:
-    found = _find_outside(name)
+    found = _find_running(name, "penstock loop stop LOOP")
     if process_of(found.path) is None:
         return say(f"The loop {found.id} is not running.\n")
     LoopInbox(found.path).put("stop_now" if options.now else "stop")
@@ -405,17 +431,18 @@ def _stop(name: str | None, options: Namespace) -> int:
 def _send_message(rest: list[str], options: Namespace) -> int:
     match rest:
         case [text]:
-            found = _find_outside(None)
+            found = _find_running(None, 'penstock loop tell LOOP "…"')
         case [name, text]:
             found = _find_outside(name)
         case _:
             raise UsageError("one message is expected", help='penstock loop tell "use the new API"')
     if not text.strip():
         raise UsageError("the message is empty")
+    _check_landed(found.state)
     is_of_person = os.isatty(0)
     LoopInbox(found.path).put("message", text, is_of_person=is_of_person)
     runs = process_of(found.path) is not None
-    how = "The next round reads it." if runs else f"penstock loop resume {found.id} goes on with it."
+    how = f"The next round of {found.id} reads it." if runs else f"penstock loop resume {found.id} goes on with it."
     if runs and not is_of_person:
         how += f" If an agent or a check works now, it waits for penstock loop confirm {found.id}."
     return say(f"{how}\n")

@@ -108,7 +108,7 @@ def _put_back_line(row: StepEnded, before: LoopState | None) -> str:
 def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
     match row.result:
         case TreeMade() as tree:
-            return _line("tree", tree.path) + _not_in_tree(tree)
+            return _line("tree", tree.path, _in_directory(state)) + _not_in_tree(tree)
         case CandidateChosen() if isinstance(step, ChooseCandidate):
             label = state.settings.candidate_labels[step.candidate - 1]
             return _line(_place(step.round), f"chosen: {label}", step.reason)
@@ -156,6 +156,11 @@ def _what(step: RunAgent, state: LoopState) -> str:
         return f"judge {step.agent} · " + " and ".join(state.settings.candidate_labels[n - 1] for n in step.pair)
     is_candidate = step.role == "work" and step.candidate
     return f"{step.role} {state.settings.candidate_labels[step.candidate - 1] if is_candidate else step.agent}"
+
+
+def _in_directory(state: LoopState) -> str:
+    """Return the directory of the tree in which all work; "" if it is the top."""
+    return f"in {state.began.directory}" if state.began.directory else ""
 
 
 def _not_in_tree(made: TreeMade) -> str:
@@ -367,7 +372,7 @@ def status_text(state: LoopState, process: int | None) -> str:
         f"{began.loop}: {how}, started at {local_time(began.at)}\n",
         f"  prompt  {one_line(began.prompt_path)}\n",
         f"  branch  {began.branch}\n",
-        f"  tree    {one_line(state.path or '–')}\n",
+        f"  tree    {one_line(' '.join(part for part in (state.path or '–', _in_directory(state)) if part))}\n",
     ]
     if process:
         found = [one_line(put_back_text(state.put_back_settings)) + "\n"] if state.put_back_settings else []
@@ -389,6 +394,8 @@ class LoopLine(msgspec.Struct, omit_defaults=True):
     tokens: int
     head: str
     cost_is_known: bool = True
+    directory: str | None = None
+    """Directory of the tree in which all work, if it is not the top."""
     path: str | None = None
     process: int | None = None
     status: int | None = None
@@ -417,6 +424,7 @@ def json_line(state: LoopState, process: int | None) -> LoopLine:
         tokens=state.used.tokens,
         head=state.head,
         cost_is_known=not state.used.is_cost_partial,
+        directory=state.began.directory or None,
         path=state.path or None,
         process=process,
         status=state.ended.status if state.ended is not None else None,
