@@ -83,6 +83,7 @@ class Stream:
         self._beginning = b""  # beginning of the input, while nothing was held
         self._decoder = Decoder(Any)  # until the agent is known
         self.plain = False
+        self._is_guessed = False  # no agent was named, and none was detected
         """True if the input was text without any event. Known at the end."""
         self._ending = False  # the line that is read now is the last one, which has no newline
         if agent != "auto":
@@ -143,6 +144,11 @@ class Stream:
             if isinstance(self._adapter, Finishing):
                 for update in self._adapter.finish():
                     self._normalizer.apply(update)
+            if self._is_guessed and _is_foreign(self.health):
+                from penstock.agents.detection import foreign_json
+
+                self._normalizer.apply(NoticeUpdate("format", foreign_json(), "error"))
+                self._normalizer.apply(Failure(foreign_json()))
             self._normalizer.close(exit)
         return self._normalizer.drain()
 
@@ -267,6 +273,7 @@ class Stream:
     def _decide(self, name: str) -> None:
         held, self._held = self._held, []
         self._attach(registry.make(name))
+        self._is_guessed = name == "generic"
         if name == "generic":
             from penstock.agents.detection import explain
 
@@ -279,6 +286,12 @@ class Stream:
                 self._normalizer.apply(Failure(advice or PLAIN_TEXT))
         self._beginning = b""
         self._read(held)
+
+
+def _is_foreign(health: Health) -> bool:
+    """Return whether there were events, and none of them meant anything."""
+    understood = health.delta_events or health.complete_events or health.control_events
+    return health.unknown_events > 0 and not understood
 
 
 def _is_plain(found: Sequence[Decoded | Noise | MalformedLine]) -> bool:

@@ -440,6 +440,13 @@ USUAL = {"decision_reason": "This needs approval", "decision_reason_type": "othe
         ("Bash", {"command": "one\ntwo", "description": "d"}, {}, "command", "one\ntwo"),
         ("Write", {"file_path": "/a", "content": "x"}, OUTSIDE, "outside", "/a\nPath is outside"),
         ("Edit", {"file_path": "/a"}, {"blocked_path": "/a"}, "outside", "/a"),
+        ("Bash", {"command": "touch a"}, {"blocked_path": "/w/d/a"}, "command", "touch a"),
+        ("Bash", {"command": "touch a"}, {"blocked_path": "/w/d"}, "command", "touch a"),
+        ("Bash", {"command": "touch a"}, {"blocked_path": "b/../a"}, "command", "touch a"),
+        ("Bash", {"command": "touch a"}, {"blocked_path": "/w/d/../a"}, "outside", "touch a"),
+        ("Bash", {"command": "touch a"}, {"blocked_path": "/w/different/a"}, "outside", "touch a"),
+        ("Bash", {"command": "touch a"}, {"blocked_path": "../a"}, "outside", "touch a"),
+        ("Bash", {"command": "touch a"}, {"blocked_path": {"odd": 1}}, "outside", "touch a"),
         ("WebFetch", {"url": "http://x", "prompt": "p"}, {}, "network", "http://x"),
         ("ExitPlanMode", {"plan": "# All\nof it"}, {}, "tool", "ExitPlanMode: # All\nof it"),
         ("Bash", {"command": "ls"}, USUAL, "command", "ls"),
@@ -449,7 +456,10 @@ def test_a_question_shows_the_whole_of_what_it_allows(
     tool: str, given: Any, more: dict[str, Any], ask_of: str, text: str
 ) -> None:
     """A command and a plan are whole, and a reason of the program's own follows if it is a special one."""
-    [question] = ask(dialogue_in_turn(), tool, given, **more)
+    dialogue = dialogue_in_turn()
+    if given == {"command": "touch a"}:
+        read_line(dialogue, type="system", subtype="init", session_id="s", cwd="/w/d")
+    [question] = ask(dialogue, tool, given, **more)
     assert (question.ask, question.text) == (ask_of, text)
 
 

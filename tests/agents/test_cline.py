@@ -69,6 +69,23 @@ def test_a_command_streams_its_output_and_returns() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "title"),
+    [
+        ({"files": [{"path": "/x/calc.py"}]}, "/x/calc.py"),
+        ({"files": [{"path": "a", "start_line": 1}, {"path": "b"}]}, "a …"),
+        ({"files": [{"path": 7}]}, None),
+        ({"files": ["a"]}, None),
+        ({"files": []}, None),
+        ({"commands": ["ls"]}, None),
+    ],
+)
+def test_files_to_read_are_named_by_their_paths(given: Any, title: str | None) -> None:
+    """They come as a list of objects, which is no title for people."""
+    tool = {"toolName": "read_files", "toolCallId": "c"}
+    assert read(agent("content_start", "tool", **tool, input=given)) == [up.ToolCall("c", "read_files", given, title)]
+
+
+@pytest.mark.parametrize(
     ("output", "error", "text", "failed"),
     [
         ({"query": "q", "result": "made", "success": True}, None, "made", False),

@@ -640,7 +640,7 @@ def test_a_file_change_is_asked_about_with_what_it_changes() -> None:
     item(dialogue, "started", "fileChange", changes=[{"path": "a", "kind": {"type": "add"}, "diff": "one\n"}])
     [question] = asked(dialogue, "item/fileChange/requestApproval")
     assert isinstance(question, up.Question)
-    assert (question.text, question.ask, question.title) == ("add a\none", "edit", "a")
+    assert (question.text, question.ask, question.title) == ("a", "edit", "a")
     assert question.changes == [ev.Change("a", "add", added=1, diff="@@ -0,0 +1 @@\n+one\n")]
 
 

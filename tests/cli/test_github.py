@@ -59,6 +59,14 @@ def test_a_failure_is_annotated() -> None:
     )
 
 
+def test_a_run_that_was_refused_something_is_not_simply_good() -> None:
+    """The first thing that a reader sees is a mark."""
+    assert summary(finished(reply="done")).startswith("### ✅")
+    assert summary(finished(reply="done", refused=0)).startswith("### ✅")
+    assert summary(finished(reply="done", refused=1)).startswith("### ⚠️")
+    assert summary(finished(outcome="error", refused=1)).startswith("### ❌")
+
+
 @pytest.mark.parametrize("text", [HOSTILE, "\n", "%", "a,b:c", "::"])
 def test_an_annotation_is_one_line(text: str) -> None:
     """Whatever an agent says, an annotation is one command, at the beginning of one line."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.agents.detection import plain_text, stream_flags
+from penstock.agents.detection import foreign_json, plain_text, stream_flags
 from penstock.agents.registry import AGENTS
 from penstock.cli.help import text
 
@@ -41,6 +41,17 @@ def test_plain_text_gets_one_line_that_says_what_to_do(env: dict[str, str], to: 
     assert done.stderr.decode() == f"penstock: {plain_text()}\n"
     assert "penstock run claude" in plain_text()
     assert "--output-format stream-json --verbose" in plain_text()
+
+
+@pytest.mark.parametrize("text", ['{"a":1}', '{"a":1}\n{"b":{"c":[2]}}\n', '{"type":"x"}'])
+def test_json_of_no_agent_gets_the_same_advice(env: dict[str, str], text: str) -> None:
+    """Nothing of it was understood, and that is said; the events of an agent that is named are another matter."""
+    done = run(env, stdin=text.encode())
+    assert done.returncode == 1
+    assert foreign_json() in done.stdout.decode()
+    assert b"cut off" not in done.stdout
+    assert run(env, "--agent", "claude", stdin=text.encode()).returncode == 3
+    assert run(env, stdin=LINES).returncode == 0
 
 
 def test_plain_text_is_passed_through(env: dict[str, str]) -> None:

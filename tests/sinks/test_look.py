@@ -433,6 +433,29 @@ def test_the_cause_is_in_words(fields: dict[str, Any], expected: str) -> None:
     assert show(ev.RunEnded("error", "", 0, **fields, **A)) == f"[a] ✗ failed: {expected}\n"
 
 
+def test_what_was_refused_is_named() -> None:
+    """By its command or path; at most three, and whether the wire or an answer refused it."""
+    reject = [ev.Option("n", "No", "reject_once")]
+    asked = ev.QuestionAsked("q", "Run it?", True, "command", reject, call_id="c1", title="rm -rf build", **A)
+    no = ev.QuestionAnswered("q", "person", "n", **A)
+    end = ev.RunEnded("ok", "", 1, refused=1, **A)
+    guidance = Guidance(allow="--allow all")
+    ran = call("Bash", {"command": "rm -rf build"}, "c1", "execute")
+    denied = result("no", "c1", is_error=True, refused=True)
+    last = "\n    1 action was refused (rm -rf build)"
+    assert show(ran, denied, end, guidance=guidance).endswith(f"{last}: --allow all\n")
+    # Who has just said no is not advised to allow it.
+    assert show(ran, asked, no, denied, end, guidance=guidance).endswith(f"{last}\n")
+    nobody = ev.QuestionAnswered("q", "nobody", **A)
+    assert show(ran, asked, nobody, denied, end, guidance=guidance).endswith(f"{last}: --allow all\n")
+    allowed = ev.QuestionAnswered("q", "person", "y", **A)
+    assert "rm" not in show(ran, asked, allowed, end).rpartition("done")[2]
+    many = [call("Read", {"file_path": f"f{n}"}, f"c{n}") for n in range(5)]
+    many += [result("no", f"c{n}", is_error=True, refused=True) for n in range(5)]
+    shown = show(*many, ev.RunEnded("ok", "", 1, refused=5, **A))
+    assert shown.endswith("\n    5 actions were refused (f0; f1; f2; …)\n")
+
+
 def test_what_was_refused_is_shown_even_when_quiet() -> None:
     """A run that ended well without doing what was asked is not silent about it."""
     end = ev.RunEnded("ok", "", 1, refused=1, session_id="s", **A)

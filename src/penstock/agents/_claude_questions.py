@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Any
 
 import msgspec
@@ -79,8 +80,8 @@ def denied(message: str | None) -> Fields:
     return {"behavior": "deny", "message": message or REJECTED}
 
 
-def request_of(id: str, request: Fields, lane: str | None) -> PendingRequest:
-    """Read a `can_use_tool` request."""
+def request_of(id: str, request: Fields, lane: str | None, cwd: str | None = None) -> PendingRequest:
+    """Read a `can_use_tool` request of a run in a working directory, if it is known."""
     name, given = text_or(request.get("tool_name"), "tool"), request.get("input")
     pending = PendingRequest(
         id=id,
@@ -97,8 +98,23 @@ def request_of(id: str, request: Fields, lane: str | None) -> PendingRequest:
             _choice(question, choice, pending.call_id, lane) for question, choice in zip(names, choices, strict=True)
         ]
     else:
-        pending.questions = [_permission(pending, name, request, lane)]
+        pending.questions = [_permission(pending, name, request, lane, cwd)]
     return pending
+
+
+def leaves_directory(request: Fields, cwd: str | None) -> bool:
+    """Return whether a call leaves the working directory. The path that is named may be one in it."""
+    blocked = request.get("blocked_path")
+    if isinstance(blocked, str) and blocked:
+        inside = cwd is not None and posixpath.isabs(cwd) and _is_below(blocked, cwd)
+        return not inside
+    return bool(blocked) or text_of(request.get("decision_reason_type")) == _OUTSIDE
+
+
+def _is_below(path: str, directory: str) -> bool:
+    """Compare paths as they are written: here nothing reads the file system, so links are not followed."""
+    path, directory = posixpath.normpath(posixpath.join(directory, path)), posixpath.normpath(directory)
+    return path == directory or path.startswith(f"{directory.rstrip('/')}/")
 
 
 def _choice(id: str, choice: Fields, call_id: str | None, lane: str | None) -> Question:
@@ -112,10 +128,10 @@ def _choice(id: str, choice: Fields, call_id: str | None, lane: str | None) -> Q
     return Question(id, text, ask, options or None, blocking=True, free_text=True, call_id=call_id, lane=lane)
 
 
-def _permission(pending: PendingRequest, name: str, request: Fields, lane: str | None) -> Question:
+def _permission(pending: PendingRequest, name: str, request: Fields, lane: str | None, cwd: str | None) -> Question:
     kind, title = tool_titles.tool_kind(name), tool_titles.title(name, pending.input)
     reason_kind = text_of(request.get("decision_reason_type"))
-    ask = "outside" if reason_kind == _OUTSIDE or request.get("blocked_path") else ASK_OF.get(kind, "tool")
+    ask = "outside" if leaves_directory(request, cwd) else ASK_OF.get(kind, "tool")
     return Question(
         pending.id,
         _text(name, ask, pending.input, title, "" if reason_kind in _NO_REASON else request.get("decision_reason")),

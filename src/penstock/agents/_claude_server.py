@@ -48,6 +48,7 @@ class ClaudeCodeServer(ClaudeCode):
         self._replied = False
         self._state: str | None = None  # of the session, if this version reports it
         self._cancelling = False
+        self._cwd: str | None = None  # as the program reports it
         self._lanes: dict[str, str] = {}  # calls that started sub-agents, by the id of the sub-agent
         self._agents: set[str] = set()  # sub-agents that run
         self._pending: dict[str, PendingRequest] = {}  # by the id of the request
@@ -116,6 +117,7 @@ class ClaudeCodeServer(ClaudeCode):
                 return tuple(reader(self, event))
         updates = super().read(event)
         if kind is System:
+            self._cwd = event.cwd or self._cwd
             return (*updates, *self._read_state(event))
         return tuple(self._read_result(event, updates)) if kind is ResultLine else updates
 
@@ -127,7 +129,7 @@ class ClaudeCodeServer(ClaudeCode):
             self._send(type="control_response", response={"subtype": "error", "request_id": id, "error": error})
             yield Unknown(f"control_request/{kind}")
             return
-        pending = request_of(id, request, self._lanes.get(text_of(request.get("agent_id"))))
+        pending = request_of(id, request, self._lanes.get(text_of(request.get("agent_id"))), self._cwd)
         if self._cancelling:
             self._withdraw(pending)
             self._respond(id, denied(None))

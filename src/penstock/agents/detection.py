@@ -120,9 +120,18 @@ def stream_flags() -> dict[str, str]:
 
 def plain_text() -> str:
     """Return the message for an input that is plain text."""
+    return f"this is plain text, not a stream of events: {_way_to_a_stream()}"
+
+
+def foreign_json() -> str:
+    """Return the message for an input of JSON lines in which there is nothing that an agent says."""
+    return f"this is JSON, but not a stream of events of an agent: {_way_to_a_stream()}"
+
+
+def _way_to_a_stream() -> str:
     agent, flags = next(iter(stream_flags().items()))
     return (
-        f'this is plain text, not a stream of events: let Penstock start the agent (penstock run {agent} "…"), '
+        f'let Penstock start the agent (penstock run {agent} "…"), '
         f'or pipe its stream ({flags} "…" | penstock; other agents: penstock --help)'
     )
 

@@ -98,7 +98,7 @@ def write_files(runs: Sequence[Finished], env: Mapping[str, str]) -> list[str]:
 def summary(run: Finished) -> str:
     """Return the part of the summary about one run, in Markdown."""
     result = run.result
-    mark = "✅" if result.outcome == "ok" else "❌"
+    mark = "❌" if result.outcome != "ok" else "⚠️" if result.refused else "✅"
     lines = [f"### {mark} {_inline(run.label)}: {result.outcome.replace('_', ' ')}", ""]
     if result.outcome != "ok" and result.reason:
         lines += [_inline(result.reason), ""]

@@ -16,7 +16,7 @@ from penstock.adapter import Command, Request, as_argument
 from penstock.agents._edits import path_of, proposed
 from penstock.agents._exit_status import split_status
 from penstock.agents._flags import granted, option
-from penstock.agents._json import as_dict, as_float, as_int, inner_message, text_of, text_or
+from penstock.agents._json import as_dict, as_float, as_int, as_list, inner_message, text_of, text_or
 from penstock.agents._unknown import unknown
 from penstock.agents.cline.diff import change_of
 from penstock.core import diffs
@@ -287,8 +287,15 @@ def _content_start(event: Inner, lane: str | None) -> Sequence[Update]:
         case "tool":
             name = event.tool_name or "tool"
             changes = proposed_by(event.input) if name in _EDITS else None
-            return (ToolCall(_call_id(event), name, event.input, lane=lane, changes=changes),)
+            return (ToolCall(_call_id(event), name, event.input, _title(event.input), lane=lane, changes=changes),)
     return (_unknown_content(event, lane),)
+
+
+def _title(given: Any) -> str | None:
+    """Return the path of the first of several files to read; None if the input is another one."""
+    files = as_list(as_dict(given).get("files"))
+    path = path_of(files[0]) if files else ""
+    return (f"{path} …" if len(files) > 1 else path) or None
 
 
 def _content_update(event: Inner, lane: str | None) -> Sequence[Update]:

@@ -118,17 +118,17 @@ def _command(request: RequestId, params: dict[str, Any], changes: Any) -> list[P
 
 
 def _file_change(request: RequestId, params: dict[str, Any], changes: Any) -> list[PendingQuestion]:
-    shown, paths = [text_of(params.get("reason"))], []
-    for change in map(as_dict, as_list(changes)):
-        paths.append(text_of(change.get("path")))
-        shown += [f"{kind_of(change)} {paths[-1]}", text_of(change.get("diff")).rstrip("\n")]
-    root = text_of(params.get("grantRoot"))
-    if root:
-        shown.append(f"write below {root}")
-    title = root or ", ".join(filter(None, paths))
-    text = _lines(*shown) or "change files"
+    asked = [as_dict(change) for change in as_list(changes)]
+    paths = list(filter(None, (text_of(change.get("path")) for change in asked)))
+    root, made = text_of(params.get("grantRoot")), changes_of(changes)
+    shown = [text_of(params.get("reason")), f"write below {root}" if root else ""]
+    if not made:  # otherwise they are shown as changes, and would be told twice
+        for change in asked:
+            shown += [f"{kind_of(change)} {text_of(change.get('path'))}", text_of(change.get("diff")).rstrip("\n")]
+    title = root or ", ".join(paths)
+    text = _lines(*shown) or ", ".join(paths) or "change files"
     [question] = _approval(request, params, text, "outside" if root else "edit", title, {})
-    question.changes = changes_of(changes)
+    question.changes = made
     return [question]
 
 

@@ -11,7 +11,18 @@ import msgspec
 from penstock.core import diffs
 from penstock.core.bounded import BoundedDict
 from penstock.core.causes import CAUSES
-from penstock.events import Change, RunEnded, RunStarted, ToolCalled, ToolReturned, Usage, UsageReported
+from penstock.core.questions import PERMISSIONS
+from penstock.events import (
+    Change,
+    QuestionAnswered,
+    QuestionAsked,
+    RunEnded,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+    Usage,
+    UsageReported,
+)
 from penstock.sinks.sanitize import clean_line
 from penstock.sinks.text import edits
 from penstock.sinks.text.edits import Paths
@@ -31,6 +42,12 @@ MAX_FILES = 8
 """Changed files that are named at the end."""
 MAX_CALLS = 4096
 """Open calls that are followed."""
+MAX_REFUSED = 64
+"""Refused actions whose subjects are kept."""
+MAX_NAMED = 3
+"""Refused actions that are named at the end."""
+MAX_SUBJECT_CHARS = 60
+"""Characters of the name of one of them."""
 
 
 def utc_time(milliseconds: int) -> str:
@@ -61,6 +78,9 @@ class RunFacts:
         self._guidance = guidance
         self._changes: list[Change] = []
         self._commands: BoundedDict[str, None] = BoundedDict(MAX_CALLS)
+        self._titles: BoundedDict[str, str] = BoundedDict(MAX_CALLS)
+        self._refused: BoundedDict[str, str] = BoundedDict(MAX_REFUSED)
+        self._by_person = 0
         self._known: set[str] = set()
         self._any_command = False
         self._is_confirmed = False
@@ -69,6 +89,9 @@ class RunFacts:
         """Forget the run."""
         self._changes = []
         self._commands.clear()
+        self._titles.clear()
+        self._refused.clear()
+        self._by_person = 0
         self._known = set()
         self._any_command = False
         self._is_confirmed = False
@@ -78,12 +101,26 @@ class RunFacts:
         if isinstance(event, ToolCalled):
             if event.tool_kind == "execute":
                 self._commands[event.call_id] = None
+            self._titles[event.call_id] = _subject(event.title)
             return
+        title = self._titles.pop(event.call_id, "")
+        if event.refused and event.call_id not in self._refused:
+            self._refused[event.call_id] = title
         self._any_command = self._any_command or (event.call_id in self._commands and not event.refused)
         for change in event.changes or ():
             self._changes.append(msgspec.structs.replace(change, diff=None, truncated=False))
         if len(self._changes) > MAX_CALLS:
             self._changes = diffs.join(self._changes)
+
+    def note_answer(self, event: QuestionAnswered, asked: QuestionAsked | None) -> None:
+        """Count the answer to a question; of a permission that was denied, its subject is kept."""
+        if asked is None or asked.ask not in PERMISSIONS or event.by == "withdrawn":
+            return
+        kinds = {option.id: option.kind for option in asked.options or ()}
+        if event.option is not None and kinds.get(event.option) not in ("reject_once", "reject_always"):
+            return
+        self._refused[asked.call_id or asked.id] = _subject(asked.title or asked.text)
+        self._by_person += event.by == "person"
 
     def started(self, event: RunStarted, *, whole: bool) -> list[Piece]:
         """Return what was not reported before: agent and version, model, directory, session."""
@@ -103,7 +140,9 @@ class RunFacts:
         """Return the last lines of a run; with `whole` off, only its outcome and what was refused."""
         pieces = closing(event, self._guidance)
         if event.refused:
-            pieces += _refused(event.refused, self._guidance.allow)
+            # A person who has just said no needs no advice on how to allow it.
+            allow = self._guidance.allow if event.refused > self._by_person else ""
+            pieces += _refused(event.refused, list(filter(None, self._refused.values())), allow)
         if not whole:
             return pieces
         pieces += self._changed()
@@ -176,9 +215,18 @@ def _reasons(event: RunEnded, local_time: Callable[[int], str]) -> Iterator[str]
         yield clean_line(shortened(" ".join(message_in_json(reason).split()), MAX_REASON_CHARS))
 
 
-def _refused(count: int, allow: str) -> list[Piece]:
+def _refused(count: int, subjects: list[str], allow: str) -> list[Piece]:
     words = "1 action was refused" if count == 1 else f"{count:,} actions were refused"
-    return [("warn", f"\n{words}"), ("text", f": {allow}" if allow else "")]
+    named = "; ".join(subjects[:MAX_NAMED]) + "; …" * (count > MAX_NAMED < len(subjects))
+    return [
+        ("warn", f"\n{words}"),
+        ("text", f" ({named})" * bool(named)),
+        ("text", f": {allow}" if allow else ""),
+    ]
+
+
+def _subject(text: str) -> str:
+    return shortened(clean_line(text.strip().partition("\n")[0]), MAX_SUBJECT_CHARS)
 
 
 def measured(event: RunEnded, *, is_live: bool) -> int | None:

@@ -150,7 +150,9 @@ class Describer:
                 self._questions[event.id] = event
                 return "question", theme.question(event, self._paths)
             case ev.QuestionAnswered():
-                return "question", theme.answer(event, self._questions.pop(event.id, None))
+                asked = self._questions.pop(event.id, None)
+                self._facts.note_answer(event, asked)
+                return "question", theme.answer(event, asked)
         kind, pieces_of = _LINES[type(event)]
         if kind not in visibility.shown:
             return None
