@@ -148,7 +148,7 @@ def test_details_show_edits_as_diffs(workshop: Callable[[str], Thread]) -> None:
     assert call.locator("img").count() == 0
     call.locator("summary", has_text="Input").click()
     expect(call.get_by_role("group", name="Input")).to_contain_text('"old_string"')
-    expect(thread.page.locator(".summary")).to_contain_text("1 action was not allowed.")
+    expect(thread.page.locator(".summary")).to_contain_text("1 action was not allowed: README.md.")
 
 
 def test_details_show_a_sub_agent_below_its_call(workshop: Callable[[str], Thread]) -> None:

@@ -18,8 +18,15 @@ Shown = Literal["diff", "fragment", "counts", "names", "nothing"]
 of the file, or nothing."""
 
 
+PermissionKind = Literal["answers", "reads", "asks", "own", "edits", "all"]
+"""Kind of the effect of a level, the same for all agents: it has no tools, only reads, asks before it acts, follows its
+own settings, changes files, or does everything."""
+
+
 class Permission(msgspec.Struct, frozen=True):
     """Effect of one level of `allow` on an agent, in words for people."""
+
+    kind: PermissionKind
 
     label: str
     """Two or three words."""

@@ -12,27 +12,27 @@ _ASKS, _READS, _EDITS, _ALL, _OWN = "Asks first", "Only reads", "Edits files", "
 
 def asks(text: str) -> Permission:
     """Return the level at which an agent asks before it acts."""
-    return Permission(_ASKS, text)
+    return Permission("asks", _ASKS, text)
 
 
 def reads(text: str) -> Permission:
     """Return the level at which an agent only reads, and cannot ask."""
-    return Permission(_READS, text)
+    return Permission("reads", _READS, text)
 
 
 def edits(text: str) -> Permission:
     """Return the level at which an agent changes files without asking."""
-    return Permission(_EDITS, text)
+    return Permission("edits", _EDITS, text)
 
 
 def everything(text: str) -> Permission:
     """Return the level at which an agent does everything without asking."""
-    return Permission(_ALL, text)
+    return Permission("all", _ALL, text)
 
 
 def own_settings(text: str) -> Permission:
     """Return the level at which the agent's own settings decide, and these often allow more than reading."""
-    return Permission(_OWN, text)
+    return Permission("own", _OWN, text)
 
 
 DENIED = reads("It reads. It cannot ask you: everything that needs permission is denied.")

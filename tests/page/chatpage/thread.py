@@ -128,6 +128,11 @@ class Thread:
         expect(self.page.locator(".composer .send")).to_be_enabled(timeout=PATIENCE)
         self.composer.press("Enter")
 
+    def confirm(self) -> None:
+        """Send a first message to an agent that does not keep the level of permission that was chosen."""
+        dialog = self.page.get_by_role("dialog", name="Send it nevertheless?")
+        dialog.get_by_role("button", name="Send", exact=True).click()
+
     def ask(self, text: str, number: int = 1, outcome: str = "ok") -> None:
         """Send a message, and wait for the end of its turn."""
         self.say(text)

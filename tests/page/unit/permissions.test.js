@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { levelFor, levelOf } from "../../../src/penstock/chat/page/text/permissions.js";
+import { chosenLevel, levelFor, levelOf } from "../../../src/penstock/chat/page/text/permissions.js";
 
 const level = (allow) => ({ allow, label: allow, text: "" });
 const FULL = { allows: ["default", "edits", "all"].map(level) };
@@ -35,4 +35,38 @@ test("there is nothing to allow if nothing was refused, or no level is left", ()
   assert.equal(levelFor({ refused: 1 }, "all", FULL), undefined);
   assert.equal(levelFor({ refused: 1 }, "default", ONE), undefined);
   assert.equal(levelFor({ refused: 1 }, "default", undefined), undefined);
+});
+
+const of = (...kinds) => ({
+  allows: kinds.map((kind, i) => ({ allow: ["default", "edits", "all"][i], kind, label: kind, text: "" })),
+});
+const CLAUDE = of("asks", "edits", "all");
+const OPENCODE = of("own", "edits", "all");
+const GEMINI = of("reads", "edits", "all");
+const PI = of("all");
+
+test("the level of a person is the same for whatever agent, and not kept in silence", () => {
+  const comesTo = (agent, chosen) => {
+    const { level, isKept } = chosenLevel(agent, chosen);
+    return [level?.kind, isKept];
+  };
+  for (const chosen of [undefined, "asks", "nonsense", "constructor"]) {
+    assert.deepEqual(comesTo(CLAUDE, chosen), ["asks", true]);
+    assert.deepEqual(comesTo(OPENCODE, chosen), ["own", false]);
+    assert.deepEqual(comesTo(GEMINI, chosen), ["reads", false]);
+    assert.deepEqual(comesTo(PI, chosen), ["all", false]);
+    assert.deepEqual(comesTo(of("answers"), chosen), ["answers", true]);
+  }
+  assert.deepEqual(comesTo(PI, "edits"), ["all", false]);
+  assert.deepEqual(comesTo(of("own"), "edits"), ["own", false]);
+  for (const agent of [CLAUDE, OPENCODE, GEMINI]) {
+    assert.deepEqual(comesTo(agent, "edits"), ["edits", true]);
+    assert.deepEqual(comesTo(agent, "all"), ["all", true]);
+  }
+  assert.deepEqual(comesTo(CLAUDE, "reads"), ["asks", true], "nothing is done unasked");
+  assert.deepEqual(comesTo(OPENCODE, "reads"), ["own", false]);
+  assert.deepEqual(comesTo(OPENCODE, "own"), ["own", true], "chosen as such");
+  assert.deepEqual(comesTo(CLAUDE, "own"), ["asks", true], "one agent's settings are none of another's");
+  assert.deepEqual(comesTo(of("own"), "all"), ["own", true], "it does less than was allowed");
+  assert.deepEqual(comesTo({ allows: [] }, "asks"), [undefined, true]);
 });

@@ -13,7 +13,7 @@ SIGNS = (
     Sign(begins={"error": ""}, only=True),
 )
 
-_NO_TOOLS = Permission("Only answers", "The model has no tools: it changes nothing and runs nothing.")
+_NO_TOOLS = Permission("answers", "Only answers", "The model has no tools: it changes nothing and runs nothing.")
 
 FACTS = AgentFacts(
     routes={

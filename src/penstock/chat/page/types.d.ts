@@ -199,6 +199,7 @@ declare namespace Api {
     allow: "all" | "default" | "edits";
     label: string;
     text: string;
+    kind: "all" | "answers" | "asks" | "edits" | "own" | "reads";
   }
 
   interface Link {

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from penstock.adapter import Allow, Startable
 from penstock.agents import registry
+from penstock.agents._facts import PermissionKind
 from penstock.chat.errors import Invalid, NoSuchAgent
 from penstock.chat.service.ollama import OllamaServer
 from penstock.config.settings import Config
@@ -36,17 +37,24 @@ class Level(msgspec.Struct, frozen=True):
     """Two or three words: "Asks first"."""
     text: str
     """One or two sentences."""
+    kind: PermissionKind
+    """What that comes to, by one name for all agents."""
 
 
 CONFIGURED = [
-    Level("default", "Its own settings", "It does what its command in your configuration and its own settings allow.")
+    Level(
+        "default",
+        "Its own settings",
+        "It does what its command in your configuration and its own settings allow.",
+        "own",
+    )
 ]
 """The only level of an agent whose whole command line comes from the configuration."""
 
 UNKNOWN = [
-    Level("default", "Its own settings", "It does what its own settings allow."),
-    Level("edits", "Edits files", "It changes files without asking, if it supports that."),
-    Level("all", "Does everything", "It does everything without asking, if it supports that."),
+    Level("default", "Its own settings", "It does what its own settings allow.", "own"),
+    Level("edits", "Edits files", "It changes files without asking, if it supports that.", "edits"),
+    Level("all", "Does everything", "It does everything without asking, if it supports that.", "all"),
 ]
 """Levels of an agent of another package, or of another node alone: nothing more is known of it."""
 
@@ -231,7 +239,7 @@ def _levels(agent: str, route: str) -> list[Level]:
     known = [(allow, allows[allow]) for allow in get_args(Allow) if allow in allows]
     seen = [permission for _, permission in known]
     return [
-        Level(allow, permission.label, permission.text)
+        Level(allow, permission.label, permission.text, permission.kind)
         for place, (allow, permission) in enumerate(known)
         if permission not in seen[:place]
     ]

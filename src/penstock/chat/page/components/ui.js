@@ -172,12 +172,12 @@ export function Menu({ label, items }) {
 /**
  * A choice among few, as a native control.
  *
- * @param {{ label: string, value: string, options: ChoiceOption[], onChange: (value: string) => void }} props
+ * @param {{ label: string, value: string, options: ChoiceOption[], onChange: (value: string) => void, level?: string }} props
  */
-export function Choice({ label, value, options, onChange }) {
+export function Choice({ label, value, options, onChange, level }) {
   const option = (/** @type {ChoiceOption} */ it) =>
     html`<option value=${it.value} disabled=${it.disabled} selected=${it.value === value}>${it.label}</option>`;
-  return html`<span class="choice">
+  return html`<span class="choice" data-level=${level}>
     <select aria-label=${label} value=${value} onChange=${withValue(onChange)}>
       ${options.map(option)}
     </select>

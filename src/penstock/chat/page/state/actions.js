@@ -6,8 +6,9 @@ import { outbox } from "../net/outbox.js";
 import { offerOf } from "./machines.js";
 import { loadChoices, putChat, removeChat } from "./chats.js";
 import { chatPath, go } from "./router.js";
-import { write } from "./storage.js";
+import { readObject, write, writeObject } from "./storage.js";
 import { closeDialog, openDialog, state } from "./store.js";
+import { notKeptText } from "../text/copy.js";
 
 export const draftName = (/** @type {string} */ chat) => `penstock.draft.${chat}`;
 
@@ -34,6 +35,31 @@ export async function startChat(chat, text) {
   go(chatPath(made.id));
   if (text) outbox.send(made.id, newKey(), text);
   return true;
+}
+
+const CONFIRMED = "penstock.confirmed"; // which agents may do what instead of the level that was chosen
+
+/**
+ * Ask whether an agent may work although it does not keep the level that was chosen: once for each such level in this
+ * browser.
+ *
+ * @param {string} agent
+ * @param {Api.Level["kind"]} wanted
+ * @param {Api.Level} level
+ */
+export async function confirmLevel(agent, wanted, level) {
+  const name = `${agent}/${wanted}/${level.kind}`;
+  const confirmed = readObject(CONFIRMED);
+  if (confirmed[name] === level.text) return true;
+  const isConfirmed = await new Promise((resolve) => {
+    const close = (/** @type {boolean} */ answer) => {
+      closeDialog();
+      resolve(answer);
+    };
+    openDialog({ kind: "level", text: notKeptText(agent, wanted, level), level, close });
+  });
+  if (isConfirmed) writeObject(CONFIRMED, { ...confirmed, [name]: level.text });
+  return isConfirmed;
 }
 
 /**

@@ -23,9 +23,24 @@ const UNKNOWN = {
   route: "exec",
   asks: false,
   allows: [
-    { allow: "default", label: "Its own settings", text: "It does what its settings on that machine allow." },
-    { allow: "edits", label: "Edits files", text: "It changes files without asking, if it supports that." },
-    { allow: "all", label: "Does everything", text: "It does everything without asking, if it supports that." },
+    {
+      allow: "default",
+      kind: "own",
+      label: "Its own settings",
+      text: "It does what its settings on that machine allow.",
+    },
+    {
+      allow: "edits",
+      kind: "edits",
+      label: "Edits files",
+      text: "It changes files without asking, if it supports that.",
+    },
+    {
+      allow: "all",
+      kind: "all",
+      label: "Does everything",
+      text: "It does everything without asking, if it supports that.",
+    },
   ],
   resumes: true,
 };

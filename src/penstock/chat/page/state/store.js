@@ -10,7 +10,8 @@ import { machinesOf } from "./machines.js";
  * @property {string} [id]  The chat, document or loop.
  * @property {number} [turn]
  * @typedef {object} OpenDialog
- * @property {"settings" | "heartbeat" | "delete" | "link" | "browsers" | "nodes" | "remove_node" | "help" | "trust" | "allow"} kind
+ * @property {"settings" | "heartbeat" | "delete" | "link" | "browsers" | "nodes" | "remove_node" | "help" | "trust" | "allow"
+ *   | "level"} kind
  * @property {string} [id]  The chat that it is about.
  * @property {string} [path]
  * @property {string} [home]  The machine that it is about, or that has the path, if there are several.

@@ -110,6 +110,20 @@ export function outcomeText(turn) {
   }
 }
 
+/** @type {Partial<Record<Api.Level["kind"], string>>} */
+const NOT_KEPT = { reads: "does more than read", asks: "does not ask first", edits: "does more than change files" };
+
+/**
+ * What an agent does that does not keep what a person chose.
+ *
+ * @param {string} agent
+ * @param {Api.Level["kind"]} wanted
+ * @param {Api.Level} level
+ */
+export function notKeptText(agent, wanted, { text }) {
+  return `${oneLine(agent)} ${NOT_KEPT[wanted] ?? "does something else"}. ${text}`;
+}
+
 const NAME_CHARACTERS = 80; // of an action that was denied; the details have all of it
 
 /** @typedef {Pick<Api.TurnView, "refused" | "rejected" | "denied">} Denied */

@@ -89,12 +89,12 @@ function Head({ chat, title, id }) {
 
 /** @param {{ chat: Api.ChatView }} props */
 function HeadFacts({ chat }) {
-  const allow = levelOf(agentOf(chat.agent), chat.allow)?.label;
+  const allow = levelOf(agentOf(chat.agent), chat.allow);
   const model = chat.model && html` · <bdi>${oneLine(chat.model)}</bdi>`;
   const directory = html` · <bdi title=${oneLine(chat.cwd)}>${base(chat.cwd)}</bdi>`;
   const machine = machineOf(chat);
   const home = machine && html` · on <bdi>${machine}</bdi>${chat.is_away && " (away)"}`;
-  const level = allow && ` · ${allow.toLowerCase()}`;
+  const level = allow && html` · <span data-level=${allow.kind}>${allow.label.toLowerCase()}</span>`;
   return html`<p><bdi>${oneLine(chat.agent)}</bdi>${model}${directory}${home}${level}</p>`;
 }
 

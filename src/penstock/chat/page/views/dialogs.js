@@ -92,7 +92,7 @@ function Settings({ chat }) {
         checked=${it === current}
         onChange=${() => setAllow(it.allow)}
       />
-      <span><b>${it.label}</b><small><${Coded} text=${it.text} /></small></span>
+      <span><b data-level=${it.kind}>${it.label}</b><small><${Coded} text=${it.text} /></small></span>
     </label>`;
   return html`<${Dialog} title="This chat" name="settings" onClose=${closeDialog}>
     <${SavedForm} save=${save}>
@@ -247,6 +247,18 @@ function Trust({ dialog }) {
   <//>`;
 }
 
+/** @param {{ dialog: import("../state/store.js").OpenDialog }} props */
+function ConfirmLevel({ dialog }) {
+  const answer = (/** @type {boolean} */ isConfirmed) => () => dialog.close?.(isConfirmed);
+  return html`<${Dialog} title="Send it nevertheless?" name="level" onClose=${answer(false)}>
+    <p class="not-kept"><${Coded} text=${dialog.text ?? ""} /></p>
+    <p>You are asked once for this agent.</p>
+    <${Buttons} careful onClose=${answer(false)}>
+      <button type="button" class="button primary" onClick=${answer(true)}>Send</button>
+    <//>
+  <//>`;
+}
+
 /**
  * Allow an agent more than before, once it was not enough, and let it go on.
  *
@@ -361,4 +373,5 @@ const VIEWS = {
   help: Help,
   trust: Trust,
   allow: AllowMore,
+  level: ConfirmLevel,
 };

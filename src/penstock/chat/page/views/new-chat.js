@@ -12,19 +12,19 @@ import {
   withValue,
   Wrong,
 } from "../components/ui.js";
-import { startChat, trust } from "../state/actions.js";
+import { confirmLevel, startChat, trust } from "../state/actions.js";
 import { freeOf, isReady, machineFor, machinesOf, offerOf } from "../state/machines.js";
 import { readObject, writeObject } from "../state/storage.js";
-import { sentence } from "../text/copy.js";
+import { notKeptText, sentence } from "../text/copy.js";
 import { ago, base, oneLine } from "../text/format.js";
-import { levelOf } from "../text/permissions.js";
+import { chosenLevel } from "../text/permissions.js";
 import { Composer } from "./composer.js";
 import { Loading, Missing } from "./status-pages.js";
 
 /** @typedef {import("../state/store.js").State} State */
-/** @typedef {Api.ChatView["allow"]} Allow */
 /** @typedef {import("../state/machines.js").Offer} Offer */
-/** @typedef {{ agent?: string, cwd?: string, allow?: string, home?: string }} Chosen */
+/** @typedef {{ agent?: string, cwd?: string, level?: string, home?: string }} Chosen
+ *   `level`: the kind of a level, which is the person's, whatever agent is chosen. */
 
 const LAST = "penstock.last"; // what was chosen for the last new chat
 const OTHER = "\0other";
@@ -87,7 +87,9 @@ export function NewChat({ app }) {
 function Form({ about, nodes, offer, chosen, choose }) {
   const { machine, agents, workspaces } = offer;
   const directories = directoriesOf(workspaces);
-  const { agent, cwd, allow } = useUsable(chosen, about, offer, directories);
+  const { agent, cwd } = useUsable(chosen, about, offer, directories);
+  const { level, wanted, isKept } = chosenLevel(agent, chosen.level);
+  const allow = level?.allow ?? "default";
   const machines = machinesOf(nodes);
   const [other, setOther] = useState("");
   const [model, setModel] = useState("");
@@ -97,6 +99,7 @@ function Form({ about, nodes, offer, chosen, choose }) {
   const on = machine && machines.length > 1 && html` on <bdi>${oneLine(machine.name)}</bdi>`;
   const path = cwd === OTHER ? other.trim() : cwd;
   const send = async (/** @type {string} */ text) => {
+    if (!isKept && level && !(await confirmLevel(agent.name, wanted, level))) return false;
     const home = machine && { home: machine.name };
     const chat = { agent: agent.name, cwd: path, allow, ...home, ...(model.trim() && { model: model.trim() }) };
     return (await run(() => startChat(chat, text))) === true;
@@ -135,16 +138,17 @@ function Form({ about, nodes, offer, chosen, choose }) {
         <${Choice}
           label="Permissions"
           value=${allow}
-          options=${agent.allows.map((level) => ({ value: level.allow, label: level.label }))}
-          onChange=${(/** @type {string} */ value) => choose({ allow: value })}
+          level=${level?.kind}
+          options=${agent.allows.map((it) => ({ value: it.allow, label: it.label }))}
+          onChange=${(/** @type {string} */ value) => choose({ level: agent.allows.find((it) => it.allow === value)?.kind })}
         />
         <${Model} models=${agent.models} value=${model} onChange=${setModel} />
       </div>
       ${cwd === OTHER && html`<${OtherDirectory} value=${other} roots=${workspaces.roots} onChange=${setOther} />`}
     <//>
     <${Wrong}>${error}<//>
-    <p class="start-note">
-      <${Coded} text=${levelOf(agent, allow)?.text ?? ""} />${cwd !== OTHER && html` It works in <bdi class="path">${oneLine(path)}</bdi>${on}.`}
+    <p class="start-note" data-kept=${isKept}>
+      <${Coded} text=${level ? (isKept ? level.text : notKeptText(agent.name, wanted, level)) : ""} />${cwd !== OTHER && html` It works in <bdi class="path">${oneLine(path)}</bdi>${on}.`}
     </p>`;
 }
 
@@ -155,20 +159,20 @@ function Form({ about, nodes, offer, chosen, choose }) {
  * @param {Api.About} about
  * @param {Offer} offer
  * @param {Api.Workspace[]} directories
- * @returns {{ agent: Api.AgentView, cwd: string, allow: Allow }}
+ * @returns {{ agent: Api.AgentView, cwd: string }}
  */
 function useUsable(chosen, about, { machine, agents }, directories) {
+  const { level, home } = chosen;
   const ready = agents.filter((agent) => agent.available);
   const byDefault = machine ? machine.about.agents?.[0] : about.default_agent;
   const named = [chosen.agent, byDefault].map((name) => ready.find((agent) => agent.name === name));
   const agent = named.find(Boolean) ?? ready[0];
   const isThere = chosen.cwd === OTHER || directories.some((it) => it.path === chosen.cwd);
   const cwd = isThere && chosen.cwd ? chosen.cwd : (directories[0]?.path ?? OTHER);
-  const allow = agent.allows.find((level) => level.allow === chosen.allow)?.allow ?? "default";
   useEffect(() => {
-    writeObject(LAST, { agent: agent.name, allow, cwd: cwd === OTHER ? undefined : cwd, home: chosen.home });
-  }, [agent.name, cwd, allow, chosen.home]);
-  return { agent, cwd, allow };
+    writeObject(LAST, { agent: agent.name, level, cwd: cwd === OTHER ? undefined : cwd, home });
+  }, [agent.name, cwd, level, home]);
+  return { agent, cwd };
 }
 
 /**
