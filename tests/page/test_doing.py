@@ -13,7 +13,7 @@ from chatpage import cast
 from chatpage.device import Device
 from chatpage.server import Server
 from chatpage.thread import PATIENCE, Thread
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 Open = Callable[..., Thread]
 MIDDLE = "CJK"
@@ -151,6 +151,7 @@ def test_a_first_chat_from_the_empty_page(own_server: Callable[..., Server], dev
     assert "code=" not in thread.page.url
     thread.page.get_by_label("Agent").select_option("tools")
     thread.say("Fix the failing test")
+    thread.confirm()
     trust = thread.page.get_by_role("dialog", name="Do you trust this directory?")
     expect(trust).to_contain_text(str(server.root))
     trust.get_by_role("button", name="Trust", exact=True).click()
@@ -167,7 +168,8 @@ def test_trust_that_is_not_given(own_server: Callable[..., Server], devices: Cal
     device.allow(REFUSED)
     thread = Thread(device, server).enter()
     thread.say("Fix it")
-    thread.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    thread.confirm()
+    thread.page.get_by_role("dialog", name="Do you trust").get_by_role("button", name="Cancel").click()
     expect(thread.composer).to_have_value("Fix it")
     assert server.ask("GET", "/api/chats")["chats"] == []
 
@@ -255,15 +257,38 @@ def test_a_wrong_code_and_the_token(server: Server, devices: Callable[..., Devic
     assert cookies
 
 
-def test_a_link_for_another_device(at: Open, devices: Callable[..., Device]) -> None:
-    """The page makes a link that lets another browser in."""
-    thread = at("quick")
+def _link_dialog(thread: Thread) -> Locator:
     thread.button("More").click()
     thread.page.get_by_role("menuitem", name="Link for another device").click()
-    link = thread.page.get_by_label("Link", exact=True)
-    expect(link).to_have_value(re.compile("#code="))
+    return thread.page.get_by_role("dialog", name="Link for another device")
+
+
+def test_a_link_from_this_machine(at: Open, devices: Callable[..., Device]) -> None:
+    """Where only this machine can open the address, the page says so, with the commands that change it."""
+    thread = at("quick")
+    dialog = _link_dialog(thread)
+    expect(dialog).to_contain_text("No other device can open this address")
+    port = thread.server.port
+    expect(dialog.locator("code").first).to_contain_text(f"ssh -L {port}:127.0.0.1:{port} ")
+    expect(dialog.locator("code").last).to_contain_text("penstock serve --allow-host ")
+    expect(dialog.get_by_role("button", name="Copy the command")).to_have_count(2)
+    link = dialog.get_by_label("Link", exact=True)
+    expect(link).to_have_value(re.compile(f"^http://127.0.0.1:{port}/#code="))
     page = devices().sign_in(link.input_value())
     expect(page.locator(".start")).to_be_visible()
+
+
+def test_a_link_that_another_device_can_open(own_server: Callable[..., Server], devices: Callable[..., Device]) -> None:
+    """At a name that others reach, the link has that name; from this machine, it is the name that is allowed."""
+    server, device = own_server(flags=["--allow-host=penstock.test"]), devices()
+    device.allow("Cross-Origin-Opener-Policy")  # there is no TLS
+    base = f"http://penstock.test:{server.port}"
+    thread = Thread(device, server, base=base).enter()
+    dialog = _link_dialog(thread)
+    expect(dialog.get_by_label("Link", exact=True)).to_have_value(re.compile(f"^{base}/#code="))
+    expect(dialog.locator("code")).to_have_count(0)
+    local = _link_dialog(Thread(devices(), server).enter())
+    expect(local.get_by_label("Link", exact=True)).to_have_value(re.compile("^https://penstock.test/#code="))
 
 
 # --- what goes wrong ---
@@ -355,6 +380,9 @@ def test_keys_alone(at: Open, server: Server) -> None:
     keys.type("speak")
     keys.press("Shift+Enter")
     keys.type("on two lines")
+    keys.press("Enter")
+    expect(page.get_by_role("dialog").get_by_role("button", name="Cancel")).to_be_focused()
+    keys.press("Tab")
     keys.press("Enter")
     expect(thread.turn(1).locator(".prompt")).to_have_text("speak\non two lines")
     thread.writes(1, MIDDLE)

@@ -81,6 +81,7 @@ def test_a_new_chat_on_another_machine(machine: Machines, devices: Devices) -> N
     expect(page.locator(".start-note")).to_contain_text(f"It works in {oslo.root} on oslo.")
     _choice(page, "Agent").select_option("reviewer")
     thread.say("Look at this")
+    thread.confirm()
     trust = page.get_by_role("dialog", name="Do you trust this directory?")
     expect(trust).to_contain_text(f"{oslo.root} on oslo")
     trust.get_by_role("button", name="Trust", exact=True).click()
@@ -107,7 +108,8 @@ def test_a_machine_that_is_away(machine: Machines, devices: Devices) -> None:
     expect(waiting).to_have_text(["Waits for the machine osloTake back"] * 2)
     expect(page.locator(f"[data-chat='{chat}']")).to_contain_text("waits for the machine oslo")
     waiting.last.get_by_role("button", name="Take back").click()
-    thread.ended(3, "cancelled")
+    expect(thread.turn(3)).to_have_count(0)
+    expect(thread.composer).to_have_value("third")
     page.set_viewport_size(NARROW)  # type: ignore[arg-type]
     page.get_by_role("button", name="Chats").click()
     dialog = _open_machines(page)

@@ -204,6 +204,8 @@ declare namespace Api {
 
   interface Link {
     url: string;
+    host: string;
+    allowed: Array<string>;
   }
 
   interface Login {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, get_args
@@ -26,7 +27,7 @@ from penstock.chat.web import metrics, schemas
 from penstock.chat.web.broadcast import WatchedLog, Watches
 from penstock.chat.web.browsers import name_of
 from penstock.chat.web.errors import NO_STORE, NoSuchBrowser
-from penstock.chat.web.security import BROWSER, Security, is_https, peer_of
+from penstock.chat.web.security import BROWSER, LOOPBACK, Security, is_https, peer_of
 from penstock.chat.web.sse import HEADERS, PING_SECONDS, SEND_SECONDS, EventStream
 
 PAGE_TURNS, MAX_PAGE_TURNS = 50, 200
@@ -159,7 +160,8 @@ class Api:
         scheme = "https" if is_https(request) else "http"
         place = f"{scheme}://{request.headers['host']}"
         code = await self.security.logins.make_code(_browser(request))
-        return _json(schemas.Link(f"{place}/#code={code}"))
+        allowed = sorted({*self.security.hosts} - {*LOOPBACK})
+        return _json(schemas.Link(f"{place}/#code={code}", socket.gethostname(), allowed))
 
     # --- agents and directories ---
 

@@ -174,6 +174,10 @@ class Link(msgspec.Struct, frozen=True):
     """One-time link."""
 
     url: str
+    host: str
+    """Name of this machine, for commands that reach it."""
+    allowed: list[str]
+    """Hosts that requests may name besides this machine's own: another device reaches the server by them."""
 
 
 class BrowserView(msgspec.Struct, frozen=True):

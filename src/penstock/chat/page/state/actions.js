@@ -10,6 +10,7 @@ import { readObject, write, writeObject } from "./storage.js";
 import { closeDialog, openDialog, state } from "./store.js";
 import { notKeptText } from "../text/copy.js";
 
+export const placeName = (/** @type {string} */ chat) => `penstock.place.${chat}`;
 export const draftName = (/** @type {string} */ chat) => `penstock.draft.${chat}`;
 
 /**
@@ -122,6 +123,7 @@ export async function allowAndGoOn(id, allow, text) {
 export async function deleteChat(id) {
   await api.remove(id);
   write(draftName(id), "");
+  write(placeName(id), "");
   outbox.forget(id);
   removeChat(id);
   if (state.route.id === id) go("/");

@@ -39,8 +39,23 @@ export function write(name, text, area = "sessionStorage") {
  * @returns {Record<string, any>}
  */
 export function readObject(name) {
+  return parsed(read(name, "localStorage"));
+}
+
+/**
+ * An object that this tab keeps; {} where it has none.
+ *
+ * @param {string} name
+ * @returns {Record<string, any>}
+ */
+export function readTabObject(name) {
+  return parsed(read(name));
+}
+
+/** @param {string} text */
+function parsed(text) {
   try {
-    return JSON.parse(read(name, "localStorage")) ?? {};
+    return JSON.parse(text) ?? {};
   } catch {
     return {};
   }

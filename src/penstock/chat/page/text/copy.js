@@ -21,6 +21,19 @@ export function sentence(text) {
 export const isLocal = (/** @type {string} */ host) => LOOPBACK.test(host);
 
 /**
+ * The address of a link that another device can open, or null. From this machine, it is the one that is allowed besides:
+ * it has TLS, as its name stands for a proxy.
+ *
+ * @param {Api.Link} link
+ */
+export function reachableUrl({ url, allowed }) {
+  const { hostname, pathname, hash } = new URL(url);
+  if (!isLocal(hostname)) return url;
+  const name = allowed.find((it) => !it.startsWith("*"));
+  return name ? `https://${name}${pathname}${hash}` : null;
+}
+
+/**
  * What is wrong if no response came.
  *
  * @param {string} host

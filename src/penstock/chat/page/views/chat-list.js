@@ -1,6 +1,6 @@
 // The list of chats, documents and loops.
 
-import { html, Icon, Mark, Menu, useState, withValue } from "../components/ui.js";
+import { html, Icon, Mark, Menu, useEffect, useRef, useState, withValue } from "../components/ui.js";
 import { chatPath, runPath } from "../state/router.js";
 import { signOut } from "../state/session.js";
 import { openDialog } from "../state/store.js";
@@ -85,6 +85,12 @@ export function ChatList({ app }) {
     `${it.title} ${it.agent} ${"kind" in it ? it.path : `${it.cwd} ${it.home ?? ""}`}`.toLowerCase().includes(wanted);
   const shown = wanted ? all.filter(matches) : all;
   const isHome = app.route.page === "home";
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
+  const isListed = all.some((it) => it.id === app.route.id);
+  // Once for each that is opened: the list moves as others go on.
+  useEffect(() => {
+    list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  }, [app.route.id, isListed]);
   return html`<nav id="chats" class="side" aria-label="Chats">
     <header>
       <a class="wordmark" href="/" aria-label="Penstock, new chat"><${Mark} /><span>penstock</span></a>
@@ -104,7 +110,7 @@ export function ChatList({ app }) {
     }
     ${app.chats && !all.length && html`<p class="side-note">No chats yet.</p>`}
     ${all.length > 0 && !shown.length && html`<p class="side-note">No chat matches.</p>`}
-    <ul class="entries">
+    <ul class="entries" ref=${list}>
       ${shown.map((it) => html`<${ListEntry} key=${it.id} it=${it} openId=${app.route.id} />`)}
     </ul>
     <footer class="side-note">${app.about && html`<span>Version ${app.about.version}</span>`}</footer>

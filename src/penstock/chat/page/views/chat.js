@@ -1,7 +1,7 @@
 // A chat: its thread, and the field for the next message.
 
 import { listenForCopies } from "../markdown/blocks.js";
-import { LATEST, StickToEnd } from "../components/scroll.js";
+import { LATEST, placeOf, StickToEnd } from "../components/scroll.js";
 import {
   Coded,
   composerField,
@@ -20,6 +20,8 @@ import {
 import { api, messageOf, newKey } from "../net/api.js";
 import { outbox } from "../net/outbox.js";
 import { ChatSession } from "../state/chat-session.js";
+import { placeName } from "../state/actions.js";
+import { readTabObject, write } from "../state/storage.js";
 import { held, isTakenBack, openQuestion, running, waits } from "../state/reducer.js";
 import { chatPath } from "../state/router.js";
 import { agentOf, chatOf, machineOf, openDialog, useThread } from "../state/store.js";
@@ -105,7 +107,8 @@ function Thread({ session, chat, about }) {
   const [given, setGiven] = useState(/** @type {{ text: string } | null} */ (null));
   const scroller = useRef(/** @type {HTMLElement | null} */ (null));
   const content = useRef(/** @type {HTMLElement | null} */ (null));
-  const pin = useStickToEnd(scroller, content, setPinned);
+  const [pin, place] = useStickToEnd(session.id, scroller, content, setPinned);
+  useReturn(session, place, pin);
   useKeptFocus(scroller);
 
   const runningTurn = running(thread);
@@ -204,18 +207,42 @@ function unsentMessage({ id }, message, edit) {
 }
 
 /**
- * Keep a thread at its end while it grows; returns how to go there.
+ * Load the turns before those that are shown until the one is there where one read; if it is gone, go to the end.
  *
+ * @param {ChatSession} session
+ * @param {import("../components/scroll.js").Place | null} place
+ * @param {() => void} pin
+ */
+function useReturn(session, place, pin) {
+  const { known, earlier, turns } = session.chat;
+  const first = turns[0]?.turn ?? 0;
+  useEffect(() => {
+    if (!place || !known) return;
+    if (earlier && first > place.turn) session.loadEarlier().catch(pin);
+    else if (!turns.some((it) => it.turn === place.turn)) pin();
+  }, [known, first]);
+}
+
+/**
+ * Keep a thread at its end while it grows, or at the place where one read; returns how to go to the end, and that place.
+ *
+ * @param {string} id  Of what is read.
  * @param {{ current: HTMLElement | null }} scroller
  * @param {{ current: HTMLElement | null }} content
  * @param {(isPinned: boolean) => void} onChange
+ * @returns {[() => void, import("../components/scroll.js").Place | null]}
  */
-export function useStickToEnd(scroller, content, onChange) {
+export function useStickToEnd(id, scroller, content, onChange) {
+  const name = placeName(id);
+  const [place] = useState(() => placeOf(readTabObject(name)));
   const stick = useRef(/** @type {StickToEnd | null} */ (null));
   const pin = () => stick.current?.pin();
   useLayoutEffect(() => {
     if (!scroller.current || !content.current) return undefined;
-    const made = new StickToEnd(scroller.current, content.current, onChange);
+    const made = new StickToEnd(scroller.current, content.current, onChange, {
+      place,
+      note: (here) => write(name, here ? JSON.stringify(here) : ""),
+    });
     stick.current = made;
     listenForCopies(content.current);
     document.addEventListener(LATEST, pin);
@@ -224,7 +251,7 @@ export function useStickToEnd(scroller, content, onChange) {
       made.close();
     };
   }, []);
-  return pin;
+  return [pin, place];
 }
 
 /** @param {{ onClick: () => void }} props */

@@ -16,7 +16,7 @@ import { api } from "../net/api.js";
 import { allowAndGoOn, changeChat, deleteChat } from "../state/actions.js";
 import { signOut } from "../state/session.js";
 import { agentOf, chatOf, closeDialog, hasMachines, machineOf, openDialog } from "../state/store.js";
-import { SHORTCUTS } from "../text/copy.js";
+import { reachableUrl, SHORTCUTS } from "../text/copy.js";
 import { ago, oneLine } from "../text/format.js";
 import { levelOf } from "../text/permissions.js";
 import { Machines } from "./machines.js";
@@ -290,18 +290,47 @@ function AllowMore({ chat, dialog }) {
 }
 
 function Link() {
-  const [url, setUrl] = useState("");
+  const [link, setLink] = useState(/** @type {Api.Link | null} */ (null));
   const [, error, run] = useAsync();
   useEffect(() => {
-    run(async () => setUrl((await api.link()).url));
+    run(async () => setLink(await api.link()));
   }, []);
+  const url = link && reachableUrl(link);
   return html`<${Dialog} title="Link for another device" name="link" onClose=${closeDialog}>
+    ${link && !url && html`<${Unreachable} link=${link} />`}
     <p>
-      It signs one browser in, once, within the next minutes. Whoever has it can do what you can: hand it on with care.
+      ${link && !url ? "The link" : "It"} signs one browser in, once, within 15 minutes. Whoever has it can do what you
+      can: give it to nobody else.
     </p>
-    ${url && html`<${LinkField} url=${url} />`}
+    ${link && html`<${LinkField} url=${url ?? link.url} />`}
     <${Wrong}>${error}<//>
   <//>`;
+}
+
+/**
+ * How another device can reach a server that listens on this machine only.
+ *
+ * @param {{ link: Api.Link }} props
+ */
+function Unreachable({ link }) {
+  const { port, protocol } = new URL(link.url);
+  const at = port || (protocol === "https:" ? "443" : "80");
+  return html`<p>No other device can open this address: it is this machine's own. There are two ways.</p>
+    <p><b>Another computer</b>: run this there, and open the link while it runs.</p>
+    <${Command} text=${`ssh -L ${at}:127.0.0.1:${at} ${oneLine(link.host)}`} />
+    <p>
+      <b>A phone, or for good</b>: start Penstock with the name by which others reach it, behind a proxy with TLS, and make
+      the link there. The documentation has the proxy's settings: Deploying the chat.
+    </p>
+    <${Command} text="penstock serve --allow-host chat.example.org" />`;
+}
+
+/** @param {{ text: string }} props */
+function Command({ text }) {
+  return html`<p class="command">
+    <code>${text}</code>
+    <${CopyButton} text=${text} label="Copy the command" />
+  </p>`;
 }
 
 /** @param {{ url: string }} props */

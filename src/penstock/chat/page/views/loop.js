@@ -39,7 +39,7 @@ export function LoopThread({ session, run, loop }) {
   const [isPinned, setPinned] = useState(true);
   const scroller = useRef(/** @type {HTMLElement | null} */ (null));
   const content = useRef(/** @type {HTMLElement | null} */ (null));
-  const pin = useStickToEnd(scroller, content, setPinned);
+  const [pin] = useStickToEnd(run.id, scroller, content, setPinned);
   const isLive = run.state === "running";
   const isOpen = isLive || run.state === "asks";
   return html`

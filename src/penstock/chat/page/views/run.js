@@ -47,7 +47,7 @@ function DocumentThread({ session }) {
   const [isPinned, setPinned] = useState(true);
   const scroller = useRef(/** @type {HTMLElement | null} */ (null));
   const content = useRef(/** @type {HTMLElement | null} */ (null));
-  const pin = useStickToEnd(scroller, content, setPinned);
+  const [pin] = useStickToEnd(session.id, scroller, content, setPinned);
   return html`
     <div class="thread" ref=${scroller} tabindex="0" role="region" aria-label="Answers" data-ready=${known}>
       <div class="column" ref=${content}>
