@@ -1,5 +1,6 @@
 // The beginning of the page: it draws the views, and passes on links and keys.
 
+import { listenForDrops } from "./components/files.js";
 import { html, render } from "./components/ui.js";
 import { listenForClicks, listenForKeys } from "./keyboard.js";
 import { go } from "./state/router.js";
@@ -26,6 +27,7 @@ function followLink(event) {
 window.matchMedia(NARROW).addEventListener("change", () => set({ drawer: false }));
 document.addEventListener("click", followLink);
 listenForClicks();
+listenForDrops();
 listenForKeys();
 render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
 begin();

@@ -150,6 +150,7 @@ function Thread({ session, chat, about }) {
         onSend=${accept}
         onStop=${runningTurn ? stop : null}
         text=${given}
+        directory=${chat?.cwd}
       >
         <${Wrong}>${note}<//>
       <//>

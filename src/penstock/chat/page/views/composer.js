@@ -1,8 +1,20 @@
 // The field that a message is written in.
 
-import { FINGER, html, Icon, useEffect, useLayoutEffect, useRef, useState, withValue } from "../components/ui.js";
+import { DROPPED, pastedFiles } from "../components/files.js";
+import {
+  FINGER,
+  html,
+  Icon,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  withValue,
+  Wrong,
+} from "../components/ui.js";
 import { draftName } from "../state/actions.js";
 import { read, write } from "../state/storage.js";
+import { filesText } from "../text/copy.js";
 import { bytes } from "../text/format.js";
 
 const BYTES_PER_UNIT = 3; // a UTF-16 unit has no more in UTF-8, so a short text need not be measured
@@ -21,15 +33,20 @@ const encoder = new TextEncoder();
  * @property {{ text: string } | null} [text]  To be added to what is written, whenever it is another object.
  * @property {import("preact").ComponentChildren} [children]
  * @property {boolean} [busy]
+ * @property {string} [directory]  Where the agent works.
  */
 
 /** @param {Props} props */
-export function Composer({ draft, label, placeholder, maxBytes, onSend, onStop, text: given, children, busy = false }) {
+export function Composer(props) {
+  const { draft, label, placeholder, maxBytes, onSend, onStop, text: given, children, busy = false } = props;
+  const { directory = "" } = props;
   const name = draftName(draft);
   const [text, setText] = useState(() => read(name));
+  const [files, setFiles] = useState(/** @type {string[]} */ ([]));
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   const change = (/** @type {string} */ value) => {
     setText(value);
+    setFiles([]);
     write(name, value);
   };
   useLayoutEffect(() => {
@@ -38,6 +55,17 @@ export function Composer({ draft, label, placeholder, maxBytes, onSend, onStop, 
   useEffect(() => {
     if (!FINGER.matches && !document.querySelector("dialog[open]")) field.current?.focus({ preventScroll: true });
   }, []);
+  useEffect(() => {
+    const drop = (/** @type {Event} */ event) => setFiles(/** @type {CustomEvent<string[]>} */ (event).detail);
+    document.addEventListener(DROPPED, drop);
+    return () => document.removeEventListener(DROPPED, drop);
+  }, []);
+  const paste = (/** @type {ClipboardEvent} */ event) => {
+    const names = pastedFiles(event.clipboardData);
+    if (!names.length) return;
+    event.preventDefault();
+    setFiles(names);
+  };
   useEffect(() => {
     if (!given) return;
     change(text ? `${given.text}\n\n${text}` : given.text);
@@ -80,6 +108,7 @@ export function Composer({ draft, label, placeholder, maxBytes, onSend, onStop, 
         aria-describedby=${excess ? "too-long" : undefined}
         onInput=${withValue(change)}
         onKeyDown=${onKeyDown}
+        onPaste=${paste}
       ></textarea>
       <div class="buttons">
         ${onStop && html`<${StopButton} onClick=${stop} />`}
@@ -97,6 +126,7 @@ export function Composer({ draft, label, placeholder, maxBytes, onSend, onStop, 
       </div>
     </div>
     ${children}
+    <${Wrong}>${files.length ? filesText(files, directory) : ""}<//>
     ${
       excess > 0 &&
       html`<p id="too-long" class="wrong" role="alert">

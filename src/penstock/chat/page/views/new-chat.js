@@ -111,6 +111,7 @@ function Form({ about, nodes, offer, chosen, choose }) {
       maxBytes=${about.max_prompt_bytes}
       onSend=${send}
       busy=${isBusy || !path}
+      directory=${path}
     >
       <div class="choices" role="group" aria-label="For this chat">
         ${
