@@ -143,3 +143,20 @@ def test_sign_out_everywhere(own_server: Servers, devices: Devices) -> None:
     page.get_by_role("button", name="Sign out everywhere").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     expect(away.page.get_by_role("heading", name="Sign in")).to_be_visible(timeout=PATIENCE)
+
+
+def test_a_chat_is_found_by_its_prompt(own_server: Callable[..., Server], at: Callable[..., Thread]) -> None:
+    """Words that stand in a prompt, and not in the title, find the chat; others say that there is none."""
+    server = own_server()
+    for number in range(10):
+        server.chat("quick", title=f"chat {number}")
+    thread = at("quick", of=server)
+    thread.ask("something that is far longer than any title of a chat may be, with a needle5 in it")
+    field = thread.page.get_by_label("Find a chat")
+    field.fill("NEEDLE5")
+    expect(thread.page.locator(".entries li")).to_have_count(1)
+    expect(thread.page.locator(f"[data-chat='{thread.chat}']")).to_be_visible()
+    field.fill("needle6")
+    expect(thread.page.locator(".side-note").first).to_have_text("No title and no prompt has this.")
+    field.fill("chat 7")
+    expect(thread.page.locator(".entries li")).to_have_count(1)

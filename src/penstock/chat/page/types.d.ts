@@ -171,6 +171,11 @@ declare namespace Api {
     denied?: Array<DeniedAction> | null;
   }
 
+  interface Found {
+    chats: Array<string>;
+    complete: boolean;
+  }
+
   interface Goodbye {
     type: "goodbye";
   }

@@ -28,6 +28,7 @@ from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.node_work import NodeWork
 from penstock.chat.service.retention import AGAIN_SECONDS, Retention
 from penstock.chat.service.scheduler import Scheduler, checked
+from penstock.chat.service.search import Search
 from penstock.chat.service.shared import Shared
 from penstock.chat.service.store_checks import check_again
 from penstock.chat.service.validation import allow_of, check_max_chats, key_of, made_title, model_of, text_of, title_of
@@ -71,6 +72,7 @@ class Service:
         self._now = now
         self._sleep = sleep
         self._workers: dict[str, Worker] = {}
+        self._search = Search()
         self._scheduler = Scheduler(lambda: self._workers.values(), now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending = False
@@ -184,6 +186,16 @@ class Service:
         """Return all chats, the one used last first."""
         views = [view_of(worker, self._shared.dispatch) for worker in self._workers.values()]
         return sorted(views, key=lambda view: (view.used_at, view.id), reverse=True)
+
+    async def find(self, words: str) -> tuple[list[str], bool]:
+        """Return the ids of chats with a prompt that has these words, and whether all were looked at, as `Search.find`.
+
+        Raises:
+            Invalid: this cannot be searched for.
+        """
+        self._require_open()
+        newest = sorted(self._workers.values(), key=lambda worker: worker.used_at, reverse=True)
+        return await self._search.find(newest, words)
 
     @property
     def waiting(self) -> int:

@@ -193,6 +193,10 @@ class Api:
         """Return all chats."""
         return _json({"chats": self.service.chats()})
 
+    async def find(self, request: Request) -> Response:
+        """Find chats by words of their prompts."""
+        return _json(schemas.Found(*await self.service.find(request.query_params.get("words", ""))))
+
     async def create(self, request: Request, body: schemas.NewChat) -> Response:
         """Create a chat."""
         made = await self.service.create(

@@ -28,6 +28,7 @@ PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "before": ("Only turns before this one; by default the last", {**INTEGER, "minimum": 1}),
     "limit": ("At most so many", {**INTEGER, "minimum": 1, "maximum": 200, "default": 50}),
     "format": ("ndjson: the events, one a line", {**TEXT, "enum": ["json", "ndjson"], "default": "json"}),
+    "words": ("Words of a prompt", TEXT),
     "after": ("The number of the last frame that was seen; Last-Event-ID is over it", TEXT),
     "delta": ("1: `assistant` frames have `delta` and `offset`", {**TEXT, "enum": ["0", "1"], "default": "0"}),
     "Last-Event-ID": ("The number of the last frame that was seen", TEXT),

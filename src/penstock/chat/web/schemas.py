@@ -199,6 +199,15 @@ class WorkspaceList(msgspec.Struct, frozen=True):
     recent: list[Workspace]
 
 
+class Found(msgspec.Struct, frozen=True):
+    """Chats that were found, most recently used first."""
+
+    chats: list[str]
+    """Their ids."""
+    complete: bool
+    """False if there was no time to look at all chats, or too many were found."""
+
+
 class TurnPage(msgspec.Struct, frozen=True):
     """Page of turns, oldest first."""
 

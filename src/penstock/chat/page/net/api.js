@@ -102,6 +102,8 @@ export const api = {
   trust: (path, home) => request("POST", "/api/workspaces", home ? { path, home } : { path }),
   /** @type {() => Promise<Api.ChatView[]>} */
   chats: async () => (await request("GET", "/api/chats")).chats,
+  /** @type {(words: string) => Promise<Api.Found>} */
+  find: (words) => request("GET", `/api/search?words=${encodeURIComponent(words)}`),
   /** @type {(chat: Api.NewChat) => Promise<Api.ChatView>} */
   create: (chat) => request("POST", "/api/chats", chat),
   /** @type {(id: string, changes: Api.Changes) => Promise<Api.ChatView>} */

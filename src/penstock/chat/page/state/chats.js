@@ -18,8 +18,18 @@ let drawnMinute = 0; // the list says how long ago things were
 
 export function scheduleRefresh() {
   clearTimeout(timer);
-  const isBusy = [...(state.chats ?? []), ...state.runs].some((it) => it.state !== "idle");
+  const isBusy = [...(state.chats ?? []), ...state.runs].some(changesSoon);
   timer = setTimeout(() => refresh(), isBusy || mayBeAway() ? BUSY_MS : IDLE_MS);
+}
+
+/**
+ * Whether something goes on, or waits for nothing that a person does.
+ *
+ * @param {Api.ChatView | Api.RunView} it
+ */
+function changesSoon(it) {
+  const isHeld = "held" in it && Boolean(it.held) && it.state === "queued";
+  return it.state !== "idle" && !isHeld;
 }
 
 /** Whether the machine of the open chat is away, or was just lost. */

@@ -1,6 +1,7 @@
 // The list of chats, documents and loops.
 
 import { html, Icon, Mark, Menu, useEffect, useRef, useState, withValue } from "../components/ui.js";
+import { api } from "../net/api.js";
 import { chatPath, runPath } from "../state/router.js";
 import { signOut } from "../state/session.js";
 import { openDialog } from "../state/store.js";
@@ -76,13 +77,47 @@ const MENU = [
 
 const NODES = { label: "Machines", act: () => openDialog({ kind: "nodes" }) };
 
+const FIND_MS = 250; // somebody who types is not asked for at each letter
+const FIND_FROM = 2; // fewer characters are in most prompts
+
+/**
+ * The chats with a prompt that has these words, as the server finds them, and whether it is still looking.
+ *
+ * @param {string} words
+ * @returns {[Set<string>, boolean]}
+ */
+function useFound(words) {
+  const [found, setFound] = useState({ words: "", ids: /** @type {Set<string>} */ (new Set()) });
+  const isAsked = words.length >= FIND_FROM;
+  useEffect(() => {
+    if (!isAsked) return undefined;
+    let isOld = false;
+    const keep = (/** @type {string[]} */ ids) => isOld || setFound({ words, ids: new Set(ids) });
+    const timer = setTimeout(() => {
+      api.find(words).then(
+        ({ chats }) => keep(chats),
+        () => keep([]),
+      );
+    }, FIND_MS);
+    return () => {
+      isOld = true;
+      clearTimeout(timer);
+    };
+  }, [words, isAsked]);
+  // What was found for the beginning of the words stays until there is better.
+  const isShown = isAsked && words.startsWith(found.words);
+  return [isShown ? found.ids : new Set(), isAsked && found.words !== words];
+}
+
 /** @param {{ app: import("../state/store.js").State }} props */
 export function ChatList({ app }) {
   const [filter, setFilter] = useState("");
   const all = [...(app.chats ?? []), ...app.runs].sort((a, b) => b.used_at - a.used_at);
   const wanted = filter.trim().toLowerCase();
+  const [found, isSearching] = useFound(wanted);
   const matches = (/** @type {Api.ChatView | Api.RunView} */ it) =>
-    `${it.title} ${it.agent} ${"kind" in it ? it.path : `${it.cwd} ${it.home ?? ""}`}`.toLowerCase().includes(wanted);
+    `${it.title} ${it.agent} ${"kind" in it ? it.path : `${it.cwd} ${it.home ?? ""}`}`.toLowerCase().includes(wanted) ||
+    found.has(it.id);
   const shown = wanted ? all.filter(matches) : all;
   const isHome = app.route.page === "home";
   const list = useRef(/** @type {HTMLElement | null} */ (null));
@@ -109,7 +144,7 @@ export function ChatList({ app }) {
       />`
     }
     ${app.chats && !all.length && html`<p class="side-note">No chats yet.</p>`}
-    ${all.length > 0 && !shown.length && html`<p class="side-note">No chat matches.</p>`}
+    ${all.length > 0 && !shown.length && html`<p class="side-note">${isSearching ? "Searching…" : "No title and no prompt has this."}</p>`}
     <ul class="entries" ref=${list}>
       ${shown.map((it) => html`<${ListEntry} key=${it.id} it=${it} openId=${app.route.id} />`)}
     </ul>
