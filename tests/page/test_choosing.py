@@ -160,3 +160,66 @@ def test_a_chat_is_found_by_its_prompt(own_server: Callable[..., Server], at: Ca
     expect(thread.page.locator(".side-note").first).to_have_text("No title and no prompt has this.")
     field.fill("chat 7")
     expect(thread.page.locator(".entries li")).to_have_count(1)
+
+
+def _several(folder: Path) -> Path:
+    """Agents of all kinds of permission: their programs are there."""
+    agents = [cast.stand_in(name) for name in ("claude", "opencode", "gemini", "pi")]
+    return cast.config(folder / "penstock.toml", roles=["quick"], more=agents)
+
+
+def test_a_level_of_permission_is_the_persons(own_server: Servers, devices: Devices) -> None:
+    """It stays over a change of the agent; where it cannot be kept, an amber sentence says what the agent does."""
+    thread = Thread(devices(), own_server(config=_several)).enter()
+    page = thread.page
+    agent, level, note = page.get_by_label("Agent"), page.get_by_label("Permissions"), page.locator(".start-note")
+
+    def is_now(name: str, label: str, words: str = "") -> None:
+        agent.select_option(name)
+        expect(level.locator("option:checked")).to_have_text(label)
+        expect(note).to_have_attribute("data-kept", str(not words).lower())
+        expect(note).to_contain_text(words)
+
+    is_now("claude", "Asks first")
+    is_now("opencode", "Its own settings", "opencode does not ask first. It changes files and runs commands without")
+    is_now("gemini", "Only reads", "gemini does not ask first. It reads.")
+    is_now("pi", "Does everything", "pi does not ask first. It has no permissions")
+    page.reload()
+    is_now("claude", "Asks first")
+    level.select_option(label="Edits files")
+    is_now("opencode", "Edits files")
+    is_now("pi", "Does everything", "pi does more than change files.")
+    is_now("claude", "Edits files")
+    looks = {page.locator(".choice[data-level]").evaluate("it => getComputedStyle(it, '::before').backgroundImage")}
+    for label in ("Asks first", "Does everything"):
+        level.select_option(label=label)
+        looks.add(
+            page.locator(".choice[data-level]").evaluate("it => getComputedStyle(it, '::before').backgroundImage")
+        )
+    assert len(looks) == 3
+
+
+def test_what_is_not_kept_is_confirmed_once(own_server: Servers, devices: Devices) -> None:
+    """Send asks once for each agent in this browser; who cancels has sent nothing, and still has the message."""
+    server = own_server(config=_several)
+    thread = Thread(devices(), server).enter()
+    page = thread.page
+    page.get_by_label("Agent").select_option("pi")
+    thread.say("clean up")
+    dialog = page.get_by_role("dialog", name="Send it nevertheless?")
+    expect(dialog).to_contain_text("pi does not ask first.")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(thread.composer).to_have_value("clean up")
+    assert server.ask("GET", "/api/chats")["chats"] == []
+    thread.composer.press("Enter")
+    thread.confirm()
+    expect(page.locator(".turn")).to_have_count(1)
+    page.get_by_role("link", name="New chat", exact=True).click()
+    thread.say("once more")
+    expect(page.locator(".turn")).to_have_count(1)
+    expect(dialog).to_have_count(0)
+    page.get_by_role("link", name="New chat", exact=True).click()
+    page.get_by_label("Agent").select_option("opencode")
+    thread.say("another agent")
+    expect(dialog).to_contain_text("opencode does not ask first.")

@@ -138,6 +138,11 @@ def workshop(folder: Path) -> Path:
     return config(folder / "penstock.toml", roles=["quick"], more=[worker, peer()])
 
 
+def stand_in(name: str) -> str:
+    """The part of the configuration that puts a program into the place of an agent's own."""
+    return _table(name, command=[sys.executable, str(WORKER)])
+
+
 def missing(name: str = "missing") -> str:
     """The part of the configuration for an agent that is not there."""
     return _table(name, adapter="claude", command=["/nowhere/at-all", "--json"])
