@@ -36,9 +36,12 @@ BREAK = {
     "turn": "() => { Date.prototype.toISOString = () => { throw new Error('broken') } }",
 }
 """What lets a reply, or its turn, be drawn no more."""
-INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+INVISIBLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
+)
 PROMPT = (
     "<img src=x onerror=\"window.hurt='prompt'\"><script>window.hurt='prompt'</script> "
+    "wi\u200bdth\ufeffless\U000e0041 "
     "\x1b[31mred\x1b]0;title\x07 \u202egnirts\u202c **not bold** [link](javascript:alert(1))"
 )
 

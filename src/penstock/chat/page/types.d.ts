@@ -171,7 +171,7 @@ declare namespace Api {
     denied?: Array<DeniedAction> | null;
   }
 
-  interface Found {
+  interface FoundChats {
     chats: Array<string>;
     complete: boolean;
   }

@@ -195,7 +195,7 @@ class Api:
 
     async def find(self, request: Request) -> Response:
         """Find chats by words of their prompts."""
-        return _json(schemas.Found(*await self.service.find(request.query_params.get("words", ""))))
+        return _json(schemas.FoundChats(*await self.service.find(request.query_params.get("words", ""))))
 
     async def create(self, request: Request, body: schemas.NewChat) -> Response:
         """Create a chat."""

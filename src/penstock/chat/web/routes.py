@@ -62,7 +62,7 @@ ADDRESSES = (
             problems=(404, 409)),
     Address("GET", "/api/chats", "chats", "The chats, the one used last first", None, 200, {"chats": list[ChatView]}),
     Address("POST", "/api/chats", "create", "Begin a chat", schemas.NewChat, 201, ChatView, (400, 409, 429)),
-    Address("GET", "/api/search", "find", "Find chats by words of their prompts", None, 200, schemas.Found, (400,),
+    Address("GET", "/api/search", "find", "Find chats by words of their prompts", None, 200, schemas.FoundChats, (400,),
             query=("words",)),
     Address("GET", C, "chat", "A chat", None, 200, ChatView, (404,)),
     Address("PATCH", C, "change", "Change a chat", schemas.Changes, 200, ChatView, (400, 404)),

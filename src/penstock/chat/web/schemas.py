@@ -199,7 +199,7 @@ class WorkspaceList(msgspec.Struct, frozen=True):
     recent: list[Workspace]
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundChats(msgspec.Struct, frozen=True):
     """Chats that were found, most recently used first."""
 
     chats: list[str]

@@ -1,5 +1,6 @@
 // One block of a reply as DOM: sanitized, framed, and changed in place while it grows.
 
+import { misleadingHost } from "./links.js";
 import DOMPurify from "dompurify";
 import { languageName } from "./languages.js";
 import { plainHtml, SAFE_LINK, toHtml } from "./parser.js";
@@ -72,6 +73,8 @@ function build(html) {
   const made = DOMPurify.sanitize(html, PURE);
   for (const link of made.querySelectorAll("a")) {
     if (!SAFE_LINK.test(link.getAttribute("href") ?? "")) link.removeAttribute("href");
+    const host = misleadingHost(link.textContent ?? "", link.getAttribute("href") ?? "");
+    if (host) link.dataset.host = host;
     link.rel = "noopener noreferrer nofollow";
     link.target = "_blank";
   }

@@ -102,7 +102,7 @@ export const api = {
   trust: (path, home) => request("POST", "/api/workspaces", home ? { path, home } : { path }),
   /** @type {() => Promise<Api.ChatView[]>} */
   chats: async () => (await request("GET", "/api/chats")).chats,
-  /** @type {(words: string) => Promise<Api.Found>} */
+  /** @type {(words: string) => Promise<Api.FoundChats>} */
   find: (words) => request("GET", `/api/search?words=${encodeURIComponent(words)}`),
   /** @type {(chat: Api.NewChat) => Promise<Api.ChatView>} */
   create: (chat) => request("POST", "/api/chats", chat),

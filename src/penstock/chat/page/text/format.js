@@ -1,6 +1,9 @@
 // Texts for people: made harmless, made short, made of numbers.
 
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029]/g;
+// What has no width and no use in a text. Joiners of letters stay, and the tags that make the flag of a region.
+const WIDTHLESS =
+  /[\u00ad\u180e\u200b\u2060-\u2064\ufeff]|(\u{1f3f4}[\u{e0061}-\u{e007a}\u{e0030}-\u{e0039}]{3,6}\u{e007f})|[\u{e0000}-\u{e007f}]/gu;
 const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
 
@@ -14,7 +17,8 @@ export function harmless(text) {
     .replace(/\r\n?/g, "\n")
     .replace(ESCAPES, "")
     .replace(CONTROLS, "")
-    .replace(BIDI, "");
+    .replace(BIDI, "")
+    .replace(WIDTHLESS, "$1");
 }
 
 /**
@@ -27,7 +31,7 @@ export function oneLine(text) {
 }
 
 const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+  /[\u{e0000}-\u{e007f}\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/gu;
 
 /**
  * A text of someone else's that a person decides about: what moves, hides or reverses text is shown by its number.
@@ -36,7 +40,7 @@ const HIDDEN =
  */
 export function exact(text) {
   const numbered = (/** @type {string} */ it) =>
-    `\u27e8U+${it.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
+    `\u27e8U+${(it.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
   return String(text ?? "")
     .replace(/\r(?=\n|$)/g, "")
     .replace(HIDDEN, numbered);
