@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
-import os
 import shlex
 import sys
 from pathlib import Path
 
 from penstock.cli.options import string
 from penstock.config.rules import PATH
+from penstock.config.secrets import take_variable
 from penstock.errors import UsageError
 
 STORE_VARIABLE = "PENSTOCK_STORE"
@@ -45,7 +45,7 @@ def store_url(options: StoreOptions) -> str | None:
     Raises:
         UsageError: it cannot be used, two are named, or the extra is not installed.
     """
-    given = os.environ.pop(STORE_VARIABLE, None)
+    given = take_variable(STORE_VARIABLE)
     if options.store is not None and options.store_file is not None:
         raise UsageError("--store and --store-file cannot be used together", expected="one of them")
     url = given

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import json
 import os
 import re
 import socket
@@ -19,6 +20,7 @@ from served import SECONDS, TOKEN, Gateway
 from starlette.requests import Request
 from waiting import until
 
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.web.auth import (
     CODE_SECONDS,
     FAILURE_SECONDS,
@@ -32,7 +34,7 @@ from penstock.chat.web.auth import (
 )
 from penstock.chat.web.browsers import COOKIE_DAYS, DAY
 from penstock.chat.web.errors import Unauthorized
-from penstock.chat.web.schemas import MAX_BODY_BYTES
+from penstock.chat.web.schemas import MAX_BODY_BYTES, MAX_LOGIN_BYTES
 from penstock.chat.web.security import MAX_HEADER_BYTES, MAX_HEADERS, peer_of
 from penstock.errors import UsageError
 
@@ -397,7 +399,7 @@ def test_another_origin_is_allowed_by_name(own: Callable[..., Gateway]) -> None:
 
 
 def test_a_body_has_a_limit(shared: Gateway, program: httpx.Client) -> None:
-    """2 MB are refused, with a length before they are read, and without one as soon as they are too many."""
+    """Twice as much is refused, with a length before they are read, and without one as soon as they are too many."""
     big = b'{"text": "' + b"x" * (2 * MAX_BODY_BYTES) + b'"}'
     path = f"/api/chats/{shared.chat()}/turns"
     with_length = program.post(path, content=big, headers=JSON)
@@ -406,6 +408,26 @@ def test_a_body_has_a_limit(shared: Gateway, program: httpx.Client) -> None:
     pieces = (big[start : start + 65536] for start in range(0, len(big), 65536))
     chunked = program.post(path, content=pieces, headers=JSON)
     assert refused(chunked) == (413, "content_too_large")
+
+
+@pytest.mark.parametrize("character", ["é", "\x01", "🌍", '"', "x"])
+def test_a_prompt_counts_as_it_is_and_not_as_it_is_written(
+    shared: Gateway, program: httpx.Client, character: str
+) -> None:
+    """The largest prompt is accepted in any form of JSON, and one byte more in none."""
+    most = ServiceLimits().max_prompt_bytes
+    path = f"/api/chats/{shared.chat()}/turns"
+    text = "x" * (most % len(character.encode())) + character * (most // len(character.encode()))
+    for ascii in (True, False):
+        for prompt, status in ((text, 202), (text + "x", 413)):
+            body = json.dumps({"text": prompt}, ensure_ascii=ascii).encode()
+            assert program.post(path, content=body, headers=JSON).status_code == status
+
+
+def test_a_login_is_small(shared: Gateway, anybody: httpx.Client) -> None:
+    """Who is not logged in makes the server keep no more than a login needs."""
+    body = json.dumps({"token": "x" * MAX_LOGIN_BYTES}).encode()
+    assert refused(anybody.post("/api/login", content=body, headers=JSON)) == (413, "content_too_large")
 
 
 def _chunked(shared: Gateway) -> bytes:

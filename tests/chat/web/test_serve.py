@@ -75,6 +75,30 @@ def test_what_it_keeps_is_for_its_owner_alone(serve: Callable[..., Serve]) -> No
     assert all(not mode & 0o077 for mode in files.values()), files
 
 
+def test_a_directory_that_others_can_read_is_closed(serve: Callable[..., Serve], tmp_path: Path) -> None:
+    """One that existed becomes private, and the user is notified."""
+    (tmp_path / "data").mkdir(mode=0o755)
+    (tmp_path / "data").chmod(0o755)
+    started = serve("--port=0")
+    assert LINK.fullmatch(started.line())
+    assert stat.S_IMODE(started.data.stat().st_mode) == 0o700
+    assert f"{started.data} could be read by others (mode 0755); now it cannot (0700)" in started.end()[2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is that of Linux")
+def test_the_environment_of_the_server_has_no_secret(serve: Callable[..., Serve]) -> None:
+    """Not even that with which it was started, which root can read."""
+    started = serve("--port=0", PENSTOCK_TOKEN=TOKEN)
+    assert LINK.fullmatch(started.line())
+    environ = Path(f"/proc/{started.process.pid}/environ")
+    if os.getuid() == 0:
+        assert b"HOME=" in environ.read_bytes()
+        assert TOKEN.encode() not in environ.read_bytes()
+    else:
+        with pytest.raises(PermissionError):
+            environ.read_bytes()
+
+
 def test_ctrl_c_ends_it_while_an_agent_works(serve: Callable[..., Serve], tmp_path: Path) -> None:
     """Ctrl-C kills what runs; the turn is marked, and nothing of it runs again."""
     started = serve("--port=0", "--agent=staying")

@@ -20,7 +20,8 @@ COMMON = frozenset(
     | {"GIT_SSL_CAINFO", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"}
     | {"http_proxy", "https_proxy", "no_proxy", "all_proxy", "DISABLE_TELEMETRY", "DO_NOT_TRACK", "NO_COLOR"}
 )
-"""Variables that programs, their tools and the network need. None of these is a key."""
+"""Variables that programs, their tools and the network need. None is the key of a provider. A proxy may have a
+password, without which the agent reaches nothing; `docs/security.md` lists what they give access to."""
 
 COMMON_PREFIXES = ("LC_", "XDG_")
 

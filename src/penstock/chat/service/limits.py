@@ -15,7 +15,7 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_chats: int = 10_000
     """Chats, of all nodes: that many make the list 3 MB, of which each request for it costs 16 ms; `--max-chats`."""
     max_prompt_bytes: int = 512 * 1024
-    """Bytes of a prompt: half of the limit of a request, as JSON may double the size."""
+    """Bytes of a prompt as UTF-8, however its request writes it."""
     asking_grace: float = 1.0
     """Seconds for the agent to answer a question itself, or to end, after one that the run does not wait for."""
     closing: float = 0.4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -11,12 +11,17 @@ from starlette.requests import ClientDisconnect, Request
 from penstock.adapter import Allow
 from penstock.chat.errors import Invalid
 from penstock.chat.history.frames import TurnView
+from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.workspaces import Workspace
 from penstock.chat.store.rows import Heartbeat
 from penstock.chat.web.errors import BodyTooLarge, RequestTimeout, UnsupportedMediaType
 
-MAX_BODY_BYTES = 1024 * 1024
-"""Bytes of the largest body, twice the largest prompt: JSON may write a character as six."""
+MAX_BODY_BYTES = 6 * ServiceLimits().max_prompt_bytes + 64 * 1024
+"""Bytes of the largest body: JSON may write each byte of the largest prompt as six characters, and has other fields.
+The limits of texts count their UTF-8."""
+
+MAX_LOGIN_BYTES = 64 * 1024
+"""Bytes of a body that anybody may send, many times the largest token."""
 
 BODY_SECONDS = 30.0
 """Timeout in seconds for the whole body."""
@@ -27,10 +32,14 @@ Given = TypeVar("Given", bound="Body")
 class Body(msgspec.Struct, forbid_unknown_fields=True):
     """Body of a request. An unknown field is an error: it would not have the effect that the client expects."""
 
+    max_bytes: ClassVar[int] = MAX_BODY_BYTES
+    """Size of the largest one, as JSON."""
+
 
 class Login(Body):
     """Login with either a code or the token."""
 
+    max_bytes = MAX_LOGIN_BYTES
     code: str | None = None
     """Code of a one-time link."""
     token: str | None = None
@@ -127,24 +136,24 @@ async def read(request: Request, kind: type[Given]) -> Given:
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType
-    data = await _received(request)
+    data = await _received(request, kind.max_bytes)
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Invalid(f"invalid request body: {error}", expected=_expected(kind)) from error
 
 
-async def _received(request: Request) -> bytes:
+async def _received(request: Request, limit: int) -> bytes:
     length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > 12 or int(length) > MAX_BODY_BYTES:
-        raise BodyTooLarge(MAX_BODY_BYTES)
+    if not length.isdecimal() or len(length) > 12 or int(length) > limit:
+        raise BodyTooLarge(limit)
     data = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for piece in request.stream():
                 data += piece
-                if len(data) > MAX_BODY_BYTES:  # sent without a Content-Length
-                    raise BodyTooLarge(MAX_BODY_BYTES)
+                if len(data) > limit:  # sent without a Content-Length
+                    raise BodyTooLarge(limit)
     except (TimeoutError, ClientDisconnect) as error:
         raise RequestTimeout(BODY_SECONDS) from error
     return bytes(data)

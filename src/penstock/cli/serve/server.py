@@ -9,6 +9,7 @@ import os
 import resource
 import shlex
 import signal
+import stat
 import sys
 import threading
 import webbrowser
@@ -38,6 +39,7 @@ from penstock.cli.serve.options import ServeOptions
 from penstock.cli.serve.serving import Serving, noted
 from penstock.cli.serve.stores import CHATS, opened
 from penstock.config.data import data_directory
+from penstock.config.secrets import hide_process, take_variable
 from penstock.config.settings import Config
 from penstock.errors import UsageError
 from penstock.run.history import History
@@ -72,9 +74,11 @@ def run(options: ServeOptions) -> int:
     config = configured()
     token = _take_token()
     url = store_url(options)
+    hide_process()
     options.has_token = token is not None
     files = PageFiles()
     data = data_directory(options.data)
+    _close_directory(data)
     place = _listen(options)
     try:
         if place.warning:
@@ -103,6 +107,19 @@ def _check_directory() -> None:
     except OSError as error:
         what = f"this directory cannot be worked in: {error.strerror}"
         raise UsageError(what, expected="one that is there", help="go to another one with cd") from error
+
+
+def _close_directory(data: Path) -> None:
+    """Make the data directory private if it is this user's, and was not: it has the token, and the names of chats."""
+    found = data.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if not mode & 0o077:
+        return
+    if found.st_uid != os.geteuid():
+        notify(f"penstock: warning: {data} belongs to another user, who can read the chats\n")
+        return
+    data.chmod(0o700)
+    notify(f"penstock: {data} could be read by others (mode {mode:04o}); now it cannot (0700)\n")
 
 
 def _listen(options: ServeOptions) -> Place:
@@ -168,7 +185,7 @@ def _retention(options: ServeOptions) -> Retention | None:
 
 def _take_token() -> str | None:
     """Remove the token from the environment and return it: no agent may find it there."""
-    token = os.environ.pop(TOKEN_VARIABLE, None)
+    token = take_variable(TOKEN_VARIABLE)
     return check_token(token, TOKEN_VARIABLE) if token is not None else None
 
 
