@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,20 @@ PROMPT = re.compile(r"Answer asks \([^)]*\): ")
 
 # The options come in the order in which gemini and claude over ACP give them: the one that lasts comes first.
 ASKS = """\
-import json, os, sys, time
+import json, os, sys, threading, time
 
 def say(**line):
     print(json.dumps({"jsonrpc": "2.0", **line}), flush=True)
 
 answers = []
 
+def leave():
+    while not os.path.exists("leave"):
+        time.sleep(0.01)
+    os._exit(1)
+
 def ask():
+    threading.Thread(target=leave, daemon=True).start()
     call = {"toolCallId": f"c{len(answers)}", "title": "rm -rf build", "kind": "execute", "status": "pending"}
     options = [{"optionId": id, "name": name, "kind": kind} for id, name, kind in (
         ("session", "Allow for this session", "allow_always"),
@@ -98,6 +105,10 @@ class Person:
     def let_it_ask(self) -> None:
         """Let the agent ask what it has to ask."""
         (self._folder / "go").touch()
+
+    def let_it_leave(self) -> None:
+        """Let the agent exit while its question waits."""
+        (self._folder / "leave").touch()
 
     def type(self, keys: bytes) -> None:
         """Press keys. The terminal has them when this returns, since it echoes them."""
@@ -269,7 +280,20 @@ def test_ctrl_c_at_the_question(sit_down: Callable[..., Person]) -> None:
 
 
 def test_a_run_that_ends_does_not_wait_for_the_answer(sit_down: Callable[..., Person]) -> None:
-    """Its time limit ends it in the middle of the question."""
-    person = sit_down("1 question", "--timeout=1")
+    """An agent that exits in the middle of its question ends the run."""
+    person = sit_down("1 question")
     person.let_it_ask()
-    assert person.end() == 124
+    person.prompts(1)
+    person.let_it_leave()
+    assert person.end() == 1
+
+
+def test_the_time_for_an_answer_does_not_count(sit_down: Callable[..., Person]) -> None:
+    """A person may read a question for longer than the agent may work."""
+    person = sit_down("1 question", "--timeout=1", "--idle-timeout=1")
+    person.let_it_ask()
+    person.prompts(1)
+    time.sleep(1.5)
+    person.type(b"y\n")
+    assert person.end() == 0
+    assert "once" in person.seen

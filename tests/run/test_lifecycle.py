@@ -676,6 +676,21 @@ LIMITED = [
         "timed_out",
         LATE,
     ),
+    Row(
+        "the time limit waits for the questions of a person",
+        [
+            (0, says(text())),
+            (5, observes(Fact.QUESTION, True)),
+            (500, observes(Fact.QUESTION, False)),
+            (510, observes(Fact.QUESTION, True)),
+            (530, observes(Fact.QUESTION, False)),
+        ],
+        {"limits": Limits(timeout=60, counts_questions=False)},
+        "575 cancel, 575 close, 575 INT, 575 KILL, 575 end",
+        -2,
+        "timed_out",
+        LATE,
+    ),
 ]
 
 BUDGET = [

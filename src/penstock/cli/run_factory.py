@@ -125,8 +125,11 @@ class RunFactory:
     def _agent_run(self, name: str, label: str | None, number: int | None, other: dict[str, Any]) -> Run:
         """Return a run of what was asked, with other values for some options."""
         from penstock.run.agent import Agent
+        from penstock.run.lifecycle import Limits
 
         asked: dict[str, Any] = {**self._options.asked, **other}
+        if self._asks:
+            asked["limits"] = Limits(counts_questions=False)  # a person who reads a question is not the agent
         agent = Agent(name, {}, self._config)
         run = agent.run(self.prompt, stdin_text=self._stdin_text, label=label, ask=self._asks, number=number, **asked)
         if self._options.fails_if_denied:

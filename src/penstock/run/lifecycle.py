@@ -24,7 +24,7 @@
 # Time. There are three clocks, and `deadline` is the first that runs out:
 #
 # - the grace period of the state, which begins when the state is entered, or when a row restarts it;
-# - the time limit of the run, in the states of `LIMITED`;
+# - the time limit of the run, in the states of `LIMITED`; if `Limits` says so, without the time of questions that wait;
 # - the idle limit, in the same states, since the last sign of life (`SIGNS_OF_LIFE`), unless a question waits.
 #
 # While Penstock itself does not read (no READING, output open), the agent may be blocked because of that. So in
@@ -50,7 +50,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from penstock.config.rules import SECONDS, SECONDS_OR_0, Rules, check, optional
+from penstock.config.rules import SECONDS, SECONDS_OR_0, SWITCH, Rules, check, optional
 from penstock.core.normalizer.outcome import Exit
 from penstock.events import Event, MessageStarted, Replied
 from penstock.run.limits import Spending
@@ -64,6 +64,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     timeout: float | None = None
     """Time limit of the whole run; None: no limit."""
+    counts_questions: bool = True
+    """Whether time in which a question waits counts for `timeout`. A program may never answer; at a terminal, where a
+    person is asked, it does not count."""
     idle: float | None = None
     """Time without any output while no question waits for a person; None: no limit."""
     reply_grace: float = 5.0
@@ -87,7 +90,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LIMIT_RULES: Rules = {
-    name: optional(SECONDS) if name in ("timeout", "idle") else SECONDS_OR_0 for name in Limits.__struct_fields__
+    **dict.fromkeys(Limits.__struct_fields__, SECONDS_OR_0),
+    **dict.fromkeys(("timeout", "idle"), optional(SECONDS)),
+    "counts_questions": SWITCH,
 }
 
 
@@ -390,6 +395,8 @@ class Lifecycle:
             self._seconds["reply_grace"] = limits.exit_grace
         self._began = now
         self._last_sign = now
+        self._asked: float | None = None  # when the question came that waits
+        self._waited = 0.0  # for earlier questions
         self._grace: Grace | None = None
         self._grace_ends: float | None = None
         self._facts = {Fact.READING}
@@ -409,6 +416,7 @@ class Lifecycle:
         if trigger in FACTS:
             fact, value = FACTS[trigger]
             self._facts = self._facts | {fact} if value else self._facts - {fact}
+            self._count_wait(now)
         if trigger in SIGNS_OF_LIFE:
             self._last_sign = now
         transition = TRANSITIONS[self.state].get(trigger) or self._by_fact()
@@ -474,11 +482,22 @@ class Lifecycle:
         clocks: list[tuple[float, Trigger]] = []
         if self._grace_ends is not None and not held:
             clocks.append((self._grace_ends, Trigger.GRACE_ENDED))
-        if limited and limits.timeout is not None:
-            clocks.append((self._began + limits.timeout, Trigger.TIME_LIMIT))
-        if limited and limits.idle is not None and not held and Fact.QUESTION not in self._facts:
+        waits = Fact.QUESTION in self._facts
+        if limited and limits.timeout is not None and (limits.counts_questions or not waits):
+            waited = 0.0 if limits.counts_questions else self._waited
+            clocks.append((self._began + waited + limits.timeout, Trigger.TIME_LIMIT))
+        if limited and limits.idle is not None and not held and not waits:
             clocks.append((self._last_sign + limits.idle, Trigger.IDLE_LIMIT))
         return clocks
+
+    def _count_wait(self, now: float) -> None:
+        """Measure for how long questions wait: the time of the person who reads them is not the agent's."""
+        waits = Fact.QUESTION in self._facts
+        if waits and self._asked is None:
+            self._asked = now
+        elif not waits and self._asked is not None:
+            self._waited += now - self._asked
+            self._asked = None
 
     def _due(self, now: float) -> Trigger | None:
         return next((trigger for time, trigger in self._clocks() if time <= now), None)
