@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import pty
@@ -12,6 +13,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import penstock
+from penstock.cli.completion import all_commands, has_subcommands, subparsers_of
 
 TIMEOUT = 60
 """Seconds after which a process hangs."""
@@ -159,3 +163,61 @@ def test_an_option_with_control_characters_is_in_no_command(desk: Desk) -> None:
     seen = desk.type('''penstock run claude --route exec --arg="$(printf 'a\\033[2Jb')" "first prompt"''')
     assert desk.go_on(seen) == []
     assert re.search(r"^ *session s-0-", seen, re.M)
+
+
+# --- all commands in the words of Penstock ---
+
+SOURCE = Path(penstock.__file__).parent
+COMMAND = re.compile(r"penstock (?=[a-z])[^\"'`()…;·\n]*")
+
+
+def words_of_the_source() -> list[tuple[str, str]]:
+    """Return each beginning of a command line in a string of the source, with its place."""
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                text = "".join(
+                    part.value if isinstance(part, ast.Constant) else "{}"  # type: ignore[misc]
+                    for part in node.values
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = node.value
+            else:
+                continue
+            found += [
+                (match[0].partition(", ")[0].strip(), f"{path.name}:{node.lineno}") for match in COMMAND.finditer(text)
+            ]
+    return found
+
+
+def test_every_command_that_is_named_exists() -> None:
+    """The command, its sub-command and each of its options are those of the parsers, in help, errors and advice."""
+    commands = subparsers_of(all_commands()).choices
+    wrong = []
+    named = [(text, place) for text, place in words_of_the_source() if text.split()[1] in commands]
+    assert len(named) > 100
+    for text, place in named:
+        words = text.split()[1:]
+        parser = commands[words[0]]
+        if has_subcommands(parser) and len(words) > 1 and words[1] in subparsers_of(parser).choices:
+            parser = subparsers_of(parser).choices[words[1]]
+        known = {option for action in parser._actions for option in action.option_strings}
+        options = {word.partition("=")[0].rstrip(",:") for word in words if re.match(r"--?[a-z]", word)}
+        wrong += [f"{place}: {text}: {option}" for option in sorted(options - known)]
+    assert wrong == []
+
+
+def test_the_commands_about_trees_do_what_they_say(desk: Desk) -> None:
+    """Compare, use, clean up: the lines below the results, typed one after the other in the repository."""
+    desk.env |= {f"GIT_{who}_{what}": "u@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    desk.type("git init -q -b main && git commit -q --allow-empty -m Begin")
+    seen = desk.type('penstock run claude --worktree --allow all "first prompt"')
+    typed = dict(re.findall(r"^(compare|use|clean up): +(.*)$", seen, re.M))
+    assert typed.keys() == {"compare", "use", "clean up"}, seen
+    assert "sessions" in desk.type(f"GIT_PAGER=cat {typed['compare']}")
+    desk.type(typed["use"])
+    assert (desk.folder / "sessions").exists()
+    assert "removed" in desk.type(typed["clean up"])
+    [command] = desk.go_on(seen)
+    assert "--cwd" in command

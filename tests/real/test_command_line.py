@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +50,43 @@ def test_three_turns(at: Bench, tmp_path: Path) -> None:
     assert scenarios.history(["text", "thinking", "history"]) in ran.stdout
     listed = penstock("sessions", "--json", folder=at.folder, env=env).stdout.splitlines()
     assert [json.loads(line)["agent"] for line in listed] == [agent]
+
+
+def typed(line: str, folder: Path, env: Mapping[str, str]) -> str:
+    """Type a line into a shell at a terminal of 40 columns; what is on the terminal then."""
+    ours, theirs = pty.openpty()
+    shell = f'penstock() {{ {shlex.quote(sys.executable)} -m penstock "$@"; }}\n{line}'
+    given = {**env, "COLUMNS": "40", "NO_COLOR": "1"}
+    with subprocess.Popen(
+        ["sh", "-c", shell], cwd=folder, env=given, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # once nobody has the terminal open any more
+            while piece := os.read(ours, 65_536):
+                seen += piece
+        process.wait(SECONDS)
+    os.close(ours)
+    return seen.decode().replace("\r\n", "\n")
+
+
+def test_the_printed_command_goes_on(at: Bench, tmp_path: Path) -> None:
+    """The last line of a run, typed as it is from another directory, continues that conversation with its model."""
+    env = {**at.env, "XDG_DATA_HOME": str(tmp_path / "data")}
+    model = shlex.quote(at.target.setup.model)
+    seen = typed(
+        f'penstock run {at.target.name} --cwd {shlex.quote(str(at.folder))} --model {model} "scenario=text please"',
+        tmp_path,
+        env,
+    )
+    for scenarios_so_far in (["text", "history"], ["text", "history", "history"]):
+        [command] = re.findall(r"go on: (.*) \"…\"$", seen, re.M)
+        assert command.endswith(" -c"), seen
+        seen = typed(f'{command} "scenario=history please"', tmp_path, env)
+        assert scenarios.history(scenarios_so_far) in seen.replace("\n", " ").replace("  ", " "), seen
+    arrives = at.target.setup.arrives or at.target.setup.model
+    last = [request for request in at.server.requests if request.scenario is not None][-1]
+    assert f'"{arrives}"' in last.body
 
 
 def test_two_agents_with_a_tree_each(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -186,5 +187,6 @@ def _details(one: FinishedTree, *, with_stat: bool) -> Iterator[str]:
 def _next_commands(finished: list[FinishedTree]) -> Iterator[str]:
     branches = [one.result.branch for one in finished if one.result is not None and one.result.branch is not None]
     if branches:
-        yield f"\ncompare:  git diff HEAD...{branches[0]}\nuse:      git merge {branches[0]}\n"
+        branch = shlex.quote(branches[0])
+        yield f"\ncompare:  git diff HEAD...{branch}\nuse:      git merge {branch}\n"
     yield "clean up: penstock trees clean\n"

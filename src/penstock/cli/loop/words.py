@@ -333,7 +333,8 @@ def next_commands(state: LoopState) -> list[str]:
         return [f"to merge it:       penstock loop land {loop}"]
     lines = []
     if state.has_held:
-        lines.append(f"if that is yours:  penstock loop confirm {loop}    (if not: confirm {loop} --discard)")
+        lines.append(f"if that is yours:  penstock loop confirm {loop}")
+        lines.append(f"if it is not:      penstock loop confirm {loop} --discard")
     if status == 4 and state.question:
         lines.append(f'to answer:         penstock loop tell {loop} "…"')
     elif status == 4 and state.settings.plan_is_asked and not state.plan_is_approved and state.plan:
