@@ -396,7 +396,6 @@ class Lifecycle:
         self._began = now
         self._last_sign = now
         self._asked: float | None = None  # when the question came that waits
-        self._waited = 0.0  # for earlier questions
         self._grace: Grace | None = None
         self._grace_ends: float | None = None
         self._facts = {Fact.READING}
@@ -484,19 +483,17 @@ class Lifecycle:
             clocks.append((self._grace_ends, Trigger.GRACE_ENDED))
         waits = Fact.QUESTION in self._facts
         if limited and limits.timeout is not None and (limits.counts_questions or not waits):
-            waited = 0.0 if limits.counts_questions else self._waited
-            clocks.append((self._began + waited + limits.timeout, Trigger.TIME_LIMIT))
+            clocks.append((self._began + limits.timeout, Trigger.TIME_LIMIT))
         if limited and limits.idle is not None and not held and not waits:
             clocks.append((self._last_sign + limits.idle, Trigger.IDLE_LIMIT))
         return clocks
 
     def _count_wait(self, now: float) -> None:
-        """Measure for how long questions wait: the time of the person who reads them is not the agent's."""
-        waits = Fact.QUESTION in self._facts
-        if waits and self._asked is None:
-            self._asked = now
-        elif not waits and self._asked is not None:
-            self._waited += now - self._asked
+        """Begin the time of the run later by that in which a question waited, unless that counts."""
+        if Fact.QUESTION in self._facts:
+            self._asked = now if self._asked is None else self._asked
+        elif self._asked is not None:
+            self._began += 0.0 if self._limits.counts_questions else now - self._asked
             self._asked = None
 
     def _due(self, now: float) -> Trigger | None:
