@@ -89,6 +89,35 @@ def test_prompts_follow_each_other(desk: Desk) -> None:
     assert ["--model=opus" in call for call in calls] == [False, False, True]
 
 
+def test_pasted_lines_are_one_prompt(desk: Desk) -> None:
+    """A terminal marks what is pasted; nothing is sent before Enter, and then all of it is."""
+    talk = Talk(desk, "-i")
+    talk.until("> ")
+    talk.type("\x1b[200~an error\rof three\rlines\x1b[201~")
+    talk.until("lines")
+    assert not desk.calls.exists()
+    talk.type("\r")
+    talk.until("You said: an error")
+    talk.until("> ")
+    assert talk.end("/stop\r") == 0
+    assert desk.resumed() == [None]
+
+
+def test_ctrl_c_drops_a_line_that_is_half_typed(desk: Desk) -> None:
+    """The next prompt begins empty; at an empty line Ctrl-C ends the conversation."""
+    talk = Talk(desk, "-i")
+    talk.until("> ")
+    talk.type("half")
+    talk.until("half")
+    talk.type("\x03")
+    talk.until("> ")
+    talk.type("whole prompt\r")
+    talk.until("You said: whole prompt")
+    talk.until("> ")
+    assert talk.end("\x03") == 0, talk.shown
+    assert desk.resumed() == [None]
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("keys", ["\x04", "\x03"])
 def test_a_key_ends_it(desk: Desk, keys: str) -> None:

@@ -63,13 +63,21 @@ def converse(options: RunOptions, run: Callable[[RunOptions], OneRun]) -> int:
 
 
 def _next(options: RunOptions) -> RunOptions | None:
-    """Return the options with the next prompt and the model that the user wants; None at the end."""
+    """Return the options with the next prompt and the model that the user wants; None at the end.
+
+    Ctrl-C drops what is being typed; at an empty line it ends the conversation.
+    """
     while True:
         try:
             words = read_line(PROMPT).strip()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             notify("\n")
             return None
+        except KeyboardInterrupt:
+            notify("\n")
+            if not _is_half_typed():
+                return None
+            continue
         name, _, rest = words.partition(" ")
         if name == "/stop":
             return None
@@ -81,6 +89,15 @@ def _next(options: RunOptions) -> RunOptions | None:
             return msgspec.structs.replace(options, prompt=words)
 
 
+def _is_half_typed() -> bool:
+    """Return whether the line that Ctrl-C interrupted has text."""
+    try:
+        import readline
+    except ImportError:
+        return False
+    return bool(readline.get_line_buffer().strip())
+
+
 def read_line(prompt: str) -> str:
     """Read a line of the terminal behind a prompt, with the keys that edit it and recall earlier ones.
 
@@ -88,7 +105,9 @@ def read_line(prompt: str) -> str:
         EOFError: the input has ended.
     """
     try:
-        import readline  # noqa: F401  # `input` uses it once it is imported
+        import readline  # `input` uses it once it is imported
     except ImportError:
         pass
+    else:
+        readline.parse_and_bind("set enable-bracketed-paste on")  # pasted lines are one prompt, sent by Enter
     return input(prompt)
