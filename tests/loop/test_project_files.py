@@ -33,8 +33,16 @@ echo x > .github/lsp.json; echo x > bunfig.toml; echo x > node_modules/x/.cursor
 """
 PLANTED = (
     *(".claude/agents/a.md", ".claude/hooks/h.sh", ".claude/settings.json", ".claude/settings.local.json", ".mcp.json"),
-    *("packages/a/.mcp.json", "packages/a/.Claude/", ".opencode/", "opencode.json", ".gemini/", ".env", ".qwen/"),
-    *(".codex/", ".github/hooks/", ".github/lsp.json", "bunfig.toml", "node_modules/x/.cursor/", ".ENV"),
+    *(
+        "packages/a/.mcp.json",
+        "packages/a/.Claude/settings.json",
+        ".opencode/plugin/p.js",
+        "opencode.json",
+        ".env",
+        ".ENV",
+    ),
+    *(".gemini/settings.json", ".gemini/.env", ".qwen/settings.json", ".codex/config.toml", ".github/hooks/h.json"),
+    *(".github/lsp.json", "bunfig.toml", "node_modules/x/.cursor/mcp.json"),
 )
 
 APPROVES = r"""reply '{\"approved\": true, \"remarks\": []}'"""
@@ -172,7 +180,7 @@ def test_what_a_check_plants_is_put_back(desk: Desk) -> None:
     desk.agent("judge", f"{SEES}\n{APPROVES}")
     status, state = reviewed(desk, checks=("test ! -e t.sh || sh t.sh",))
     assert status == 0
-    assert state.rounds[0].put_back_settings == (".qwen/",)
+    assert state.rounds[0].put_back_settings == (".qwen/settings.json",)
     assert ".qwen" not in seen(desk).replace("echo x > .qwen/settings.json", "").replace("mkdir -p .qwen", "")
 
 
@@ -238,7 +246,7 @@ def test_settings_in_a_nested_repository_are_put_back(desk: Desk) -> None:
     plants = "git init -q sub2; mkdir sub2/.claude; echo x > sub2/.claude/settings.json"
     desk.agent("worker", f"{plants}; touch done; reply Done")
     _, state = desk.run(desk.settings("worker", budget=LoopBudget(rounds=1)))
-    assert state.rounds[0].put_back_settings == ("sub2/.claude/",)
+    assert state.rounds[0].put_back_settings == ("sub2/.claude/settings.json",)
     assert not Path(f"{desk.user.root}.l1/sub2/.claude").exists()
 
 
@@ -298,5 +306,5 @@ def test_what_a_hook_stages_is_put_back(desk: Desk) -> None:
     plants = "mkdir -p .qwen; echo x > .qwen/settings.json; echo x > .mcp.json; echo x > .claude/settings.json"
     desk.agent("worker", f'echo "{plants}; git add -A" > t.sh; touch done; reply Done')
     _, state = desk.run(desk.settings("worker", budget=LoopBudget(rounds=1)))
-    assert set(state.rounds[0].put_back_settings) == {".qwen/", ".mcp.json", ".claude/settings.json"}
+    assert set(state.rounds[0].put_back_settings) == {".qwen/settings.json", ".mcp.json", ".claude/settings.json"}
     assert desk.user.git("diff", "--name-only", "main..penstock/l1").splitlines() == ["done", "t.sh"]

@@ -41,6 +41,9 @@ MAX_LINKS = 40
 MAX_DEPTH = 200
 """Directories in each other that are searched: no agent looks for its settings so far down."""
 
+MAX_SEPARATE = 5
+"""New files of one directory that are named each for itself; more, as those of an installed plugin, say no more."""
+
 _DIRECTORY = 0o700
 """Permission that the owner of a directory needs to list, search and change it."""
 
@@ -332,7 +335,7 @@ def put_back(top: Path, rules: ProjectRules, kept: KeptFiles, folder: Path, choo
     new = [one for path, one in found.items() if path not in wanted]
     for one in new:
         _remove(top, one.path)
-    changes = _together(new, wanted)
+    changes = _together(top, new)
     for path, file in wanted.items():
         if chooses(path, file.kind):
             is_there = path in found
@@ -342,13 +345,15 @@ def put_back(top: Path, rules: ProjectRules, kept: KeptFiles, folder: Path, choo
     return sorted(changes, key=lambda change: change.path)
 
 
-def _together(new: Sequence[ProjectFile], wanted: Collection[str]) -> list[PutBack]:
-    """Return new files, as one directory where the directory that a pattern means is new too."""
-    units: dict[str, None] = {}
+def _together(top: Path, new: Sequence[ProjectFile]) -> list[PutBack]:
+    """Return new files that were removed; as one directory if they are many, and it is gone with them."""
+    units: dict[str, list[str]] = {}
     for one in new:
-        is_whole = one.unit != one.path and not any(path.startswith(f"{one.unit}/") for path in wanted)
-        units[f"{one.unit}/" if is_whole else one.path] = None
-    return [PutBack(path, "added") for path in units]
+        units.setdefault(one.unit, []).append(one.path)
+    for unit, paths in units.items():
+        if len(paths) > MAX_SEPARATE and not os.path.lexists(top / unit):
+            units[unit] = [f"{unit}/"]
+    return [PutBack(path, "added") for paths in units.values() for path in paths]
 
 
 def _is_equal(path: Path, status: os.stat_result, file: KeptFile) -> bool:
