@@ -21,6 +21,7 @@ import pytest
 from scenarios import Answer, Say
 from setups import Bench
 
+from penstock import agent
 from penstock.repo.git import clean_environment
 
 ONLY = {
@@ -202,3 +203,23 @@ def test_no_agent_reviews_under_what_the_worker_planted(
     changed = subprocess.run(names, cwd=folder, check=True, capture_output=True, text=True).stdout.split()
     assert sorted(changed) == sorted(["done", *TEXTS])
     assert json.loads(output.splitlines()[-1]) == {"approved": [True], "put_back": sorted(plants(tmp_path, ""))}
+
+
+def test_claude_ignores_the_settings_of_its_project(at: Bench, tmp_path: Path) -> None:
+    """The words alone, without a loop: nothing planted runs, and the instructions of the directory still count."""
+    if at.target.agent not in ("claude", "ccs"):
+        pytest.skip("it has no such words")
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    before = len(at.server.requests)
+    with thief() as (url, asked):
+        write(at.folder, plants(marks, url) | {"CLAUDE.md": f"{BASE_TEXT}\n"})
+        run = agent(at.target.name).run(
+            "scenario=text please", route=at.target.route, cwd=at.folder, environ=at.env, ignore_project=True
+        )
+        with run:
+            run.wait()
+    assert run.check().outcome == "ok"
+    assert os.listdir(marks) == []
+    assert asked == []
+    assert any(BASE_TEXT in it.body for it in at.server.requests[before:])
