@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pty
 import subprocess
@@ -325,3 +326,19 @@ def test_a_bug_is_reported_harmlessly(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "RuntimeError: a" in done.stderr
     assert_harmless(done.stderr)
+
+
+def test_the_log_of_the_server() -> None:
+    """A message is one line, whatever is in it; a traceback follows in lines of its own, and does not act either."""
+    from penstock.cli.serve.server import _HarmlessFormatter
+
+    formatter = _HarmlessFormatter("penstock: %(message)s")
+    for text in HOSTILE:
+        record = logging.LogRecord("x", logging.WARNING, "f", 1, "%s", (text,), None)
+        assert "\n" not in formatter.format(record)
+        try:
+            raise RuntimeError(text)
+        except RuntimeError:
+            record.exc_info = sys.exc_info()
+        assert_harmless(formatter.format(record))
+        assert "RuntimeError" in formatter.format(record)
