@@ -223,3 +223,11 @@ def test_what_is_not_kept_is_confirmed_once(own_server: Servers, devices: Device
     page.get_by_label("Agent").select_option("opencode")
     thread.say("another agent")
     expect(dialog).to_contain_text("opencode does not ask first.")
+
+
+def test_another_directory_is_written_at_once(own_server: Servers, devices: Devices) -> None:
+    """Who chooses another directory writes its path without a click; a page that is opened keeps the message's field."""
+    thread = Thread(devices(), own_server()).enter()
+    expect(thread.composer).to_be_focused()
+    thread.page.get_by_label("Directory").select_option(label="Another directory…")
+    expect(thread.page.get_by_label("Its path")).to_be_focused()

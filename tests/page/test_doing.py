@@ -337,7 +337,7 @@ def test_the_record_has_every_call_and_thought(at: Open) -> None:
     expect(link).to_have_text(re.compile(r"^\d+ steps, "))
     link.click()
     page = thread.page
-    expect(page.get_by_role("heading", name="Record of turn 1")).to_be_visible()
+    expect(page.get_by_role("heading", name="Details of turn 1")).to_be_visible()
     expect(page.locator("[data-kind=thinking] .thought")).to_have_text(["I need to look first.", "Now I know enough."])
     expect(page.locator("[data-kind=text]")).to_contain_text(["Looking.", "Finished thinking and tools. FINAL-REPLY."])
     call = page.locator("[data-kind=call]")
@@ -393,7 +393,7 @@ def test_keys_alone(at: Open, server: Server) -> None:
         if page.evaluate("() => document.activeElement.className") == "to-record":
             break
     keys.press("Enter")
-    expect(page.get_by_role("heading", name="Record of turn 1")).to_be_visible()
+    expect(page.get_by_role("heading", name="Details of turn 1")).to_be_visible()
     page.go_back()
     thread.ended(1, "cancelled")
     keys.press("/")

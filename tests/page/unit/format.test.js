@@ -42,7 +42,7 @@ test("numbers are short", () => {
   ]);
   assert.deepEqual([0, 3_140, 61_000, 3_661_000].map(elapsed), ["0:00.0", "0:03.1", "1:01.0", "1:01:01.0"]);
   assert.deepEqual([0, 999, 1_000, 12_400, 150_000, 1_250_000].map(count), ["0", "999", "1k", "12.4k", "150k", "1.3M"]);
-  assert.deepEqual([0, 0.004, 0.04, 1.5].map(money), ["", "under 1 ¢", "$0.04", "$1.50"]);
+  assert.deepEqual([0, 0.004, 0.04, 1.5].map(money), ["", "under $0.01", "$0.04", "$1.50"]);
   assert.deepEqual([1, 400, 2048].map(bytes), ["1 byte", "400 bytes", "2 KB"]);
   assert.deepEqual(["/home/ann/shop/", "/", "shop"].map(base), ["shop", "/", "shop"]);
 });

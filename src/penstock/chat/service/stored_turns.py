@@ -56,7 +56,7 @@ async def read_turn(store: ChatStore, chat: str, view: TurnView) -> list[Numbere
         try:
             page = await store.read(chat, after=after)
         except Trimmed as error:
-            raise NoSuchTurn(f"the record of turn {view.turn} is no longer kept") from error
+            raise NoSuchTurn(f"the details of turn {view.turn} are no longer kept") from error
         end = end or page.last
         if not page.entries:
             break

@@ -85,13 +85,13 @@ export function count(n) {
 const trim = (/** @type {number} */ n) => (n < 99.95 ? n.toFixed(1).replace(/\.0$/, "") : n.toFixed(0));
 
 /**
- * "$0.04", "under 1 ¢".
+ * "$0.04", "under $0.01".
  *
  * @param {number} usd
  */
 export function money(usd) {
   if (usd <= 0) return "";
-  return usd < 0.01 ? "under 1 ¢" : `$${usd.toFixed(2)}`;
+  return usd < 0.01 ? "under $0.01" : `$${usd.toFixed(2)}`;
 }
 
 /**

@@ -69,12 +69,12 @@ function TurnDetails({ place, id, turn }) {
     <header class="head">
       <a class="quiet round" href=${place.path(id)} aria-label=${place.back}><${Icon} name="back" /></a>
       <div class="head-text">
-        <h1 id="record-title">Record of turn ${turn}</h1>
+        <h1 id="record-title">Details of turn ${turn}</h1>
         <p><bdi>${oneLine(place.find(id)?.title)}</bdi></p>
       </div>
       <a class="button" href=${place.eventsUrl(id, turn)} download=${`turn-${turn}.ndjson`}>NDJSON</a>
     </header>
-    <div class="thread" tabindex="0" role="region" aria-label="Record">
+    <div class="thread" tabindex="0" role="region" aria-label="Details">
       <div class="column">${details ? contentOf(details, load) : html`<${Status} loading>Loading…<//>`}</div>
     </div>
   </section>`;
@@ -91,7 +91,7 @@ function contentOf(details, load) {
 
 /** @param {{ error: unknown, path: string }} props */
 function Failed({ error, path }) {
-  const title = statusOf(error) === NOT_FOUND ? "There is no such turn" : "The record cannot be shown";
+  const title = statusOf(error) === NOT_FOUND ? "There is no such turn" : "The details cannot be shown";
   return html`<${Missing} title=${title} text=${messageOf(error)}>
     <p><a class="button" href=${path}>Go back</a></p>
   <//>`;
@@ -216,7 +216,7 @@ function Shortened({ characters }) {
  * @param {{ details: Details }} props
  */
 function PlainDetails({ details }) {
-  return html`<${Code} label="Record" text=${JSON.stringify(details, null, 2)} />`;
+  return html`<${Code} label="Details" text=${JSON.stringify(details, null, 2)} />`;
 }
 
 /**

@@ -199,7 +199,7 @@ function Delete({ chat }) {
   const remove = () => run(() => deleteChat(chat.id));
   return html`<${Dialog} title="Delete this chat?" name="delete" onClose=${closeDialog}>
     <p>
-      <bdi>${oneLine(chat.title) || "This chat"}</bdi> and its records go for good.${" "}
+      <bdi>${oneLine(chat.title) || "This chat"}</bdi> and its details go for good.${" "}
       ${chat.state === "idle" ? "" : "What runs now is stopped. "}The files in its directory stay as they are.
     </p>
     <${Wrong}>${error}<//>

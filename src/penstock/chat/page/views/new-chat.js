@@ -145,7 +145,15 @@ function Form({ about, nodes, offer, chosen, choose }) {
         />
         <${Model} models=${agent.models} value=${model} onChange=${setModel} />
       </div>
-      ${cwd === OTHER && html`<${OtherDirectory} value=${other} roots=${workspaces.roots} onChange=${setOther} />`}
+      ${
+        cwd === OTHER &&
+        html`<${OtherDirectory}
+        value=${other}
+        roots=${workspaces.roots}
+        isChosen=${chosen.cwd === OTHER}
+        onChange=${setOther}
+      />`
+      }
     <//>
     <${Wrong}>${error}<//>
     <p class="start-note" data-kept=${isKept}>
@@ -198,11 +206,20 @@ function directoryOptions(directories) {
   return [...options, { value: OTHER, label: "Another directory…" }];
 }
 
-/** @param {{ value: string, roots: Api.Workspace[], onChange: (value: string) => void }} props */
-function OtherDirectory({ value, roots, onChange }) {
+/**
+ * `isChosen`: a person wants to write a path, and need not go to the field.
+ *
+ * @param {{ value: string, roots: Api.Workspace[], isChosen: boolean, onChange: (value: string) => void }} props
+ */
+function OtherDirectory({ value, roots, isChosen, onChange }) {
+  const field = useRef(/** @type {HTMLInputElement | null} */ (null));
+  useEffect(() => {
+    if (isChosen) field.current?.focus();
+  }, [isChosen]);
   return html`<label class="other">
     <span>Its path</span>
     <input
+      ref=${field}
       value=${value}
       placeholder=${roots[0]?.path ?? "/"}
       spellcheck=${false}

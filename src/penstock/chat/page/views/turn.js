@@ -295,7 +295,7 @@ export function Unsent({ message, onRetry, onEdit }) {
 function Facts({ path, turn, isLast, remembers, onEdit, onSend }) {
   const { usage, began_at: began, completed_at: completed, message } = turn;
   const took = turn.duration_ms ?? (completed && began ? completed - began : null);
-  const steps = turn.steps ? plural(turn.steps, "step") : "Record";
+  const steps = turn.steps ? plural(turn.steps, "step") : "Details";
   const [input, output] = [usage?.input_tokens ?? 0, usage?.output_tokens ?? 0];
   const cost = money(turn.cost_usd ?? usage?.cost_usd ?? 0);
   const canRetry = onEdit && isLast && turn.by !== "heartbeat" && RETRIED.has(turn.outcome ?? "");
