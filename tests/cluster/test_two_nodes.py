@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 CHATS = at_most(12, 200)
+
+QUIET_SECONDS = 5.0
+"""Seconds in which a turn would have begun that nothing holds back: more than two looks for turns without a job."""
 
 AT_ONCE = 6
 """Chats that are used at once: a run that waits for a person holds an agent, and so some memory."""
@@ -62,3 +67,30 @@ def test_one_node_is_used_from_another(cluster: Cluster) -> None:
     assert cluster.left_over() == []
     texts = [f"text {number}" for number in range(0, CHATS, 3)]
     assert sorted(text for text in cluster.prompts() if text.startswith("text")) == sorted(texts)
+
+
+def test_a_stop_at_one_node_holds_the_queue_of_another(cluster: Cluster) -> None:
+    """What waits begins at no node until one of them is asked to, also after the home was killed and is back."""
+    home, gateway = cluster.machine("a"), cluster.machine("b", works=False)
+    chat = home.chat("stuck")
+    until(lambda: gateway.has_chat(chat))
+    for text in ("first", "second", "third"):
+        gateway.prompt(chat, text)
+    until(lambda: gateway.turns(chat)[0]["state"] == "running", seconds=SECONDS)
+    gateway.post(f"/api/chats/{chat}/stop", {"turn": 1})
+    until(lambda: gateway.turns(chat)[0].get("finalized"), seconds=SECONDS)
+    time.sleep(QUIET_SECONDS)
+    for node in (home, gateway):
+        assert [turn.get("held", False) for turn in node.turns(chat)] == [False, True, True]
+        assert cluster.prompts().count("second") == 0
+    home.end(signal.SIGKILL)
+    home.start()
+    until(lambda: home.has_chat(chat), seconds=SECONDS)
+    time.sleep(QUIET_SECONDS)
+    assert [turn.get("held", False) for turn in gateway.turns(chat)] == [False, True, True]
+    assert gateway.post(f"/api/chats/{chat}/release", {})["turns"] == [2, 3]
+    until(lambda: gateway.turns(chat)[1]["state"] == "running", seconds=SECONDS)
+    gateway.post(f"/api/chats/{chat}/stop", {})
+    gateway.settled(chat)
+    assert [turn["outcome"] for turn in gateway.turns(chat)] == ["cancelled"] * 3
+    assert cluster.left_over() == []

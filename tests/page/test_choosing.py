@@ -226,7 +226,7 @@ def test_what_is_not_kept_is_confirmed_once(own_server: Servers, devices: Device
 
 
 def test_another_directory_is_written_at_once(own_server: Servers, devices: Devices) -> None:
-    """Who chooses another directory writes its path without a click; a page that is opened keeps the message's field."""
+    """Who chooses another directory writes its path without a click; before that, the message has the focus."""
     thread = Thread(devices(), own_server()).enter()
     expect(thread.composer).to_be_focused()
     thread.page.get_by_label("Directory").select_option(label="Another directory…")
