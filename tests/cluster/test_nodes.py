@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -9,7 +10,8 @@ import pytest
 from psycopg.sql import SQL, Identifier
 from waiting import until
 
-from penstock.chat.store.postgres.connections import parameters
+from penstock.chat.cluster.nodes import list_nodes
+from penstock.chat.store.postgres.connections import Database, parameters
 
 if TYPE_CHECKING:
     from machines import Cluster
@@ -80,3 +82,30 @@ def test_what_one_node_did_another_knows_at_once(cluster: Cluster) -> None:
     question = home.turns(asking)[0]["question"]
     gateway.post(f"/api/chats/{asking}/questions", {"id": question["id"], "answer": question["options"][0]["id"]})
     assert home.settled(asking)[0]["message"] == "asked: once"
+
+
+HOSTILE = "ev\x1b[2Jil\u202e\n/x"
+
+
+def test_names_in_the_database_are_names(database: str) -> None:
+    """No client writes another, and one that is there from before is shown without what no name has."""
+    row = "INSERT INTO nodes (id, incarnation, seen, ttl) VALUES (%s, gen_random_uuid(), now(), interval '9s')"
+    rows = {"nodes": row, "tokens": "INSERT INTO tokens (node, digest) VALUES (%s, '\\x00')"}
+    rows["heads"] = "INSERT INTO heads (id) VALUES (%s)"
+    with psycopg.connect(**parameters(database), autocommit=True) as connection:
+        for table, insert in rows.items():
+            for name in (HOSTILE, "", "-x", "x\n", "x" * 300):
+                with pytest.raises(psycopg.errors.CheckViolation):
+                    connection.execute(insert, (name,))
+            connection.execute(insert, ("paris",))
+            connection.execute(SQL("DELETE FROM {}").format(Identifier(table)))
+        connection.execute("ALTER TABLE nodes DROP CONSTRAINT nodes_name")
+        about = '{"version": "1", "host": "h", "pid": 1}'
+        connection.execute(row, (HOSTILE,))
+        connection.execute("UPDATE nodes SET about = %s", (about,))
+
+    async def names() -> list[str]:
+        async with Database(database) as opened:
+            return [node.name for node in await list_nodes(opened)]
+
+    assert asyncio.run(names()) == ["ev??2Jil???x"]

@@ -217,7 +217,7 @@ class Security:
 
 
 _EXPECTED = "Authorization: Bearer TOKEN, or the cookie of a browser that is logged in"
-_HELP = "open the link that penstock serve prints; the token is in the file that it names"
+_HELP = "open a link of penstock serve or penstock link; programs use the token in the file that penstock serve names"
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
