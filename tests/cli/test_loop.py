@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -19,15 +20,17 @@ from simulated_loop import Script, Simulation
 from simulated_loop import settings as loop_defaults
 
 from penstock.cli.loop.main import command, parser
-from penstock.cli.loop.options import LoopConfig, settings_of, with_plan
+from penstock.cli.loop.options import COMMANDS, LoopConfig, settings_of, with_plan
 from penstock.cli.loop.run import run_notify
 from penstock.cli.screen import local_time
 from penstock.config.settings import load
 from penstock.errors import UsageError
 from penstock.loop.fold import fold
 from penstock.loop.journal import read_rows
-from penstock.loop.rows import LoopBudget, LoopEnded, Settings
+from penstock.loop.rows import LoopBudget, LoopEnded, Settings, StepBegan, StepEnded
+from penstock.loop.steps import CommandEnded, RunAgent, RunCheck
 from penstock.repo.snapshot import MAX_KEPT_FILE_BYTES
+from penstock.run.history import now_ms
 
 __all__ = ["identity"]
 
@@ -59,7 +62,7 @@ def test_a_loop_from_begin_to_landing(desk: Desk):
     assert "Add done" in done.stdout
     assert "round 1 · check test -e done · green" in done.stderr
     assert done.stderr.endswith("to merge it:       penstock loop land l1\n")
-    assert "l1: ended with status 0" in penstock(desk, "loop", "status").stdout
+    assert "l1: done (status 0), began at " in penstock(desk, "loop", "status").stdout
     [line] = penstock(desk, "loop", "status", "--json").stdout.splitlines()
     assert json.loads(line)["reason"] == "done"
     assert "round 2 · work worker · ok" in penstock(desk, "loop", "log").stdout
@@ -416,7 +419,7 @@ def test_a_loop_is_found_from_its_tree(desk: Desk):
     argv = [sys.executable, "-m", "penstock", "loop", "status"]
     place = desk.user.root.parent / "app.l1"
     done = subprocess.run(argv, cwd=place, env=desk.environment, capture_output=True, text=True, timeout=TIMEOUT)
-    assert "l1: ended with status 0" in done.stdout
+    assert "l1: done (status 0), began at " in done.stdout
 
 
 @pytest.mark.slow
@@ -553,3 +556,77 @@ def test_which_loop_is_meant(desk: Desk):
     second.close()
     stopped = penstock(desk, "loop", "stop")
     assert stopped.stdout == "The loop l3 is not running.\n"
+
+
+@pytest.mark.slow
+def test_the_report_of_a_loop_that_is_not_done(desk: Desk):
+    """The end and the status have the last words, the changes, the budget, and the times; stuck asks to tell."""
+    desk.agent("asker", 'echo 1 > half; reply "I could not do it.\\\\nShould I use a + b, or sum()?"')
+    done = penstock(
+        desk, "loop", "PROMPT.md", "--work=asker", "--name=l1", "--check=false", "--cost=5", "--tokens=9999"
+    )
+    assert done.returncode == 1
+    status = penstock(desk, "loop", "status").stdout
+    assert re.search(r"l1: not done \(status 1\), began at \d\d:\d\d, ended at \d\d:\d\d after \d+ s\n", status)
+    assert "budget  3 of 10 rounds, 7 left · $0.03 of $5.00, $4.97 left · 330 of 9,999 tokens, 9,669 left\n" in status
+    for text in (status, done.stderr):
+        assert "asker said last:\n    I could not do it.\n    Should I use a + b, or sum()?\n" in text
+        assert "not committed:     1 file, +1 −0, in refs/penstock/l1/3: penstock loop show l1 --diff\n" in text
+        assert 'to say what to do: penstock loop tell l1 "…"\n  to go on:          penstock loop resume l1\n' in text
+    assert "+1" in penstock(desk, "loop", "show", "--diff").stdout
+    [line] = penstock(desk, "loop", "status", "--json").stdout.splitlines()
+    assert json.loads(line)["ended_at"] >= json.loads(line)["begun_at"]
+
+
+@pytest.mark.slow
+def test_a_round_in_full(desk: Desk):
+    """`show` has the whole reply, the output of the checks, the verdict, the files and the commit; --diff the patch."""
+    long = "many words " * 400
+    desk.agent("writer", f'echo 1 > done; reply "Add done\\\\n\\\\nFirst line.\\\\n{long}"')
+    desk.agent("judge", 'reply "{\\\\\\"approved\\\\\\": true}"')
+    check = "printf 'a \\033[31mred\\033[0m word\\n'; test -e done"
+    words = "loop", "PROMPT.md", "--work=writer", "--review=judge", "--name=l1", "--check", check
+    done = penstock(desk, *words)
+    assert done.returncode == 0, done.stderr
+    assert " done | 1 +\n" in done.stderr
+    shown = penstock(desk, "loop", "show", "1").stdout
+    assert shown.startswith("round 1 of l1: writer · green · ")
+    assert "\nwork writer · ok · " in shown
+    assert f"  Add done\n  \n  First line.\n  {long.strip()}" in shown
+    assert "  a red word\n" in shown
+    assert "\x1b" not in shown
+    assert "\nreview judge · approved · " in shown
+    assert "\ncommit " in shown
+    assert " done | 1 +\n" in shown
+    assert penstock(desk, "loop", "show", "l1", "1").stdout == shown == penstock(desk, "loop", "show", "l1").stdout
+    assert "+++ b/done\n@@ -0,0 +1 @@\n+1\n" in penstock(desk, "loop", "show", "1", "--diff").stdout
+    for wrong in ("2", "0", "l9"):
+        assert penstock(desk, "loop", "show", wrong).returncode == 2
+
+
+@pytest.mark.slow
+def test_a_step_that_runs_has_its_time(desk: Desk):
+    """The status of a loop that runs names the step and how long it has run, in the table as well."""
+    journal = desk.begin(desk.settings("worker", setup=""), "l1")
+    began = now_ms() - 3_900_000
+    steps = RunCheck(round=0, number=0, command="c"), RunAgent(role="work", round=1, agent="worker")
+    for step, does in enumerate(steps, 1):
+        journal.append(StepBegan(len(journal.rows) + 1, began, step, does))
+        if step == 1:
+            journal.append(StepEnded(len(journal.rows) + 1, began, step, CommandEnded(status=1)))
+    status = penstock(desk, "loop", "status").stdout
+    journal.close()
+    assert "  step    round 1 · work worker · for 65 min\n" in status
+    assert re.search(r"^1 +worker +– +not finished +– +65 min ", status, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [*COMMANDS])
+def test_each_command_has_its_own_help(capfd: pytest.CaptureFixture[str], name: str):
+    """`penstock loop COMMAND --help` is about that command, and short."""
+    assert command([name, "--help"]) == 0
+    text = capfd.readouterr().out
+    assert text.startswith(f"usage: penstock loop {name}")
+    assert COMMANDS[name][0] in text
+    assert "--candidates" not in text
+    for option in COMMANDS[name][1]:
+        assert "--" + option.replace("_", "-") in text or option in ("wrap", "allow_absolute_links"), option

@@ -163,6 +163,18 @@ def _read(run: Run, summary: AgentSummary) -> list[Event]:
 
 def read_again(step: RunAgent, folder: Path) -> AgentEnded:
     """Return the result of a step during which Penstock was killed, as far as its recording has it."""
+    summary, ms = _recorded(folder)
+    return summary.result(step, ms)
+
+
+def reply_of(folder: Path) -> str:
+    """Return the whole reply of an agent from the recording of its step, without secrets; "" if there is none."""
+    summary, _ = _recorded(folder)
+    return "" if summary.ended is None else redacted(summary.ended.reply)
+
+
+def _recorded(folder: Path) -> tuple[AgentSummary, int]:
+    """Return the sum of a recording, and its duration in milliseconds."""
     summary, ms = AgentSummary(), 0
     try:
         found = find(folder)
@@ -174,4 +186,4 @@ def read_again(step: RunAgent, folder: Path) -> AgentEnded:
             summary.add(stream.close(found.exit, ms))
     except PenstockError:
         pass  # it was killed before there was a recording
-    return summary.result(step, ms)
+    return summary, ms

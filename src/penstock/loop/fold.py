@@ -254,6 +254,8 @@ def _step_began(state: LoopState, row: StepBegan) -> LoopState:
     step = row.does
     if state.open and not _is_side_by_side(step, state.open.values()):
         raise ValueError(f"step {row.step} begins before step {state.steps} has ended")
+    if not state.open:
+        state = _with(state, open_since=row.at)
     state = _with(state, steps=row.step, open={**state.open, row.step: step}, open_ms=state.open_ms * bool(state.open))
     if not isinstance(step, RunAgent):
         return state

@@ -39,6 +39,8 @@ from penstock.loop.steps import (
 STUCK_ROUNDS = 3
 """Rounds in a row with the same tree, failing check or remarks after which a loop ends: what three agents that had the
 whole report could not change, a fourth will not."""
+STUCK = "stuck: "
+"""Beginning of the reasons of loops whose rounds fail in the same way again and again."""
 FAILED_STAGES = ("failed", "conflict", "red", "not_approved", "held")
 """Stages of rounds that have to be made good by the next one."""
 MAX_PLANS = 3
@@ -262,12 +264,12 @@ def _stuck(state: LoopState, now: int) -> Effect | None:
         return None
     why = _failure(state, last[-1]) + _denied_others(state, last[-1])
     if len({it.work.tree for it in last if it.work is not None}) == 1:
-        return EndLoop(NOT_DONE, f"stuck: {STUCK_ROUNDS} rounds have left the same tree; {why}")
+        return EndLoop(NOT_DONE, f"{STUCK}{STUCK_ROUNDS} rounds have left the same tree; {why}")
     if last[0].signature and len({it.signature for it in last}) == 1:
-        return EndLoop(NOT_DONE, f"stuck: the same check failed in {STUCK_ROUNDS} rounds; {why}")
+        return EndLoop(NOT_DONE, f"{STUCK}the same check failed in {STUCK_ROUNDS} rounds; {why}")
     remarks = {_folded(it.remarks) for it in last}
     if last[0].remarks and len(remarks) == 1:
-        return EndLoop(NOT_DONE, f"stuck: reviewers made the same remarks in {STUCK_ROUNDS} rounds; {why}")
+        return EndLoop(NOT_DONE, f"{STUCK}reviewers made the same remarks in {STUCK_ROUNDS} rounds; {why}")
     return None
 
 

@@ -94,6 +94,8 @@ def result_of(state: LoopState, it: Round) -> str:
         return f"red: {short}" + (", settings put back" if it.put_back_settings else "")
     if stage == "failed" and it.work is not None and it.work.unusable:
         return "cannot be used"
+    if stage == "failed" and it.work is not None and it.work.outcome == "lost":
+        return "lost"
     return (
         RESULTS[stage] + (", flaky check" if it.flaky else "") + (", settings put back" if it.put_back_settings else "")
     )

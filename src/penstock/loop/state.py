@@ -71,6 +71,8 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 0
     open: Mapping[int, Step] = {}
     """Steps that have begun and not ended, by their numbers: more than one only if candidates work side by side."""
+    open_since: int = 0
+    """Time at which the first of them began, in milliseconds since 1970."""
     open_ms: int = 0
     """Milliseconds that were counted of steps side by side; the time that they share counts once."""
     path: str = ""

@@ -53,9 +53,10 @@ def lines_between(git: Git, old: str, new: str) -> dict[str, tuple[int, int]]:
     return found
 
 
-def stat_between(git: Git, old: str, new: str, width: int = 80) -> str:
-    """Return a table of the files that differ, as `git diff --stat` prints it."""
-    return git.text("diff", *PLAIN, f"--stat={width}", old, new)
+def stat_between(git: Git, old: str, new: str, width: int = 80, files: int = 0) -> str:
+    """Return a table of the files that differ, as `git diff --stat` prints it; of this many files, 0: all."""
+    count = (f"--stat-count={files}",) if files else ()
+    return git.text("diff", *PLAIN, f"--stat={width}", *count, old, new)
 
 
 def paths_between(git: Git, old: str, new: str) -> list[tuple[str, str]]:

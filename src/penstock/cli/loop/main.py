@@ -13,6 +13,7 @@ import msgspec
 from penstock.cli.console import notify, notify_problem, one_line, pass_on, say
 from penstock.cli.loop import words
 from penstock.cli.loop.asking import answer_of_user, check_terminal
+from penstock.cli.loop.json_line import json_line
 from penstock.cli.loop.landing import clean_loops, conflicting_branch, land
 from penstock.cli.loop.options import (
     COMMANDS,
@@ -25,6 +26,7 @@ from penstock.cli.loop.options import (
     with_plan,
 )
 from penstock.cli.loop.run import run_loop, run_notify
+from penstock.cli.loop.show import changes_text, round_number, round_text
 from penstock.cli.options import DisplayOptions, display_flags
 from penstock.cli.parser import Parser
 from penstock.cli.read import configured
@@ -63,6 +65,7 @@ examples:
   penstock loop PROMPT.md --candidates AGENT,OTHER --judge THIRD --check "make test"
   penstock loop PROMPT.md --work AGENT --check "make test" --dry-run
   penstock loop status                                  what the newest loop of this repository does
+  penstock loop show 2                                  what round 2 said, checked and changed
   penstock loop tell "use the new API"                  the next round reads it
   penstock loop confirm                                 an edit of PROMPT.md, made while an agent worked, is yours
   penstock loop stop                                    after the step; --now ends the step as well
@@ -95,6 +98,8 @@ STOP_SECONDS = 30.0
 
 def command(args: list[str]) -> int:
     """Run `penstock loop` and return the exit status."""
+    if args and args[0] in COMMANDS and not {"-h", "--help"}.isdisjoint(args):
+        return say(subcommands()[args[0]].format_help())
     known = parser()
     options = known.parse(with_plan(args))
     check_options(options, known)
@@ -118,6 +123,8 @@ def _command(options: Namespace) -> int:
             return _stop(_one(rest), options)
         case ["tell", *rest]:
             return _send_message(rest, options)
+        case ["show", *rest]:
+            return _show(rest, options)
         case ["log", *rest]:
             return _log(_one(rest))
         case ["land", *rest]:
@@ -154,6 +161,7 @@ def parser() -> Parser:
     add("--dry-run", action="store_true", help="show the commands and the first prompt; start nothing · clean: "
         "remove nothing")  # fmt: skip
     add("--json", action="store_true", help="status: one JSON object a line, of all loops")
+    add("--diff", action="store_true", help="show: what the round changed, as a patch")
     add("--now", action="store_true", help="stop: end the step that runs")
     add("--resolve", action="store_true", help="land: have an agent resolve conflicts in the tree of the loop")
     add("--discard", action="store_true", help="confirm: discard what waits, instead")
@@ -171,10 +179,14 @@ def subcommands() -> dict[str, Parser]:
 
 
 def _subcommand(name: str, summary: str, options: tuple[str, ...], actions: list[Action]) -> Parser:
-    made = Parser(f"loop {name}", summary)
+    arguments = {"init": "", "tell": '[LOOP] "MESSAGE"', "show": "[LOOP] [ROUND] [options]"}
+    usual = "[LOOP] [options]" if options else "[LOOP]"
+    made = Parser(f"loop {name}", summary, arguments=arguments.get(name, usual))
     if name != "init":
         default = "the one that runs" if name in ("tell", "stop") else "the newest one of this repository"
         made.add_argument("loop", nargs="?", metavar="LOOP", help=f"name of a loop (default: {default})")
+    if name == "show":
+        made.add_argument("round", nargs="?", metavar="ROUND", help="number of a round (default: the last one)")
     if name == "tell":
         made.add_argument("message", metavar="MESSAGE", help="message to the agents")
     for action in actions:
@@ -383,10 +395,24 @@ def _before_begin() -> str:
 def _status(name: str | None, options: Namespace) -> int:
     if options.json:
         found = [_find(name)] if name else loops(data_path())
-        lines = [words.json_line(loop.state, process_of(loop.path)) for loop in found]
+        lines = [json_line(loop.state, process_of(loop.path)) for loop in found]
         return pass_on(msgspec.json.Encoder().encode_lines(lines))
     found_one = _find(name)
-    return say(words.status_text(found_one.state, process_of(found_one.path)))
+    state = found_one.state
+    return say(words.status_text(state, process_of(found_one.path), changes_text(state), now_ms()))
+
+
+def _show(rest: list[str], options: Namespace) -> int:
+    match rest:
+        case [] | [_]:
+            is_number = bool(rest) and rest[0].isdecimal()
+            found, number = _find(None if is_number else _one(rest)), rest[0] if is_number else None
+        case [name, number]:
+            found = _find(name)
+        case _:
+            raise UsageError("one loop and one round are expected", help="penstock loop show LOOP 2")
+    text = round_text(found, read_rows(found.path), round_number(found.state, number), with_diff=options.diff)
+    return say(text)
 
 
 def _log(name: str | None) -> int:

@@ -48,6 +48,7 @@ DISPLAY = DisplayOptions.__struct_fields__
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "init": ("Write a PROMPT.md to begin with.", ()),
     "status": ("Show what a loop does or has done.", ("json",)),
+    "show": ("Show one round in full: what was said, checked and changed.", ("diff",)),
     "log": ("Show the steps of a loop, each with its time.", ()),
     "tell": ("Send a message that the next round reads.", ()),
     "confirm": ("Confirm an edit of the prompt, and messages, that came while an agent worked.", ("discard",)),
@@ -62,7 +63,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
 """Commands about a loop that has begun, each with its summary and its options. A file of the same name
 is written `./status`."""
 
-OF_COMMANDS = ("json", "now", "squash", "resolve", "discard", "refs")
+OF_COMMANDS = ("json", "diff", "now", "squash", "resolve", "discard", "refs")
 """Options that a new loop does not have."""
 
 NEEDS_TRUST = ("check", "setup", "copy", "notify", "allow")

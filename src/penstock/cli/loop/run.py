@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.console import notify, notify_problem, one_line, sink_output
 from penstock.cli.display import OutputContext, Showing, Sink, make_sink
 from penstock.cli.exit_status import SIGNAL_BASE
+from penstock.cli.loop.show import changes_text
 from penstock.cli.loop.words import end_text, step_line
 from penstock.cli.options import DisplayOptions
 from penstock.cli.screen import Screen
@@ -105,7 +106,7 @@ def run_loop(journal: Journal, config: Config, options: DisplayOptions, data: Pa
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-    notify("\n" + end_text(engine.state))
+    notify("\n" + end_text(engine.state, changes_text(engine.state)))
     return status
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import shlex
 from difflib import unified_diff
 
-import msgspec
-
 from penstock.cli.console import columns, one_line
 from penstock.cli.screen import local_time
+from penstock.loop.next import STUCK
 from penstock.loop.results import (
     candidate_ref,
     candidate_result_of,
-    change_text,
     proof_lines,
     put_back_text,
     result_of,
@@ -43,6 +41,7 @@ from penstock.loop.steps import (
     RunAgent,
     RunCheck,
     RunSetup,
+    Step,
     TreeMade,
 )
 from penstock.sinks.sanitize import clean_line
@@ -53,6 +52,26 @@ MAX_OUTPUT_LINES = 15
 MAX_DIFF_LINES = 60
 """Lines of an edit of the prompt that are shown."""
 
+MAX_REPLY_LINES = 12
+"""Last lines of a reply that are shown at the end of a loop that is not done."""
+
+MAX_REPLY_CHARS = 400
+"""Last characters of each of these lines."""
+
+END_WORDS = {
+    0: "done",
+    1: "not done",
+    2: "could not start",
+    4: "needs you",
+    5: "a budget is used up",
+    6: "all agents are at their limits",
+    124: "the time budget is used up",
+    129: "stopped",
+    130: "stopped",
+    143: "stopped",
+}
+"""Exit statuses in words."""
+
 MAX_TASK_CHARS = 40
 """Characters of a task in a table, so that a row fits into a usual terminal."""
 
@@ -61,7 +80,7 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
     """Return the line about a row; "" if it has none."""
     match row:
         case StepBegan(does=RunAgent() as step):
-            task = f" · {_first_line(step.task)}" if step.task else ""
+            task = f" · {task_text(step.task)}" if step.task else ""
             return _line(_place(step.round), *_who(step, state), _what(step, state) + task)
         case StepEnded():
             line = _result_line(row, state, before.open.get(row.step) if before is not None else None)
@@ -80,7 +99,7 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
             return _line("waiting", f"until {local_time(row.until)}", row.reason)
         case MessageAdded():
             waits = f"it waits: {_confirm_command(state)}" if row.is_held else ""
-            return _line("message", _first_line(row.text), waits)
+            return _line("message", task_text(row.text), waits)
         case PromptChanged(is_held=True):
             if not row.prompt:
                 return _line("prompt", "is as it was before the edit")
@@ -129,7 +148,12 @@ def _result_line(row: StepEnded, state: LoopState, step: object) -> str:
                 pair = [state.settings.candidate_labels[number - 1] for number in step.pair]
                 word = f"{pair[ended.better - 1]} is better" if ended.better else "no choice"
             return _line(
-                _place(step.round), *_who(step, state), _what(step, state), word, _seconds(ended.ms), *_budget(state)
+                _place(step.round),
+                *_who(step, state),
+                _what(step, state),
+                word,
+                seconds_text(ended.ms),
+                *_budget(state),
             )
         case BranchMerged() as merged:
             return _line("merge", state.merge.name if state.merge is not None else "", ", ".join(merged.conflicts))
@@ -184,11 +208,15 @@ def _line(*parts: str) -> str:
 
 def _command_result(ended: CommandEnded) -> str:
     word = "green" if ended.is_green else "red"
-    return f"{word} {_seconds(ended.ms)}" + (f", {ended.reason}" if ended.reason else "")
+    return f"{word} {seconds_text(ended.ms)}" + (f", {ended.reason}" if ended.reason else "")
 
 
-def _seconds(ms: int) -> str:
-    return f"{ms / 1000:.0f} s" if ms < 600_000 else f"{ms / 60_000:.0f} min"
+def seconds_text(ms: int) -> str:
+    """Return a duration: `90 s`, `12 min`, `3 h 20 min`."""
+    if ms < 600_000:
+        return f"{ms / 1000:.0f} s"
+    minutes = round(ms / 60_000)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _budget(state: LoopState) -> list[str]:
@@ -197,7 +225,7 @@ def _budget(state: LoopState) -> list[str]:
     if used.cost_usd or limit.cost_usd is not None:
         parts.append(cost_text(state) + (f" of ${limit.cost_usd:.2f}" if limit.cost_usd is not None else ""))
     if limit.ms is not None:
-        parts.append(f"{_seconds(used.ms)} of {_seconds(limit.ms)}")
+        parts.append(f"{seconds_text(used.ms)} of {seconds_text(limit.ms)}")
     return parts
 
 
@@ -207,26 +235,33 @@ def cost_text(state: LoopState) -> str:
     return f"{sign}${state.used.cost_usd:.2f}"
 
 
-def _first_line(text: str) -> str:
+def task_text(text: str) -> str:
+    """Return the first line of a task, which may be cut."""
     first = text.strip().partition("\n")[0]
     return first if len(first) <= MAX_TASK_CHARS else first[: MAX_TASK_CHARS - 1] + "…"
 
 
-def rounds_table(state: LoopState) -> str:
-    """Return the rounds of a loop as a table; "" before the first one."""
+def cost_text_of(cost_usd: float) -> str:
+    """Return a cost in US dollars."""
+    return f"${cost_usd:.2f}"
+
+
+def rounds_table(state: LoopState, now: int | None = None) -> str:
+    """Return the rounds of a loop as a table; "" before the first one. With `now` the time of an open step counts."""
     if not state.rounds:
         return ""
+    running = now - state.open_since if now is not None and state.open else 0
     cells = [("round", "agent", "task", "result", "commit", "time", "cost")]
     for it in state.rounds:
         cells.append(
             (
                 str(it.number),
                 it.agent,
-                one_line(_first_line(it.task)) if it.task else "–",
+                one_line(task_text(it.task)) if it.task else "–",
                 one_line(result_of(state, it)),
                 it.commit.commit[:10] if it.commit is not None else "–",
-                _seconds(it.ms),
-                f"${it.cost_usd:.2f}" if it.cost_usd is not None else "–",
+                seconds_text(it.ms + (running if it.number == len(state.rounds) else 0)),
+                cost_text_of(it.cost_usd) if it.cost_usd is not None else "–",
             )
         )
     return columns(cells, right_from=5)
@@ -243,7 +278,15 @@ def candidates_table(state: LoopState) -> str:
             why = f"chosen: {it.chosen_reason}" if number == it.chosen else ""
             cost = f"${one.cost_usd:.2f}" if one.cost_usd is not None else "–"
             rows.append(
-                (str(it.number), label, candidate_result_of(state, one), size_text(one), _seconds(one.ms), cost, why)
+                (
+                    str(it.number),
+                    label,
+                    candidate_result_of(state, one),
+                    size_text(one),
+                    seconds_text(one.ms),
+                    cost,
+                    why,
+                )
             )
     heads = ("round", "candidate", "result", "changes", "time", "cost", "")
     table = columns([heads, *(tuple(one_line(cell) for cell in row) for row in rows)])
@@ -259,12 +302,15 @@ def _look_at_candidate(state: LoopState) -> list[str]:
     return []
 
 
-def end_text(state: LoopState) -> str:
-    """Return what is written at the end: the rounds, the sum, and what to type next."""
+def end_text(state: LoopState, changes: str = "") -> str:
+    """Return what is written at the end: the rounds, the sum, and what to type next.
+
+    `changes`: the files that the loop has changed, with their figures.
+    """
     ended = state.ended
     reason = end_reason(ended) if ended is not None else "not finished"
     used = state.used
-    total = f"{used.rounds} round{'s' * (used.rounds != 1)} · {_seconds(used.ms)} · {cost_text(state)}"
+    total = f"{used.rounds} round{'s' * (used.rounds != 1)} · {seconds_text(used.ms)} · {cost_text(state)}"
     lines = [
         _failed_output(state),
         held_text(state),
@@ -276,11 +322,26 @@ def end_text(state: LoopState) -> str:
         *(f"  {one_line(line)}\n" for line in proof_lines(state)),
         *(one_line(f"  abandoned, left as it is: {text}") + "\n" for text in state.abandoned),
     ]
+    lines += [_last_words(state), changes]
     if state.head != state.began.base:
         base, branch = state.began.base[:10], state.began.branch
         lines.append(f"  to see the work:   git log --stat {base}..{branch}\n")
     lines += [f"  {line}\n" for line in (*_look_at_candidate(state), *next_commands(state))]
     return "".join(lines)
+
+
+def _last_words(state: LoopState) -> str:
+    """Return the end of the last reply of a loop that is not done, unless the reason has it; "" if there is none."""
+    replies = [(it.agent, it.work.reply) for it in state.rounds if it.work is not None and it.work.reply.strip()]
+    if state.ended is None or state.ended.status == 0 or not replies:
+        return ""
+    agent, reply = replies[-1]
+    if " ".join(reply.split()) in state.ended.reason:
+        return ""
+    lines = reply.strip().splitlines()
+    shown = [clean_line(line[-MAX_REPLY_CHARS:]) for line in lines[-MAX_REPLY_LINES:]]
+    more = f", the last {len(shown)} lines; penstock loop show {state.began.loop} has all" * (len(lines) > len(shown))
+    return f"  {one_line(agent)} said last{more}:\n" + "".join(f"    {line}\n" for line in shown)
 
 
 def _failed_output(state: LoopState) -> str:
@@ -338,11 +399,15 @@ def next_commands(state: LoopState) -> list[str]:
     if status == 4 and state.question:
         lines.append(f'to answer:         penstock loop tell {loop} "…"')
     elif status == 4 and state.settings.plan_is_asked and not state.plan_is_approved and state.plan:
-        lines += [f"  {number}. {one_line(_first_line(task))}" for number, task in enumerate(state.plan, 1)]
+        lines += [f"  {number}. {one_line(task_text(task))}" for number, task in enumerate(state.plan, 1)]
         lines.append(f"to approve:        penstock loop tell {loop} yes")
     elif status == 4 and (paths := _held(state)):
         lines.append(f"to commit them:    penstock loop resume {loop} {' '.join(f'--accept {path}' for path in paths)}")
-    more = {1: " --rounds 5", 5: _more_money(state), 124: " --time 1h"}.get(status or 0, "")
+    if state.ended is not None and state.ended.reason.startswith(STUCK):
+        lines.append(f'to say what to do: penstock loop tell {loop} "…"')
+    more = {1: " --rounds 5" * (state.unfinished_budget().rounds == 0), 5: _more_money(state), 124: " --time 1h"}.get(
+        status or 0, ""
+    )
     lines.append(f"to go on:          penstock loop resume {loop}{more}")
     return lines
 
@@ -359,87 +424,67 @@ def _more_money(state: LoopState) -> str:
     return f" --cost {state.budget.cost_usd:g}"
 
 
-def status_text(state: LoopState, process: int | None) -> str:
-    """Return the state of a loop in full."""
+def status_text(state: LoopState, process: int | None, changes: str = "", now: int = 0) -> str:
+    """Return the state of a loop in full.
+
+    Args:
+        state: the loop.
+        process: the process that runs it, if there is one.
+        changes: the files that the loop has changed, with their figures.
+        now: time in milliseconds since 1970, for the step that runs.
+    """
     began = state.began
-    how = (
-        f"runs (process {process})"
-        if process
-        else f"ended with status {state.ended.status}"
-        if state.ended
-        else "interrupted"
-    )
     lines = [
-        f"{began.loop}: {how}, started at {local_time(began.at)}\n",
+        f"{began.loop}: {_how(state, process)}\n",
         f"  prompt  {one_line(began.prompt_path)}\n",
         f"  branch  {began.branch}\n",
         f"  tree    {one_line(' '.join(part for part in (state.path or '–', _in_directory(state)) if part))}\n",
+        f"  budget  {' · '.join(_budget_left(state))}\n",
     ]
     if process:
+        for step in state.open.values():
+            lines.append("  step    " + _line(*_running(step, state), f"for {seconds_text(now - state.open_since)}"))
+        if state.waiting is not None:
+            lines.append("  step    " + _line(f"waits until {local_time(state.waiting.until)}", state.waiting.reason))
         found = [one_line(put_back_text(state.put_back_settings)) + "\n"] if state.put_back_settings else []
-        return "".join((*lines, held_text(state), rounds_table(state), candidates_table(state), *found))
-    return "".join(lines) + end_text(state)
+        return "".join((*lines, held_text(state), rounds_table(state, now), candidates_table(state), *found, changes))
+    return "".join(lines) + end_text(state, changes)
 
 
-class LoopLine(msgspec.Struct, omit_defaults=True):
-    """One loop as JSON, for `penstock loop status --json`."""
-
-    loop: str
-    repository: str
-    branch: str
-    begun_at: int
-    running: bool
-    rounds: int
-    ms: int
-    cost_usd: float
-    tokens: int
-    head: str
-    cost_is_known: bool = True
-    directory: str | None = None
-    """Directory of the tree in which all work, if it is not the top."""
-    path: str | None = None
-    process: int | None = None
-    status: int | None = None
-    reason: str | None = None
-    resets_at: int | None = None
-    question: str | None = None
-    look_at: tuple[str, ...] = ()
-    """Tests, and files that the checks read, that differ from the base."""
-    green_with_base_tests: bool | None = None
-    put_back_settings: tuple[str, ...] = ()
-    held: bool = False
-    """An edit of the prompt, or a message, waits to be confirmed."""
+def _how(state: LoopState, process: int | None) -> str:
+    """Return what a loop does or how it ended, and when."""
+    began = f"began at {local_time(state.began.at)}"
+    ended = state.ended
+    if process:
+        return f"runs (process {process}), {began}"
+    if ended is None:
+        return f"interrupted at {local_time(state.at)}, {began}"
+    words = END_WORDS.get(ended.status, "ended")
+    lasted = seconds_text(ended.at - state.began.at)
+    return f"{words} (status {ended.status}), {began}, ended at {local_time(ended.at)} after {lasted}"
 
 
-def json_line(state: LoopState, process: int | None) -> LoopLine:
-    """Return a loop as one JSON object."""
-    return LoopLine(
-        loop=state.began.loop,
-        repository=state.began.repository,
-        branch=state.began.branch,
-        begun_at=state.began.at,
-        running=process is not None,
-        rounds=state.used.rounds,
-        ms=state.used.ms,
-        cost_usd=round(state.used.cost_usd, 6),
-        tokens=state.used.tokens,
-        head=state.head,
-        cost_is_known=not state.used.is_cost_partial,
-        directory=state.began.directory or None,
-        path=state.path or None,
-        process=process,
-        status=state.ended.status if state.ended is not None else None,
-        reason=state.ended.reason if state.ended is not None else None,
-        resets_at=state.ended.resets_at if state.ended is not None else None,
-        question=state.question or None,
-        look_at=tuple(map(change_text, state.look_at)),
-        green_with_base_tests=_green_with_base_tests(state),
-        put_back_settings=state.put_back_settings,
-        held=state.has_held,
-    )
+def _budget_left(state: LoopState) -> list[str]:
+    """Return what is used of each limit, and what is left of it."""
+    used, limit, left = state.used, state.budget, state.unfinished_budget()
+    parts = [f"{used.rounds} of {limit.rounds} rounds, {left.rounds} left"]
+    if limit.ms is not None and left.ms is not None:
+        parts.append(f"{seconds_text(used.ms)} of {seconds_text(limit.ms)}, {seconds_text(left.ms)} left")
+    if limit.cost_usd is not None and left.cost_usd is not None:
+        spent = f"{cost_text(state)} of {cost_text_of(limit.cost_usd)}"
+        parts.append(f"{spent}, {cost_text_of(left.cost_usd)} left")
+    if limit.tokens is not None and left.tokens is not None:
+        parts.append(f"{used.tokens:,} of {limit.tokens:,} tokens, {left.tokens:,} left")
+    return parts
 
 
-def _green_with_base_tests(state: LoopState) -> bool | None:
-    """Return whether all checks were green with the tests of the base; None if that was not tried."""
-    results = state.current_base_tests.results
-    return all(result.is_green for result in results) if len(results) == len(state.settings.checks) > 0 else None
+def _running(step: Step, state: LoopState) -> list[str]:
+    """Return a step that runs, in words."""
+    match step:
+        case RunAgent():
+            return [_place(step.round), *_who(step, state), _what(step, state)]
+        case RunCheck():
+            return [_place(step.round), *_who(step, state), f"check {step.command}"]
+        case RunSetup():
+            return ["setup", step.command]
+    return [str(step.__struct_config__.tag).replace("_", " ")]
