@@ -62,6 +62,7 @@ def test_a_real_agent_in_a_real_browser(stage: Stage) -> None:
     thread.device.allow(CUT, "status of 503")  # the restart
     page.get_by_label("Agent").select_option(AGENT.name)
     thread.say("scenario=tools please")
+    thread.confirm()  # it does everything unasked
     thread.ended(1)
     assert thread.words(1).strip() == scenarios.texts("tools")[-1].replace("`", "")
     assert (stage.at.folder / "notes.txt").read_text("utf-8").rstrip("\n") == scenarios.NOTES.rstrip("\n")
@@ -89,29 +90,31 @@ def test_a_real_agent_in_a_real_browser(stage: Stage) -> None:
 
 @pytest.mark.parametrize("stage", [ASKING], indirect=True)
 def test_real_claude_asks_before_it_writes(stage: Stage) -> None:
-    """With all defaults the question has the diff; what is rejected is not done, is marked, and can be allowed."""
+    """With all defaults the question has the diff; what is rejected is not done, is marked, and stays so."""
     thread, page, notes = stage.thread, stage.thread.page, stage.at.folder / "notes.txt"
     before = sorted(path.name for path in stage.at.folder.iterdir())
     page.get_by_label("Agent").select_option("claude")
     expect(page.locator(".start-note")).to_contain_text("It asks you before it changes a file")
     thread.say("scenario=tools please")
     hint = thread.turn(1).locator(".hint")
-    expect(hint.locator(".diff-title")).to_have_text(f"new file {notes}")
+    expect(hint.locator(".diff-title")).to_have_text("new file notes.txt")
     expect(hint.locator("[data-line=added]")).to_have_count(2)
     assert not notes.exists()
     hint.locator("[data-kind=reject_once]").click()
     thread.ended(1)
-    expect(thread.turn(1).locator(".refused")).to_contain_text("1 action was not allowed.")
+    expect(thread.turn(1).locator(".refused")).to_contain_text("You rejected notes.txt.")
+    expect(thread.turn(1).locator(".refused button")).to_have_count(0)
     assert sorted(path.name for path in stage.at.folder.iterdir()) == before
 
-    thread.button("Allow edits and go on…").click()
-    page.get_by_role("dialog").get_by_role("button", name="Allow and go on").click()
-    thread.ended(2)
+    thread.button("Of this chat").click()
+    page.get_by_role("menuitem", name="Rename and settings").click()
+    page.get_by_role("dialog").get_by_label("Edits files").check()
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
     thread.say("scenario=tools please")
-    thread.ended(3)
+    thread.ended(2)
     assert notes.read_text("utf-8").rstrip("\n") == scenarios.NOTES.rstrip("\n")
     expect(thread.page.locator(".hint")).to_have_count(0)
-    expect(thread.turn(3).locator(".refused")).to_have_count(0)
+    expect(thread.turn(2).locator(".refused")).to_have_count(0)
 
 
 @pytest.mark.parametrize("stage", [ASKING], indirect=True)
