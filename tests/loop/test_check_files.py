@@ -74,6 +74,16 @@ def test_names_of_the_test_programs_are_protected_but_for_those_of_the_base():
     assert not any(map(patterns.matches, ("py/new.py", "app/unittest.py", "src/unit.py", "calendar.py")))
 
 
+def test_files_of_a_command_in_a_directory_below():
+    """A check that runs in a directory of the repository names files from there, also with a space in its name."""
+    modes = dict.fromkeys(("my app/check.sh", "my app/Makefile", "my app/scripts/a.sh"), "100644")
+    texts = {"my app/Makefile": "test:\n\tsh scripts/a.sh && pytest\n"}
+    files = files_of_checks(["sh check.sh", "make"], modes, lambda path: texts.get(path, ""), "my app")
+    assert PathPatterns(files.protects).matches("my app/check.sh")
+    assert PathPatterns(files.protects).matches("my app/pytest.py")
+    assert "my app/scripts/a.sh" in files.reads
+
+
 def look_at(
     old: dict[str, str], new: dict[str, str], check: str = "pytest; npm test; cargo test; go test"
 ) -> list[str]:

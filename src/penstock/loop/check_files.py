@@ -13,7 +13,7 @@ import posixpath
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 
 import msgspec
@@ -199,45 +199,48 @@ def is_test(path: str) -> bool:
     return is_below or _TEST_NAME.match(name.lower()) is not None or _CAMEL_TEST_NAME.fullmatch(name) is not None
 
 
-def files_of_checks(checks: Iterable[str], files: Mapping[str, str], read: Callable[[str], str]) -> CheckFiles:
+def files_of_checks(
+    checks: Iterable[str], files: Mapping[str, str], read: Callable[[str], str], directory: str = ""
+) -> CheckFiles:
     """Return the files that these commands depend on.
 
     Args:
         checks: commands of a shell.
         files: paths of the base with their modes.
         read: reads a file of the base as text.
+        directory: directory in which the commands run; "" is the top.
     """
     protects: dict[str, None] = {}
     reads = dict.fromkeys("**/" + name for name in ALWAYS_READ)
     modules: dict[str, None] = {}
     searched: set[str] = set()
-    texts = list(checks)
-    for command in texts:
-        protects |= dict.fromkeys(_named(command, files, read))
+    texts = [(command, directory) for command in checks]
+    for command, _ in texts:
+        protects |= dict.fromkeys(_named(command, files, read, directory))
     while texts:
-        text = texts.pop()
+        text, folder = texts.pop()
         tools = [tool for tool in TOOLS if not _programs(text).isdisjoint(tool.programs)]
         new = {_anywhere(name) for tool in tools for name in tool.reads} - reads.keys()
         reads |= dict.fromkeys(sorted(new))
         modules |= dict.fromkeys(name for tool in tools for name in tool.modules)
         patterns = PathPatterns(new)
-        scripts = [path for path in _scripts(text, files) if path not in protects]
+        scripts = [path for path in _scripts(text, files, {directory, folder}) if path not in protects]
         reads |= dict.fromkeys(scripts)
         found = [*protects, *scripts, *(path for path in files if patterns.matches(path))]
         for path in found:
             if path not in searched and len(searched) < MAX_BUILD_FILES:
                 searched.add(path)
                 content = _commands_of(path, read(path))
-                texts.append(content)
+                texts.append((content, posixpath.dirname(path)))
                 included = _included(path, content, files)
                 reads |= dict.fromkeys(included)
                 found += included
-    protects |= dict.fromkeys(_shadows(modules, files))
+    protects |= dict.fromkeys(_shadows(modules, files, {"", directory}))
     return CheckFiles(tuple(protects), tuple(reads))
 
 
 def changes_to_look_at(
-    changes: Iterable[tuple[str, str]], reads: Iterable[str], read: Callable[[str, bool], bytes]
+    changes: Iterable[tuple[str, str]], reads: Iterable[str], read: Callable[[str, bool], bytes], directory: str = ""
 ) -> list[FileChange]:
     """Return the changes of tests and of files that checks read, without figures; those that were there before first.
 
@@ -245,12 +248,13 @@ def changes_to_look_at(
         changes: paths that differ, each with git's letter.
         reads: patterns of the files that the checks read.
         read: reads a path of the base, or with True of the result.
+        directory: directory in which the checks run; "" is the top.
     """
     patterns, found = PathPatterns(reads), []
     is_python = any(pattern.endswith("/conftest.py") for pattern in reads)
     for path, letter in changes:
         change = FileChange(path=path, change="new" if letter == "A" else "removed" if letter == "D" else "changed")
-        if patterns.matches(path) or (is_python and letter == "A" and _is_shadow(path)):
+        if patterns.matches(path) or (is_python and letter == "A" and _is_shadow(path, directory)):
             part = _PARTS.get(path.rpartition("/")[2])
             if (
                 change.change == "changed"
@@ -274,9 +278,9 @@ def _programs(text: str) -> frozenset[str]:
     return frozenset(names | {_VERSION.sub("", name) for name in names})
 
 
-def _named(command: str, files: Mapping[str, str], read: Callable[[str], str]) -> Iterable[str]:
+def _named(command: str, files: Mapping[str, str], read: Callable[[str], str], directory: str) -> Iterable[str]:
     """Yield the files that a command names, and where links among them lead."""
-    folders, before = [""], ""
+    folders, before = list(dict.fromkeys(["", directory])), ""
     for word in _WORDS.split(command):
         for folder in folders:
             path = posixpath.normpath(posixpath.join(folder, word.partition("::")[0] or "."))
@@ -291,13 +295,14 @@ def _named(command: str, files: Mapping[str, str], read: Callable[[str], str]) -
         before = word
 
 
-def _scripts(text: str, files: Mapping[str, str]) -> list[str]:
-    """Return the scripts that a text starts: arguments of interpreters, and executable files."""
+def _scripts(text: str, files: Mapping[str, str], folders: Collection[str]) -> list[str]:
+    """Return the scripts in some directories that a text starts: arguments of interpreters, and executable files."""
     found, before = [], ""
     for word in _WORDS.split(text):
-        path = posixpath.normpath(word or ".")
-        if path in files and (files[path] == EXECUTABLE or word.startswith("./") or _is_interpreter(before)):
-            found.append(path)
+        for folder in ("", *folders):
+            path = posixpath.normpath(posixpath.join(folder, word or "."))
+            if path in files and (files[path] == EXECUTABLE or word.startswith("./") or _is_interpreter(before)):
+                found.append(path)
         if not word.startswith("-"):
             before = word
     return found
@@ -334,17 +339,18 @@ def _anywhere(name: str) -> str:
 # --- Python ------------------------------------------------------------------------------------------
 
 
-def _shadows(modules: Iterable[str], files: Mapping[str, str]) -> Iterable[str]:
+def _shadows(modules: Iterable[str], files: Mapping[str, str], folders: Collection[str]) -> Iterable[str]:
     """Yield the paths under which Python would import something else, but for those that the base has."""
+    roots = [posixpath.join(folder, root) for folder in sorted(folders) for root in IMPORT_ROOTS]
     for module in modules:
-        for root in IMPORT_ROOTS:
+        for root in roots:
             if not any(path.startswith((f"{root}{module}/", f"{root}{module}.")) for path in files):
                 yield from (f"{root}{module}{end}" for end in ("", ".py", ".pyc", ".*.so", ".so", ".pyd"))
 
 
-def _is_shadow(path: str) -> bool:
+def _is_shadow(path: str, directory: str) -> bool:
     """Return whether a new path has the name of a module of the standard library."""
-    for root in IMPORT_ROOTS:
+    for root in (posixpath.join(folder, root) for folder in {"", directory} for root in IMPORT_ROOTS):
         first, slash, rest = path.removeprefix(root).partition("/")
         name, dot, end = first.partition(".")
         is_module = (slash and not dot and rest.startswith("__init__.")) or (not slash and end == "py")

@@ -181,8 +181,7 @@ def _with_protected(settings: Settings, repository: Repository, prompt: Path, be
         blob = git.run("cat-file", "blob", f"HEAD:{path}").out
         return blob[:MAX_PROMPT_BYTES].decode("utf-8", "replace")
 
-    checks = [f"cd {below} ; {check}" if below else check for check in settings.checks]
-    found = files_of_checks(checks, modes, read)
+    found = files_of_checks(settings.checks, modes, read, below)
     own = [Path(os.path.normpath(prompt.absolute())), prompt.resolve()]  # of a link, both ends
     roots = repository.root, repository.root.resolve()
     inside = [str(path.relative_to(root)) for path in own for root in roots if path.is_relative_to(root)]

@@ -154,6 +154,12 @@ def _about_task(state: LoopState, task: str | None) -> str:
 def _about_merge(state: LoopState) -> str:
     if state.merge is None:
         return ""
+    if not state.merge.conflicts:
+        return (
+            f"The branch {state.merge.name} has gone on since this work began. It was merged into the files of this "
+            "directory without conflicts, but the checks fail on the merge. Make them succeed so that what both sides "
+            "wanted holds, and change nothing else."
+        )
     files = quoted("\n".join(state.merge.conflicts))
     return (
         f"The branch {state.merge.name} has gone on since this work began. It was merged into the files of this "

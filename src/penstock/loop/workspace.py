@@ -452,14 +452,15 @@ class LoopWorkspace:
 
     def look_at(self, old: str, new: str) -> tuple[FileChange, ...]:
         """Return the tests, and the files that the checks read, that differ, with their lines."""
-        return _look_at(self.tree.git, self.began.settings.reads, old, new)
+        return _look_at(self.tree.git, self.began, old, new)
 
 
-def _look_at(git: Git, reads: Sequence[str], old: str, new: str) -> tuple[FileChange, ...]:
+def _look_at(git: Git, began: LoopBegan, old: str, new: str) -> tuple[FileChange, ...]:
     def read(path: str, of_result: bool) -> bytes:
         return git.run("cat-file", "blob", f"{new if of_result else old}:{path}").out
 
-    found = changes_to_look_at(paths_between(git, old, new), reads, read)[:MAX_LOOK_AT]
+    changes = paths_between(git, old, new)
+    found = changes_to_look_at(changes, began.settings.reads, read, began.directory)[:MAX_LOOK_AT]
     lines = lines_between(git, old, new) if found else {}
     figures = [(one, *lines.get(one.path, (0, 0))) for one in found]
     return tuple(msgspec.structs.replace(one, added=added, removed=removed) for one, added, removed in figures)

@@ -46,6 +46,10 @@ class NotLanded(msgspec.Struct, frozen=True):
     help: str = ""
     conflicts: list[str] = []
     """Paths that both sides have changed."""
+    output: str = ""
+    """End of the output of a check that failed on the merge."""
+    is_resolvable: bool = False
+    """An agent can change the merge so that it lands: it has conflicts, or a check failed on it."""
 
 
 def land(
@@ -78,11 +82,27 @@ def land(
         return _forward(repository, branch, result, "fast_forward")
     tree, conflicts = merge_trees(git, head, result)
     if conflicts:
-        return NotLanded(f"the same lines were changed in {branch} and in the result", conflicts=conflicts)
+        return NotLanded(
+            f"the same lines were changed in {branch} and in the result", conflicts=conflicts, is_resolvable=True
+        )
     if squash and tree == git.tree_of(head):
         return Landed("nothing", branch, head)
     commit = commit_tree(git, tree, [head] if squash else [head, result], message, stamp, sign=sign)
     return _forward(repository, branch, commit, "squash" if squash else "merge")
+
+
+def merge_to_land(repository: Repository, result: str) -> tuple[str, str] | None:
+    """Return the user's commit and the merged tree if landing a result would merge it; None if not.
+
+    A fast-forward is no merge, nor is a result that has landed, or that has conflicts.
+    """
+    git, head = repository.git, repository.head()
+    if head is None or git.succeeds("merge-base", "--is-ancestor", result, head):
+        return None
+    if git.succeeds("merge-base", "--is-ancestor", head, result):
+        return None
+    tree, conflicts = merge_trees(git, head, result)
+    return None if conflicts else (head, tree)
 
 
 def merge_trees(git: Git, one: str, other: str) -> tuple[str, list[str]]:

@@ -578,6 +578,17 @@ def test_a_landing_with_conflicts(landings: Landings) -> None:
 
 
 @pytest.mark.slow
+def test_a_merge_is_left_to_the_terminal(landings: Landings) -> None:
+    """A branch that has gone on needs the checks on the merge, which nobody waits for on the page: nothing changes."""
+    landings.trust()
+    before = landings.desk.user.commit("Ours", {"other": "ours\n"})
+    found = landings.land()
+    assert (found.status_code, found.json()["code"]) == (409, "conflict")
+    assert "penstock loop land in a terminal" in found.json()["help"]
+    assert landings.desk.user.git("rev-parse", "main") == before
+
+
+@pytest.mark.slow
 def test_a_landing_over_files_of_the_user(landings: Landings) -> None:
     """A file that is not committed is not overwritten: it is named."""
     landings.trust()

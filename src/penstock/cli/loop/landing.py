@@ -4,45 +4,47 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable
-from pathlib import Path
 
 from penstock.cli.console import columns, notify, notify_problem, one_line, say
+from penstock.cli.loop.words import MAX_OUTPUT_LINES
 from penstock.config.data import data_path
 from penstock.errors import PenstockError
 from penstock.loop.landing import land_loop, remove_tree
 from penstock.loop.loops import LoopFolder, reason_to_keep, tree_names
+from penstock.loop.merge_check import MergeCheck
 from penstock.loop.refs_of_loop import refs_of, remove_refs
 from penstock.loop.results import landing_line, proof_lines
-from penstock.loop.state import LoopState
-from penstock.repo.landing import NotLanded, merge_trees
-from penstock.repo.repository import Repository
+from penstock.loop.steps import CommandEnded
+from penstock.repo.landing import NotLanded
 from penstock.repo.trees import TreeStatus, home_of, status_of
 
 NOT_LANDED = 4
 """Exit status if the result was not landed and the user has to do something."""
 
 
-def land(found: LoopFolder, *, squash: bool) -> int:
-    """Land the result of a loop, remove its tree, and return the exit status."""
-    result, trees = land_loop(data_path(), found, squash=squash)
+def land(found: LoopFolder, *, squash: bool, unchecked: bool, resolves: bool) -> int | NotLanded:
+    """Land the result of a loop, remove its tree, and return the exit status.
+
+    With `resolves`, a result that an agent can change so that it lands is returned instead of reported.
+    """
+    check = None if unchecked else MergeCheck(data_path(), found, _show_check)
+    result, trees = land_loop(data_path(), found, squash=squash, check=check)
     if isinstance(result, NotLanded):
-        for path in result.conflicts:
-            notify(f"  {one_line(path)}\n")
+        if resolves and result.is_resolvable:
+            return result
+        lines = [*result.output.strip("\n").splitlines()[-MAX_OUTPUT_LINES:], *result.conflicts]
+        notify("".join(f"  {one_line(line)}\n" for line in lines))
         notify_problem(f"not landed: {result.reason}" + (f"; {result.help}" if result.help else ""))
         return NOT_LANDED
     say(f"{found.id}: {result.branch} is at {result.commit[:10]} ({result.way.replace('_', '-')}).\n")
-    lines = [landing_line(found.state), *proof_lines(found.state)]
-    say("".join(f"{one_line(line)}\n" for line in lines if line))
+    lines = [line for line in (landing_line(found.state), *proof_lines(found.state)) if line]
+    say("".join(f"{one_line(line)}\n" for line in lines))
     return say("".join(_kept_line(tree) for tree in trees))
 
 
-def conflicting_branch(state: LoopState) -> tuple[str, str] | None:
-    """Return the commit and the name of the user's branch if the result of a loop has conflicts with it."""
-    repository = Repository.at(Path(state.began.repository))
-    head, branch = repository.head(), repository.branch()
-    if head is None or branch is None or state.head == state.began.base:
-        return None
-    return (head, branch) if merge_trees(repository.git, head, state.head)[1] else None
+def _show_check(command: str, ended: CommandEnded) -> None:
+    word = "green" if ended.is_green else "red"
+    notify(one_line(f"merge · check {command} · {word} {ended.ms / 1000:.0f} s") + "\n")
 
 
 def _kept_line(status: TreeStatus | None) -> str:

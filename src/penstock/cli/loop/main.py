@@ -14,7 +14,7 @@ from penstock.cli.console import notify, notify_problem, one_line, pass_on, say
 from penstock.cli.loop import words
 from penstock.cli.loop.asking import answer_of_user, check_terminal
 from penstock.cli.loop.json_line import json_line
-from penstock.cli.loop.landing import clean_loops, conflicting_branch, land
+from penstock.cli.loop.landing import clean_loops, land
 from penstock.cli.loop.options import (
     COMMANDS,
     LoopConfig,
@@ -163,7 +163,11 @@ def parser() -> Parser:
     add("--json", action="store_true", help="status: one JSON object a line, of all loops")
     add("--diff", action="store_true", help="show: what the round changed, as a patch")
     add("--now", action="store_true", help="stop: end the step that runs")
-    add("--resolve", action="store_true", help="land: have an agent resolve conflicts in the tree of the loop")
+    add(
+        "--resolve",
+        action="store_true",
+        help="land: have an agent resolve conflicts, or red checks on the merge, in the tree of the loop",
+    )
     add("--discard", action="store_true", help="confirm: discard what waits, instead")
     add("--squash", action="store_true", help="land: make one commit of all")
     add("--refs", action="store_true", help="clean: also remove the refs and branches of loops whose result is in one "
@@ -305,16 +309,18 @@ def _resume(name: str | None, options: Namespace, display: DisplayOptions) -> in
 
 
 def _land(found: LoopFolder, options: Namespace, display: DisplayOptions) -> int:
-    """Land a result; with --resolve, a conflict is one more round instead, and its result can be landed."""
-    conflict = conflicting_branch(found.state) if options.resolve else None
-    if conflict is None:
-        return land(found, squash=options.squash)
+    """Land a result. With --resolve, conflicts or red checks on the merge are one more round instead."""
+    landed = land(found, squash=options.squash, unchecked=options.unchecked, resolves=options.resolve)
+    if isinstance(landed, int):
+        return landed
     _check_landed(found.state)
+    repository = Repository.at(Path(found.state.began.repository))
+    head, branch = repository.head(), repository.branch()
     config = configured()
     _check_agents(found.state.settings, config, trust=options.trust)
     journal = Journal.open(found.path)
     try:
-        resume(journal, rounds=options.rounds or 1, merges=conflict[0], merges_name=conflict[1])
+        resume(journal, rounds=options.rounds or 1, merges=head or "", merges_name=branch or "")
     except BaseException:
         journal.close()
         raise

@@ -56,7 +56,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "resume": ("Go on with a loop.", ("rounds", "time", "cost", "tokens", "accept", "trust", "ask", *DISPLAY)),
     "land": (
         "Merge the result of a loop into the branch that is checked out.",
-        ("squash", "resolve", "rounds", "trust", *DISPLAY),
+        ("squash", "resolve", "unchecked", "rounds", "trust", *DISPLAY),
     ),
     "clean": ("Remove the trees of loops that have landed.", ("dry_run", "refs")),
 }
@@ -107,7 +107,11 @@ def settings_flags(made: Parser) -> None:
     add("--review", action="append", default=[], metavar="AGENT[,AGENT…]", help="agent that has to approve each round; "
         "may be repeated")  # fmt: skip
     add("--check", action="append", default=[], metavar="COMMAND", help="command that has to succeed; may be repeated")
-    add("--unchecked", action="store_true", help="accept the work without any check")
+    add(
+        "--unchecked",
+        action="store_true",
+        help="accept the work without any check · land: merge without the checks on the merged files",
+    )
     add("--plan", choices=PLANS, help="let an agent write the tasks first · ask: "
         "they wait for your approval")  # fmt: skip
     add("--setup", metavar="COMMAND", help="command that makes the new tree ready to work in")
@@ -149,7 +153,7 @@ def check_options(words: Namespace, parser: Parser) -> None:
         owners = [word for word, (_, options) in COMMANDS.items() if name in options]
         if command is None and name in OF_COMMANDS:
             raise UsageError(f"{flag} is an option of penstock loop {owners[0]}, not of a new loop")
-        if command is not None and name in OF_NEW_LOOPS:
+        if command is not None and name in OF_NEW_LOOPS and command not in owners:
             raise UsageError(
                 f"{flag} is an option of a new loop, and penstock loop {command} is about one that has begun",
                 help="penstock loop PROMPT.md begins another",

@@ -1,0 +1,116 @@
+"""Landing on a branch that has gone on: the checks run on the merge first, and what lands is said."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from git_repository import UserRepository
+from loop_desk import Desk
+
+pytestmark = pytest.mark.slow
+
+CHECK = f"{sys.executable} -B -m unittest -q"
+BASE = {
+    "calc.py": "def add(a, b):\n    return a + b\n",
+    "test_calc.py": "import calc, unittest\nclass T(unittest.TestCase):\n    def test_add(self): calc.add(1, 2)\n",
+}
+MORE = {
+    "test_more.py": "import unittest\nfrom calc import add\nclass M(unittest.TestCase):\n  def test(self): add(1, 2)\n"
+}
+"""Test that the user adds meanwhile, by the old name of the function."""
+
+OTHER = {"test_more.py": "import unittest\nclass M(unittest.TestCase):\n    def test(self): pass\n"}
+"""Test that the user adds meanwhile, which the work of the loop does not break."""
+
+
+def land(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
+    """Land the loop of a desk."""
+    return desk.penstock("loop", "land", *words)
+
+
+@pytest.fixture
+def user(desk: Desk) -> UserRepository:
+    """Make a loop that has renamed a function."""
+    desk.user.commit("Begin", BASE)
+    repair = "if [ -e test_more.py ]; then sed -i s/add/plus/ test_more.py; reply Repair; exit; fi"
+    desk.agent("worker", f"{repair}; sed -i s/add/plus/ calc.py test_calc.py; reply Rename")
+    assert desk.run(desk.settings("worker", checks=(CHECK,)))[0] == 0
+    return desk.user
+
+
+def test_a_red_merge_does_not_land(desk: Desk, user: UserRepository):
+    """The merge of two green branches is red: nothing lands, and the output and both ways out are printed."""
+    user.commit("More", MORE)
+    before = user.state()
+    found = land(desk)
+    assert found.returncode == 4
+    assert "cannot import name 'add'" in found.stderr
+    assert "a check fails on the merge with your branch" in found.stderr
+    assert "land l1 --resolve" in found.stderr
+    assert "--unchecked" in found.stderr
+    assert user.state() == before
+    assert land(desk, "--squash").returncode == 4
+    assert user.state() == before
+
+
+def test_a_red_merge_is_resolved(desk: Desk, user: UserRepository):
+    """With --resolve an agent repairs the merge in the tree of the loop, and then it lands."""
+    mine = user.commit("More", MORE)
+    before = user.state()
+    resolved = land(desk, "--resolve")
+    assert resolved.returncode == 0, resolved.stderr
+    prompts = [path.read_text() for path in desk.scripts.glob("prompt.*")]
+    assert any("without conflicts, but the checks fail on the merge" in prompt for prompt in prompts)
+    assert user.state() == before
+    assert user.git("log", "-1", "--format=%P", "penstock/l1").split()[1] == mine
+    assert land(desk).returncode == 0
+    assert "plus" in user.git("show", "main:test_more.py")
+    subprocess.run(CHECK, shell=True, cwd=user.root, check=True)
+
+
+def test_a_red_merge_lands_unchecked(desk: Desk, user: UserRepository):
+    """Who says --unchecked gets the merge as it is."""
+    user.commit("More", MORE)
+    found = land(desk, "--unchecked")
+    assert found.returncode == 0
+    assert "(merge)" in found.stdout
+    assert "merge · check" not in found.stderr
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_green_merge_lands(desk: Desk, user: UserRepository, is_gone: bool):
+    """The checks run on the merge, in a new tree if that of the loop is gone; the message says what to look at."""
+    if is_gone:
+        shutil.rmtree(f"{user.root}.l1")
+    user.commit("More", OTHER)
+    user.write({"README": "not committed\n"})
+    found = land(desk)
+    assert found.returncode == 0, found.stderr
+    assert f"merge · check {CHECK} · green" in found.stderr
+    assert user.git("status", "--porcelain") == " M README"
+    message = user.git("log", "-1", "--format=%B")
+    assert "look at: test_calc.py +1 −1" in message
+    assert "done, with changed checks" in found.stdout
+    assert "not green with the tests of the base" in found.stdout
+
+
+def test_a_fast_forward_is_not_checked_again(desk: Desk, user: UserRepository):
+    """A commit that was checked lands at once, and an edit that is not committed stays."""
+    user.write({"README": "not committed\n"})
+    found = land(desk)
+    assert found.returncode == 0
+    assert "(fast-forward)" in found.stdout
+    assert "check" not in found.stderr
+
+
+def test_what_is_not_done_is_said(desk: Desk):
+    """The result of a loop that was not done lands with a line that says how much of it there is."""
+    desk.user.commit("Boxes", {"PROMPT.md": "- [ ] one\n- [ ] two\n- [ ] three\n"})
+    desk.agent("worker", 'n=$(count worker); if [ $n -le 2 ]; then echo $n > done; else rm -f done; fi; reply "Add $n"')
+    assert desk.run(desk.settings("worker"))[0] == 1
+    found = land(desk)
+    assert found.returncode == 0
+    assert "2 of 3 tasks; the loop was not done (stuck: " in found.stdout
