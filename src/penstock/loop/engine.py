@@ -310,7 +310,8 @@ class Engine:
             reason = f"{self.state.began.directory} is no directory of the tree any more"
             return CommandEnded(reason=reason, aside=workspace.taken_aside(), put_back_settings=before)
         run = CommandRun(command, directory, self._environment(), seconds, self._is_stopped)
-        ended = self._workspace.compared().added_to(run.to_end(log))
+        ended = run.to_end(log)
+        ended = self._workspace.compared().added_to(ended)
         put_back = before
         try:
             if self.state.has_worked:
