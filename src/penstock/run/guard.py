@@ -13,6 +13,9 @@ An order is one byte: `I` and `T` signal the agent's group, `K` kills everything
 lines: `started PID`, `failed ERRNO`, `exited CODE SIGNAL` (one of the two is 0). It ends by itself, and so closes the
 socket, when the agent and all its descendants are gone and their output is forwarded.
 
+An agent can kill the guard, which is its parent. So on Linux the guard is a child of another process of the same
+program, to which everything falls then, and which kills it.
+
 Without a PROGRAM it is a keeper: it runs the programs that the socket asks for, one after the other, such as git. Each
 gets three descriptors that come with its request, and when it has ended, whatever it has started is killed too.
 
@@ -69,7 +72,15 @@ def main(control: int, parent: int, argv: list[str]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     prctl = _prctl()
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    if SUBREAPER:
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        watcher, guard_pid = os.getpid(), os.fork()
+        if guard_pid:
+            os.close(control)
+            _watch(parent, guard_pid)
+        parent = watcher
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        _report(control, f"guard {os.getpid()}")
     wake = _child_signals()
     source, agents_stdout = os.pipe()
     leader = _start(control, argv, [agents_stdout], prctl)
@@ -97,6 +108,38 @@ def main(control: int, parent: int, argv: list[str]) -> None:
             guard.kill()
         elif order is not None:
             guard.signal(signal.SIGINT if order == b"I" else signal.SIGTERM)
+
+
+def _watch(parent: int, guard: int) -> None:
+    """Wait for the end of the guard, and end with its status; kill what a guard that was killed has left."""
+    _release_pipes(keeps_output=False)
+    wake = _child_signals()
+    poll = select.poll()
+    poll.register(wake, select.POLLIN)
+    status: int | None = None
+    while status is None:
+        if poll.poll(PARENT_POLL_SECONDS * 1000):
+            os.read(wake, 4096)
+        if os.getppid() != parent:
+            _succeeds(os.kill, guard, signal.SIGKILL)
+        while (ended := _reaped()) is not None and ended[0]:
+            if ended[0] == guard:
+                status = ended[1]
+    if status != 0:
+        end = time.monotonic() + KILL_SECONDS
+        while _reaped() is not None and time.monotonic() < end:
+            for pid, _ in descendants():
+                _succeeds(os.kill, pid, signal.SIGKILL)
+            time.sleep(KILL_ROUND_SECONDS)
+    os._exit(0 if status == 0 else 1)
+
+
+def _reaped() -> tuple[int, int] | None:
+    """Reap one child that has ended; return its id (0 if none has) and its status, None if there is no child."""
+    try:
+        return os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return None
 
 
 def keep(control: int, parent: int) -> None:
@@ -399,9 +442,9 @@ def _child_signals() -> int:
     return read_end
 
 
-def _release_pipes() -> int:
+def _release_pipes(*, keeps_output: bool = True) -> int:
     """Release the agent's stdin and stderr, which only the agent may hold; return a copy of stdout, to Penstock."""
-    sink = os.dup(1)
+    sink = os.dup(1) if keeps_output else -1
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)

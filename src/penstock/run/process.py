@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 from penstock.errors import TransportError, UsageError
+from penstock.run import children
 from penstock.run.lifecycle import GUARD_SECONDS
 
 MARK = "PENSTOCK_RUN"
@@ -59,6 +60,8 @@ class Process:
         self.exited: Exited | None = None
         self.gone = False
         """True if the guard reports that no process is left."""
+        self._guard_pid = 0
+        """Id of the guard itself; the process that Penstock has started is the one above it."""
         self._line = b""
         self._fds: set[int] = set()
         try:
@@ -88,7 +91,7 @@ class Process:
             theirs.append(yours.detach())
             for fd in self._fds:
                 os.set_blocking(fd, False)
-            return subprocess.Popen(
+            return children.start(
                 [sys.executable, "-I", "-S", GUARD, str(theirs[3]), str(os.getpid()), *argv],
                 stdin=theirs[0],
                 stdout=theirs[1],
@@ -120,6 +123,8 @@ class Process:
 
     def _on_report(self, words: list[str]) -> None:
         match words:
+            case ["guard", pid]:
+                self._guard_pid = int(pid)
             case ["started", pid]:
                 self.pid = int(pid)
             case ["failed", number, *_]:
@@ -129,10 +134,16 @@ class Process:
 
     def _guard_ended(self) -> None:
         self.gone = True
-        status = self._guard.wait()
+        try:
+            status = self._guard.wait(GUARD_SECONDS)
+        except subprocess.TimeoutExpired:  # it was stopped, or a process cannot be killed
+            self._guard.kill()
+            status = self._guard.wait()
+        children.ended(self._guard.pid)
         reported = self.exited is not None or self.failed is not None
         if status != 0 or not reported:
             self._kill_marked()  # the guard was killed
+            children.kill_orphans()
         if not reported:
             self.exited = Exited(0, signal.SIGKILL)
 
@@ -163,8 +174,11 @@ class Process:
             os.close(fd)
 
     def kill_guard(self) -> None:
-        """Kill a guard that does not carry out its orders. The agent dies with it; `read_reports` kills the rest."""
-        self._guard.kill()
+        """Kill a guard that does not carry out its orders; the agent dies with it, and all others are killed then."""
+        if self._guard_pid and not self.gone:
+            os.kill(self._guard_pid, signal.SIGKILL)  # it is not reaped before the process above has ended
+        else:
+            self._guard.kill()
 
     def end(self) -> None:
         """Kill all processes that are left, wait until they are gone, and close all file descriptors."""

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from penstock.errors import TransportError
+from penstock.run import children
 from penstock.run.lifecycle import GUARD_SECONDS
 from penstock.run.process import GUARD
 
@@ -71,7 +72,7 @@ class _Keeper:
         ours, theirs = socket.socketpair()
         try:
             self.socket = ours
-            self.process = subprocess.Popen(
+            self.process = children.start(
                 [sys.executable, "-I", "-S", GUARD, str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -105,6 +106,7 @@ class _Keeper:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        children.ended(self.process.pid)
 
 
 READ_BYTES = 64 * 1024
