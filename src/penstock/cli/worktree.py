@@ -26,6 +26,7 @@ from penstock.repo.result import TreeResult, save_result
 from penstock.repo.staging import changes
 from penstock.repo.tree import Tree, TreeRecord, place_of
 from penstock.repo.trees import home_of, old_trees, remove
+from penstock.run.children import become_subreaper
 from penstock.run.history import now_ms
 from penstock.sinks.sanitize import clean, clean_line
 
@@ -55,6 +56,7 @@ class RunTrees:
     """
 
     def __init__(self, options: RunOptions, notify: Callable[[str], None]) -> None:
+        become_subreaper()
         directory = Path(options.asked["cwd"] or ".").resolve()
         self._repository = Repository.at(directory)
         self._repository.check_complete(with_setup=False)

@@ -33,4 +33,4 @@ def commit_document(path: Path, agent: str) -> str:
         seconds=LONG_SECONDS,
         sweeps=False,
     )
-    return git.text("rev-parse", "HEAD")
+    return git.text("rev-parse", "--verify", "HEAD")

@@ -95,7 +95,7 @@ def _has_lost_commits(repository: Repository, ref: str) -> bool:
     """Return whether a ref has commits that no ref of the user's has, besides those that Penstock made of them."""
     others = "--branches", "--tags", "--remotes", "--glob=refs/stash"
     try:
-        subjects = repository.git.text("log", "--format=%s", ref, "--not", "--exclude=penstock/*", *others)
+        subjects = repository.git.text("log", "--format=%s", ref, "--not", "--exclude=penstock/*", *others, "--")
     except PenstockError:
         return True
     return any(subject != KEPT_SUBJECT for subject in subjects.split("\n") if subject)

@@ -430,12 +430,12 @@ class LoopWorkspace:
         if head == self.began.base:
             return ""
         words = f"--max-count={MAX_SHOWN_COMMITS}", "--stat", "--no-color", "--format=%h %s"
-        return self.tree.git.text("log", *words, f"{self.began.base}..{head}")
+        return self.tree.git.text("log", *words, f"{self.began.base}..{head}", "--")
 
     def is_conventional(self) -> bool:
         """Return whether the newest commits before the loop have subjects in the form of Conventional Commits."""
         words = "--no-merges", f"--max-count={MAX_SUBJECTS}", "--format=%s"
-        return is_conventional(self.tree.git.text("log", *words, self.began.base).splitlines())
+        return is_conventional(self.tree.git.text("log", *words, self.began.base, "--").splitlines())
 
     def stat(self, old: str, new: str) -> str:
         """Return the files that differ, with their figures."""

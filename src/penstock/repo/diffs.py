@@ -37,7 +37,7 @@ def size_between(git: Git, old: str, new: str) -> Size:
     """Return the size of the difference between two commits or trees."""
     rows = [
         line.split("\t")[:2]
-        for line in git.text("diff", *PLAIN, "--no-renames", "--numstat", old, new).split("\n")
+        for line in git.text("diff", *PLAIN, "--no-renames", "--numstat", old, new, "--").split("\n")
         if line
     ]
     added, removed = ([int(row[column]) for row in rows if row[column] != "-"] for column in (0, 1))
@@ -47,7 +47,7 @@ def size_between(git: Git, old: str, new: str) -> Size:
 def lines_between(git: Git, old: str, new: str) -> dict[str, tuple[int, int]]:
     """Return the numbers of lines added and removed in each file that differs; of a binary file both are 0."""
     found = {}
-    for item in git.run("diff", *PLAIN, "--no-renames", "--numstat", "-z", old, new).items:
+    for item in git.run("diff", *PLAIN, "--no-renames", "--numstat", "-z", old, new, "--").items:
         added, removed, path = item.split("\t", 2)
         found[path] = (0, 0) if added == "-" else (int(added), int(removed))
     return found
@@ -56,18 +56,18 @@ def lines_between(git: Git, old: str, new: str) -> dict[str, tuple[int, int]]:
 def stat_between(git: Git, old: str, new: str, width: int = 80, files: int = 0) -> str:
     """Return a table of the files that differ, as `git diff --stat` prints it; of this many files, 0: all."""
     count = (f"--stat-count={files}",) if files else ()
-    return git.text("diff", *PLAIN, f"--stat={width}", *count, old, new)
+    return git.text("diff", *PLAIN, f"--stat={width}", *count, old, new, "--")
 
 
 def paths_between(git: Git, old: str, new: str) -> list[tuple[str, str]]:
     """Return the paths that differ, each with `A`, `M`, `D` or `T`."""
-    items = git.run("diff", *PLAIN, "--no-renames", "--name-status", "-z", old, new).items
+    items = git.run("diff", *PLAIN, "--no-renames", "--name-status", "-z", old, new, "--").items
     return list(zip(items[1::2], items[::2], strict=True))
 
 
 def changes_between(git: Git, old: str, new: str) -> list[Change]:
     """Return the changes of the files that differ, in the order of their paths."""
-    text = git.run("diff", *PLAIN, "--no-renames", old, new).out.decode("utf-8", "replace")
+    text = git.run("diff", *PLAIN, "--no-renames", old, new, "--").out.decode("utf-8", "replace")
     patches = iter(f"\n{text}".split("\ndiff --git ")[1:])
     found = []
     for path, letter in paths_between(git, old, new):
@@ -82,5 +82,5 @@ def changes_between(git: Git, old: str, new: str) -> list[Change]:
 
 def patch_between(git: Git, old: str, new: str, max_chars: int) -> str:
     """Return the difference as a patch; a longer one ends with a line that says so."""
-    text = git.run("diff", *PLAIN, old, new).out.decode("utf-8", "replace")
+    text = git.run("diff", *PLAIN, old, new, "--").out.decode("utf-8", "replace")
     return text if len(text) <= max_chars else text[:max_chars] + f"\n[… {len(text) - max_chars:,} characters more]\n"

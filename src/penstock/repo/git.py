@@ -190,12 +190,14 @@ class Git(msgspec.Struct, frozen=True):
 
     def commit_of(self, name: str) -> str | None:
         """Return the id of the commit that a name means; None if there is none."""
-        done = self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", accepts=(0, 1, 128))
+        done = self.run(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", accepts=(0, 1, 128)
+        )
         return done.text if done.status == 0 else None
 
     def tree_of(self, name: str) -> str:
         """Return the id of the tree of a commit."""
-        return self.text("rev-parse", "--verify", f"{name}^{{tree}}")
+        return self.text("rev-parse", "--verify", "--end-of-options", f"{name}^{{tree}}")
 
     def _environment(self) -> dict[str, str]:
         env = clean_environment(os.environ) | SAFE_ENVIRONMENT

@@ -229,7 +229,7 @@ def _keep_commits(repository: Repository, state: Protected, ref: str, stamp: Sta
     lines += [f"{at} stash\n" for at in state.stash] + [f"{state.head} HEAD\n"]
     message = redacted(f"{KEPT_SUBJECT}\n\n" + "".join(lines))
     old = git.commit_of(ref)
-    if old is not None and git.text("log", "-1", "--format=%B", old).rstrip("\n") == message.rstrip("\n"):
+    if old is not None and git.text("log", "-1", "--format=%B", old, "--").rstrip("\n") == message.rstrip("\n"):
         return
     targets = sorted({*state.refs.values(), *state.stash, *filter(None, [repository.head()])})
     asked = "".join(f"{target}^{{commit}}\n" for target in targets).encode()

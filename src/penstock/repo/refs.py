@@ -33,7 +33,7 @@ def set_ref(repository: Repository, ref: str, new: str, old: str | None = None) 
     try:
         git.run("update-ref", "--no-deref", ref, new, old or "0" * len(new))
     except GitError:
-        found = git.run("rev-parse", "--verify", "--quiet", ref, accepts=(0, 1)).text or None
+        found = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", ref, accepts=(0, 1)).text or None
         if found == new:
             return
         if found == old:

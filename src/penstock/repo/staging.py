@@ -98,7 +98,9 @@ def unstage_held(git: Git, tree: str, allowed: Sequence[str] = (), never: Collec
     Raises:
         GitError: git could not do it.
     """
-    items = git.run("diff-index", "--cached", "--no-renames", "--name-status", "-z", tree, seconds=LONG_SECONDS).items
+    items = git.run(
+        "diff-index", "--cached", "--no-renames", "--name-status", "-z", tree, "--", seconds=LONG_SECONDS
+    ).items
     staged = TreeChanges([], [], [], [])
     for letter, path in zip(items[::2], items[1::2], strict=True):
         {"A": staged.added, "D": staged.removed}.get(letter, staged.modified).append(path)

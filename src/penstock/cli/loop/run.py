@@ -24,6 +24,7 @@ from penstock.loop.journal import Journal
 from penstock.loop.rows import AnyRow, StepBegan, StepEnded
 from penstock.loop.state import LoopState
 from penstock.loop.steps import RunAgent
+from penstock.run.children import become_subreaper
 from penstock.run.history import History, HistoryWriter, record_of
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def run_loop(journal: Journal, config: Config, options: DisplayOptions, data: Pa
     display = Display(options, config, data, str(journal.folder), fold(journal.rows))
     engine = Engine(journal, config, display, trust=trust)
     stops = 0
+    become_subreaper()
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal stops
