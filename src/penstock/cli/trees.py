@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -11,12 +12,15 @@ from penstock.cli.parser import Parser
 from penstock.cli.sessions import when
 from penstock.config.data import data_path
 from penstock.errors import PenstockError
+from penstock.repo.repository import root_of
+from penstock.repo.tree import read_record
 from penstock.repo.trees import TreeStatus, homes, remove, status_of
 from penstock.run.history import now_ms
 
 EXAMPLES = """\
 examples:
-  penstock trees                     all trees, the oldest first, and what is in them
+  penstock trees                     the trees of this repository, the oldest first, and what is in them
+  penstock trees --all               those of all repositories
   penstock trees clean --dry-run     which trees would be removed, and why others are kept
   penstock trees clean               remove the trees whose files are all in a branch or another ref
 
@@ -30,7 +34,9 @@ removed.
 def command(args: list[str]) -> int:
     """Run `penstock trees` and return the exit status."""
     options = parser().parse(args)
-    found = [_with_loop(status_of(home)) for home in homes(data_path())]
+    root = None if options.all else root_of(Path.cwd())
+    chosen = [home for home in homes(data_path()) if root is None or _is_of(home, root)]
+    found = [_with_loop(status_of(home)) for home in chosen]
     if options.action == "clean" and not options.dry_run:
         found = [_removed(status) for status in found]
     if options.json:
@@ -47,9 +53,16 @@ def parser() -> Parser:
     text = "List the trees in which agents have worked, or remove those that are not needed."
     made = Parser("trees", text, examples=EXAMPLES, arguments="[clean] [options]")
     made.add_argument("action", nargs="?", choices=("clean",), metavar="clean", help="remove those that are not needed")
+    made.add_argument("--all", action="store_true", help="of all repositories, not only of the one of this directory")
     made.add_argument("--dry-run", action="store_true", help="with clean: remove nothing, only show what would be")
     made.add_argument("--json", action="store_true", help="as one JSON object a line, with all that is known")
     return made
+
+
+def _is_of(home: Path, root: str) -> bool:
+    """Return whether a tree is of the repository with this top directory, or is that directory."""
+    record = read_record(home)
+    return record is not None and root in (record.repository, record.path)
 
 
 def as_text(found: Sequence[TreeStatus], now: int) -> str:

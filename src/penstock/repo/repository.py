@@ -179,6 +179,14 @@ class Repository(msgspec.Struct, frozen=True):
         return kept
 
 
+def root_of(path: Path) -> str | None:
+    """Return the top directory of the checkout that has this path in it; None if there is none."""
+    try:
+        return str(Repository.at(path).root)
+    except UsageError:
+        return None
+
+
 def config_text(pairs: Iterable[tuple[str, str | None]]) -> str:
     """Return settings as the text of a configuration file. A value of None is that of a key without `=`."""
     lines = []

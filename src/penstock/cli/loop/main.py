@@ -52,7 +52,7 @@ from penstock.loop.loops import (
 )
 from penstock.loop.rows import VERSION, LoopBegan, Settings
 from penstock.loop.state import LoopState
-from penstock.repo.repository import Repository
+from penstock.repo.repository import Repository, root_of
 from penstock.run.history import now_ms
 from penstock.run.launch import plan
 from penstock.run.spec import RunSpec
@@ -170,6 +170,7 @@ def parser() -> Parser:
     )
     add("--discard", action="store_true", help="confirm: discard what waits, instead")
     add("--squash", action="store_true", help="land: make one commit of all")
+    add("--all", action="store_true", help="clean: also the loops of other repositories")
     add("--refs", action="store_true", help="clean: also remove the refs and branches of loops whose result is in one "
         "of your branches")  # fmt: skip
     display_flags(made)
@@ -205,6 +206,13 @@ def _one(rest: list[str]) -> str | None:
     if len(rest) > 1:
         raise UsageError(f"one loop is expected, not {len(rest)}")
     return rest[0] if rest else None
+
+
+def _loops_to_clean(options: Namespace) -> list[LoopFolder]:
+    """Return the loops of this repository, or all: the trees of others are not even looked at."""
+    root = None if options.all else root_of(Path.cwd())
+    found = loops(data_path())
+    return [it for it in found if root is None or root in (it.state.began.repository, it.state.path)]
 
 
 def _find(name: str | None) -> LoopFolder:
