@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from loop_desk import TIMEOUT, Desk
+from outside_judge import everything, processes_with
 from waiting import until
 
 from penstock.loop.rows import LoopBudget
@@ -19,19 +20,6 @@ pytestmark = pytest.mark.slow
 
 SWAP = 'mv "$PWD" "$PWD.bak"; ln -s "{user}" "$PWD"'
 """Replaces the directory in which it runs by a link to the user's checkout."""
-
-
-def everything(root: Path) -> dict[str, object]:
-    """Return all that is in the user's checkout and its git directory but Penstock's own refs and new objects."""
-    found: dict[str, object] = {}
-    for path in sorted(root.rglob("*")):
-        name = path.relative_to(root).as_posix()
-        own = "penstock" in name or name.startswith(".git/objects/")
-        if not own and (path.is_symlink() or not path.is_dir()):
-            status = path.lstat()
-            content = str(path.readlink()) if path.is_symlink() else path.read_bytes()
-            found[name] = (status.st_mode, status.st_ino, content)
-    return found
 
 
 @pytest.mark.parametrize("who", ["agent", "check", "reviewer", "setup", "hook"])
@@ -82,18 +70,6 @@ def test_a_tree_that_is_always_swapped_ends_the_loop(desk: Desk):
     assert len(state.abandoned) == 3
     assert state.ended is not None
     assert "was replaced by a link" in state.ended.reason
-
-
-def processes_with(text: str) -> list[int]:
-    """Return the processes whose command line has a text."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if text.encode() in (folder / "cmdline").read_bytes() and int(folder.name) != os.getpid():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
 
 
 KILLERS = {
@@ -156,7 +132,7 @@ def test_a_pipe_stops_nothing(desk: Desk, script: str):
 def hanging_filter(desk: Desk) -> str:
     """Let git wait for ever, by a filter of the user's, and return a text of its command line."""
     text = f"sleep 7{os.getpid()}"
-    desk.user.git("config", "filter.slow.clean", f"{text}; cat")
+    desk.user.git("config", "filter.slow.clean", f"[ -e '{desk.folder}/go' ] || {text}; cat")
     desk.user.commit("Filter", {".gitattributes": "*.slow filter=slow\n"})
     return text
 
@@ -179,7 +155,7 @@ def test_git_that_hangs_is_ended_by_a_stop_and_by_signals(desk: Desk, how: str):
     process.communicate(timeout=TIMEOUT)
     until(lambda: not processes_with(text), seconds=10)
     assert time.monotonic() - began < 15
-    desk.user.git("config", "--unset", "filter.slow.clean")
+    (desk.folder / "go").touch()
     done = desk.penstock("loop", "resume")
     assert done.returncode == 0, done.stderr
 
