@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -304,14 +303,3 @@ def test_a_question_without_a_terminal_is_refused(run: Run) -> None:
     """Unless everything is allowed."""
     assert '"optionId": "no"' in run("asks", "hi", "--to", "reply").stdout
     assert '"optionId": "yes"' in run("asks", "hi", "--to", "reply", "--allow", "all").stdout
-
-
-def test_a_question_that_nobody_answers(env: dict[str, str], tmp_path: Path) -> None:
-    """A run that ends while its question stands is not held by it."""
-    pid, master = pty.fork()
-    if pid == 0:
-        os.chdir(tmp_path)
-        os.execve(sys.executable, [*PENSTOCK, "run", "asks", "hi", "--timeout", "0.5"], env)
-    until(lambda: os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT))
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 124
-    os.close(master)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.errors import TransportError, UsageError
+from penstock.errors import TransportError, UsageError, shown
 from penstock.run.programs import ProgramEnd, run_program
 
 QUICK_SECONDS = 60.0
@@ -149,6 +149,8 @@ class Git(msgspec.Struct, frozen=True):
         """
         if self.before is not None:
             self.before()
+        if "\0" in str(self.work_tree):  # in a record that is not Penstock's, for instance
+            raise UsageError(f"there is no directory {shown(str(self.work_tree))}", expected="a path")
         safe = SAFE_SETTINGS if hooks is None else (*SAFE_SETTINGS, f"core.hooksPath={hooks}")
         settings = [word for setting in safe for word in ("-c", setting)]
         argv = ["git", "--no-pager", *settings, *args]
