@@ -144,11 +144,11 @@ def test_all_candidates_begin_with_the_result_that_was_chosen(desk: Desk):
 
 def test_what_a_candidate_has_that_is_held_back_is_moved_not_lost(desk: Desk):
     """A key in a candidate's files is in no ref, and is in the folder of the loop when the next round begins."""
-    desk.agent("leaky", 'if [ ! -e half ]; then touch half; echo "KEY=1" > .env; reply "Add"; else touch done; fi')
+    desk.agent("leaky", 'if [ ! -e half ]; then touch half; echo "KEY=1" > prod.env; reply "Add"; else touch done; fi')
     desk.agent("small", SMALL.replace("done", "half", 1).replace("> done", "> half"))
     desk.run(settings(desk, "leaky", "small", budget=LoopBudget(rounds=2)))
-    assert (desk.data / "loops" / "l1" / "rounds" / "001" / "held-leaky" / ".env").read_text() == "KEY=1\n"
-    assert not (desk.folder / "work" / "app.l1.leaky" / ".env").exists()
+    assert (desk.data / "loops" / "l1" / "rounds" / "001" / "held-leaky" / "prod.env").read_text() == "KEY=1\n"
+    assert not (desk.folder / "work" / "app.l1.leaky" / "prod.env").exists()
 
 
 def test_the_budget_is_shared_and_counts_all(desk: Desk):

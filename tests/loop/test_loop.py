@@ -170,32 +170,32 @@ def test_l8_a_resumed_loop_goes_on_only_with_more(desk: Desk):
 def test_l9_secrets_are_not_committed(desk: Desk):
     """A key, 20,000 files of dependencies and a large file are in no commit; status 4, and the reason names them."""
     junk = "mkdir -p node_modules; (cd node_modules; seq 20000 | xargs touch); head -c 20000000 /dev/zero > big.bin"
-    desk.agent("leaky", f'touch done; echo "KEY=1" > .env; [ -e big.bin ] || {{ {junk}; }}; reply "Add"')
+    desk.agent("leaky", f'touch done; echo "KEY=1" > prod.env; [ -e big.bin ] || {{ {junk}; }}; reply "Add"')
     status, state = desk.run(desk.settings("leaky"))
     assert status == 4
     assert state.ended is not None
-    assert all(name in state.ended.reason for name in (".env", "node_modules/", "big.bin"))
+    assert all(name in state.ended.reason for name in ("prod.env", "node_modules/", "big.bin"))
     refs = desk.user.git("for-each-ref", "--format=%(refname)", "refs/penstock/l1").splitlines()
     assert refs
     for ref in refs:
         names = desk.user.git("ls-tree", "-r", "--name-only", ref).splitlines()
-        assert not [name for name in names if name in (".env", "big.bin") or name.startswith("node_modules")]
+        assert not [name for name in names if name in ("prod.env", "big.bin") or name.startswith("node_modules")]
 
 
 def test_a_held_file_is_committed_when_the_user_accepts_it(desk: Desk):
     """A resume that accepts the file that ended the loop commits it, and no agent is asked to remove it again."""
-    desk.agent("leaky", 'touch done; echo "KEY=1" > .env; reply "Add"')
+    desk.agent("leaky", 'touch done; echo "KEY=1" > prod.env; reply "Add"')
     assert desk.run(desk.settings("leaky", accept=("*.env",)), name="l0")[0] == 0
-    assert ".env" in desk.files("penstock/l0")
+    assert "prod.env" in desk.files("penstock/l0")
     status, state = desk.run(desk.settings("leaky"))
     assert status == 4
     assert [line for line in next_commands(state) if "--accept" in line] == [
-        "to commit them:    penstock loop resume l1 --accept .env"
+        "to commit them:    penstock loop resume l1 --accept prod.env"
     ]
     before = set(desk.scripts.glob("prompt.*"))
     assert any("add them to .gitignore" in path.read_text() for path in before)
-    assert desk.resume(accepts=[".env"])[0] == 0
-    assert ".env" in desk.files()
+    assert desk.resume(accepts=["prod.env"])[0] == 0
+    assert "prod.env" in desk.files()
     after = set(desk.scripts.glob("prompt.*")) - before
     assert after
     assert not any("add them to .gitignore" in path.read_text() for path in after)

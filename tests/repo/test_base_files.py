@@ -305,17 +305,17 @@ def test_a_tree_that_was_replaced_is_not_written(tree: Tree, tmp_path: Path) -> 
     """A link, or another directory, in the place of the tree is an error, and nothing behind it changes."""
     outside = tmp_path / "outside"
     outside.mkdir()
-    moved = tree.path.with_name("moved")
+    place = tree.path
     base = BaseFiles(tree, tree.record.base, [CHECK])
-    tree.path.rename(moved)
-    tree.path.symlink_to(outside)
+    place.rename(place.with_name("moved"))
+    place.symlink_to(outside)
     with pytest.raises(UsageError, match="was replaced"):
         base.put_back()
-    tree.path.unlink()
-    tree.path.mkdir()
+    place.unlink()
+    place.mkdir()
     with pytest.raises(UsageError, match="was replaced"):
         base.put_back()
-    assert os.listdir(outside) == os.listdir(tree.path) == []
+    assert os.listdir(outside) == os.listdir(place) == []
 
 
 MATCHES = {
