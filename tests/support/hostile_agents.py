@@ -45,6 +45,16 @@ REACHED = {
     "a removed hook": ('rm "$USER_REPO/.git/hooks/pre-commit"', {("hook", "pre-commit", True)}),
     "staged files": ('git -C "$USER_REPO" reset -q', {("index", "index", False)}),
     "another branch": ('git -C "$USER_REPO" switch -q --detach v1', {("head", "HEAD", False)}),
+    "a redirect of the objects": (
+        'echo /nowhere > "$USER_REPO/.git/objects/info/alternates"',
+        {("file", "objects/info/alternates", True)},
+    ),
+    "files that are ignored": ('echo x >> "$USER_REPO/.git/info/exclude"', {("file", "info/exclude", False)}),
+    "filters": ('echo "* filter=evil" > "$USER_REPO/.git/info/attributes"', {("file", "info/attributes", True)}),
+    "an old remote": (
+        'mkdir -p "$USER_REPO/.git/remotes"; echo "URL: /evil" > "$USER_REPO/.git/remotes/origin"',
+        {("file", "remotes/origin", True)},
+    ),
     "a broken configuration": ('echo "[x" >> "$USER_REPO/.git/config"', {("config", "config", True)}),
 }  # fmt: skip
 """Scripts of an agent that uses the path of the user's repository, and the differences: kind, name, harm."""

@@ -296,7 +296,9 @@ def _step_ended(state: LoopState, row: StepEnded) -> LoopState:
         raise ValueError(f"step {row.step} ends and was not open")
     state = _with(state, open={number: it for number, it in state.open.items() if number != row.step})
     if isinstance(result, AgentEnded | CommandEnded | Committed | CommitRejected):
-        state = _with(state, touched=tuple(dict.fromkeys((*state.touched, *result.touched))))
+        seen = dict.fromkeys((*state.repository_changes, *result.touched, *result.changed))
+        touched = dict.fromkeys((*state.touched, *result.touched))
+        state = _with(state, touched=tuple(touched), repository_changes=tuple(seen))
     state = _note_put_back(state, step, result)
     match step, result:
         case MakeTree(), TreeMade():

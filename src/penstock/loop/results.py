@@ -36,6 +36,9 @@ MAX_COMMAND_CHARS = 40
 """Characters of a command that are named, so that a row fits into a usual terminal."""
 
 
+MAX_REPOSITORY_LINES = 200
+"""Lines about changes of the user's repository at the end: more than a person undoes one by one."""
+
 MAX_SHOWN_CHANGES = 12
 """Changed tests and build files that one line names; `status --json` has them all."""
 
@@ -62,6 +65,16 @@ def proof_lines(state: LoopState) -> list[str]:
         lines.append("not green with the tests of the base: " + "; ".join(red))
     elif results and len(results) == len(state.settings.checks):
         lines.append("also green with the tests of the base")
+    return lines
+
+
+def repository_lines(state: LoopState) -> list[str]:
+    """Return the changes of the user's repository that were seen, as lines, but those that the end's reason has."""
+    reason = state.ended.reason if state.ended is not None else ""
+    left = [text for text in state.repository_changes if text not in reason]
+    lines = [f"your repository: {text}" for text in left[:MAX_REPOSITORY_LINES]]
+    if len(left) > len(lines):
+        lines.append(f"your repository: and {len(left) - len(lines):,} more, which `penstock loop status --json` has")
     return lines
 
 

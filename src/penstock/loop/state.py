@@ -118,6 +118,8 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
     """Paths that the user has accepted, so that they are not held back."""
     touched: tuple[str, ...] = ()
     """Harm to the user's repository during the last step."""
+    repository_changes: tuple[str, ...] = ()
+    """All changes of the user's repository that were seen after steps, harm or not, each with how to undo it."""
     look_at: tuple[FileChange, ...] = ()
     """Tests, and files that the checks read, that differ from the base in the last green commit."""
     base_tests: BaseTests | None = None

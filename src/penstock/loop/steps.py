@@ -301,7 +301,8 @@ class Committed(JournalStruct, frozen=True, tag="committed"):
     look_at: tuple[FileChange, ...] = ()
     """Tests, and files that the checks read, that differ from the base."""
     touched: tuple[str, ...] = ()
-    """As in `AgentEnded`: a hook may run the agent's code."""
+    changed: tuple[str, ...] = ()
+    """Both as in `AgentEnded`: a hook may run the agent's code."""
     put_back_settings: tuple[PutBackFile, ...] = ()
     """As in `AgentEnded`."""
 
@@ -312,6 +313,7 @@ class CommitRejected(JournalStruct, frozen=True, tag="commit_rejected"):
     hook: str
     output: str = ""
     touched: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 class BranchPublished(JournalStruct, frozen=True, tag="published"):

@@ -64,8 +64,9 @@ MAX_PUT_BACK = 50
 MAX_LOOK_AT = 1_000
 """Changed tests and build files that are kept."""
 
-MAX_TOGETHER = 5
-"""Differences of the user's repository that are named before the one command that restores them all."""
+MAX_TOGETHER = 100
+"""Differences of the user's repository that are named before the one command that restores them all: more than a person
+makes of settings and hooks, and no flood."""
 
 MAX_REASON_CHARS = 500
 """Characters of git's messages that the reason of a round has: the next agent needs the names of files."""
@@ -74,7 +75,7 @@ PROTECTED_STATE = "protected.json"
 KEPT = "kept"
 
 
-_Ended = TypeVar("_Ended", AgentEnded, CommandEnded)
+_Ended = TypeVar("_Ended", AgentEnded, CommandEnded, Committed, CommitRejected)
 
 
 class RepositoryChanges(msgspec.Struct, frozen=True):
@@ -128,7 +129,7 @@ class LoopWorkspace:
         self._author: Author | None = None
         self.project = ProjectGuard(self._home, lambda: self.tree)
         """Guard over the files that rule agents."""
-        self._reported: set[str] = set()
+        self._reported: set[tuple[str, str]] = set()
         """Changes of the user's repository since `keep_state` that were returned."""
 
     @property
@@ -347,7 +348,7 @@ class LoopWorkspace:
         """Keep the state of the user's repository, to be compared after an agent has worked."""
         self._reported.clear()
         state = read_protected(self.repository)
-        keep(self.repository, state, self.folder / KEPT, self.began.loop, self._stamp(at))
+        keep(self.repository, state, self.folder / KEPT / state.key, self.began.loop, self._stamp(at))
         write_private(self.folder / PROTECTED_STATE, msgspec.json.encode(state))
 
     def compared(self) -> RepositoryChanges:
@@ -359,11 +360,11 @@ class LoopWorkspace:
             before = msgspec.json.decode((self.folder / PROTECTED_STATE).read_bytes(), type=Protected)
         except FileNotFoundError:
             return RepositoryChanges()  # no agent has worked yet
-        found = differences(before, self.repository, self.folder / KEPT)
-        changed = _described([one for one in found if not one.is_harm], "undo")
-        new = tuple(text for text in changed if text not in self._reported)
-        self._reported |= set(new)
-        return RepositoryChanges(tuple(_described([one for one in found if one.is_harm], "restore")), new)
+        found = differences(before, self.repository, self.folder / KEPT / before.key)
+        new = [one for one in found if not one.is_harm and (one.name, one.text) not in self._reported]
+        self._reported |= {(one.name, one.text) for one in new}
+        harm = [one for one in found if one.is_harm]
+        return RepositoryChanges(tuple(_described(harm, "restore")), tuple(_described(new, "undo")))
 
     # --- commits ---------------------------------------------------------------------------------------
 
@@ -376,14 +377,14 @@ class LoopWorkspace:
         tree.git.run("read-tree", "--reset", step.tree)
         tree.set_head(step.parent)
         result = HookResult("", "", subject_of(reply, step.task or "", state.prompt) + "\n")
-        touched: tuple[str, ...] = ()
+        changes = RepositoryChanges()
         if self.began.settings.hooks:
             self.put_back(state.protects)
             result = run_hooks(tree, result.message)
-            touched = self.compared().touched if result.ran else ()
+            changes = self.compared() if result.ran else changes
             if not result.passed:
                 tree.restore(step.tree)
-                return CommitRejected(hook=result.name, output=result.output[-MAX_OUTPUT_CHARS:], touched=touched)
+                return changes.added_to(CommitRejected(hook=result.name, output=result.output[-MAX_OUTPUT_CHARS:]))
         put_back: tuple[PutBackFile, ...] = ()
         if result.ran:
             put_back = self._put_back_staged(state)
@@ -397,8 +398,8 @@ class LoopWorkspace:
         if result.ran:
             tree.restore(written)
         subject, look_at = result.message.partition("\n")[0], self.look_at(state.protects, written)
-        made = Committed(commit=commit, tree=written, subject=subject, look_at=look_at, touched=touched)
-        return msgspec.structs.replace(made, put_back_settings=put_back)
+        made = Committed(commit=commit, tree=written, subject=subject, look_at=look_at, put_back_settings=put_back)
+        return changes.added_to(made)
 
     def _put_back_staged(self, state: LoopState) -> tuple[PutBackFile, ...]:
         """Put back what rules agents, also in the index, into which a hook may have put it."""

@@ -1,4 +1,4 @@
-"""State of the user's repository that no agent may change: refs, pushes, stash, configuration, hooks and index.
+"""State of the user's repository that no agent may change: refs, pushes, stash, settings, hooks, index, other files.
 
 It is kept before agents run, and compared after each round. An agent with a shell reaches every path that its user can
 reach; the comparison shows it, and the kept state restores it.
@@ -21,6 +21,7 @@ import msgspec
 from penstock.errors import PenstockError
 from penstock.repo.commit import Stamp, commit_tree
 from penstock.repo.git import Git, GitError
+from penstock.repo.git_files import SAMPLE, file_differences, read_git_files
 from penstock.repo.refs import set_ref
 from penstock.repo.repository import Repository
 from penstock.repo.secrets import redacted
@@ -35,11 +36,14 @@ PUSHED = "update by push"
 MAX_PUSHES = 100
 """Newest pushes of a branch that are compared: more than one step makes."""
 
-SAMPLE = ".sample"
-"""Ending of the names of hooks that git never runs."""
-
 USUAL_SECTIONS = frozenset({"branch"})
 """Sections of the configuration that git itself changes when a user works with branches."""
+
+KEY_CHARS = 16
+"""Characters of the name of a folder with kept files."""
+
+FILES = "files"
+"""Folder of the kept files that are no settings, hooks or index."""
 
 MAX_PARENTS = 200
 """Parents of one commit that keeps the targets of refs; more are kept by several commits."""
@@ -50,7 +54,7 @@ KEPT_SUBJECT = "Commits of the user's refs"
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 """Id of a commit."""
 
-Kind = Literal["ref", "push", "head", "stash", "config", "hook", "index"]
+Kind = Literal["ref", "push", "head", "stash", "config", "hook", "index", "file"]
 
 
 class Protected(msgspec.Struct, frozen=True):
@@ -72,6 +76,19 @@ class Protected(msgspec.Struct, frozen=True):
     """Directory of the hooks; "" in a state of an earlier version."""
     pushes: Mapping[str, tuple[str, ...]] = {}
     """Lines of the logs of remote branches about the newest pushes."""
+    files: Mapping[str, str] | None = None
+    """Other files that start or redirect something, with hashes; None in a state of an earlier version."""
+
+    @property
+    def key(self) -> str:
+        """Name of the folder for the files that are kept of it, so that what is named later is still there.
+
+        It is the same for all states with the same files; "" in a state of an earlier version.
+        """
+        if self.files is None:
+            return ""
+        parts = sorted(self.config.items()), sorted(self.hooks.items()), self.index, sorted(self.files.items())
+        return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:KEY_CHARS]
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -108,6 +125,7 @@ def read_protected(repository: Repository) -> Protected:
         index=hashlib.sha256(entries).hexdigest(),
         hooks_folder=str(repository.hooks()),
         pushes=dict(_pushes(repository.common / "logs" / "refs" / "remotes")),
+        files=read_git_files(repository.common, repository.git_dir),
     )
 
 
@@ -126,6 +144,7 @@ def keep(repository: Repository, state: Protected, folder: Path, name: str, stam
     if (repository.git_dir / "index").exists():
         shutil.copy2(repository.git_dir / "index", folder / "index")
     _keep_hooks(repository.hooks(), folder / "hooks")
+    read_git_files(repository.common, repository.git_dir, folder / FILES)
     ref = f"refs/penstock/{name}/kept"
     _keep_commits(repository, state, ref, stamp)
     return ref
@@ -156,6 +175,9 @@ def differences(before: Protected, repository: Repository, folder: Path) -> list
     # Another setting of their directory is a difference of its own; its hooks are not compared with those of before.
     hooks = Path(before.hooks_folder) if before.hooks_folder else repository.hooks()
     found += _hook_differences(before.hooks, dict(_hooks(hooks)), hooks, folder / "hooks")
+    if before.files is not None and after.files is not None:
+        for one in file_differences(before.files, after.files, repository.common, folder / FILES):
+            found.append(Difference("file", one.name, one.text, one.is_harm, one.restore))
     if before.head != after.head:
         detach = "--detach " if _ID.fullmatch(before.head) else ""
         restore = f"git switch {detach}{shlex.quote(before.head)}"
@@ -277,10 +299,11 @@ def _stash_differences(before: Protected, after: Protected) -> Iterator[Differen
         if commit not in after.stash:
             restore = f"git stash store -m restored {commit}"
             yield Difference("stash", commit, "the entry of the stash was removed", True, restore)
-    for number, commit in enumerate(after.stash):
+    for commit in after.stash:
         if commit not in before.stash:
-            text = "the entry of the stash is new"
-            yield Difference("stash", commit, text, False, f"git stash drop 'stash@{{{number}}}'")
+            # By its commit, as its number changes with each further entry.
+            entry = f"$(git stash list --format='%H %gd' | sed -n 's/^{commit} //p')"
+            yield Difference("stash", commit, "the entry of the stash is new", False, f'git stash drop "{entry}"')
 
 
 def _config_differences(

@@ -35,6 +35,8 @@ class LoopLine(msgspec.Struct, omit_defaults=True):
     """Tests, and files that the checks read, that differ from the base."""
     green_with_base_tests: bool | None = None
     put_back_settings: tuple[str, ...] = ()
+    repository_changes: tuple[str, ...] = ()
+    """Changes of the user's repository that were seen after steps, each with how to undo it."""
     held: bool = False
     """An edit of the prompt, or a message, waits to be confirmed."""
 
@@ -64,6 +66,7 @@ def json_line(state: LoopState, process: int | None) -> LoopLine:
         look_at=tuple(map(change_text, state.look_at)),
         green_with_base_tests=_green_with_base_tests(state),
         put_back_settings=state.put_back_settings,
+        repository_changes=state.repository_changes,
         held=state.has_held,
     )
 

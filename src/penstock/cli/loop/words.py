@@ -13,6 +13,7 @@ from penstock.loop.results import (
     candidate_result_of,
     proof_lines,
     put_back_text,
+    repository_lines,
     result_of,
     size_text,
 )
@@ -84,12 +85,12 @@ def step_line(row: AnyRow, state: LoopState, before: LoopState | None) -> str:
             return _line(_place(step.round), *_who(step, state), _what(step, state) + task)
         case StepEnded():
             line = _result_line(row, state, before.open.get(row.step) if before is not None else None)
-            if not isinstance(row.result, AgentEnded | CommandEnded):
-                return line
             if isinstance(row.result, AgentEnded) and row.result.put_back:
                 line += _line("put back", *row.result.put_back)
-            line += "".join(_line("tree", text) for text in row.result.aside)
-            line += "".join(_line("your repository", text) for text in row.result.changed)
+            if isinstance(row.result, AgentEnded | CommandEnded):
+                line += "".join(_line("tree", text) for text in row.result.aside)
+            if isinstance(row.result, AgentEnded | CommandEnded | Committed | CommitRejected):
+                line += "".join(_line("your repository", text) for text in row.result.changed)
             return line + _put_back_line(row, before)
         case TreeGone() if row.path:
             return _line("tree", f"{row.path} {row.reason}; it is left as it is, and a new one is made from its refs")
@@ -319,7 +320,7 @@ def end_text(state: LoopState, changes: str = "") -> str:
         f"{total}\n",
         *([one_line(put_back_text(state.put_back_settings)) + "\n"] if state.put_back_settings else []),
         one_line(f"{state.began.loop}: {reason}") + "\n",
-        *(f"  {one_line(line)}\n" for line in proof_lines(state)),
+        *(f"  {one_line(line)}\n" for line in (*proof_lines(state), *repository_lines(state))),
         *(one_line(f"  abandoned, left as it is: {text}") + "\n" for text in state.abandoned),
     ]
     lines += [_last_words(state), changes]
@@ -447,6 +448,7 @@ def status_text(state: LoopState, process: int | None, changes: str = "", now: i
         if state.waiting is not None:
             lines.append("  step    " + _line(f"waits until {local_time(state.waiting.until)}", state.waiting.reason))
         found = [one_line(put_back_text(state.put_back_settings)) + "\n"] if state.put_back_settings else []
+        found += [one_line(line) + "\n" for line in repository_lines(state)]
         return "".join((*lines, held_text(state), rounds_table(state, now), candidates_table(state), *found, changes))
     return "".join(lines) + end_text(state, changes)
 

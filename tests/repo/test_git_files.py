@@ -1,0 +1,137 @@
+"""Files of a git directory that start or redirect something: each difference is named, and its command restores it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from git_repository import UserRepository, files_of
+
+from penstock.repo import git_files
+from penstock.repo.git_files import FileDifference, file_differences, read_git_files
+
+
+class Kept:
+    """A repository with a worktree and a submodule's git directory, whose files are kept."""
+
+    def __init__(self, user: UserRepository, copies: Path) -> None:
+        self.root = user.root
+        self.git = user.root / ".git"
+        self.copies = copies
+        user.git("worktree", "add", "-q", "-b", "side", "../side")
+        for name in ("lib", "libs/deep"):
+            user.git("init", "-q", "--bare", str(self.git / "modules" / name))
+        (self.git / "info").mkdir(exist_ok=True)
+        (self.git / "info/exclude").write_text("mine\n")
+        (self.git / "shallow").write_text("")
+        (self.git / "info/link").symlink_to("exclude")
+        self.before = read_git_files(self.git, self.git, copies)
+
+    def found(self) -> list[FileDifference]:
+        """Return the differences to what was kept."""
+        return [*file_differences(self.before, read_git_files(self.git, self.git), self.git, self.copies)]
+
+
+@pytest.fixture
+def kept(user: UserRepository, tmp_path: Path) -> Kept:
+    """Make the repository."""
+    return Kept(user, tmp_path / "copies")
+
+
+CHANGES = {
+    "exclude": ("echo x >> info/exclude", {("info/exclude", False)}),
+    "attributes": ("echo x > info/attributes", {("info/attributes", True)}),
+    "grafts": ("echo x > info/grafts", {("info/grafts", True)}),
+    "alternates": ("echo /x > objects/info/alternates", {("objects/info/alternates", True)}),
+    "shallow": ("echo x > shallow", {("shallow", False)}),
+    "shallow removed": ("rm shallow", {("shallow", False)}),
+    "mode": ("chmod 600 info/exclude", {("info/exclude", False)}),
+    "another git directory": ("echo /x > commondir", {("commondir", True)}),
+    "old remote": ("mkdir -p remotes branches; echo x > remotes/o; echo x > branches/o",
+                   {("remotes/o", True), ("branches/o", True)}),
+    "commands of a rebase": ("mkdir rebase-merge; echo 'exec evil' > rebase-merge/git-rebase-todo",
+                             {("rebase-merge/git-rebase-todo", False)}),
+    "settings of a submodule": ("echo x >> modules/lib/config", {("modules/lib/config", True)}),
+    "settings of a submodule in a folder": ("echo x >> modules/libs/deep/config", {("modules/libs/deep/config", True)}),
+    "hook of a submodule": ("echo x > modules/lib/hooks/post-checkout", {("modules/lib/hooks/post-checkout", True)}),
+    "new submodule": ("git init -q --bare --template= modules/new", {("modules/new/config", False)}),
+    "settings of a worktree": ("echo x > worktrees/side/config.worktree", {("worktrees/side/config.worktree", True)}),
+    "another place of a worktree": ("echo /x > worktrees/side/gitdir", {("worktrees/side/gitdir", False)}),
+    "git directory of a worktree": ("echo /x > worktrees/side/commondir", {("worktrees/side/commondir", True)}),
+    "branch of a worktree": ("echo ref: refs/heads/x > worktrees/side/HEAD", {("worktrees/side/HEAD", False)}),
+    "pipe": ("rm info/exclude; mkfifo info/exclude", {("info/exclude", False)}),
+    "directory": ("rm info/exclude; mkdir -p info/exclude/x", {("info/exclude", False)}),
+    "link to a pipe": ("mkfifo pipe; rm info/exclude; ln -s ../pipe info/exclude", {("info/exclude", False)}),
+    "another link": ("ln -sfn /x info/link", {("info/link", True)}),
+    "link in place of a directory": (
+        "mv info away; ln -s away info", {("info", True), ("info/exclude", False), ("info/link", True)}),
+}  # fmt: skip
+"""Scripts in the git directory, and the names of the differences with whether they are harm."""
+
+
+@pytest.mark.parametrize(("script", "expected"), CHANGES.values(), ids=CHANGES.keys())
+def test_a_change_is_named_and_its_command_restores_it(kept: Kept, script: str, expected: set[tuple[str, bool]]):
+    """Nothing waits for a pipe; after the commands the files are as they were."""
+    subprocess.run(["sh", "-ec", script], cwd=kept.git, check=True)
+    found = kept.found()
+    assert {(one.name, one.is_harm) for one in found} == expected
+    for one in found:
+        subprocess.run(one.restore, shell=True, cwd=kept.root, check=True)
+    assert kept.found() == []
+
+
+def test_restoring_goes_through_no_link(kept: Kept):
+    """A link in the place of a directory is replaced; what it names stays, whichever command is run first."""
+    other = kept.root.parent / "other"
+    other.mkdir()
+    (other / "exclude").write_text("of somebody else\n")
+    before = files_of(other)
+    subprocess.run(["sh", "-ec", f"mv info away; ln -s '{other}' info"], cwd=kept.git, check=True)
+    for one in reversed(kept.found()):
+        subprocess.run(one.restore, shell=True, cwd=kept.root, check=True)
+    assert files_of(other) == before
+    assert kept.found() == []
+
+
+def test_worktrees_of_the_user_are_no_harm(kept: Kept, user: UserRepository):
+    """A user may add, move and remove worktrees while a loop runs, and change what is ignored."""
+    user.git("worktree", "add", "-q", "-b", "more", "../more")
+    user.git("worktree", "move", "../side", "../moved")
+    assert {one.name for one in kept.found() if not one.is_harm} >= {"worktrees/more/gitdir", "worktrees/side/gitdir"}
+    user.git("worktree", "remove", "../moved")
+    assert [one for one in kept.found() if one.is_harm] == []
+
+
+def test_large_files_are_compared_by_size_and_time(kept: Kept, monkeypatch: pytest.MonkeyPatch):
+    """A file that became large, and many large ones, are named and not read."""
+    monkeypatch.setattr(git_files, "MAX_FILE_BYTES", 1 << 20)
+    with open(kept.git / "info/exclude", "wb") as file:
+        file.truncate(1 << 40)
+    assert [one.name for one in kept.found()] == ["info/exclude"]
+    subprocess.run(kept.found()[0].restore, shell=True, cwd=kept.root, check=True)
+    assert kept.found() == []
+
+
+def test_many_files_are_bounded(kept: Kept, monkeypatch: pytest.MonkeyPatch):
+    """A flood of files ends at a limit, and those that git has always are still compared."""
+    monkeypatch.setattr(git_files, "MAX_FILES", 50)
+    for number in range(200):
+        (kept.git / f"info/{number}").write_text("x")
+    assert len(read_git_files(kept.git, kept.git)) == 50
+    (kept.git / "objects/info/alternates").write_text("/x\n")
+    assert "objects/info/alternates" in {one.name for one in kept.found()}
+
+
+def test_sockets_and_unreadable_files_are_named(kept: Kept):
+    """What cannot be read is a difference like any other."""
+    here = Path.cwd()
+    os.chdir(kept.git / "info")  # a socket's path is short
+    try:
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.bind("attributes")
+    finally:
+        os.chdir(here)
+    assert [one.name for one in kept.found()] == ["info/attributes"]
