@@ -161,11 +161,11 @@ def test_many_refs_are_kept(user: UserRepository, home: Path) -> None:
 
 
 def test_the_kept_files_are_those_of_the_user(watched: Watched) -> None:
-    """Configuration, index and hooks are kept byte by byte."""
+    """Configuration, index, hooks and other files are kept byte by byte."""
     git = files_of(watched.user.root / ".git")
     kept = files_of(watched.kept)
-    assert kept == {name: git[name] for name in kept}
-    assert {"config", "index", "hooks/pre-commit"} <= kept.keys()
+    assert kept == {name: git[name.removeprefix("files/")] for name in kept}
+    assert {"config", "index", "hooks/pre-commit", "files/info/exclude"} <= kept.keys()
 
 
 def test_hooks_with_links_are_kept_again(watched: Watched) -> None:
