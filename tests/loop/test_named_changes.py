@@ -141,6 +141,8 @@ def test_the_end_names_each_change_and_how_to_undo_it(desk: Desk, seed: int):
     lines = [line for line in status.splitlines() if line.startswith("  your repository: ")]
     assert len(set(lines)) == len(lines)
     assert all(line in done.stderr for line in lines)
+    shown = desk.penstock("loop", "show", "l1", "1").stdout
+    assert all(line in shown for line in lines)
     # What was done last is undone first; a command for a state that was changed again does nothing.
     commands = re.findall(r"\(to (?:undo|restore) it: (.*?)\)(?=$|; |\n)", status, re.MULTILINE)
     assert commands

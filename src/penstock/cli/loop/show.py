@@ -108,8 +108,8 @@ def _step(loop: LoopFolder, began: StepBegan, ended: StepEnded, number: int) -> 
     elif isinstance(result, CommitRejected) and getattr(step, "round", 0) == number:
         yield f"\n{result.hook} rejected the commit\n"
         yield _indented(result.output)
-    is_compared = isinstance(result, AgentEnded | CommandEnded | Committed | CommitRejected)
-    if is_compared and getattr(step, "round", 0) == number:
+    compared = AgentEnded | CommandEnded | Committed | CommitRejected
+    if isinstance(result, compared) and getattr(step, "round", 0) == number:
         changes = (*result.touched, *result.changed)
         yield "".join(f"  your repository: {one_line(text)}\n" for text in changes)
 
