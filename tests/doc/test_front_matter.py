@@ -145,6 +145,8 @@ def test_toml_is_edited_as_toml() -> None:
     )
     assert (text, skipped) == (expected, [])
     assert with_fields(text, {"resume": 'a"b\\', "agent": "claude"}) == (text, [])
+    above = '+++\ntext = """\nresume = \'no field\'\n"""\nresume = \'s-1\'\n+++\n'
+    assert with_fields(above, {"resume": "new"}) == (above.replace("'s-1'", '"new"'), [])
     crlf = TOML.replace("\n", "\r\n")
     assert with_fields("\ufeff" + crlf, {"agent": "x"}, "\r\n")[0] == "\ufeff" + crlf.replace(
         "[extra]", 'agent = "x"\r\n[extra]'

@@ -149,7 +149,7 @@ TURNS = [
 NO_TURNS = [
     "# User", "### User", "##User", "#### Assistant", "    ## User", "## Users", "## User guide", "The user\n---",
     "text\nUser\n---", "User\n===", "User\n\n---", "```\n## User\n```", "<!--\n## User\n-->", "> ## User", "- ## User",
-    "`## User`", "##",
+    "`## User`", "##", "## " + "User " * 60,
 ]  # fmt: skip
 """Lines that are none."""
 

@@ -156,3 +156,11 @@ def test_entries_from_before() -> None:
     timeline.take(rows)
     [view] = timeline.snapshot().turns
     assert (view.outcome, view.refused, view.needs_allow, view.cause) == ("error", 0, None, None)
+
+
+def test_failed_calls_are_named_if_as_many_were_denied() -> None:
+    """An agent that gives only the number of its denied actions reports them as failed calls: these are named."""
+    found = DeniedActions()
+    for event in (*failed("c", "execute"), ended(1)):
+        found.take(event)
+    assert found.named == [DeniedAction("x", "policy")]

@@ -13,7 +13,16 @@ from effort import at_most
 
 from penstock import events as ev
 from penstock.chat.history import entries, timeline
-from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, StopRequested, TurnBegan, TurnEnded
+from penstock.chat.history.entries import (
+    Answered,
+    Entry,
+    Numbered,
+    Prompted,
+    Released,
+    StopRequested,
+    TurnBegan,
+    TurnEnded,
+)
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.store.protocol import StoredEntry
@@ -226,6 +235,17 @@ def test_a_stop_marks_what_is_not_over() -> None:
     grown.take([Numbered(8, 1, ev.RunEnded(agent="claude", outcome="cancelled", reply="", rounds=0))])
     assert grown.stops == {3}
     assert folded(numbered([Prompted(1, "a"), TurnEnded(1, "cancelled"), StopRequested(1)])).stops == set()
+
+
+def test_a_stop_holds_what_waits_until_it_is_released() -> None:
+    """The stop of a turn that runs holds those behind it, and later ones; a release frees those up to a turn."""
+    begun = [Prompted(1, "one"), TurnBegan(1, "claude", "/shop"), Prompted(2, "two"), Prompted(3, "three")]
+    held = folded(numbered([*begun, StopRequested(1), Prompted(4, "four")]))
+    assert ([it.turn for it in held.held], [it.turn for it in held.ready]) == ([2, 3, 4], [])
+    freed = folded(numbered([*begun, StopRequested(1), Prompted(4, "four"), Released(3), Released(3)]))
+    assert ([it.turn for it in freed.held], [it.turn for it in freed.ready]) == ([4], [2, 3])
+    waiting = folded(numbered([*begun, StopRequested(2, queued=True)]))
+    assert not waiting.held
 
 
 def test_a_question_can_be_answered_until_somebody_does() -> None:

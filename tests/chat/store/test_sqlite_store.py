@@ -716,3 +716,35 @@ def test_errors_are_told_in_words(name: str, said: str) -> None:
 def test_caution(version: tuple[int, int, int], safe: bool) -> None:
     """Versions of SQLite with the bug are told, others not."""
     assert (caution(version) is None) == safe
+
+
+# --- whether it works ---
+
+
+def test_what_a_store_cannot_keep_is_noted_until_a_check_succeeds(tmp_path: Path) -> None:
+    """A check that fails notes the failure and tells its watchers; one that succeeds ends it."""
+    folder, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    folder.mkdir()
+    seen: list[bool] = []
+
+    async def use() -> None:
+        store = await SqliteStore.open(folder / "chats.db")
+        store.state.watch(lambda: seen.append(store.state.failure is None))
+        await store.check()
+        folder.rename(elsewhere)
+        for _ in range(2):
+            with pytest.raises(StoreFailed):
+                await store.check()
+        assert store.state.seconds < 60
+        elsewhere.rename(folder)
+        await store.check()
+        await store.close()
+
+    asyncio.run(use())
+    assert seen == [False, True]
+
+
+def test_the_space_of_a_folder_that_is_gone_is_not_known(tmp_path: Path) -> None:
+    """It is a figure for people, and no reason to fail."""
+    assert (database.free_bytes(tmp_path) or 0) > 0
+    assert database.free_bytes(tmp_path / "absent") is None
