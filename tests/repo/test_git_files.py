@@ -81,6 +81,7 @@ def test_a_change_is_named_and_its_command_restores_it(kept: Kept, script: str, 
     for one in found:
         subprocess.run(one.restore, shell=True, cwd=kept.root, check=True)
     assert kept.found() == []
+    assert not (kept.git / "rebase-merge").exists()  # with it, git refuses to switch
 
 
 def test_restoring_goes_through_no_link(kept: Kept):

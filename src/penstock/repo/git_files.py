@@ -106,9 +106,9 @@ def _is_harm(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> 
 
 
 def _unit(name: str, state: Mapping[str, str]) -> str:
-    """Return the git directory of a worktree or submodule that a file is in; "" if it is in none."""
+    """Return the directory of a worktree, a submodule or a rebase that a file is in; "" if it is in none."""
     parents = (name[:end] for end, character in enumerate(name) if character == "/")
-    marks = {"worktrees": "gitdir", "modules": "config"}
+    marks = {"worktrees": "gitdir", "modules": "config", "rebase-merge": "git-rebase-todo"}
     mark = marks.get(name.partition("/")[0])
     return next((one for one in parents if mark and f"{one}/{mark}" in state), "")
 
