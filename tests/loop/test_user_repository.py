@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from penstock.loop.loops import begin_loop
 from penstock.loop.rows import RoleAgents
 from penstock.loop.state import LoopState
 from penstock.loop.steps import AgentEnded, RunAgent
+from penstock.repo import git as git_module
 from penstock.repo.landing import UNDER_WAY
 from penstock.run.run import Run
 
@@ -369,3 +371,47 @@ def test_l20_submodules_with_a_setup(desk: Desk, tmp_path: Path):
     assert state.ended is not None
     assert status == 0, state.ended.reason
     assert "sub" in desk.files()
+
+
+# --- what git would wait for -----------------------------------------------------------------------------
+
+PIPES = {
+    "exclude": "mkfifo {git}/info/exclude",
+    "settings": "rm {git}/config; mkfifo {git}/config",
+    "index": "rm {git}/index; mkfifo {git}/index",
+    "head": "rm {git}/HEAD; mkfifo {git}/HEAD",
+    "alternates": "mkfifo {git}/objects/info/alternates",
+    "grafts": "mkfifo {git}/info/grafts",
+    "shallow": "mkfifo {git}/shallow",
+    "other git directory": "mkfifo {git}/commondir",
+    "branch": "mkfifo {git}/refs/heads/planted",
+    "link to a pipe": "mkfifo {git}/p; ln -s p {git}/packed-refs",
+    "object": "cd {git}/objects; f=$(find ?? -type f | head -n 1); rm -f $f; mkfifo $f",
+}
+
+
+@pytest.mark.parametrize("name", PIPES)
+@pytest.mark.parametrize("who", ["agent", "check"])
+def test_a_pipe_in_the_users_git_directory_stops_nothing(desk: Desk, name: str, who: str):
+    """It is moved out and named with the place where it is, and the loop ends at once: no git waits for it."""
+    git = desk.user.root / ".git"
+    (git / "info").mkdir(exist_ok=True)
+    (git / "info/exclude").unlink(missing_ok=True)
+    command = PIPES[name].format(git=git)
+    desk.agent("worker", f'touch done; {command if who == "agent" else ":"}; reply "Add"')
+    checks = (f"[ ! -e done ] || ({command}); true",) if who == "check" else ("true",)
+    desk.begin(desk.settings("worker", checks=checks)).close()
+    begun = time.monotonic()
+    try:
+        status, state = desk.resume()
+    except UsageError as error:
+        status, reason = 2, str(error)
+    else:
+        assert state.ended is not None
+        reason = state.ended.reason
+    assert time.monotonic() - begun < git_module.QUICK_SECONDS  # no call waited until its limit
+    assert status in (2, 4), reason
+    if status == 4:
+        assert "so git would have waited for it" in reason
+    assert not [path for path in git.rglob("*") if path.is_fifo()]
+    assert [path for path in (desk.data / "loops" / "l1").rglob("*") if path.is_fifo()]

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.repo.place import move_out
+
 NAMES = (
     "commondir",
     "config.worktree",
@@ -45,6 +47,9 @@ MAX_ALL_BYTES = 64 << 20
 MAX_FILES = 5_000
 """Files that are compared: those of hundreds of worktrees and submodules."""
 
+MAX_ENTRIES = 500_000
+"""Entries of a git directory that are looked at for pipes: those of repositories with many loose objects."""
+
 MAX_DEPTH = 8
 """Directories in each other that the name of a submodule may have, and submodules that may be in each other."""
 
@@ -59,6 +64,49 @@ class FileDifference(msgspec.Struct, frozen=True):
     text: str
     is_harm: bool
     restore: str
+
+
+def put_pipes_aside(common: Path, git_dir: Path, aside: Path) -> list[FileDifference]:
+    """Move pipes and devices out of a git directory, which git would wait for, and return what was moved.
+
+    Sockets stay: git itself has one there, and opens none as a file.
+
+    Args:
+        common: git directory that all checkouts share.
+        git_dir: that of the checkout.
+        aside: directory that gets them.
+    """
+    moved = []
+    for path in (*_pipes(str(common)), *_pipes(str(git_dir))):
+        try:
+            place = move_out(path, aside, common.parent)
+        except OSError:
+            continue  # it belongs to somebody else, or is gone; the time limit of git is left
+        name = os.path.relpath(path, common)
+        text = f"was neither a file nor a directory, so git would have waited for it; it was moved to {place}"
+        moved.append(FileDifference(name, text, True, f"rm {shlex.quote(str(place))}"))
+    return moved
+
+
+def _pipes(top: str) -> Iterator[str]:
+    """Yield the paths of pipes and devices below a directory, and of links that lead to one. No link is entered."""
+    todo, left = [top], MAX_ENTRIES
+    while todo and left > 0:
+        try:
+            entries = list(os.scandir(todo.pop()))
+        except OSError:
+            continue
+        left -= len(entries)
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                todo.append(entry.path)
+            elif not entry.is_file():
+                try:
+                    mode = os.stat(entry.path).st_mode
+                except OSError:
+                    continue  # a link that leads nowhere
+                if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+                    yield entry.path
 
 
 def read_git_files(common: Path, git_dir: Path, copies: Path | None = None) -> dict[str, str]:

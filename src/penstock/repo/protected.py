@@ -21,7 +21,7 @@ import msgspec
 from penstock.errors import PenstockError
 from penstock.repo.commit import Stamp, commit_tree
 from penstock.repo.git import Git, GitError
-from penstock.repo.git_files import SAMPLE, file_differences, read_git_files
+from penstock.repo.git_files import SAMPLE, file_differences, put_pipes_aside, read_git_files
 from penstock.repo.refs import set_ref
 from penstock.repo.repository import Repository
 from penstock.repo.secrets import redacted
@@ -41,6 +41,9 @@ USUAL_SECTIONS = frozenset({"branch"})
 
 KEY_CHARS = 16
 """Characters of the name of a folder with kept files."""
+
+ASIDE = "aside"
+"""Folder of what was moved out of the git directory, as git would have waited for it."""
 
 FILES = "files"
 """Folder of the kept files that are no settings, hooks or index."""
@@ -163,13 +166,19 @@ def _keep_hooks(hooks: Path, kept: Path) -> None:
 
 
 def differences(before: Protected, repository: Repository, folder: Path) -> list[Difference]:
-    """Return how a repository differs from an earlier state that was kept in this folder."""
+    """Return how a repository differs from an earlier state that was kept in this folder.
+
+    Pipes and devices in its git directory are moved into that folder first: git would wait for them.
+    """
+    moved = put_pipes_aside(repository.common, repository.git_dir, folder / ASIDE)
+    found = [Difference("file", one.name, one.text, one.is_harm, one.restore) for one in moved]
     try:
         after = read_protected(repository)
     except (GitError, PenstockError) as error:
         restore = _restore_config(repository, folder)
-        return [Difference("config", "config", f"git cannot read the repository any more: {error.what}", True, restore)]
-    found = [*_ref_differences(before, after, repository.git), *_push_differences(before, after)]
+        text = f"git cannot read the repository any more: {error.what}"
+        return [*found, Difference("config", "config", text, True, restore)]
+    found += [*_ref_differences(before, after, repository.git), *_push_differences(before, after)]
     found += _stash_differences(before, after)
     found += _config_differences(before, after, repository, folder)
     # Another setting of their directory is a difference of its own; its hooks are not compared with those of before.
