@@ -29,6 +29,7 @@ import documents
 import scale
 import synthetic
 import trees
+from compare import cpu_of
 from contenders import HAS_SDK, Work, core, loads, measured, penstock, sdk, typed
 from figures import tables
 from penstock.agents import registry
@@ -149,20 +150,11 @@ def command(quick: bool) -> Iterator[str]:
             file.writelines(stream.chunks())
             file.flush()
             runs = ([sys.executable, "-c", loads], [sys.executable, "-m", "penstock", "--agent", "claude"])
-            took = [[cpu_seconds(argv, file.name) for argv in runs] for _ in range(3 if quick else 5)]
+            took = [
+                [cpu_of(argv, Path(file.name), dict(os.environ)) for argv in runs] for _ in range(3 if quick else 5)
+            ]
         unit, ours = (min(column) for column in zip(*took, strict=True))
         yield row(f"{count:,}", f"1 ({unit / stream.lines * 1e6:.1f} µs a line)", f"**{ours / unit:.2f}**")
-
-
-def cpu_seconds(argv: list[str], path: str) -> float:
-    """Seconds of a core that a command takes to read a file; its output is dropped."""
-    with open(path, "rb") as stdin:
-        process = subprocess.Popen(argv, stdin=stdin, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(argv)} failed with {process.returncode}")
-    return usage.ru_utime + usage.ru_stime
 
 
 def calls(quick: bool) -> Iterator[str]:

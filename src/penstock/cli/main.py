@@ -89,14 +89,6 @@ def _report_bug(kind: type[BaseException], error: BaseException, trace: Tracebac
     notify("".join(format_exception(kind, error, trace)))
 
 
-def _is_directory_gone() -> bool:
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        return True
-    return False
-
-
 def _guarded(work: Callable[[], int]) -> int:
     """Do the work and return the exit status.
 
@@ -120,9 +112,6 @@ def _guarded(work: Callable[[], int]) -> int:
         from penstock.cli.console import notify_problem
         from penstock.errors import AgentNotFound, PenstockError
 
-        if isinstance(error, FileNotFoundError) and _is_directory_gone():
-            notify_problem("the current directory was removed; go to another one")
-            return USAGE
         if not isinstance(error, PenstockError):
             raise
         notify_problem(str(error))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from penstock.cli.console import columns, pass_on, say
+from penstock.cli.directory import current_directory
 from penstock.cli.options import whole_number
 from penstock.cli.parser import Parser
 from penstock.config.data import data_path
@@ -49,11 +50,7 @@ def command(args: list[str]) -> int:
 
 
 def _directory() -> str:
-    try:
-        return os.getcwd()
-    except OSError as error:
-        what = f"this directory cannot be worked in: {error.strerror}"
-        raise UsageError(what, help="penstock sessions --all lists the conversations of all directories") from error
+    return str(current_directory("penstock sessions --all lists the conversations of all directories"))
 
 
 def parser() -> Parser:

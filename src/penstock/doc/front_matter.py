@@ -44,33 +44,24 @@ class FrontMatter(msgspec.Struct, frozen=True):
         """Read the front matter of a document. Text between two rules that has no fields is not front matter."""
         bom = len(text) - len(text.removeprefix("\ufeff"))
         if re.match(r"\+\+\+[ \t]*\r?\n", text[bom : bom + 80]):
-            return cls._parse_toml(text, bom)
+            return cls._between(text, bom, ("+++",), is_toml=True)
         if not re.match(r"---[ \t]*\r?\n", text[bom : bom + 80]):
             return cls(start=bom, end=bom)
-        start = end = text.index("\n", bom) + 1
-        lines: list[str] = []
-        while end < len(text):
-            stop = text.find("\n", end) + 1 or len(text)
-            line = text[end:stop]
-            end = stop
-            if line.rstrip() in ("---", "..."):
-                content = [found for found in lines if found.strip() and not found.lstrip().startswith("#")]
-                if content and not _FIELD.match(without_end(content[0])):
-                    break
-                return cls(lines=tuple(lines), start=start, end=end, exists=True)
-            lines.append(line)
-        return cls(start=bom, end=bom)
+        found = cls._between(text, bom, ("---", "..."))
+        content = [line for line in found.lines if line.strip() and not line.lstrip().startswith("#")]
+        return cls(start=bom, end=bom) if content and not _FIELD.match(without_end(content[0])) else found
 
     @classmethod
-    def _parse_toml(cls, text: str, bom: int) -> FrontMatter:
+    def _between(cls, text: str, bom: int, rules: tuple[str, ...], *, is_toml: bool = False) -> FrontMatter:
+        """Return the lines from the one after the first rule to the next rule; none if it never comes."""
         start = end = text.index("\n", bom) + 1
         lines: list[str] = []
         while end < len(text):
             stop = text.find("\n", end) + 1 or len(text)
             line = text[end:stop]
             end = stop
-            if line.rstrip() == "+++":
-                return cls(lines=tuple(lines), start=start, end=end, exists=True, is_toml=True)
+            if line.rstrip() in rules:
+                return cls(lines=tuple(lines), start=start, end=end, exists=True, is_toml=is_toml)
             lines.append(line)
         return cls(start=bom, end=bom)
 

@@ -77,14 +77,14 @@ def put_pipes_aside(common: Path, git_dir: Path, aside: Path) -> list[FileDiffer
         aside: directory that gets them.
     """
     moved = []
-    for path in (*_pipes(str(common)), *_pipes(str(git_dir))):
+    for path in (path for top in {common, git_dir} for path in _pipes(str(top))):
         try:
             place = move_out(path, aside, common.parent)
         except OSError:
             continue  # it belongs to somebody else, or is gone; the time limit of git is left
         name = os.path.relpath(path, common)
         text = f"was neither a file nor a directory, so git would have waited for it; it was moved to {place}"
-        moved.append(FileDifference(name, text, True, f"rm {shlex.quote(str(place))}"))
+        moved.append(FileDifference(name, text, True, f"rm {_quoted(place)}"))
     return moved
 
 

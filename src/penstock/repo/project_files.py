@@ -24,6 +24,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 import msgspec
 
 from penstock.config.data import write_private
+from penstock.repo.place import make_usable
 from penstock.repo.tree import remove_entry
 
 Kind = Literal["starts", "instructs"]
@@ -43,9 +44,6 @@ MAX_DEPTH = 200
 
 MAX_SEPARATE = 5
 """New files of one directory that are named each for itself; more, as those of an installed plugin, say no more."""
-
-_DIRECTORY = 0o700
-"""Permission that the owner of a directory needs to list, search and change it."""
 
 _LEFT_OUT = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF, 0xAD], None)
 """Characters that a file system of macOS leaves out when it compares names."""
@@ -204,7 +202,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         return list(os.scandir(folder))
     except PermissionError:
-        _make_usable(folder)
+        make_usable(folder)
         return list(os.scandir(folder))
 
 
@@ -392,14 +390,14 @@ def _clear_way(top: Path, path: str) -> None:
         if not stat.S_ISDIR(mode):
             os.unlink(place)
             os.mkdir(place)
-        _make_usable(place)
+        make_usable(place)
 
 
 def _remove(top: Path, path: str) -> None:
     """Remove a file, and the directories above it that are empty then."""
     above = os.path.dirname(path)
     if above:
-        _make_usable(os.path.join(top, above))
+        make_usable(os.path.join(top, above))
     os.unlink(top / path)
     while above:
         try:
@@ -407,15 +405,6 @@ def _remove(top: Path, path: str) -> None:
         except OSError:
             return  # not empty
         above = os.path.dirname(above)
-
-
-def _make_usable(folder: str) -> None:
-    mode = os.lstat(folder).st_mode
-    if stat.S_ISDIR(mode) and mode & _DIRECTORY != _DIRECTORY:
-        try:
-            os.chmod(folder, stat.S_IMODE(mode) | _DIRECTORY)
-        except PermissionError:
-            pass  # it belongs to somebody else
 
 
 def _content(path: Path) -> bytes:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.cli.console import notify, notify_problem, one_line, pass_on, say
+from penstock.cli.directory import current_directory
 from penstock.cli.loop import words
 from penstock.cli.loop.asking import answer_of_user, check_terminal
 from penstock.cli.loop.json_line import json_line
@@ -210,7 +211,7 @@ def _one(rest: list[str]) -> str | None:
 
 def _loops_to_clean(options: Namespace) -> list[LoopFolder]:
     """Return the loops of this repository, or all: the trees of others are not even looked at."""
-    root = None if options.all else root_of(Path.cwd())
+    root = None if options.all else root_of(current_directory())
     found = loops(data_path())
     return [it for it in found if root is None or root in (it.state.began.repository, it.state.path)]
 
@@ -218,8 +219,8 @@ def _loops_to_clean(options: Namespace) -> list[LoopFolder]:
 def _find(name: str | None) -> LoopFolder:
     """Return the loop of a name, or the newest of the repository, which is named if there are others."""
     if name is not None:
-        return find_loop(data_path(), name, Path.cwd())
-    here = loops_here(data_path(), Path.cwd())
+        return find_loop(data_path(), name, current_directory())
+    here = loops_here(data_path(), current_directory())
     if len(here) > 1:
         notify(f"loop {here[-1].id}, the newest of {len(here):,} of this repository\n")
     return here[-1]
@@ -227,7 +228,7 @@ def _find(name: str | None) -> LoopFolder:
 
 def _find_running(name: str | None, example: str) -> LoopFolder:
     """Return the loop that a command changes: the one that runs, or of a name."""
-    found = find_running(data_path(), name, Path.cwd(), example=example)
+    found = find_running(data_path(), name, current_directory(), example=example)
     check_outside(found.state.began)
     return found
 
@@ -252,7 +253,7 @@ def _begin(prompt: Path, options: Namespace, display: DisplayOptions) -> int:
     LoopConfig(config, trust=options.trust).value("notify")  # may need --trust, which is said before the work
     if options.dry_run:
         return _dry_run(prompt, settings_state(prompt, options, config))
-    journal = begin_loop(data_directory(), prompt, settings, options.name, Path.cwd())
+    journal = begin_loop(data_directory(), prompt, settings, options.name, current_directory())
     state = fold(journal.rows)
     notify(f"loop {state.began.loop}, branch {state.began.branch}\n")
     if worker := default_worker(options, LoopConfig(config, trust=options.trust)):
@@ -358,7 +359,7 @@ def settings_state(prompt: Path, options: Namespace, config: Config) -> LoopStat
             prompt_path=str(prompt.absolute()),
             prompt=read_prompt(prompt),
             settings=settings,
-            directory=directory_in(repository, Path.cwd()),
+            directory=directory_in(repository, current_directory()),
         )
     )
 
@@ -397,7 +398,7 @@ def _init() -> int:
 def _before_begin() -> str:
     """Return the line about what a loop needs before it can begin here; "" if it can."""
     try:
-        Repository.at(Path.cwd()).author()
+        Repository.at(current_directory()).author()
     except UsageError as error:
         return f"  first: {error}\n"
     return ""
