@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -89,8 +90,12 @@ def test_every_command_is_there() -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, with an agent that says nothing; what would serve or connect does nothing."""
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to work in, with an agent that says nothing; what would serve or connect does nothing.
+
+    At the end, `/`, which is one of the words, can be read by the same users as before. Records in it are removed.
+    """
+    mode = Path("/").stat().st_mode
     (tmp_path / FILE).write_text('{"type":"result","subtype":"success","is_error":false,"result":"hi"}\n')
     (tmp_path / FOLDER).mkdir()
     (tmp_path / "own.toml").write_text('[agents.none]\ncommand = ["true", "{model}", "{session_id}"]\n')
@@ -109,7 +114,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(store, "_migrate", lambda url: 0)
     monkeypatch.setattr(nodes, "_remove", no_removal)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    yield tmp_path
+    for record in Path("/").glob("none-20*Z-*"):
+        shutil.rmtree(record, ignore_errors=True)  # another test may do so at the same time
+    assert Path("/").stat().st_mode == mode
 
 
 def status_and_errors(words: list[str], capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,7 +44,11 @@ def data_directory(named: Path | None = None) -> Path:
         why = error.strerror or error
         raise UsageError(f"the data directory {path} cannot be used: {why}", help="--data DIR") from error
     if chosen and mode & 0o022:
-        raise UsageError(f"others can write into the data directory {path}", help=f"chmod 700 {path}")
+        raise UsageError(
+            f"others can write into the data directory {path}",
+            expected="one that only you can change",
+            help=f"chmod go-w {shlex.quote(str(path))} if it is Penstock's alone, else name another one",
+        )
     return path
 
 

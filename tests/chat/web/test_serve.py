@@ -85,6 +85,25 @@ def test_a_directory_that_others_can_read_is_closed(serve: Callable[..., Serve],
     assert f"{started.data} could be read by others (mode 0755); now it cannot (0700)" in started.end()[2]
 
 
+@pytest.mark.parametrize("name", [".profile", "home", "docs-of-mine", "history"])
+def test_a_directory_with_files_of_others_stays_open(serve: Callable[..., Serve], tmp_path: Path, name: str) -> None:
+    """`--data /` or a home directory is an error: closed, nobody else could work on this machine."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    data.chmod(0o755)
+    (data / name).touch()
+    started = serve("--port=0")
+    if name == "history":
+        assert LINK.fullmatch(started.line())
+        return
+    status, _, err = started.wait()
+    assert status == 2
+    assert f"it has files that are not Penstock's, such as {name}; expected a directory of its own" in err
+    assert f"--data {data}/penstock" in err
+    assert stat.S_IMODE(data.stat().st_mode) == 0o755
+    assert [path.name for path in data.iterdir()] == [name]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is that of Linux")
 def test_the_environment_of_the_server_has_no_secret(serve: Callable[..., Serve]) -> None:
     """Not even that with which it was started, which root can read."""

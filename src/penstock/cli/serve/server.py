@@ -32,6 +32,7 @@ from penstock.chat.web.server import MAX_CONNECTIONS, Server
 from penstock.chat.web.sockets import Place, listen, listen_at_path
 from penstock.chat.web.static import PageFiles
 from penstock.cli.console import notify, one_line
+from penstock.cli.directory import current_directory
 from penstock.cli.exit_status import INTERRUPTED, OK
 from penstock.cli.read import configured
 from penstock.cli.serve.node_options import store_url
@@ -50,6 +51,9 @@ SPARE_FILES = 512
 
 TOKEN, BROWSERS, OPENED = "token", "browsers.json", "open.html"
 """Files of the data directory: chats, token, signed-in browsers and, while the server runs, the file of `--open`."""
+
+OWN = {"chats", "token", "browsers", "open", "serving", "docs", "loops", "trees", "aside", "history"}
+"""First parts of the names of what Penstock keeps in a data directory."""
 
 SHARED_COOKIE = "penstock"
 """Name of the cookie of several machines: one that has a port in it would differ from node to node."""
@@ -70,7 +74,7 @@ def run(options: ServeOptions) -> int:
         UsageError: the server cannot run with these options.
         TransportError: the log fails.
     """
-    _check_directory()
+    current_directory()  # before anything is made
     config = configured()
     token = _take_token()
     url = store_url(options)
@@ -101,16 +105,13 @@ def _collect_seldom() -> None:
     gc.set_threshold(COLLECTION_OBJECTS)
 
 
-def _check_directory() -> None:
-    try:
-        os.getcwd()
-    except OSError as error:
-        what = f"this directory cannot be worked in: {error.strerror}"
-        raise UsageError(what, expected="one that is there", help="go to another one with cd") from error
-
-
 def _close_directory(data: Path) -> None:
-    """Make the data directory private if it is this user's, and was not: it has the token, and the names of chats."""
+    """Make the data directory private if it is this user's, and was not: it has the token, and the names of chats.
+
+    Raises:
+        UsageError: others can read it, and it has files that are not Penstock's, which others may need: nobody who
+            names `/` or a home directory means to close it.
+    """
     found = data.stat()
     mode = stat.S_IMODE(found.st_mode)
     if not mode & 0o077:
@@ -118,6 +119,14 @@ def _close_directory(data: Path) -> None:
     if found.st_uid != os.geteuid():
         notify(f"penstock: warning: {data} belongs to another user, who can read the chats\n")
         return
+    foreign = sorted(name for name in os.listdir(data) if name.partition(".")[0] not in OWN)
+    if foreign:
+        first = clean(foreign[0])
+        raise UsageError(
+            f"others can read the data directory {data}, and it has files that are not Penstock's, such as {first}",
+            expected="a directory of its own",
+            help=f"--data {shlex.quote(str(data / 'penstock'))}",
+        )
     data.chmod(0o700)
     notify(f"penstock: {data} could be read by others (mode {mode:04o}); now it cannot (0700)\n")
 
@@ -133,7 +142,7 @@ async def _serve(
     options: ServeOptions, url: str | None, config: Config, data: Path, place: Place, token: str, files: PageFiles
 ) -> int | None:
     metrics = Metrics()
-    roots = options.root or ([Path.cwd()] if url is None else [])
+    roots = options.root or ([current_directory()] if url is None else [])
     async with opened(url, options, data / CHATS, token, works=bool(roots)) as found:
         store, dispatch, member, shared = found
         browsers = data / BROWSERS if shared is None else None
