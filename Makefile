@@ -129,6 +129,7 @@ lifecycle: $(VENV)/.run ## write the table of a run's states into docs/processes
 
 options: $(VENV)/.run ## write the tables of options and of agents into the documents
 	@$(BIN)/python docs/options.py
+	@$(BIN)/python docs/llms.py
 
 man: $(VENV)/.run ## write the man page docs/penstock.1 from the command line
 	@$(BIN)/python docs/man.py

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 import re
+import runpy
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -107,6 +108,12 @@ def test_every_page_is_in_the_index() -> None:
     assert missing <= {named(index) for index in indexes}
 
 
+def test_the_index_for_language_models() -> None:
+    """`docs/llms.txt` is what `docs/llms.py` makes of the index of the documents."""
+    made = runpy.run_path(str(ROOT / "docs" / "llms.py"))["text"]()
+    assert (ROOT / "docs" / "llms.txt").read_text("utf-8") == made
+
+
 def sections() -> dict[str, str]:
     """`docs/events.md` by its headings."""
     parts = re.split(r"^## (.+)$", (ROOT / "docs" / "events.md").read_text("utf-8"), flags=re.MULTILINE)
@@ -162,11 +169,19 @@ def rows(page: str) -> dict[str, str]:
     return dict(re.findall(r"^\| \[(\w+)\]\(\S+\.md\)(.*)\|$", (ROOT / page).read_text("utf-8"), re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/agents/README.md"])
-def test_tables_of_agents(page: str) -> None:
-    """The tables have every agent, proven or not, and live text or not, as the registry has them."""
-    assert set(rows(page)) == set(registry.AGENTS)
-    for name, row in rows(page).items():
+def test_the_readme_names_every_agent() -> None:
+    """The README links the page of each agent: first those that are proven, then the others and the index."""
+    linked = (ROOT / "README.md").read_text("utf-8").split("tested with\nrecordings of the real programs.")
+    found = [set(re.findall(r"\]\(docs/agents/(\w+)\.md\)", part)) for part in linked]
+    proven = {name for name, facts in registry.AGENTS.items() if facts.proven}
+    assert found == [proven, {*registry.AGENTS, "README"} - proven]
+
+
+def test_the_table_of_agents() -> None:
+    """The table has every agent, proven or not, and live text or not, as the registry has them."""
+    table = rows("docs/agents/README.md")
+    assert set(table) == set(registry.AGENTS)
+    for name, row in table.items():
         state, comes = [cell.strip() for cell in row.split("|")][1:3]
         entry = registry.AGENTS[name]
         assert state.strip("*").startswith("proven" if entry.proven else "unproven"), name
@@ -333,13 +348,13 @@ def test_flags_are_told(command: str, capsys: pytest.CaptureFixture[str]) -> Non
     flags = set(re.findall(r"^  (--[a-z]+)", capsys.readouterr().out, re.MULTILINE))
     pages = [
         (ROOT / "docs" / name).read_text("utf-8")
-        for name in ("cli.md", "configuration.md", "sessions.md", "trees.md", "doc.md")
+        for name in ("cli.md", "run.md", "configuration.md", "sessions.md", "trees.md", "doc-reference.md")
     ]
     assert flags - set(re.findall(r"--[a-z]+", "".join(pages))) == set()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/cli.md"])
-def test_sinks_are_told(page: str) -> None:
-    """The pages that have a table of sinks have all of them."""
-    table = re.split(r"^\| (?:`--to`|sink) \|.*\n.*\n", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE)[1]
+def test_sinks_are_told() -> None:
+    """The table of sinks has all of them."""
+    page = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    table = re.split(r"^\| sink \|.*\n.*\n", page, flags=re.MULTILINE)[1]
     assert set(re.findall(r"^\| `(\w+)`", table.split("\n\n")[0], re.MULTILINE)) == set(SINKS)
