@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from hostile_text import HOSTILE, assert_harmless
 
-from penstock.chat.service.dispatch import NodeAbout, NodeChat, NodeView
+from penstock.chat.service.nodes import NodeAbout, NodeChat, NodeView
 from penstock.cli import nodes
 from penstock.cli.console import columns, notify, notify_problem, one_line, pass_on, say
 from penstock.cli.main import main

@@ -10,10 +10,10 @@ import pytest
 
 from penstock import events as ev
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded
-from penstock.chat.service.chat_log import ChatLog
-from penstock.chat.service.chat_view import ChatView
+from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.dispatch import Dispatch
+from penstock.chat.service.log.chat_log import ChatLog
+from penstock.chat.service.nodes import Dispatch
 from penstock.chat.service.service import Service
 from penstock.chat.store.postgres.recent import READ_AHEAD
 from penstock.chat.store.postgres.statements import READ

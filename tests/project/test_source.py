@@ -165,9 +165,9 @@ NAMED_ELSEWHERE = {
         "agents/_project_files.py",
     }
     | {"classic.py", "config/settings.py", "run/lifecycle.py", "run/supervisor.py"},
-    "ccs": {"chat/service/agents.py", "run/launch.py"},
+    "ccs": {"chat/service/agents/offered.py", "run/launch.py"},
     "cursor": {"agents/_project_files.py", "chat/web/", "cli/console.py", "run/replay.py"},
-    "ollama": {"chat/service/agents.py", "chat/service/ollama.py"},
+    "ollama": {"chat/service/agents/"},
     "acp": {""},
     "generic": {""},
 }

@@ -11,8 +11,8 @@ from psycopg.types.json import Jsonb
 
 from penstock.chat.cluster import nodes
 from penstock.chat.history.entries import Answered, Prompted, Released, StopRequested
-from penstock.chat.service import chat_log, stored_turns, truncation
-from penstock.chat.service.dispatch import NodeAbout
+from penstock.chat.service.log import chat_log, stored_turns, truncation
+from penstock.chat.service.nodes import NodeAbout
 from penstock.cli.main import main
 
 VERSION = "99.0.0"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from penstock.chat.service.dispatch import NodeView
+from penstock.chat.service.nodes import NodeView
 from penstock.cli import store_options
 from penstock.cli.console import columns, pass_on, say
 from penstock.cli.options import string

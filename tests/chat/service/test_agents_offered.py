@@ -14,9 +14,9 @@ import pytest
 
 from penstock.agents import registry
 from penstock.chat.errors import Invalid, NoSuchAgent
-from penstock.chat.service import ollama
-from penstock.chat.service.agents import Agents, AgentView, of_other_nodes
-from penstock.chat.service.ollama import FRESH_SECONDS, MAX_ANSWER_BYTES, MAX_MODELS, OllamaServer
+from penstock.chat.service.agents import ollama
+from penstock.chat.service.agents.offered import Agents, AgentView, of_other_nodes
+from penstock.chat.service.agents.ollama import FRESH_SECONDS, MAX_ANSWER_BYTES, MAX_MODELS, OllamaServer
 from penstock.config import settings
 
 CONFIG = """

@@ -13,11 +13,11 @@ from penstock.chat.errors import NoSuchTurn
 from penstock.chat.history.entries import Entry, Prompted, StopRequested, TurnBegan, TurnEnded, encode
 from penstock.chat.history.frames import Deleted
 from penstock.chat.history.timeline import Timeline
-from penstock.chat.service.chat_log import ChatLog
 from penstock.chat.service.claim import Unclaimed
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.dispatch import Dispatch
-from penstock.chat.service.lost_turns import ROWS_LOST, end_lost
+from penstock.chat.service.log.chat_log import ChatLog
+from penstock.chat.service.nodes import Dispatch
+from penstock.chat.service.turns.lost_turns import ROWS_LOST, end_lost
 from penstock.chat.store.protocol import Fenced, StoreFailed, UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.store.sqlite import SqliteStore

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.chat.errors import Invalid
-from penstock.chat.service.scheduler import MAX_MINUTES, checked, due, hours
+from penstock.chat.service.chats.heartbeats import MAX_MINUTES, checked, due, hours
 from penstock.chat.store.rows import Heartbeat
 
 BERLIN = ZoneInfo("Europe/Berlin")

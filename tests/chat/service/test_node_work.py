@@ -12,7 +12,7 @@ from waiting import until_true
 
 from penstock.chat.errors import NoSuchTurn
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded, encode
-from penstock.chat.service.dispatch import Dispatch
+from penstock.chat.service.nodes import Dispatch
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.store.rows import ChatRow, Heartbeat
 from penstock.chat.store.subscriptions import StoreSubscription

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.chat.errors import Invalid
-from penstock.chat.service import search
-from penstock.chat.service.search import MAX_WORDS_CHARS
+from penstock.chat.service.chats import search
+from penstock.chat.service.chats.search import MAX_WORDS_CHARS
 
 if TYPE_CHECKING:
     from conftest import Home

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from waiting import until_true
 
-from penstock.chat.service.decisions import GAVE_WAY
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.service import Service
+from penstock.chat.service.turns.decisions import GAVE_WAY
 
 if TYPE_CHECKING:
     from conftest import Home

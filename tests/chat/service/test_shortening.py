@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import events as ev
 from penstock.chat.history.entries import Prompted, decode, decode_one
-from penstock.chat.service.truncation import MARK, Shortener, fitted
+from penstock.chat.service.log.truncation import MARK, Shortener, fitted
 
 LIMIT = 10_000
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from penstock.chat.service.concurrency import Slots
+from penstock.chat.service.slots import Slots
 
 
 async def settle() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import events as ev
-from penstock.chat.service.turn_run import READ_PAUSE_SECONDS, TurnRun, merged
+from penstock.chat.service.turns.turn_run import READ_PAUSE_SECONDS, TurnRun, merged
 from penstock.errors import TransportError
 from penstock.run.run import Run
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.chat.errors import Invalid, OutsideRoots, UntrustedDirectory
-from penstock.chat.service.workspaces import MAX_RECENT, Workspace, Workspaces
+from penstock.chat.service.agents.workspaces import MAX_RECENT, Workspace, Workspaces
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 
 from penstock.chat.cluster.nodes import list_nodes, remove_node, workers
 from penstock.chat.errors import Invalid, NoSuchAgent, OutsideRoots, UntrustedDirectory
-from penstock.chat.service.dispatch import ChatPlace, NodeView, Offered
-from penstock.chat.service.workspaces import MAX_PATH_CHARS, MAX_RECENT, Workspace
+from penstock.chat.service.agents.workspaces import MAX_PATH_CHARS, MAX_RECENT, Workspace
+from penstock.chat.service.nodes import ChatPlace, NodeView, Offered
 from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.protocol import clock
 

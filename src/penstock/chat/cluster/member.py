@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from penstock.chat.cluster.jobs import Jobs
 from penstock.chat.cluster.nodes import TTL_SECONDS, Lease, NameTaken, described, live_nodes
-from penstock.chat.service.chat_log import STORE_ERRORS
-from penstock.chat.service.dispatch import Dispatch, NodeAbout
+from penstock.chat.service.log.chat_log import STORE_ERRORS
+from penstock.chat.service.nodes import Dispatch, NodeAbout
 from penstock.chat.service.service import Service
 from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.protocol import StoreClosed, StoreFailed

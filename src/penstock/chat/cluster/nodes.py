@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 
 from penstock._version import __version__
 from penstock.chat.errors import Conflicting, NoSuchNode
-from penstock.chat.service.dispatch import NodeAbout, NodeChat, NodeView
+from penstock.chat.service.nodes import NodeAbout, NodeChat, NodeView
 from penstock.chat.store.postgres.connections import Away, Database
 from penstock.chat.store.protocol import StoreFailed
 from penstock.config.rules import NODE_NAME_PATTERN

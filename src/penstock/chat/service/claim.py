@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.chat.service.dispatch import Dispatch
+from penstock.chat.service.nodes import Dispatch
 from penstock.chat.store.protocol import ChatStore
 from penstock.errors import UsageError
 

@@ -8,11 +8,11 @@ import os
 from collections.abc import Collection
 
 from penstock.chat.errors import Invalid, NoSuchNode
-from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
-from penstock.chat.service.dispatch import ChatPlace, NodeView, Offered
+from penstock.chat.service.agents.workspaces import Workspace, Workspaces
+from penstock.chat.service.chats.chat import Worker
+from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
+from penstock.chat.service.nodes import ChatPlace, NodeView, Offered
 from penstock.chat.service.shared import Shared
-from penstock.chat.service.worker import Worker
-from penstock.chat.service.workspaces import Workspace, Workspaces
 from penstock.chat.store.protocol import News, StoreFailed, UnknownChat
 from penstock.chat.store.rows import ChatRow
 

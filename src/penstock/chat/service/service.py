@@ -17,23 +17,23 @@ from penstock.adapter import Allow
 from penstock.chat.errors import Invalid, NoSuchChat, ShuttingDown
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
-from penstock.chat.service.agents import AgentView, of_other_nodes
-from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
-from penstock.chat.service.chat_view import ChatView, view_of
-from penstock.chat.service.concurrency import Slots
+from penstock.chat.service.agents.launch import Starter
+from penstock.chat.service.agents.offered import AgentView, of_other_nodes
+from penstock.chat.service.agents.workspaces import Workspace, Workspaces
+from penstock.chat.service.chats.chat import Worker
+from penstock.chat.service.chats.chat_view import ChatView, view_of
+from penstock.chat.service.chats.heartbeats import Scheduler, checked
+from penstock.chat.service.chats.search import Search
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.dispatch import ChatPlace, Dispatch
-from penstock.chat.service.launch import Starter
 from penstock.chat.service.limits import ServiceLimits
+from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.node_work import NodeWork
+from penstock.chat.service.nodes import ChatPlace, Dispatch
 from penstock.chat.service.retention import AGAIN_SECONDS, Retention
-from penstock.chat.service.scheduler import Scheduler, checked
-from penstock.chat.service.search import Search
 from penstock.chat.service.shared import Shared
+from penstock.chat.service.slots import Slots
 from penstock.chat.service.store_checks import check_again
 from penstock.chat.service.validation import allow_of, check_max_chats, key_of, made_title, model_of, text_of, title_of
-from penstock.chat.service.worker import Worker
-from penstock.chat.service.workspaces import Workspace, Workspaces
 from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Subscription, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat
 from penstock.config.settings import Config

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from penstock.chat.service.concurrency import Slots
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.dispatch import Dispatch
 from penstock.chat.service.limits import ServiceLimits
+from penstock.chat.service.nodes import Dispatch
+from penstock.chat.service.slots import Slots
 from penstock.chat.store.protocol import ChatStore
 from penstock.chat.store.rows import ChatRow
 from penstock.run.history import History

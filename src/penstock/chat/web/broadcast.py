@@ -18,7 +18,7 @@ import msgspec
 from penstock.chat.errors import NoSuchChat, NoSuchRun, ShuttingDown
 from penstock.chat.history import frames
 from penstock.chat.runs.timeline import RunFrame
-from penstock.chat.service.chat_log import STORE_ERRORS
+from penstock.chat.service.log.chat_log import STORE_ERRORS
 from penstock.chat.service.service import Service
 from penstock.chat.turn import Assistant
 from penstock.chat.web.errors import RateLimited

@@ -8,10 +8,10 @@ from penstock.chat.history.details import Details
 from penstock.chat.history.frames import Frame
 from penstock.chat.runs.timeline import RunFrame
 from penstock.chat.runs.views import RoundChanges, RunDetails, RunView, StepOutput
-from penstock.chat.service.agents import AgentView
-from penstock.chat.service.chat_view import ChatView
-from penstock.chat.service.dispatch import NodeView
-from penstock.chat.service.workspaces import Workspace
+from penstock.chat.service.agents.offered import AgentView
+from penstock.chat.service.agents.workspaces import Workspace
+from penstock.chat.service.chats.chat_view import ChatView
+from penstock.chat.service.nodes import NodeView
 from penstock.chat.web import schemas
 
 

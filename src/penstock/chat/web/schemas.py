@@ -11,8 +11,8 @@ from starlette.requests import ClientDisconnect, Request
 from penstock.adapter import Allow
 from penstock.chat.errors import Invalid
 from penstock.chat.history.frames import TurnView
+from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.service.limits import ServiceLimits
-from penstock.chat.service.workspaces import Workspace
 from penstock.chat.store.rows import Heartbeat
 from penstock.chat.web.errors import BodyTooLarge, RequestTimeout, UnsupportedMediaType
 

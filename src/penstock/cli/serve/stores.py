@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.chat.service.dispatch import Dispatch
+from penstock.chat.service.nodes import Dispatch
 from penstock.chat.store.logins import LoginStore
 from penstock.chat.store.protocol import ChatStore
 from penstock.chat.store.sqlite import SqliteStore

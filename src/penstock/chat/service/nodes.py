@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from penstock.chat.service.workspaces import Workspace
+from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.store.rows import ChatRow
 
 ONLY_NODE = "here"

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from penstock.chat.errors import Invalid
-from penstock.chat.service.chat_log import STORE_ERRORS
-from penstock.chat.service.worker import Worker
+from penstock.chat.service.chats.chat import Worker
+from penstock.chat.service.log.chat_log import STORE_ERRORS
 
 MAX_WORDS_CHARS = 200
 """Characters of what is searched for: more is a text, not a search."""

@@ -11,13 +11,13 @@ from penstock import events as ev
 from penstock.chat.errors import NoSuchTurn, ShuttingDown
 from penstock.chat.history.entries import Answered, Asker, Entry, Prompted, Released, StopRequested
 from penstock.chat.history.timeline import Timeline
-from penstock.chat.service import decisions
-from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog
-from penstock.chat.service.lost_turns import NODE_LOST, end_lost
+from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
+from penstock.chat.service.log.stored_turns import turn_at
 from penstock.chat.service.shared import Shared
-from penstock.chat.service.stored_turns import turn_at
-from penstock.chat.service.submission import submit
-from penstock.chat.service.turn_runner import TurnRunner
+from penstock.chat.service.turns import decisions
+from penstock.chat.service.turns.lost_turns import NODE_LOST, end_lost
+from penstock.chat.service.turns.submission import submit
+from penstock.chat.service.turns.turn_loop import TurnRunner
 from penstock.chat.store.protocol import Fenced, StoreClosed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
 

@@ -11,12 +11,12 @@ from penstock import events as ev
 from penstock.chat.history.entries import Answered, TurnBegan, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
-from penstock.chat.service import decisions
-from penstock.chat.service.chat_log import STORE_ERRORS, ChatLog, Write
-from penstock.chat.service.concurrency import Slot
-from penstock.chat.service.lost_turns import ROWS_LOST, Begun, end_lost
+from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog, Write
 from penstock.chat.service.shared import Shared
-from penstock.chat.service.turn_run import TurnRun
+from penstock.chat.service.slots import Slot
+from penstock.chat.service.turns import decisions
+from penstock.chat.service.turns.lost_turns import ROWS_LOST, Begun, end_lost
+from penstock.chat.service.turns.turn_run import TurnRun
 from penstock.errors import PenstockError
 
 STOPPED = "Penstock was stopped while the agent worked"

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from penstock.chat.service.agent_env import environment
-from penstock.chat.service.agents import Agents
-from penstock.chat.service.workspaces import Workspaces
+from penstock.chat.service.agents.agent_env import environment
+from penstock.chat.service.agents.offered import Agents
+from penstock.chat.service.agents.workspaces import Workspaces
 from penstock.chat.store.rows import ChatRow
 from penstock.config.settings import FILE_NAME, Config
 from penstock.errors import UsageError

@@ -9,7 +9,7 @@ from penstock.chat.errors import Conflicting, ContentTooLarge, Invalid, TooMany
 from penstock.chat.history.entries import Asker, Prompted, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
-from penstock.chat.service.chat_log import Write
+from penstock.chat.service.log.chat_log import Write
 from penstock.core.questions import REJECT, resolve
 
 GAVE_WAY = "gave way to a message"

@@ -11,9 +11,9 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.claim import Claim, Unclaimed
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.live_timeline import LiveTimeline
-from penstock.chat.service.stored_turns import all_turns, decoded_views, read_turn, summary_rows, whole_turns_end
-from penstock.chat.service.truncation import fitted
+from penstock.chat.service.log.live_timeline import LiveTimeline
+from penstock.chat.service.log.stored_turns import all_turns, decoded_views, read_turn, summary_rows, whole_turns_end
+from penstock.chat.service.log.truncation import fitted
 from penstock.chat.store.protocol import (
     Ahead,
     ChatStore,

@@ -15,7 +15,7 @@ from penstock.adapter import Allow, Startable
 from penstock.agents import registry
 from penstock.agents._facts import PermissionKind
 from penstock.chat.errors import Invalid, NoSuchAgent
-from penstock.chat.service.ollama import OllamaServer
+from penstock.chat.service.agents.ollama import OllamaServer
 from penstock.config.settings import Config
 from penstock.errors import UnknownAgent, nearest
 from penstock.run import launch

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from penstock.chat.errors import Conflicting, Invalid, ShuttingDown
-from penstock.chat.service.worker import Worker
+from penstock.chat.service.chats.chat import Worker
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.store.rows import Heartbeat
 from penstock.errors import UsageError

@@ -9,9 +9,9 @@ from penstock.chat.errors import NoSuchTurn
 from penstock.chat.history.entries import TurnBegan
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
-from penstock.chat.service import decisions
-from penstock.chat.service.chat_log import ChatLog
-from penstock.chat.service.turn_run import sweep
+from penstock.chat.service.log.chat_log import ChatLog
+from penstock.chat.service.turns import decisions
+from penstock.chat.service.turns.turn_run import sweep
 
 NODE_LOST = "its machine was lost"
 ROWS_LOST = "the store lost entries: it was restored from a backup"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from penstock.adapter import Allow
-from penstock.chat.service.dispatch import Dispatch
-from penstock.chat.service.worker import State, Worker
+from penstock.chat.service.chats.chat import State, Worker
+from penstock.chat.service.nodes import Dispatch
 from penstock.chat.store.rows import Heartbeat
 
 

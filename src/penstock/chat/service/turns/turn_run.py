@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 from msgspec.structs import replace
 
 from penstock import events as ev
-from penstock.chat.service.truncation import Shortener
+from penstock.chat.service.log.truncation import Shortener
 from penstock.errors import TransportError
 from penstock.run.history import History, HistoryWriter, record_of
 from penstock.run.process import marked

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.chat.errors import ChatError
 from penstock.chat.history.entries import Entry
 from penstock.chat.history.timeline import Timeline
-from penstock.chat.service.chat_log import ChatLog
+from penstock.chat.service.log.chat_log import ChatLog
 from penstock.chat.store.protocol import Submitted
 
 
