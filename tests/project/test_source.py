@@ -29,6 +29,9 @@ LONGER = {
 }
 """Source files of more than `MAX_LINES` lines, and why."""
 
+DECODES = re.compile(r"\bmsgspec\.(json\.decode|convert)\(|\b_?decoder(\(\))?\.decode\(")
+"""Calls that raise errors of msgspec."""
+
 MAX_CLASS_LINES = 400
 """Lines of a class; a longer one gives its reason in its docstring, in a sentence with these words:"""
 
@@ -214,6 +217,18 @@ def test_long_classes_have_a_reason() -> None:
 # Written in pieces, or this file would be the one that has them.
 _MACHINE = re.compile(r"(?<![\w.~$}])/" + r"(?:work|root)\b")
 _REGISTRY = re.compile("py" + r"pi\.org|npm" + r"js|files\.python" + "hosted", re.IGNORECASE)
+
+
+def test_errors_of_msgspec_are_named() -> None:
+    """A handler of what msgspec raises names its class: before msgspec 0.21 it is no `ValueError`."""
+    found = []
+    for module, tree in TREES.items():
+        for part in ast.walk(tree):
+            if isinstance(part, ast.Try) and DECODES.search("\n".join(map(ast.unparse, part.body))):
+                caught = " ".join(ast.unparse(handler.type) for handler in part.handlers if handler.type)
+                if "ValueError" in caught and "msgspec." not in caught:
+                    found.append(f"{module}:{part.lineno} catches {caught}")
+    assert found == []
 
 
 def _texts() -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from penstock.chat.web.broadcast import MAX_CLIENTS
 from penstock.chat.web.connections import MAX_STRANGERS, Connection, Connections
 from penstock.chat.web.middleware import Middleware
 from penstock.chat.web.security import MAX_HEADER_BYTES
+from penstock.chat.web.self_check import check_uvicorn
 
 DRAIN_SECONDS = 0.3
 """Seconds to finish the sends in progress when the server shuts down; a slower client reconnects for the rest."""
@@ -88,7 +89,12 @@ class Server(uvicorn.Server):
             self._ending = asyncio.ensure_future(self._end())
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, then call `ready`."""
+        """Start as uvicorn does, then call `ready`.
+
+        Raises:
+            UsageError: this version of uvicorn would change the bytes of a stream.
+        """
+        await check_uvicorn()
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self._ready()
