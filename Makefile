@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-cases test-minima test-wheel test-chat test-cuts test-page test-page-agents test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench picture lifecycle options man clean
+.PHONY: help demo docs page page-check page-types test test-cases test-minima test-wheel test-chat test-cuts test-page test-page-agents test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench picture lifecycle options reference man clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -130,6 +130,9 @@ lifecycle: $(VENV)/.run ## write the table of a run's states into docs/processes
 options: $(VENV)/.run ## write the tables of options and of agents into the documents
 	@$(BIN)/python docs/options.py
 	@$(BIN)/python docs/llms.py
+
+reference: $(VENV)/.run ## write the names that type checkers see in the package
+	@$(BIN)/python docs/reference.py
 
 man: $(VENV)/.run ## write the man page docs/penstock.1 from the command line
 	@$(BIN)/python docs/man.py

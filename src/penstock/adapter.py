@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -362,15 +362,28 @@ class Adapter(Protocol):
     `read` receives each wire event, decoded to `wire`, and returns the updates that it means; an event without
     updates is a control event. It never receives the same object twice, is called in the order of the lines, and must
     not raise, whatever the values are: `wire` guarantees types, not meaningful values.
+
+    The three attributes are read only, so plain ones of the class are enough: `name = "parrot"`.
     """
 
-    name: ClassVar[str]
-    """Name of the agent in the registry."""
-    traits: ClassVar[Traits]
-    wire: ClassVar[Any]
-    """Type that a line is decoded to: a `msgspec.Struct`, or a union of structs tagged by `type`. All fields
-    need defaults. A value of another type becomes the field's default (a number in a text field: its
-    digits); an object whose tag is not in its union, and a line that is not an object, are passed as plain data."""
+    @property
+    def name(self) -> str:
+        """Name of the agent in the registry."""
+        ...
+
+    @property
+    def traits(self) -> Traits:
+        """Constants of the wire, which the normalizer needs."""
+        ...
+
+    @property
+    def wire(self) -> Any:
+        """Type that a line is decoded to: a `msgspec.Struct`, or a union of structs tagged by `type`.
+
+        All fields need defaults. A value of another type becomes the field's default (a number in a text field: its
+        digits); an object whose tag is not in its union, and a line that is not an object, are passed as plain data.
+        """
+        ...
 
     def read(self, event: Any) -> Sequence[Update]:
         """Return the updates that one wire event means."""
@@ -399,7 +412,10 @@ class Supporting(Startable, Protocol):
     requests with a session, a fork, any `allow` and arguments, and rejects what its agent lacks itself.
     """
 
-    supports: ClassVar[Collection[Feature]]
+    @property
+    def supports(self) -> Collection[Feature]:
+        """Features that a request may have."""
+        ...
 
 
 @runtime_checkable
@@ -421,8 +437,10 @@ class Dialogue(Adapter, Protocol):
     answer it is kept by its id.
     """
 
-    over: bool
-    """True if the agent has answered and nothing more is expected: the shell closes stdin, and the process may exit."""
+    @property
+    def over(self) -> bool:
+        """True if the agent has answered and nothing more is expected: the shell closes stdin."""
+        ...
 
     def take(self) -> bytes:
         """Return the lines to write now, b"" for none. The first call returns the lines that open the dialogue."""

@@ -25,6 +25,7 @@ from penstock.core.normalizer.normalizer import Normalizer
 from penstock.core.normalizer.snapshots import repair
 from penstock.core.normalizer.state import PARTS, Block
 from penstock.errors import AgentError
+from penstock.run.agent import StreamingAgent as StreamingAgent
 from penstock.sinks.chunks import StreamChunk as StreamChunk
 from penstock.sinks.sanitize import clean, clean_line
 from penstock.sinks.text.display_mode import look
@@ -43,6 +44,7 @@ __all__ = [
     "StreamEventClassifier",
     "StreamEventType",
     "StreamLineError",
+    "StreamingAgent",
     "StreamingSession",
     "StreamingState",
     "TerminalMode",

@@ -19,6 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+TYPE_CHECKING = False  # the real one comes with half of the standard library
+if TYPE_CHECKING:
+    from typing import Any
+
+    from penstock.events import Cause, Outcome
+
 MAX_SHOWN_CHARS = 60
 """Characters of a wrong value that an error shows: enough to recognize it."""
 
@@ -38,6 +44,16 @@ class PenstockError(Exception):
     def __str__(self) -> str:
         expected = f"expected {self.expected}" if self.expected else ""
         return "; ".join(part for part in (self.what, expected, self.help) if part)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how a copy is made, for pickle and copy: without `__init__`, whose arguments differ by class."""
+        return _copied, (type(self), self.args, self.__dict__)
+
+
+def _copied(kind: type[PenstockError], args: tuple[object, ...], facts: dict[str, object]) -> PenstockError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(facts)
+    return error
 
 
 class UsageError(PenstockError):
@@ -108,10 +124,10 @@ class AgentFailed(AgentError):
     def __init__(
         self,
         agent: str,
-        outcome: str,
+        outcome: Outcome,
         reason: str | None = None,
         *,
-        cause: str | None = None,
+        cause: Cause | None = None,
         resets_at: int | None = None,
         exit_status: int | None = None,
         stderr: str = "",

@@ -271,6 +271,12 @@ def test_the_tables_of_options() -> None:
         assert options.page(text, table) == text
 
 
+def test_the_stub_of_the_package() -> None:
+    """The names that type checkers see are what `make reference` writes now."""
+    reference = script("reference")
+    assert reference.STUB.read_text("utf-8") == reference.stub()
+
+
 @pytest.fixture(scope="module")
 def picture() -> ModuleType:
     """The script that draws the picture of the README."""

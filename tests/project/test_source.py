@@ -130,18 +130,11 @@ def test_only_the_command_line_prints() -> None:
 
 
 def test_exported_names() -> None:
-    """`__all__` is sorted, names nothing twice, and each name is there and known to type checkers."""
+    """Each exported name is there, once, and listed."""
     names = penstock.__all__
     assert names == sorted(set(names))
     assert [name for name in names if not hasattr(penstock, name)] == []
-    assert set(penstock.__dir__()) == set(names)
-    typed = {
-        alias.asname or alias.name
-        for node in ast.walk(TREES["penstock"])
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("penstock.")
-        for alias in node.names
-    }
-    assert set(names) == typed
+    assert dir(penstock) == names
 
 
 def test_every_exported_name_is_at_home() -> None:

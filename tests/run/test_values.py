@@ -11,8 +11,9 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 
-from penstock import Agent, Limits, Stream, StreamEventClassifier, TextSink, UsageError, agent
+from penstock import Agent, Limits, Stream, TextSink, UsageError, agent
 from penstock.adapter import PROMPT_RULES
+from penstock.agents.generic.classifier import StreamEventClassifier
 from penstock.config.rules import check
 from penstock.config.settings import load
 from penstock.errors import MAX_SHOWN_CHARS
