@@ -173,11 +173,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
     """Bytes written to stdin, which is then closed. Empty for a dialogue: it writes its own lines and keeps it open."""
     env: dict[str, str] = {}
-    """Variables that override the environment that the agent inherits. Never a secret: they may be shown."""
+    """Variables set over those of the inherited environment. Never a secret: they may be shown."""
     unset: tuple[str, ...] = ()
     """Variables that the agent must not inherit."""
     turn_limit_status: int | None = None
-    """Exit status by which the agent reports that it has met the limit of turns that it was given."""
+    """Exit status of the agent when it has reached its limit of turns."""
 
 
 def _is_session_id(value: object) -> bool:
@@ -406,7 +406,7 @@ class Startable(Protocol):
 
 @runtime_checkable
 class Supporting(Startable, Protocol):
-    """Adapter class that names the features that its agent supports.
+    """Adapter class with the features of its agent.
 
     A request with another feature is rejected before `command` is called. An adapter class that names none gets
     requests with a session, a fork, any `allow` and arguments, and rejects what its agent lacks itself.

@@ -367,7 +367,7 @@ class RunEnded(Base, frozen=True, omit_defaults=True, tag="run_ended"):
     refused: int | None = None
     """Number of actions that were denied; None if the wire cannot say."""
     asked_ms: int | None = None
-    """Milliseconds in which the run waited for a person's answers; None if it did not, or its times are not known."""
+    """Milliseconds in which the run waited for a person's answers; None without questions, or without times."""
 
 
 Event = (

@@ -488,7 +488,7 @@ def test_an_unknown_request_is_answered_with_an_error_at_once() -> None:
     updates = read_line(dialogue, type="control_request", request_id="x", request={"subtype": "new_thing"})
     assert updates == [up.Unknown("control_request/new_thing")]
     [sent] = taken(dialogue)
-    assert sent["response"] == {"subtype": "error", "request_id": "x", "error": "new_thing is not known here"}
+    assert sent["response"] == {"subtype": "error", "request_id": "x", "error": "new_thing is not supported here"}
 
 
 def test_a_cancel_before_the_turn_is_left_to_a_signal() -> None:

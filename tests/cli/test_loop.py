@@ -505,7 +505,7 @@ def test_clean_keeps_refs_with_what_no_branch_has(desk: Desk):
     desk.user.git("switch", "-q", "main")
     cleaned = penstock(desk, "loop", "clean", "--refs").stdout
     assert "it has commits that no other branch has" in cleaned
-    assert "it has commits that your branches do not have any more" in cleaned
+    assert "it has commits that your branches no longer have" in cleaned
     refs = desk.user.git("for-each-ref", "--format=%(refname)").splitlines()
     assert refs == ["refs/heads/main", "refs/heads/penstock/l1", "refs/penstock/l1/kept"]
     assert lost in desk.user.git("rev-list", "refs/penstock/l1/kept")

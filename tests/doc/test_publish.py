@@ -218,7 +218,7 @@ def test_a_document_that_was_deleted(path: Path, state: DocumentState, monkeypat
     """The reply stays pending, and is published once the document is back."""
     monkeypatch.setattr(module, "MAX_UNSETTLED_SECONDS", 0.01)
     before_exchanges(monkeypatch, path.unlink)
-    with pytest.raises(PublishError, match="does not exist any more"):
+    with pytest.raises(PublishError, match="no longer exists"):
         published(path, state)
     path.write_text("Back\n")
     assert publish(path, prepare, state).text == f"Back\n{REPLY}"

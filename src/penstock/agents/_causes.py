@@ -63,7 +63,7 @@ def cause_of_status(status: int | None) -> Cause | None:
 
 
 def cause_of_name(name: str | None) -> Cause | None:
-    """Return the cause that a provider's name of an error stands for; None if it is not known."""
+    """Return the cause for a provider's name of an error; None if unknown."""
     return _BY_NAME.get(name) if name is not None else None
 
 

@@ -52,7 +52,7 @@ class PendingRequest(msgspec.Struct, kw_only=True):
 
     @property
     def is_answered(self) -> bool:
-        """True if no question of it is open any more."""
+        """True if all of its questions are closed."""
         return len(self.answers) == len(self.questions)
 
     def response(self) -> Fields:

@@ -125,7 +125,7 @@ class ClaudeCodeServer(ClaudeCode):
         id, request = event.get("request_id"), as_dict(event.get("request"))
         kind = text_of(request.get("subtype"))
         if not isinstance(id, str) or kind != "can_use_tool":
-            error = f"{kind[:200]} is not known here"  # without an answer the run would wait for ever
+            error = f"{kind[:200]} is not supported here"  # without an answer the run would wait for ever
             self._send(type="control_response", response={"subtype": "error", "request_id": id, "error": error})
             yield Unknown(f"control_request/{kind}")
             return

@@ -18,7 +18,7 @@ MAX_DEPTH = 8
 without a bound an input could push the recursion into Python's own limit."""
 
 MAX_MS = 1 << 53
-"""Milliseconds that are not a time any more; up to here JavaScript counts without an error too."""
+"""Milliseconds above every valid time; JavaScript counts exactly up to here."""
 
 _TEXT_KEYS = ("text", "content", "message", "output", "thinking", "summary", "title", "detail", "error")
 _MEDIA_TYPES = frozenset({"image", "image_url", "audio", "video", "document", "file", "resource", "input_image"})

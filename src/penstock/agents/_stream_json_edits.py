@@ -87,7 +87,7 @@ def _between(path: str, before: str, after: str) -> list[Change]:
 
 
 def _text_after(fields: dict[str, Any], before: Any) -> str | None:
-    """Return the whole text of a file after an edit; None if it is not known."""
+    """Return the whole text of a file after an edit; None if unknown."""
     content, old, new = (fields.get(key) for key in ("content", "oldString", "newString"))
     if isinstance(content, str):
         return content

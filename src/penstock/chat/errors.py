@@ -76,7 +76,7 @@ class UntrustedDirectory(ChatError):
     def __init__(self, path: str) -> None:
         super().__init__(
             f"the directory {path!r} is not trusted yet",
-            expected="your word for it: what lies there can tell an agent what to run",
+            expected="your confirmation: files in this directory can define commands that agents run",
             help="trust it, if you know where its files come from",
         )
         self.path = path

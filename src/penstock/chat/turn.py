@@ -332,7 +332,7 @@ _OF_BLOCK = (ev.Delta, ev.BlockStarted, ev.BlockRevised, ev.BlockEnded)
 _OF_CALL = (ev.ToolCalled, ev.ToolReturned)
 _OF_QUESTION = (ev.QuestionAsked, ev.QuestionAnswered)
 _WORK = (ev.MessageStarted, ev.ToolCalled)
-"""Events of a sub-agent that show that it works."""
+"""Events by which a sub-agent proves to be working."""
 _BETWEEN = (ev.Notice, ev.UsageReported, ev.Unknown, ev.Malformed, ev.RunStarted, ev.RunEnded)
 """Events that may follow a question although the agent does not continue without an answer."""
 

@@ -79,7 +79,7 @@ def is_utf16(head: bytes) -> bool:
 
 
 class Opening:
-    """Filter that passes an input on as soon as its first bytes show that it is text."""
+    """Filter to pass an input on as soon as its first bytes prove to be text."""
 
     def __init__(self, source: str) -> None:
         """`source` is the name of the input in errors."""

@@ -155,7 +155,7 @@ def _quoted(text: str) -> str:
 
 
 def outputs(run: Finished) -> str:
-    """Return the outputs of the step, in GitHub's form of lines between a delimiter that nobody can guess."""
+    """Return the outputs of the step, in GitHub's form of lines between an unpredictable delimiter."""
     result = run.result
     values = {
         "outcome": result.outcome,

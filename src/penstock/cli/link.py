@@ -1,4 +1,4 @@
-"""`penstock link`: a link that signs one browser in to the server that runs on this machine."""
+"""`penstock link`: a link to sign one browser in to the server on this machine."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class LiveRuns:
 
     @property
     def session_id(self) -> str | None:
-        """Conversation of the last run, once it has ended; None if it is not known."""
+        """Conversation of the last run, once it has ended; None if unknown."""
         ended = self._shown[-1].ended
         return ended.session_id if ended is not None else None
 

@@ -89,7 +89,7 @@ class RunFactory:
         return runs
 
     def check_fallback(self, name: str) -> None:
-        """Check that an agent that may take over exists and can do what is asked; it need not be installed.
+        """Check that a fallback agent exists and can do what is asked; it need not be installed.
 
         Raises:
             UsageError: it does not exist, or cannot.

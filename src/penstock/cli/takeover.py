@@ -65,7 +65,7 @@ class Takeover:
             return [run]
 
     def run_after(self, ended: RunEnded, label: str, *, called_tools: bool) -> Run | None:
-        """Return the run that follows one that has ended; None if it was the last one."""
+        """Return the run after one that has ended; None if it was the last one."""
         # At a time limit an agent that has said nothing has most likely waited for its provider.
         is_silent = ended.outcome == "timed_out" and not ended.rounds
         if self._chain is None or not (is_silent or ended.cause in REPLACEABLE):

@@ -1,4 +1,4 @@
-"""Reason of a run that was stopped at a limit that the user set. Pure."""
+"""Reason of a run that was stopped at a limit of the user. Pure."""
 
 from __future__ import annotations
 

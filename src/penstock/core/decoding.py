@@ -16,14 +16,14 @@ import msgspec
 from penstock.core.framing import Oversized
 
 EXCERPT_CHARS = 200
-"""Characters that are shown of a line that could not be read."""
+"""Number of characters shown of an unreadable line."""
 
 MAX_NESTING = 200
 """Levels of a value that is read leniently. All of its texts are checked recursively; the fast reader has a bound of
 its own."""
 
 MAX_NOISE_CHARS = 2000
-"""Characters that are shown of a line that is not JSON."""
+"""Number of characters shown of a line without JSON."""
 
 
 class Noise(msgspec.Struct, frozen=True):

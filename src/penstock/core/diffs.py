@@ -32,7 +32,7 @@ _SIGNS = (" ", "+", "-", "\\")
 """First characters of the lines of a hunk; the last one is that of `NO_NEWLINE`."""
 
 UNKNOWN_POSITION = "@@\n"
-"""Header of a hunk whose line numbers are not known."""
+"""Header of a hunk with unknown line numbers."""
 
 
 class Hunk(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ def from_fragments(path: str, pairs: Iterable[tuple[str, str]]) -> Change:
 
 
 def from_content(path: str, content: str) -> Change:
-    """Return the change that writes a whole file, about which it is not known whether it exists."""
+    """Return the change that writes a whole file, which may or may not exist."""
     return msgspec.structs.replace(from_texts(path, None, content), removed=None)
 
 

@@ -13,7 +13,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 some MiB, complete histories of some ten; other readers of these streams failed at 64 KiB, 1 MiB, 10 MiB and 64 MB."""
 
 HEAD_BYTES = 256
-"""Bytes that are kept of a line that is too long."""
+"""Number of bytes kept of an overlong line."""
 
 LONG_BYTES = 1024 * 1024
 """Bytes of the largest region that is decoded at once, since its events are all in memory together. A line that is

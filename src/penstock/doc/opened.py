@@ -72,7 +72,7 @@ class OpenDocument:
         return self.state.snapshot or None
 
     def check_settings(self) -> None:
-        """Check that no file of agent-doc sets a mode that the document does not: a replaced component would lose text.
+        """Check that the document itself sets each mode of agent-doc's files: a replaced component would lose text.
 
         Raises:
             DocumentError: the nearest `.agent-doc/components.toml` above the document sets one.

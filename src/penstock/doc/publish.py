@@ -94,19 +94,19 @@ class PublishError(TransportError):
 
 
 class Save(NamedTuple):
-    """Save of another program that came out of the document: a text that is made from ours may lack it."""
+    """Concurrent save by another program, found in the exchanged file. Our next text must include it."""
 
     base: str
     """Text that the save changed."""
     text: str
     replaced_by: str = ""
-    """SHA-256 of our text that stands in its place; empty if it was put back."""
+    """SHA-256 of our text that replaced it; empty if the save was restored."""
     certain: bool = True
     """Whether a text that is not made from ours has this save, if the program wants it to."""
 
 
 class OldFile(msgspec.Struct):
-    """File that came out of the document, and to which a program may still write."""
+    """Previous file of the document. A program with an open handle may still write to it."""
 
     content: bytes
     """Content that is known."""
@@ -257,7 +257,7 @@ class _Publication:
             if now is not None and now == before and (now[-1] or left < MAX_UNSETTLED_SECONDS - MAX_EMPTY_SECONDS):
                 return now[-1]
             if left < 0:
-                why = "does not stop changing" if now else "does not exist any more"
+                why = "does not stop changing" if now else "no longer exists"
                 raise PublishError(f"{self.target} {why}", help=_help(self.target))
             before = now
             time.sleep(SETTLE_SECONDS)

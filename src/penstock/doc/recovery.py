@@ -24,8 +24,8 @@ PUBLISHED_NOW = "the reply of an earlier command was not in the document; it is 
 MAX_COMPARED_LINES = 400
 """Pairs of lines that are compared to find a corrected line: a longer reply has lines that are still as they were."""
 
-OVERWRITTEN = "the last reply is not in the document any more, as if an editor had saved its old text over it"
-"""Note about a reply that is missing although the text that it answered is there."""
+OVERWRITTEN = "the last reply is missing from the document, as if an editor had saved its old text over it"
+"""Note about a missing reply to a text that is still there."""
 
 
 def publish_pending(path: Path, state: DocumentState) -> Published | None:

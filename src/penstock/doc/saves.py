@@ -9,7 +9,7 @@ from penstock.doc.lines import compare, split_lines
 
 
 def merge_saves(base: str, older: str, newer: str) -> str:
-    """Return `newer` with the lines that `older` added to `base` and that `newer` lacks, at their places.
+    """Return `newer` with the missing lines of `older`, those not in `base`, at their places.
 
     A line that `older` changed counts as added, and what it removed is not removed: no line of a save is lost, though
     one may be there in two versions.

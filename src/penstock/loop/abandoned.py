@@ -14,11 +14,11 @@ from penstock.loop.workspace import LoopWorkspace
 from penstock.repo.place import TreeAbandoned
 
 MAX_ABANDONED = 20
-"""Trees that are abandoned before a loop that goes on is ended: each stays on the disk, with all files."""
+"""Number of abandoned trees at which a loop ends: each stays on the disk, with all files."""
 
 
 class AbandonedTrees:
-    """Trees that cannot be used any more, until their rows are written.
+    """Abandoned trees whose rows are not yet written.
 
     Args:
         workspaces: the tree of the loop, and those of its candidates by their numbers.

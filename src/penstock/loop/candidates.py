@@ -50,7 +50,7 @@ def compare(state: LoopState, it: Round, now: int) -> Effect:
 
 
 def work_together(state: LoopState, now: int, number: int, task: str | None) -> Effect:
-    """Return the effect that lets all candidates work that can, in round `number`."""
+    """Return the effect that starts every ready candidate, in round `number`."""
     over = budget_is_over(state)
     if over is not None:
         return over

@@ -135,7 +135,7 @@ class Engine:
             what = f"the loop {loop} cannot read or write its files: {_reason(error)}"
             if isinstance(error, GitError):
                 what = f"the loop {loop} cannot go on: {error.what}"
-            raise UsageError(what, help=f"penstock loop resume {loop} goes on when that is repaired") from error
+            raise UsageError(what, help=f"fix that, then run: penstock loop resume {loop}") from error
         finally:
             for workspace in self._workspaces:
                 workspace.close()
@@ -307,7 +307,7 @@ class Engine:
         before = workspace.project.put_back(self.state.accepts)
         directory = workspace.directory()
         if directory is None:
-            reason = f"{self.state.began.directory} is no directory of the tree any more"
+            reason = f"{self.state.began.directory} is no longer a directory of the tree"
             return CommandEnded(reason=reason, aside=workspace.taken_aside(), put_back_settings=before)
         run = CommandRun(command, directory, self._environment(), seconds, self._is_stopped)
         ended = run.to_end(log)

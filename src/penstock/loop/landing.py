@@ -29,7 +29,7 @@ class CheckMerge(Protocol):
 
 
 def leave_to_terminal(head: str, merged: str) -> NotLanded:
-    """Reject a merge whose checks nobody can wait for."""
+    """Reject a merge whose checks cannot run here."""
     help = "penstock loop land in a terminal runs the checks on the merge first"
     return NotLanded("your branch has gone on since the loop began, so the merge has to be checked", help)
 

@@ -1,4 +1,4 @@
-"""Checks of a merge before it lands: the user's branch has gone on, so nobody has tried the merged files yet."""
+"""Checks of a merge before it lands: the user's branch has gone on, so the merged files are untested."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class MergeCheck:
         env = {**clean_environment(os.environ), LOOP_MARK: self._found.id}
         directory = workspace.directory()
         if directory is None:
-            ended = CommandEnded(reason=f"{self._state.began.directory} is no directory of the tree any more")
+            ended = CommandEnded(reason=f"{self._state.began.directory} is no longer a directory of the tree")
         else:
             ended = CommandRun(command, directory, env, seconds).to_end(self._found.path / FOLDER / f"{log}.txt")
         self._show(command, ended)

@@ -236,7 +236,7 @@ def _denied_edits(state: LoopState, it: Round) -> str:
 
 
 def _denied_others(state: LoopState, it: Round) -> str:
-    """Return how many actions that were no edits were denied in a round that has changed nothing; "" if none was."""
+    """Return the count of denied actions other than edits, for a round without changes; "" if there are none."""
     denied = it.work.denied if it.work is not None and not it.has_changed else 0
     if not denied:
         return ""

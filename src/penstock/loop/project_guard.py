@@ -121,7 +121,7 @@ class ProjectGuard:
         """
         kept = read_list(self._base)
         if kept is None:
-            what = f"nobody knows which settings of agents the tree {self._tree().path} had at its beginning"
+            what = f"the settings of agents at the beginning of the tree {self._tree().path} are unknown"
             raise UsageError(what, help="remove the tree; when the loop is resumed, it is made again from its refs")
         return kept
 

@@ -206,7 +206,7 @@ def _about_last_round(state: LoopState, diff_stat: str) -> str:
 
 
 def _about_put_back(it: Round) -> str:
-    """Return what a prompt says about files of a round that were put back."""
+    """Return the part of a prompt about the files put back in a round."""
     if not it.put_back_settings:
         return ""
     return (

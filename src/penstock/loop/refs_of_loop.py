@@ -51,7 +51,7 @@ def refs_of(loop: LoopFolder) -> LoopRefs:
             kept[branch] = "it has commits that no other branch has"
     for ref in refs:
         if ref.endswith("/kept") and _has_lost_commits(repository, ref):
-            kept[ref] = "it has commits that your branches do not have any more"
+            kept[ref] = "it has commits that your branches no longer have"
     return LoopRefs({ref: at for ref, at in refs.items() if ref not in kept}, kept)
 
 
@@ -78,7 +78,7 @@ def _reason_to_keep_all(loop: LoopFolder, repository: Repository) -> str:
         return ""
     if state.landed is None:
         return f"the loop has not landed: penstock loop land {loop.id}"
-    return f"none of your branches has {result[:10]} any more"
+    return f"your branches no longer have {result[:10]}"
 
 
 def _is_in_other_branch(repository: Repository, commit: str, branch: str) -> bool:

@@ -54,7 +54,7 @@ class Settings(JournalStruct, frozen=True):
     """Agents that work side by side in each round, each in a tree of its own; the best result is that of the round.
     None: the agents of `work` are a chain. What `work` has besides its agents counts for candidates as well."""
     judge: RoleAgents | None = None
-    """Agent that compares the changes of candidates that are equal by checks and reviews."""
+    """Agent that compares candidates with equal checks and reviews."""
     plan: RoleAgents | None = None
     plan_is_asked: bool = False
     """The user approves the plan before work begins."""

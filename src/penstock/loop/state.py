@@ -157,7 +157,7 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unchanged_tasks(self) -> set[str]:
-        """Tasks for which an agent found nothing to change, with nobody to approve that."""
+        """Tasks for which an agent found nothing to change, without a reviewer to approve that."""
         found = {it.task for it in self.rounds if it.task is not None and self.stage(it) == "unchanged"}
         return found - self.finished_tasks
 
@@ -373,7 +373,7 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
     without_tokens: tuple[str, ...] = ()
     """Agents that ended well and did not report their tokens."""
     is_cost_partial: bool = False
-    """True if a step worked and its cost is not known."""
+    """True if a step worked and its cost is unknown."""
 
 
 class UserMessage(msgspec.Struct, frozen=True):

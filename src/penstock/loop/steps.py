@@ -212,7 +212,7 @@ class HeldPath(JournalStruct, frozen=True):
     path: str
     reason: str
     is_final: bool = False
-    """True if git cannot commit it, so that nobody can accept it."""
+    """True if git cannot commit it, which rules out accepting it."""
 
 
 class FileChange(JournalStruct, frozen=True):
@@ -245,9 +245,9 @@ class AgentEnded(JournalStruct, frozen=True, tag="agent_ended"):
     resets_at: int | None = None
     session_id: str | None = None
     cost_usd: float | None = None
-    """Cost in US dollars; None if it is not known, which is not 0."""
+    """Cost in US dollars; None if unknown, which is not 0."""
     tokens: int | None = None
-    """Tokens of input and output; None if they are not known."""
+    """Tokens of input and output; None if unknown."""
     question: str = ""
     """Question for a person, which ended the step."""
     unusable: str = ""

@@ -65,7 +65,7 @@ MAX_LOOK_AT = 1_000
 """Changed tests and build files that are kept."""
 
 MAX_TOGETHER = 100
-"""Differences of the user's repository that are named before the one command that restores them all: more than a person
+"""Number of differences of the user's repository named before the one command to restore them all: more than a person
 makes of settings and hooks, and no flood."""
 
 MAX_REASON_CHARS = 500
@@ -244,7 +244,7 @@ class LoopWorkspace:
         return found
 
     def renew(self, commit: str) -> None:
-        """Make the agent's git directory anew, so that nothing that was planted in it is run."""
+        """Make the agent's git directory anew, without anything planted in it."""
         self.tree.renew(commit)
 
     def take(self, state: LoopState, ref: str, at: int) -> TakenFiles:

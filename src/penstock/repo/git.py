@@ -120,7 +120,7 @@ class Git(msgspec.Struct, frozen=True):
     before: Callable[[], object] | None = None
     """Called before each call: it raises if the work tree cannot be trusted."""
     is_private: bool = False
-    """Whether nobody else uses the index, so that the lock of a call that was killed can be removed."""
+    """True if the index has no other user: the lock of a killed call can then be removed."""
 
     def run(
         self,

@@ -44,12 +44,12 @@ class Held(msgspec.Struct, frozen=True):
 
     @property
     def is_final(self) -> bool:
-        """Return whether git cannot commit it, so that nobody can allow it."""
+        """Return whether git cannot commit it, which rules out allowing it."""
         return self.reason in ("nested", "special")
 
     @property
     def is_junk(self) -> bool:
-        """Return whether nothing is missing without it, so that nobody has to do anything about it."""
+        """Return whether the commit is complete without it, and the user has nothing to do."""
         return self.reason == "junk"
 
 
@@ -113,7 +113,7 @@ def held_directories(added: Iterable[str], tracked: Iterable[str]) -> list[Held]
 
 
 def highest_new_directory(path: str, known: Collection[str]) -> str:
-    """Return the highest directory above a path that is not known; an empty text if all are."""
+    """Return the highest unknown directory above a path; an empty text if all are known."""
     end = path.find("/")
     while end >= 0:
         if path[:end] not in known:

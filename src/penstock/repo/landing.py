@@ -22,7 +22,7 @@ UNDER_WAY = {
     "REVERT_HEAD": "a revert",
     "BISECT_START": "a bisection",
 }
-"""Files of a git directory that show that the user is in the middle of something, with its name."""
+"""Files of a git directory during an unfinished operation of the user, with its name."""
 
 CONFLICT = 1
 """Exit status of `merge-tree` if there are conflicts."""

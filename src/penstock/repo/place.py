@@ -27,11 +27,11 @@ MAX_GIT_ENTRIES = 100_000
 """Entries of a nested git directory that are looked at; one with more is not left to git."""
 
 USERS = 0o700
-"""Permission that a directory needs so that its owner can list, search and change it."""
+"""Permission for the owner of a directory to list, search and change it."""
 
 
 class TreeAbandoned(UsageError):
-    """A tree cannot be used any more. It is left as it was found, and a new one can be made from its refs."""
+    """A tree is unusable. It is left as it was found, and a new one can be made from its refs."""
 
     def __init__(self, path: str, why: str) -> None:
         self.path = path

@@ -50,7 +50,7 @@ _LEFT_OUT = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *rang
 
 
 class PutBack(msgspec.Struct, frozen=True):
-    """A file that was put back, or a directory that was new with all that is in it; then `path` ends with a slash."""
+    """A file that was put back, or a new directory with its contents; then `path` ends with a slash."""
 
     path: str
     what: What

@@ -176,7 +176,7 @@ def differences(before: Protected, repository: Repository, folder: Path) -> list
         after = read_protected(repository)
     except (GitError, PenstockError) as error:
         restore = _restore_config(repository, folder)
-        text = f"git cannot read the repository any more: {error.what}"
+        text = f"git can no longer read the repository: {error.what}"
         return [*found, Difference("config", "config", text, True, restore)]
     found += [*_ref_differences(before, after, repository.git), *_push_differences(before, after)]
     found += _stash_differences(before, after)

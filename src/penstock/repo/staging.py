@@ -86,7 +86,7 @@ def stage(git: Git, allowed: Sequence[str] = (), never: Collection[str] = ()) ->
 
 
 def junk_in(found: TreeChanges, allowed: Sequence[str] = ()) -> dict[str, Held]:
-    """Return the new files that nobody wants in a commit."""
+    """Return the new files that never belong into a commit."""
     return {path: one for path in found.added if (one := junk_of(path)) and not is_allowed(path, allowed)}
 
 

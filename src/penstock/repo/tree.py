@@ -49,7 +49,7 @@ ASIDE = ".git.penstock-"
 """Beginning of the names of git directories that are being made or removed, in the tree."""
 
 ABANDONED = "abandoned"
-"""Beginning of the names of the records of trees that were abandoned, in the home of the one that was made instead."""
+"""Prefix for records of abandoned trees, in the home of the next tree."""
 
 FULL_DISK = "No space left"
 """Text of git's messages about a full disk, which is no fault of a tree."""
@@ -77,7 +77,7 @@ class TreeRecord(msgspec.Struct, frozen=True, kw_only=True):
     device: int = 0
     inode: int = 0
     user: int = -1
-    """Number of the user to whom the directory belongs; -1 if it is not known."""
+    """Number of the user to whom the directory belongs; -1 if unknown."""
     git_dirs: tuple[tuple[int, int], ...] = ()
     """Devices and inodes of the agent's git directory, the newest first; the second one while it is replaced."""
 
@@ -120,7 +120,7 @@ class Tree:
         return Path(self.record.path)
 
     def check(self) -> None:
-        """Check that the tree is the one that was made, and put aside what is not an agent's to put there.
+        """Check that the tree is the one made by Penstock, and put aside what an agent may not put there.
 
         Call it while no process of an agent or a check lives.
 
@@ -146,7 +146,7 @@ class Tree:
         return path
 
     def taken_aside(self) -> list[str]:
-        """Return what was put aside since the last call, as sentences that say why and where it is."""
+        """Return a sentence, with reason and place, for each file put aside since the last call."""
         found, self._aside = self._aside, []
         return found
 

@@ -96,7 +96,7 @@ def replace_agent(chain: Chain, cause: Cause | None, resets_at: int | None, now:
 
 
 def _open_from(resets_at: int | None, now: int) -> int:
-    """Return when an agent can be used again that is at its usage limit; always later than now."""
+    """Return the time, after now, at which the usage limit of an agent resets."""
     if resets_at is None:
         return now + UNKNOWN_RESET_MS
     return resets_at if resets_at > now else now + PAST_RESET_MS

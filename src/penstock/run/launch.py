@@ -174,7 +174,7 @@ def _trusted(name: str, config: Config) -> None:
     if setting is not None:
         raise UsageError(
             f"{setting.origin} says how {name} is started, and it came with the files of this project",
-            expected="your word that they are to be trusted",
+            expected="your confirmation that you trust these files",
             help="read it, then --trust, or move it to your own configuration (penstock config shows where)",
         )
 

@@ -56,7 +56,7 @@ from penstock.events import Event, MessageStarted, Replied
 from penstock.run.limits import Spending
 
 GUARD_SECONDS = 12.0
-"""Seconds that the guard has to kill everything that is left: more than the 10 s of its own limit."""
+"""Time limit, in seconds, of the guard for killing what is left: more than the 10 s of its own limit."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ class Trigger(Enum):
     WORK_STARTED = "background work is known to go on"
     WORK_ENDED = "the last background work ends"
     QUESTION_ASKED = "a question waits for a person"
-    QUESTIONS_SETTLED = "no question waits any more"
+    QUESTIONS_SETTLED = "the last open question is settled"
     BACKLOG_FULL = "as many events wait for their reader as may wait"
     BACKLOG_TAKEN = "the reader takes events again"
     STDOUT_CLOSED = "the output is closed"
@@ -158,7 +158,7 @@ class Action(Enum):
 
 
 class Fact(Enum):
-    """Circumstance that outlasts the trigger that reports it; the value describes it in the documentation."""
+    """Circumstance that outlasts its trigger; the value describes it in the documentation."""
 
     WORK = "background work is known"
     QUESTION = "a question waits"

@@ -31,7 +31,7 @@ def take(fd: int) -> bool:
 
 
 def holder(path: Path) -> int | None:
-    """Return the id of the process that holds a lock file; None if no process does, 0 if its id is not known."""
+    """Return the id of the process with this lock; None if there is none, 0 if its id is unknown."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -230,7 +230,7 @@ def output_of(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, seco
 
 
 def _rest(process: Process) -> bytes:
-    """Return the data that is left in the pipes of a process that has exited or is killed."""
+    """Return the data left in the pipes of a dead process."""
     os.set_blocking(process.stdout, True)
     said = b""
     while data := os.read(process.stdout, 65536):

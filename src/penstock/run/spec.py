@@ -239,7 +239,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         SpecField(
             NAME,
-            "the adapter that reads what that command prints, if Penstock does not know its name; else `generic`",
+            "the adapter for the command's output, if Penstock does not know its name; else `generic`",
         ),
     ] = None
     limits: Annotated[

@@ -75,7 +75,7 @@ class _Span:
 
     @property
     def size(self) -> int:
-        """Characters that are kept of a block that has ended."""
+        """Number of characters kept of an ended block."""
         return len(self.known or "")
 
 

@@ -153,7 +153,7 @@ class Viewer:
     def _turn(self, frame: Frame, *states: str) -> dict[str, Any]:
         require(frame["turn"] in self.turns, f"turn {frame['turn']}, of which nothing is known")
         turn = self.turns[frame["turn"]]
-        require(turn["state"] in states, f"a frame that cannot come to a turn that is {turn['state']}")
+        require(turn["state"] in states, f"a frame that does not belong into a turn with the state {turn['state']}")
         return turn
 
 

@@ -495,12 +495,10 @@ def test_what_cannot_be_shown_is_counted() -> None:
     assert items[-1] == Noticed(
         at=items[-1].at,
         level="warning",
-        text="Not shown: 6 events of kinds that are not known (sparkle, glow, beam), 1 line that could not be read",
+        text="Not shown: 6 events of unknown kinds (sparkle, glow, beam), 1 line that could not be read",
     )
     assert [type(item) for item in items] == [Said, Noticed]
-    assert items_of(unknown[0])[0] == Noticed(
-        at=10, level="info", text="Not shown: 1 event of kinds that are not known (sparkle)"
-    )
+    assert items_of(unknown[0])[0] == Noticed(at=10, level="info", text="Not shown: 1 event of unknown kinds (sparkle)")
 
 
 def test_sub_agents_name_their_call() -> None:

@@ -83,7 +83,7 @@ def _places(fields: dict[str, Any]) -> list[str]:
 
 
 def _created(changes: list[Change] | None) -> list[Change] | None:
-    """Return the changes of a tool that reports that there were no such files before."""
+    """Return the changes of a tool whose report says the files are new."""
     return [msgspec.structs.replace(change, removed=0) for change in changes or ()] or None
 
 

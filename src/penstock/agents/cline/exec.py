@@ -48,7 +48,7 @@ _EDITS = frozenset({"editor", "apply_patch"})
 _CAUSES: dict[str, Cause] = {"auth": "auth", "context_window_exceeded": "context"}
 """Causes by the `errorClass` of cline's errors; the third one is `unknown`."""
 _LIMIT = "Model reached the maximum output token limit before completing the turn"
-"""Sentence of cline 3.0.65."""
+"""Message of cline 3.0.65 at the model's output limit."""
 _SPAWN_TOOLS = frozenset({"spawn_agent"})
 _BLANK = re.compile(r"\s")
 _EXIT_CODE = re.compile(r"exited with code (-?\d{1,10})")

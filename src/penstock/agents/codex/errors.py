@@ -104,7 +104,7 @@ def retry(message: str, details: str = "", info: Any = None, lane: str | None = 
 
 
 def reset_of(limits: Any) -> int | None:
-    """Return when the limits that are used up reset, in milliseconds since 1970; None if that is not known."""
+    """Return when the used-up limits reset, in milliseconds since 1970; None if unknown."""
     windows = [as_dict(as_dict(limits).get(name)) for name in ("primary", "secondary")]
     full = [window for window in windows if (as_int(window.get("usedPercent")) or 0) >= FULL_PERCENT]
     times = [as_ms((as_int(window.get("resetsAt")) or 0) * 1000) for window in full]

@@ -64,7 +64,7 @@ class PendingQuestion(msgspec.Struct, kw_only=True):
 
 
 def questions_of(request: RequestId, method: str, params: dict[str, Any], changes: Any) -> list[PendingQuestion]:
-    """Read the questions of a request, none if it is of a kind that nobody can answer.
+    """Read the questions of a request; none if its kind cannot be answered.
 
     `changes` are those of the file change that the request is about; the request itself lacks them.
     """

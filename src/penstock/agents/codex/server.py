@@ -411,7 +411,7 @@ class CodexServer:
         known = isinstance(id, int | str)
         questions = questions_of(id, method, params, self._changes.get(text_of(params.get("itemId")))) if known else []
         if not questions:
-            self._send(error={"code": NO_SUCH_METHOD, "message": f"{method} is not known here"}, id=id)
+            self._send(error={"code": NO_SUCH_METHOD, "message": f"{method} is not supported here"}, id=id)
             return (Unknown(method, _text_in(params)),)
         lane = self._lane_of(self._thread_of(params))
         asked: list[Update] = []

@@ -127,7 +127,7 @@ _EDIT_KINDS: dict[str, ChangeKind] = {"create": "add", "edit": "update", "delete
 _DENIED = frozenset({"denied", "rejected"})
 _EXIT_LINE = re.compile(r"(?:\A|(?<=\n))<shellId: \S+ completed with exit code (-?\d{1,10})>\s*\Z")
 """Last line of the output of a command, in copilot 1.0.102."""
-"""Codes in the error of a call whose permission was denied, by nobody or by a person."""
+"""Codes in the error of a call without permission, denied by a person or by default."""
 _CAUSES: dict[str, Cause] = {
     "authentication": "auth",
     "authorization": "auth",

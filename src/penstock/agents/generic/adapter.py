@@ -215,7 +215,7 @@ class Generic:
         return found
 
     def _goes_on(self) -> bool:
-        """Return whether a result's text can only be that of the block that is still open."""
+        """Return whether a result's text can only belong to the open block."""
         return self._classifier.is_accumulating("text:None") and not self._worked
 
     def _judge(

@@ -46,7 +46,7 @@ class CallReader:
         self._last = ""
 
     def settle(self) -> None:
-        """Forget the inputs that were streamed in the message that is over."""
+        """Forget the streamed inputs of the message that has ended."""
         self._inputs.clear()
 
     def read(self, name: str, role: str, layers: Sequence[Layer], updates: list[Update]) -> bool:
@@ -123,7 +123,7 @@ class CallReader:
         self._open[call_id] = (name, value)
 
     def _unnamed(self, name: str, value: Any) -> str:
-        """Return the id for a call that has none: that of the open call that it repeats, else a new one, counted."""
+        """Return an id for a call without one: that of the open call with the same content, else a new number."""
         for call_id, (other, given) in self._open.items():
             if other == name and (value is None or value == given):
                 return call_id

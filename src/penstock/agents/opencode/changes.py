@@ -41,7 +41,7 @@ def _replaced(path: str, old: str, new: str, *, everywhere: bool) -> Change:
 
 
 def made(call: ToolCall, metadata: dict[str, Any]) -> list[Change] | None:
-    """Return the changes of a call that succeeded; None if those that its input proposes are the best that is known."""
+    """Return the changes of a successful call; None if only the proposals of its input are known."""
     fields = as_dict(call.input)
     if call.changes is None:
         return None

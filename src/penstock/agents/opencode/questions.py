@@ -40,7 +40,7 @@ class Questions:
         self._answers: dict[str, Answer] = {}  # ours, until the server confirms them
 
     def forget(self) -> None:
-        """Drop the questions that nobody will answer any more."""
+        """Drop the questions of a run that has ended."""
         self._waiting.clear()
 
     def reply(self, answer: Answer) -> tuple[str, Fields]:

@@ -78,7 +78,7 @@ class Jobs:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def queue(self, turns: Sequence[tuple[str, int]]) -> None:
-        """Queue jobs for turns that wait without one, and drop those that nothing works on any more.
+        """Queue jobs for turns that wait without one, and drop abandoned jobs.
 
         Raises:
             StoreFailed: it is tried again.
@@ -160,7 +160,7 @@ WHERE queue_name = %(node)s AND status = 'doing' AND worker_id IS DISTINCT FROM 
 DROP_LEFT = """
 DELETE FROM procrastinate_jobs WHERE queue_name = %(node)s AND status = 'doing' AND lock = ANY (%(chats)s::text[])
 """
-"""Statement that drops jobs of chats that no job works on: they are done, and are in a backup that was restored."""
+"""Statement to drop finished jobs that a restored backup has brought back: jobs of chats without a running one."""
 
 QUEUE = """
 SELECT procrastinate_defer_jobs_v1(ARRAY[ROW(

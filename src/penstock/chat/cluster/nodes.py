@@ -119,7 +119,7 @@ class Lease:
         await self._link.close()
 
     async def _renew(self) -> bool | None:
-        """Renew the lease; return False if it is over, and None if it is not known."""
+        """Renew the lease; return False if it has expired, and None if that is unknown."""
         values = {"node": self.name, "incarnation": self.incarnation, "about": _json(self._about())}
         try:
             return bool(await self._link.run(RENEW, values, RENEWAL_SECONDS, RENEWAL_SECONDS))
@@ -207,7 +207,7 @@ WITH taken AS (
 SELECT true, about FROM taken
 UNION ALL SELECT false, about FROM nodes WHERE id = %(node)s AND NOT EXISTS (SELECT FROM taken)
 """
-"""Statement that takes a lease that is over, or that an earlier attempt of this statement has taken."""
+"""Statement to take an expired lease, or one taken by an earlier attempt of the same statement."""
 
 RENEW = """
 UPDATE nodes SET seen = clock_timestamp(), about = %(about)s

@@ -32,7 +32,7 @@ class DeniedAction(msgspec.Struct, frozen=True):
     name: str
     """The command, the path or the tool, in one line."""
     by: Literal["person", "policy"]
-    """`policy` is everything but a person who was asked: a level of permission, a rule, nobody to be asked."""
+    """`policy` is everything but a person's answer: a level of permission, a rule, a run without a person."""
 
 
 class DeniedActions:
@@ -69,7 +69,7 @@ class DeniedActions:
 
     @property
     def needs_allow(self) -> NeededAllow | None:
-        """Permission that covers what no person denied; None if there is none of it, or if it is not known what it was.
+        """Permission to allow the actions denied by a policy; None if there are none, or if they are unknown.
 
         An agent that gives only their number reports them as failed calls: if these are of one kind, that is known.
         """

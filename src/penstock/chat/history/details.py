@@ -377,7 +377,7 @@ class _Fold:
         parts = []
         if self._unknown:
             kinds = f" ({', '.join(self._kinds)})" if self._kinds else ""
-            parts.append(f"{_count(self._unknown, 'event')} of kinds that are not known{kinds}")
+            parts.append(f"{_count(self._unknown, 'event')} of unknown kinds{kinds}")
         if self._malformed:
             parts.append(f"{_count(self._malformed, 'line')} that could not be read")
         if self._more:

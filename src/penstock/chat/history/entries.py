@@ -37,7 +37,7 @@ class StopRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="stop_r
     """
 
     turn: int | None = None
-    """Number of the turn; None for the turn that runs and all that wait."""
+    """Number of the turn; None for the running turn and all waiting ones."""
     queued: bool = False
     """True if only what waits is taken back, and a turn that runs goes on."""
 
@@ -112,7 +112,7 @@ def decode(stored: Iterable[tuple[int, int, bytes]]) -> list[Numbered]:
 
 
 def decode_one(data: bytes) -> Entry | ev.Event | None:
-    """Decode one entry; None if its kind is not known."""
+    """Decode one entry; None if its kind is unknown."""
     try:
         found: Entry | ev.Event = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

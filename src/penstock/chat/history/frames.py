@@ -64,7 +64,7 @@ class TurnView(msgspec.Struct, omit_defaults=True):
     denied: list[DeniedAction] | None = None
     """The first of them, as far as it is known what they were."""
     needs_allow: NeededAllow | None = None
-    """Permission that covers what no person denied; None if there is none of it, or if it is not known what it was."""
+    """Permission to allow the actions denied by a policy; None if there are none, or if they are unknown."""
     duration_ms: int | None = None
     usage: ev.Usage | None = None
     cost_usd: float | None = None

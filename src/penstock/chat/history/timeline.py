@@ -34,7 +34,7 @@ KEPT_TURNS = 50
 """Turns of a snapshot: the newest. A client that needs more asks for the earlier ones."""
 
 MAX_CHANGES = 20_000
-"""Past changes that are kept for clients that reconnect; a client from before them gets a snapshot."""
+"""Number of past changes kept for clients that reconnect; a client from before them gets a snapshot."""
 
 MAX_FRAMES = 500
 """Frames that a client gets at once; instead of more it gets a snapshot, which is smaller."""
@@ -133,7 +133,7 @@ class Timeline:
 
     @property
     def questions(self) -> dict[str, ev.QuestionAsked]:
-        """Questions that the run waits for and that are not answered, by their id."""
+        """Open questions of the run, by their id."""
         return self._live.questions if self._live is not None else {}
 
     @property
@@ -161,7 +161,7 @@ class Timeline:
         return not self._finalized
 
     def summary(self) -> list[TurnView] | None:
-        """Return the turns that changed since the last summary and all that wait; None while a turn runs."""
+        """Return all waiting turns, and those changed since the last summary; None while a turn runs."""
         if self._live is not None:
             return None
         changed = self._finalized | {view.turn: view for view in self.queued}

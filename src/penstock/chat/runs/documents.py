@@ -85,7 +85,7 @@ class DocumentReader:
                 yield self._started_at, TurnEnded(self._turn, "cut_off", CUT_OFF)
 
     def _asked(self, at: int) -> str:
-        """Return what the run was asked that began at a time; "" if it is not known."""
+        """Return the prompt of the run that began at this time; "" if unknown."""
         return next((added_in(one.text) for one in reversed(_asked(self._state)) if one.at <= at), "")
 
 

@@ -118,7 +118,7 @@ class LoopReader:
         yield from self._read_on(is_live=self.is_live)
 
     def details(self) -> RunDetails:
-        """Return the state after the rows that were read, with what lies in the inbox."""
+        """Return the state after the rows read so far, with the messages of the inbox."""
         state, letters = self.state, LoopInbox(self.folder).letters()
         key = (state.rows, self.is_live, [letter.id for letter in letters])
         if self._shown is None or self._shown[0] != key:
@@ -203,7 +203,7 @@ class LoopReader:
         self._steps[row.step - 1] = ended_view(self._steps[row.step - 1], row)
 
     def _drop_steps(self) -> None:
-        """Note that the steps that run are begun again, as their tree is gone."""
+        """Note that running steps begin again because their tree is gone."""
         for number, view in enumerate(self._steps):
             if view.state == "running":
                 self._steps[number] = replace(view, state="failed", note="the tree is gone")

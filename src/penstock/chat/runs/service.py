@@ -69,7 +69,7 @@ class RunReader(Protocol):
 
 
 class RunLog:
-    """One document or loop that is watched: it is read again and again until nobody watches it any more.
+    """One watched document or loop: it is read again and again until its last viewer leaves.
 
     Args:
         make: makes its reader, in a thread.

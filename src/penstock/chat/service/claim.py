@@ -1,4 +1,4 @@
-"""Claim of one chat: with it, the appends of this process count, and those of earlier claims do not."""
+"""Fencing token of one chat: the store accepts appends of its newest holder only."""
 
 from __future__ import annotations
 

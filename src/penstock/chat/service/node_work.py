@@ -96,7 +96,7 @@ class NodeWork:
         return {*self._workers, *(row.id for row in rows)}
 
     def skips(self, worker: Worker) -> bool:
-        """Leave the new entries of a chat unread if its turn runs at another node and nobody watches it here.
+        """Leave the new entries of a chat unread if its turn runs at another node and has no viewer here.
 
         The home changes the row, or notes a change of it, when a list of chats shows something else.
         """

@@ -138,7 +138,7 @@ class Dispatch(msgspec.Struct):
     """Lease under which this process claims chats. None: it has none, or needs none."""
 
     live: frozenset[str] | None = None
-    """Names of the nodes that are there, as last seen; None if they are not known."""
+    """Names of the present nodes, as last seen; None if unknown."""
 
     elsewhere: Elsewhere | None = None
     """Other nodes; None if there is one machine."""

@@ -1,4 +1,4 @@
-"""Checks of the store while it fails: the process notices by itself that it works again, also if nobody sends a thing.
+"""Checks of the store while it fails: the process notices its recovery without a request.
 
 A disk that becomes full while nothing is written is noticed too. The log has one line for each change.
 """

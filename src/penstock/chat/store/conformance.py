@@ -64,7 +64,7 @@ async def check_store(make: Open, checks: Sequence[Check] | None = None) -> None
 
 
 async def entries_are_kept(make: Open, chat: str) -> None:
-    """Check that numbers begin at 1 and have no gap, and that the bytes and times are those that were given."""
+    """Check that numbers begin at 1 without a gap, with the given bytes and times."""
     async with make() as store:
         await store.create_chat(_row(chat))
         _same("a read of a new chat", await store.read(chat), ([], 0))
@@ -79,7 +79,7 @@ async def entries_are_kept(make: Open, chat: str) -> None:
 
 
 async def stale_writers_conflict(make: Open, chat: str) -> None:
-    """Check that an append that names another number than the last changes nothing, and gets the real one."""
+    """Check that an append after a wrong number changes nothing, and gets the real one."""
     async with make() as store:
         await store.create_chat(_row(chat))
         for number in range(3):
@@ -167,7 +167,7 @@ async def summaries_go_with_their_entries(make: Open, chat: str) -> None:
 
 
 async def a_key_is_one_entry(make: Open, chat: str) -> None:
-    """Check that a submit with a known key returns the entry that has it, however many submit it at once."""
+    """Check that a submit with a known key returns its entry, with any number of submits at once."""
     async with make() as store:
         for name in (chat, f"{chat}-other"):
             await store.create_chat(_row(name))
@@ -187,7 +187,7 @@ async def a_key_is_one_entry(make: Open, chat: str) -> None:
 
 
 async def pages_follow(make: Open, chat: str) -> None:
-    """Check that a read begins after the number that it names, and has no more entries than its limit."""
+    """Check that a read begins after the given number, and ends at its limit."""
     async with make() as store:
         await store.create_chat(_row(chat))
         data = [b"%d" % number for number in range(1, 31)]
@@ -250,7 +250,7 @@ async def trimmed_entries_are_gone(make: Open, chat: str) -> None:
 
 
 async def numbers_ahead_are_errors(make: Open, chat: str) -> None:
-    """Check that a number that was never given is an error, which has the last number that was."""
+    """Check that an unassigned number is an error, with the last assigned one."""
     async with make() as store:
         await store.create_chat(_row(chat))
         await store.append(chat, [b"1", b"2"], after=0, at=1)
@@ -404,7 +404,7 @@ async def writers_race(make: Open, chat: str) -> None:
 
 
 async def subscribers_miss_nothing(make: Open, chat: str) -> None:
-    """Check that a subscriber that reads to the end at each notification gets all entries in order, once."""
+    """Check that reading to the end at each notification gives all entries in order, once."""
     async with make() as store:
         total = 5 * EACH
         await store.create_chat(_row(chat))
@@ -449,7 +449,7 @@ async def subscribers_are_notified_of_rows(make: Open, chat: str) -> None:
         async def notified(id: str) -> None:
             while True:
                 news = await subscription.next()
-                _require(id == chat or chat not in news.changed, "a chat changed that nobody changed")
+                _require(id == chat or chat not in news.changed, "a chat changed without a request")
                 if id in news.changed:
                     return
 
@@ -485,7 +485,7 @@ async def cancelled_appends_are_whole(make: Open, chat: str) -> None:
 
 
 async def a_check_changes_nothing(make: Open, chat: str) -> None:
-    """Check that a store that works says so, that a check ends a failure that was noted, and that it keeps no trace."""
+    """Check that a working store passes its check, which ends a noted failure and leaves no trace."""
     async with make() as store:
         await store.create_chat(_row(chat))
         await store.append(chat, [b"1"], after=0, at=1)
@@ -498,7 +498,7 @@ async def a_check_changes_nothing(make: Open, chat: str) -> None:
 
 
 async def a_new_store_has_all(make: Open, chat: str) -> None:
-    """Check that the next store has all that a closed one acknowledged, and that a closed one cannot be used."""
+    """Check that the next store has everything acknowledged by a closed one, and a closed one cannot be used."""
     async with make() as store:
         await store.create_chat(_row(chat))
         await store.append(chat, [b"1", b"2", b"3"], after=0, at=1)
@@ -555,7 +555,7 @@ async def _holds(store: ChatStore, chat: str, data: list[bytes], after: int = 0)
     while len(found) <= len(data) and (page := (await store.read(chat, after=after + len(found))).entries):
         found += [(entry.number, entry.data) for entry in page]
     _same("numbers", [number for number, _ in found], list(range(after + 1, after + 1 + len(data))))
-    _require([it for _, it in found] == data, "the bytes that were read are not those that were appended")
+    _require([it for _, it in found] == data, "the bytes read are not those appended")
 
 
 async def _raises(kind: type[Any], call: Awaitable[Any]) -> Any:

@@ -135,7 +135,7 @@ def write_scratch(folder: Path, size: int) -> None:
 
 
 def free_bytes(folder: Path) -> int | None:
-    """Return the bytes that are free on the disk of a folder for this user; None if that is not known."""
+    """Return the free bytes for this user on the disk of a folder; None if unknown."""
     try:
         return shutil.disk_usage(folder).free
     except OSError:

@@ -29,7 +29,7 @@ MAX_PAGE_BYTES = 8 * 1024 * 1024
 """Bytes of one read: it ends with the entry that reaches this size."""
 
 TRIM_ENTRIES = 2000
-"""Entries that one change trims: an append that is queued after it waits no longer than that."""
+"""Number of entries trimmed by one change, which bounds the wait of the next append."""
 
 SHRINK_PAGES = 2000
 """Pages that one change returns to the disk."""

@@ -79,7 +79,7 @@ class _Place:
 
 
 class _PageAt:
-    """ASGI application that serves the page at one of the paths that it shows in the browser."""
+    """ASGI application to serve the page at each path of its views."""
 
     def __init__(self, files: PageFiles, path: str) -> None:
         self._files = files

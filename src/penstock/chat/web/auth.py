@@ -31,7 +31,7 @@ FOLLOW_SECONDS = 1.0
 """Seconds after which a browser that was signed out at another node is signed out here as well."""
 
 LOOK_SECONDS = 0.25
-"""Seconds between two looks whether streams rely on a login that is over, or that cannot be known any more."""
+"""Seconds between two checks of the logins that open streams rely on."""
 
 CODE_BYTES = 16
 CODE_SECONDS = 15 * 60
@@ -161,7 +161,7 @@ class Logins:
         self._shared = shared
         self._tokens: frozenset[bytes] = frozenset()
         self._relying: dict[Callable[[], None], bytes | None] = {}
-        """Calls that end what relies on a login that other nodes share, with the hash of a token or None."""
+        """Callbacks to end what relies on a shared login, with the hash of a token or None."""
         self._reads = 0  # how often the store was read
         self._reading = asyncio.Lock()
         self._token = token.encode()

@@ -127,7 +127,7 @@ class Connection(H11Protocol):
         return now - self._accepted_at >= STALLED_SECONDS
 
     def _unacknowledged(self) -> int:
-        """Return the bytes that the system has, and the client's system has not accepted; 0 if that is not known."""
+        """Return the bytes that the client's system has not yet accepted; 0 if unknown."""
         found = array.array("i", [0])
         one: socket.socket | None = self.transport.get_extra_info("socket")
         try:

@@ -30,7 +30,7 @@ NAMED = "penstock.address"
 """Key in a scope of the template of its path, once it is known."""
 
 DISCARDED_SECONDS, DISCARDED_BYTES = 1.0, 16 * 1024 * 1024
-"""Seconds and bytes for which a body that nobody read is received after the response, before the connection is
+"""Limits, in seconds and bytes, for receiving an unread body after the response, before the connection is
 closed. One that is closed earlier is reset, and a client or a proxy that still writes may lose the response."""
 
 _log = logging.getLogger("penstock.gateway")

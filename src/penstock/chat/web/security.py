@@ -222,7 +222,7 @@ _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
 def _unknown() -> Unauthorized:
-    return Unauthorized("it is not known who asks", expected=_EXPECTED, help=_HELP, headers=_CHALLENGE)
+    return Unauthorized("authentication required", expected=_EXPECTED, help=_HELP, headers=_CHALLENGE)
 
 
 def peer_of(request: Request) -> str:

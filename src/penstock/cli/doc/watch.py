@@ -88,6 +88,8 @@ class _Answers:
         if answer is not None and answer.published:
             document.published(answer.asked, answer.text_hash)
         if document.stopped:
-            notify_problem(f"{name}: the same was asked {MAX_UNCHANGED_RUNS} times; it is not watched any more")
+            notify_problem(
+                f"{name}: the same was asked {MAX_UNCHANGED_RUNS} times, so the document is no longer watched"
+            )
             self.status = FAILED
         return True

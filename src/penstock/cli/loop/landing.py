@@ -54,7 +54,7 @@ def _kept_line(status: TreeStatus | None) -> str:
 
 
 def clean_loops(found: Iterable[LoopFolder], options: Namespace) -> int:
-    """Remove the trees of loops that are not needed any more, with --refs also their refs, and say why others stay."""
+    """Remove the trees of finished loops, with --refs also their refs, and print why others stay."""
     rows = []
     for loop in found:
         cleaned = (_cleaned(loop, name, dry=options.dry_run) for name in tree_names(loop.state.settings, loop.id))

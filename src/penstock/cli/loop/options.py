@@ -103,7 +103,7 @@ def settings_flags(made: Parser) -> None:
         "installed); the next ones take over at a usage limit")  # fmt: skip
     add("--candidates", metavar="AGENT,AGENT…", help="agents that work side by side in each round, each in a "
         "tree of its own; the best result goes on")  # fmt: skip
-    add("--judge", metavar="AGENT[,AGENT…]", help="agent that compares candidates that are equal by checks and reviews")
+    add("--judge", metavar="AGENT[,AGENT…]", help="agent that compares candidates with equal checks and reviews")
     add("--review", action="append", default=[], metavar="AGENT[,AGENT…]", help="agent that has to approve each round; "
         "may be repeated")  # fmt: skip
     add("--check", action="append", default=[], metavar="COMMAND", help="command that has to succeed; may be repeated")
@@ -140,7 +140,7 @@ def with_plan(words: Sequence[str]) -> list[str]:
 
 
 def check_options(words: Namespace, parser: Parser) -> None:
-    """Check that a command about a loop that has begun, or a new loop, has only options of its own.
+    """Check that a command has only options of its own, whether it begins a loop or is about one.
 
     Raises:
         UsageError: it has another one.
@@ -184,7 +184,7 @@ class LoopConfig:
         if path[-1] in NEEDS_TRUST:
             raise UsageError(
                 f"{setting.origin} sets {path[-1]} of the loop, and it came with the files of this project",
-                expected="your word that they are to be trusted",
+                expected="your confirmation that you trust these files",
                 help="read it, then --trust, or name it on the command line",
             )
         users = default if setting.users is None else setting.users
@@ -206,7 +206,7 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
     checks = tuple(words.check or config.value("check", default=()))
     if not checks and not words.unchecked:
         raise UsageError(
-            "there is no check, so nobody could know when the work is done",
+            "there is no check to tell when the work is done",
             expected='--check COMMAND, e.g. --check "make test"',
             help="--unchecked works without one",
         )
@@ -248,7 +248,7 @@ def settings_of(words: Namespace, config: LoopConfig) -> Settings:
 
 
 def default_worker(words: Namespace, config: LoopConfig) -> str | None:
-    """Return the agent that works if nobody names one: the first one that is installed. None if one is named.
+    """Return the agent that works by default: the first one that is installed. None if one is named.
 
     Raises:
         UsageError: none is installed.

@@ -54,7 +54,7 @@ MAX_DIFF_LINES = 60
 """Lines of an edit of the prompt that are shown."""
 
 MAX_REPLY_LINES = 12
-"""Last lines of a reply that are shown at the end of a loop that is not done."""
+"""Number of lines of the last reply at the end of an unfinished loop."""
 
 MAX_REPLY_CHARS = 400
 """Last characters of each of these lines."""
@@ -295,7 +295,7 @@ def candidates_table(state: LoopState) -> str:
 
 
 def _look_at_candidate(state: LoopState) -> list[str]:
-    """Return the command that shows the newest change that was not chosen; nothing if there is none."""
+    """Return the command to show the newest change of another candidate; nothing if there is none."""
     for it in reversed(state.rounds):
         for number, one in enumerate(it.candidates, 1):
             if one.work is not None and one.has_changed and it.work is not None and one.work.tree != it.work.tree:
@@ -414,7 +414,7 @@ def next_commands(state: LoopState) -> list[str]:
 
 
 def _held(state: LoopState) -> list[str]:
-    """Return the paths that are held back and that the user can accept, as words of a shell."""
+    """Return the held-back paths that the user can accept, as words of a shell."""
     work = state.rounds[-1].work if state.rounds else None
     return [shlex.quote(one.path) for one in work.held if not one.is_final] if work is not None else []
 

@@ -96,13 +96,13 @@ class CallTracker:
         self._made_up = 0
 
     def find(self, call_id: str | None) -> TrackedCall | None:
-        """Return the call of this id; None if it is not known."""
+        """Return the call of this id; None if unknown."""
         if call_id is None:
             return None
         return self._waiting.get(call_id) or self._returned.get(call_id)
 
     def track(self, call_id: str, name: str | None, lane: str | None) -> TrackedCall:
-        """Return the call of this id, new if it is not known."""
+        """Return the call of this id, a new one if unknown."""
         call = self.find(call_id)
         if call is None:
             if len(self._waiting) + len(self._returned) >= MAX_CALLS:

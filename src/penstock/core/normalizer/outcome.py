@@ -255,7 +255,7 @@ class RunOutcome:
         reason = next((defect.text for defect in known if defect.text), None)
         caused = next((defect for defect in known if defect.cause is not None), Defect())
         if (caused.cause, self._noted.cause) == ("rate_limit", "usage_limit"):
-            caused = self._noted  # a provider rejects a request in one way, whichever limit it meets
+            caused = self._noted  # 429 is sent for rate and usage limits alike; the notice knows which
         cause = caused.cause
         if outcome == "error" and cause in (None, "rate_limit") and _QUOTA.search(reason or ""):
             cause = "rate_limit" if _SOON.search(reason or "") else "usage_limit"

@@ -27,7 +27,7 @@ class Permissions:
 
     @property
     def refused(self) -> int | None:
-        """Number of actions that were denied; None if it is not known."""
+        """Number of denied actions; None if unknown."""
         return self._count if self._reported is None else max(self._reported, self._count or 0)
 
     def apply_question(self, question: up.Question) -> None:

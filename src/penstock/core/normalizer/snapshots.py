@@ -11,7 +11,7 @@ import zlib
 from typing import Any, Literal, NamedTuple, Protocol
 
 MIN_PREFIX_CHARS = 8
-"""Characters of emitted text that are needed before a delta that begins with all of it counts as a snapshot: "ha" and
+"""Length of emitted text from which on a delta that begins with all of it counts as a snapshot: "ha" and
 "haha" follow each other by chance, eight equal characters at the very beginning do not."""
 
 MIN_REPEAT_CHARS = 32

@@ -22,7 +22,7 @@ MAX_BLOCKS = 4096
 """Number of ended blocks of one message that a late final can still be matched with."""
 
 PARTS = 512
-"""Number of pieces of a block's text that are kept separate; more are joined, so that memory is that of the text."""
+"""Number of separate pieces of a block's text; more are joined, to keep the memory near the size of the text."""
 
 PlaceKey = int | str | tuple[str, str]
 

@@ -16,7 +16,7 @@ _KINDS: dict[ev.Kind, StreamedKind] = {"thinking": "thinking", "tool_output": "r
 _STYLES: dict[StreamedKind, Style] = {"text": "text", "thinking": "dim", "result": "output"}
 
 PARTS = 256
-"""Pieces of a block's text that are kept apart before they are joined, so that memory is that of the text."""
+"""Number of separate pieces of a block's text; more are joined, to keep the memory near the size of the text."""
 
 
 class LineWriter:
@@ -150,7 +150,7 @@ class StreamedBlock:
         self._put(self.sanitizer.feed(text))
 
     def compact(self, most: int = PARTS) -> None:
-        """Join the newest parts if there are many, so that memory is that of the text."""
+        """Join the newest parts if there are many, to keep the memory near the size of the text."""
         live = self.start == len(self.parts)
         first = max(self._joined, 0 if live else self.start)
         if len(self.parts) - first > most:

@@ -80,7 +80,7 @@ class Results:
 
     @property
     def running(self) -> str:
-        """Words for the call that was started last of those that run, "" for none."""
+        """Words for the latest running call, "" for none."""
         last = next(reversed(self._open.values()), None)
         return self._words(last) if last is not None else ""
 

@@ -47,11 +47,11 @@ MAX_REFUSED = 64
 MAX_NAMED = 3
 """Refused actions that are named at the end."""
 MAX_SUBJECT_CHARS = 60
-"""Characters of the name of one of them."""
+"""Number of characters of one name."""
 
 
 def utc_time(milliseconds: int) -> str:
-    """Return a time since 1970 in words, for readers whose time zone is not known."""
+    """Return a time since 1970 in words, for readers in an unknown time zone."""
     return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
@@ -230,7 +230,7 @@ def _subject(text: str) -> str:
 
 
 def measured(event: RunEnded, *, is_live: bool) -> int | None:
-    """Return the duration of a run in milliseconds, None if it is not known: of a live run by Penstock's clock.
+    """Return the duration of a run in milliseconds, None if unknown: of a live run by Penstock's clock.
 
     The time in which it waited for a person is not work, whether the agent's own clock counts it or not.
     """

@@ -59,7 +59,7 @@ class Prefixes:
         self._lanes.clear()
 
     def learn(self, event: ev.ToolCalled) -> None:
-        """Record the name of a call, which is that of the sub-agent that it may start."""
+        """Record the name of a call, which is also that of its sub-agent."""
         kind = event.input.get("subagent_type") if isinstance(event.input, dict) else None
         outer = f"{self._lanes.get(event.parent, 'agent')}>" if event.parent is not None else ""
         self._lanes[event.call_id] = (outer + (kind if isinstance(kind, str) and kind else event.name))[-MAX_LABEL:]

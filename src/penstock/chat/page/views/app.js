@@ -33,7 +33,7 @@ function Page({ app }) {
     case "chat":
       return html`<${ChatPage} key=${id} id=${id} about=${app.about} />`;
     default:
-      return html`<${Missing} title="There is nothing here" text="The address leads nowhere." />`;
+      return html`<${Missing} title="There is nothing here" text="There is no page at this address." />`;
   }
 }
 

@@ -136,7 +136,7 @@ function Heartbeat({ chat }) {
   return html`<${Dialog} title="Heartbeat" name="heartbeat" onClose=${closeDialog}>
     <${SavedForm} save=${save}>
       <p>
-        Asks the agent the same thing again and again, while nobody else asks it something. Your own message always goes
+        Asks the agent the same thing again and again while it has nothing else to do. Your own message always goes
         first.
       </p>
       <label class="switch">
@@ -300,7 +300,7 @@ function Link() {
     ${link && !url && html`<${Unreachable} link=${link} />`}
     <p>
       ${link && !url ? "The link" : "It"} signs one browser in, once, within 15 minutes. Whoever has it can do what you
-      can: give it to nobody else.
+      can, so keep it to yourself.
     </p>
     ${link && html`<${LinkField} url=${url ?? link.url} />`}
     <${Wrong}>${error}<//>

@@ -252,7 +252,7 @@ function MessageEntry({ message }) {
 function Ending({ run, loop }) {
   const name = oneLine(run.title);
   const isDone = loop.status === 0;
-  const reason = loop.reason ?? "It was interrupted: nothing runs it any more.";
+  const reason = loop.reason ?? "It was interrupted: no process runs it.";
   const next = isDone
     ? `In the terminal: \`penstock loop land ${name}\``
     : `To go on: \`penstock loop resume ${name}\``;

@@ -1,4 +1,4 @@
-"""Environment of an agent of a chat: an allow-list, so that no secret that is not the agent's is passed on.
+"""Environment of an agent of a chat: an allow-list, which passes on no secret of others.
 
 Each agent gets what programs need, what it reads itself, and what the user names. Keys of other providers are left out:
 an agent that finds one may use it although the user pays by subscription.

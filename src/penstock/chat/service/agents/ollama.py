@@ -23,7 +23,7 @@ WAIT_SECONDS = 0.5
 """Seconds that a caller waits for an answer; after them the answer before counts."""
 
 FRESH_SECONDS = 10.0
-"""Seconds for which an answer counts: short, so that a reload of the page shows an Ollama or a model that is new."""
+"""Seconds for which an answer counts: short, for a reload of the page to show a new Ollama or model."""
 
 MAX_ANSWER_BYTES = 1024 * 1024
 MAX_MODELS = 100

@@ -16,7 +16,7 @@ MAX_TURNS = 200
 """Newest turns of a chat whose prompts are read: those that a person may remember."""
 
 MAX_FOUND = 100
-"""Number of chats that are found: nobody reads more."""
+"""Maximum number of chats in the result: a longer list is not read."""
 
 SECONDS = 2.0
 """Seconds for one search, after which it returns what it has: a page waits for it while somebody types."""

@@ -59,7 +59,7 @@ class LiveTimeline:
 
     @property
     def shown(self) -> Timeline | None:
-        """Return the timeline for clients; None while it is not known to be in the store."""
+        """Return the timeline for clients; None until it is in the store."""
         return self._timeline if self._is_kept else None
 
     @property

@@ -24,7 +24,7 @@ LEAST_ENTRIES = 32
 """Elements that are kept, at least, in lists that Penstock itself makes."""
 
 MAX_DEPTH = 20
-"""Levels that are kept of a value that does not fit. People do not nest deeper."""
+"""Number of levels kept of an oversized value. People do not nest deeper."""
 
 FREE = "input"
 """Name of the field that may have any content: the input of a tool."""
@@ -37,7 +37,7 @@ _WHOLE = (ev.BlockEnded, ev.BlockRevised)
 
 
 class Shortener:
-    """Filter of the events of one run that shortens outputs of tools that are too long."""
+    """Filter of the events of one run to shorten long outputs of tools."""
 
     def __init__(self, limit: int = MAX_OUTPUT_CHARS) -> None:
         self._limit = limit

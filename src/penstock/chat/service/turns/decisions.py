@@ -83,6 +83,6 @@ def answered_later(newest: TurnView | None, question: str, text: str) -> str:
         Conflicting: it did not end with this question.
     """
     if newest is None or newest.state != "completed" or newest.question is None or newest.question.id != question:
-        raise Conflicting("nobody asks this any more", help="write it as a message")
+        raise Conflicting("this question is closed", help="write it as a message")
     labels = {option.id: option.label for option in newest.question.options or ()}
     return labels.get(text, text)

@@ -48,7 +48,7 @@ class Followed:
 
     @property
     def is_unread(self) -> bool:
-        """Return whether nobody reads what is read ahead, or so late that there is enough for one read."""
+        """Return whether read-ahead should pause: the page is old, or full."""
         if self.page is not None and time.monotonic() - self.since > UNREAD_SECONDS:
             return True
         entries = [] if self.page is None else self.page.entries

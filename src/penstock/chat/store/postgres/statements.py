@@ -15,7 +15,7 @@ MAX_PAGE_BYTES = 8 * 1024 * 1024
 """Bytes of one read: it ends with the entry that reaches this size."""
 
 TRIM_ENTRIES = 2000
-"""Entries that one statement trims: an append that waits for the same chat waits no longer than that."""
+"""Number of entries trimmed by one statement, which bounds the wait of an append to the same chat."""
 
 COLUMNS = "id, agent, cwd, created_at, model, title, allow, session_id, heartbeat, heartbeat_since, home"
 

@@ -88,7 +88,7 @@ class Tailer:
         self._known.pop(chat, None)
 
     def _fresher(self, chats: dict[str, int]) -> dict[str, int]:
-        """Return those of the chats that have entries that this node does not know, and remember them."""
+        """Return the chats with new entries for this node, and remember them."""
         fresh: dict[str, int] = {}
         for chat, last in chats.items():
             end = self._known.get(chat)
