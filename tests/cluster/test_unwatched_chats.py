@@ -13,7 +13,7 @@ from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded
 from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.log.chat_log import ChatLog
-from penstock.chat.service.nodes import Dispatch
+from penstock.chat.service.nodes import ThisNode
 from penstock.chat.service.service import Service
 from penstock.chat.store.postgres.recent import READ_AHEAD
 from penstock.chat.store.postgres.statements import READ
@@ -71,8 +71,8 @@ class Nodes:
 async def nodes(database: str) -> AsyncIterator[Nodes]:
     """Both nodes, on one database."""
     async with await PostgresStore.open(database) as home, await PostgresStore.open(database) as other:
-        dispatch = Dispatch(node="other", by_jobs=True)
-        service = await Service.open(other, roots=[], config=Config(), dispatch=dispatch)
+        this_node = ThisNode(name="other", by_jobs=True)
+        service = await Service.open(other, roots=[], config=Config(), this_node=this_node)
         yield Nodes(home, other, service)
         await service.close()
 

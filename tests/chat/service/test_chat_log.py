@@ -13,10 +13,9 @@ from penstock.chat.errors import NoSuchTurn
 from penstock.chat.history.entries import Entry, Prompted, StopRequested, TurnBegan, TurnEnded, encode
 from penstock.chat.history.frames import Deleted
 from penstock.chat.history.timeline import Timeline
-from penstock.chat.service.claim import Unclaimed
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.log.chat_log import ChatLog
-from penstock.chat.service.nodes import Dispatch
+from penstock.chat.service.nodes import ThisNode, Unclaimed
 from penstock.chat.service.turns.lost_turns import ROWS_LOST, end_lost
 from penstock.chat.store.protocol import Fenced, StoreFailed, UnknownChat
 from penstock.chat.store.rows import ChatRow
@@ -164,7 +163,7 @@ def test_a_worker_that_lost_its_chat_appends_nothing(place: StoreFile) -> None:
     async def use() -> None:
         async with await place.open("c") as store:
             log = await opened(store)
-            await log.claim.take(Dispatch())
+            await log.claim.take(ThisNode())
             await write(log, Prompted(1, "p"), *run(1)[:1])
             await store.claim("c", "elsewhere")
             with pytest.raises(Fenced):
@@ -217,7 +216,7 @@ def test_a_store_that_lost_entries(place: StoreFile, event: ev.Event) -> None:
     async def use() -> None:
         async with await place.open("c") as store:
             log = await opened(store)
-            await log.claim.take(Dispatch())
+            await log.claim.take(ThisNode())
             await write(log, Prompted(1, "p"), run(1)[0])
             await write(log, ev.Notice(agent="a", level="info", code="retry", text="lost"))
             began = await store.read("c", limit=2)
@@ -233,7 +232,7 @@ def test_a_store_that_lost_entries(place: StoreFile, event: ev.Event) -> None:
                 await log.add([event], session_id=None)
             assert shown[-1] == 2
             assert (await store.read("c")).last == 2
-            await log.claim.take(Dispatch())
+            await log.claim.take(ThisNode())
             await end_lost(log, await log.catch_up(), "for another reason")
             assert (await log.turn(1))[0].reason == ROWS_LOST
             assert not log.claim.rows_lost

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from penstock.agents.registry import AGENTS
-from penstock.chat.service.agents.agent_env import environment, outer_variables
+from penstock.chat.service.agents.launch import environment, outer_variables
 
 COMMON = {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "XDG_CONFIG_HOME": "/c", "HTTPS_PROXY": "p", "TZ": "UTC"}
 KEYS = {

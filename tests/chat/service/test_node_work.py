@@ -12,7 +12,7 @@ from waiting import until_true
 
 from penstock.chat.errors import NoSuchTurn
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded, encode
-from penstock.chat.service.nodes import Dispatch
+from penstock.chat.service.nodes import ThisNode
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.store.rows import ChatRow, Heartbeat
 from penstock.chat.store.subscriptions import StoreSubscription
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 MINUTE = 60_000
 
 
-def node(name: str) -> Dispatch:
+def node(name: str) -> ThisNode:
     """The part of a node in the work, without the others."""
-    return Dispatch(node=name, by_jobs=True, incarnation=uuid.uuid4())
+    return ThisNode(name=name, by_jobs=True, incarnation=uuid.uuid4())
 
 
 def row(home: Home, chat: str = "c", **fields: object) -> ChatRow:
@@ -39,7 +39,7 @@ def test_a_turn_begins_with_its_job(home: Home) -> None:
     async def use() -> None:
         async with home.store() as store:
             await store.create_chat(row(home))
-            service = await home.open(store, dispatch=node("a"))
+            service = await home.open(store, this_node=node("a"))
             for text in ("1", "2", "3"):
                 await service.prompt("c", text)
             assert service.node.waiting_turns() == [("c", 3)]
@@ -62,7 +62,7 @@ def test_another_node_works_on_nothing(home: Home) -> None:
     async def use() -> None:
         async with home.store() as store:
             await store.create_chat(row(home))
-            service = await home.open(store, dispatch=node("b"))
+            service = await home.open(store, this_node=node("b"))
             await service.prompt("c", "1")
             assert service.node.waiting_turns() == []
             assert await service.stop("c") == [1]
@@ -80,19 +80,19 @@ def test_a_home_that_is_away(home: Home) -> None:
     async def use() -> None:
         async with home.store() as store:
             await store.create_chat(row(home))
-            dispatch = node("b")
-            service = await home.open(store, dispatch=dispatch)
+            this_node = node("b")
+            service = await home.open(store, this_node=this_node)
             await service.prompt("c", "1")
             assert not service.chat("c").is_away
-            dispatch.live = frozenset({"b"})
+            this_node.live = frozenset({"b"})
             (view,) = service.chats()
             assert (view.home, view.state, view.is_away) == ("a", "queued", True)
-            dispatch.live = frozenset({"a", "b"})
+            this_node.live = frozenset({"a", "b"})
             assert not service.chat("c").is_away
             await service.close()
             own = node("a")
             own.live = frozenset({"b"})  # as read just before its own lease
-            service = await home.open(store, dispatch=own)
+            service = await home.open(store, this_node=own)
             assert not service.chat("c").is_away
             await service.close()
 
@@ -109,7 +109,7 @@ def test_directories_of_other_homes(home: Home) -> None:
             here = home.work.resolve()
             await store.create_chat(ChatRow("c", "scripted", str(here / "mine"), 1, home="a"))
             await store.create_chat(ChatRow("d", "scripted", str(here / "theirs"), 1, home="b"))
-            service = await home.open(store, dispatch=node("a"))
+            service = await home.open(store, this_node=node("a"))
             _, recent = await service.workspaces()
             assert [place.path for place in recent] == [str(here / "mine")]
             await service.close()
@@ -124,7 +124,7 @@ def test_a_fence_kills_before_it_returns(home: Home) -> None:
     async def use() -> None:
         async with home.store() as store:
             await store.create_chat(row(home))
-            service = await home.open(store, dispatch=node("a"))
+            service = await home.open(store, this_node=node("a"))
             await service.prompt("c", "1")
             job = asyncio.create_task(service.node.run_job("c", 1))
             await until_true(lambda: len(home.runs()) == 1)
@@ -147,7 +147,7 @@ def test_a_lost_turn_is_ended_once(home: Home) -> None:
             epoch = await store.claim("c", "a", incarnation=uuid.uuid4())
             lost = encode([Prompted(1, "1"), Prompted(2, "2"), began])
             await store.append("c", lost, after=0, at=1, epoch=epoch)
-            service = await home.open(store, dispatch=node("b"))
+            service = await home.open(store, this_node=node("b"))
             await service.node.take_over("c")
             await service.node.take_over("c")
             rows = await home.rows("c", store)
@@ -174,7 +174,7 @@ def test_a_heartbeat_is_sent_once_by_its_home(home: Home) -> None:
         async with home.store() as store:
             await store.create_chat(row(home, heartbeat=Heartbeat(1, "news?")))
             services = [
-                await home.open(store, dispatch=node(name), now=lambda: time, sleep=sleep) for name in ("a", "a", "b")
+                await home.open(store, this_node=node(name), now=lambda: time, sleep=sleep) for name in ("a", "a", "b")
             ]
             await until_true(lambda: all(service.chat("c").turns for service in services))
             await asyncio.sleep(0.1)
@@ -193,8 +193,8 @@ def test_what_another_node_did_is_found_before_its_notification(home: Home, monk
     async def use() -> None:
         async with home.store() as store:
             monkeypatch.setattr(StoreSubscription, "next", asyncio.Event().wait)  # no node hears of another
-            one = await home.open(store, dispatch=node("a"))
-            other = await home.open(store, dispatch=node("b"))
+            one = await home.open(store, this_node=node("a"))
+            other = await home.open(store, this_node=node("b"))
             await store.create_chat(row(home))
             for service in (one, other):
                 await service.node.find("c")

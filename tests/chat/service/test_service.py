@@ -22,8 +22,7 @@ from penstock.chat.errors import (
     UntrustedDirectory,
 )
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded
-from penstock.chat.service.limits import ServiceLimits
-from penstock.chat.service.retention import Retention
+from penstock.chat.service.limits import Retention, ServiceLimits
 from penstock.chat.store.protocol import Trimmed, UnknownChat
 from penstock.run.history import History
 

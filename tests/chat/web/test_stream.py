@@ -25,7 +25,7 @@ from penstock import events as ev
 from penstock.chat.history.entries import Numbered, Prompted, TurnBegan
 from penstock.chat.history.entries import encode as encode_entries
 from penstock.chat.history.timeline import Timeline
-from penstock.chat.service.retention import Retention
+from penstock.chat.service.limits import Retention
 from penstock.chat.store.protocol import PAGE_ENTRIES, StoreFailed
 from penstock.chat.web.broadcast import encode
 from penstock.chat.web.sse import PIECE_BYTES

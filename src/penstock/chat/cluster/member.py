@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from penstock.chat.cluster.jobs import Jobs
 from penstock.chat.cluster.nodes import TTL_SECONDS, Lease, NameTaken, described, live_nodes
 from penstock.chat.service.log.chat_log import STORE_ERRORS
-from penstock.chat.service.nodes import Dispatch, NodeAbout
+from penstock.chat.service.nodes import NodeAbout, ThisNode
 from penstock.chat.service.service import Service
 from penstock.chat.store.postgres.connections import Database
 from penstock.chat.store.protocol import StoreClosed, StoreFailed
@@ -38,11 +38,11 @@ _log = logging.getLogger("penstock.cluster")
 class Member:
     """Membership of this process, from `join` to `close`."""
 
-    def __init__(self, database: Database, dispatch: Dispatch, *, works: bool) -> None:
+    def __init__(self, database: Database, this_node: ThisNode, *, works: bool) -> None:
         """Create it. `works` is true if agents work in this process."""
         self._database = database
-        self._dispatch = dispatch
-        self._lease = Lease(database, dispatch.node, self._about_now)
+        self._this_node = this_node
+        self._lease = Lease(database, this_node.name, self._about_now)
         self._works = works
         self._about = described()
         self._busy: Callable[[], int] = lambda: 0
@@ -97,7 +97,7 @@ class Member:
             try:
                 await self._lease.hold()
             finally:
-                self._dispatch.incarnation = None
+                self._this_node.incarnation = None
                 await service.node.fence()
                 work.cancel()
                 await asyncio.wait([work])
@@ -109,7 +109,7 @@ class Member:
 
     async def _take(self) -> None:
         await self._lease.take()
-        self._dispatch.incarnation = self._lease.incarnation
+        self._this_node.incarnation = self._lease.incarnation
 
     async def _take_again(self) -> None:
         while True:
@@ -119,7 +119,7 @@ class Member:
                 return
 
     async def _work(self, service: Service) -> None:
-        jobs = Jobs(self._database, self._dispatch.node, service.node.run_job)
+        jobs = Jobs(self._database, self._this_node.name, service.node.run_job)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._sweep_again(service, jobs))
             if self._works:
@@ -150,9 +150,9 @@ class Member:
         """Note which nodes are there, end the turns of lost nodes, and queue turns that wait without a job."""
         while True:
             with contextlib.suppress(StoreFailed):
-                self._dispatch.live = await live_nodes(self._database)
+                self._this_node.live = await live_nodes(self._database)
                 for (chat,) in await self._database.fetch(
-                    LOST, {"node": self._dispatch.node, "incarnation": self._dispatch.incarnation}
+                    LOST, {"node": self._this_node.name, "incarnation": self._this_node.incarnation}
                 ):
                     with contextlib.suppress(*STORE_ERRORS):  # another node was faster
                         await service.node.take_over(chat)

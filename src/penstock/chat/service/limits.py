@@ -1,8 +1,11 @@
-"""Limits of the service."""
+"""Limits of the service, and of what it keeps."""
 
 from __future__ import annotations
 
 import msgspec
+
+RETAIN_SECONDS = 3600.0
+"""Seconds between two searches for turns that are too old: their space is not needed sooner."""
 
 
 class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,3 +25,12 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for the ends of killed runs. An end that is not in the log by then is marked at the next start."""
     recovering: int = 20
     """Chats that are recovered at the same time at the start: more would only wait for the disk."""
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of what is kept: only complete turns are dropped, so that the rest can be read. None means no limit."""
+
+    max_age_ms: int | None = None
+    """Milliseconds since the end of a turn."""
+    max_bytes: int | None = None
+    """Bytes of the entries of all chats."""

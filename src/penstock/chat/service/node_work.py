@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from penstock.chat.errors import Invalid, NoSuchNode
 from penstock.chat.service.agents.workspaces import Workspace, Workspaces
-from penstock.chat.service.chats.chat import Worker
+from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.nodes import ChatPlace, NodeView, Offered
 from penstock.chat.service.shared import Shared
@@ -20,7 +20,7 @@ from penstock.chat.store.rows import ChatRow
 class NodeWork:
     """Part of a service that other nodes ask for."""
 
-    def __init__(self, workers: dict[str, Worker], shared: Shared, workspaces: Workspaces) -> None:
+    def __init__(self, workers: dict[str, Chat], shared: Shared, workspaces: Workspaces) -> None:
         """Create it. `workers` are those of the service, which this object adds to."""
         self._workers = workers
         self._shared = shared
@@ -31,12 +31,12 @@ class NodeWork:
     @property
     def name(self) -> str | None:
         """Name of this node; None if there is one machine."""
-        return self._shared.dispatch.node if self._shared.dispatch.by_jobs else None
+        return self._shared.this_node.name if self._shared.this_node.by_jobs else None
 
     @property
     def has_lease(self) -> bool:
         """True if this node may work on chats. It always may if there is one machine."""
-        return not self._shared.dispatch.by_jobs or self._shared.dispatch.incarnation is not None
+        return not self._shared.this_node.by_jobs or self._shared.this_node.incarnation is not None
 
     async def nodes(self) -> list[NodeView]:
         """Return the nodes, in the order of their names; none if there is one machine.
@@ -44,7 +44,7 @@ class NodeWork:
         Raises:
             StoreFailed: the store cannot be read.
         """
-        elsewhere = self._shared.dispatch.elsewhere
+        elsewhere = self._shared.this_node.elsewhere
         return await elsewhere.nodes() if elsewhere is not None else []
 
     async def remove(self, name: str) -> None:
@@ -55,19 +55,19 @@ class NodeWork:
             Conflicting: it is up.
             StoreFailed: the store cannot be reached.
         """
-        elsewhere = self._shared.dispatch.elsewhere
+        elsewhere = self._shared.this_node.elsewhere
         if elsewhere is None:
             raise NoSuchNode(name)
         await elsewhere.remove(name)
 
     async def offered(self) -> Offered | None:
         """Return what other nodes offer for new chats; None if agents work at this one."""
-        elsewhere = self._shared.dispatch.elsewhere
+        elsewhere = self._shared.this_node.elsewhere
         return await elsewhere.offered() if elsewhere is not None else None
 
     async def place(self, home: str | None, agent: str | None, cwd: str | os.PathLike[str] | None) -> ChatPlace | None:
         """Return the place of a new chat at another node, as `Elsewhere.place`; None if it belongs to this one."""
-        elsewhere = self._shared.dispatch.elsewhere
+        elsewhere = self._shared.this_node.elsewhere
         if elsewhere is not None:
             return await elsewhere.place(home, agent, None if cwd is None else os.fspath(cwd))
         if home is not None:
@@ -76,7 +76,7 @@ class NodeWork:
 
     async def trust(self, home: str | None, path: str) -> Workspace | None:
         """Trust a directory of another node, as `Elsewhere.trust`; return None if it belongs to this one."""
-        elsewhere = self._shared.dispatch.elsewhere
+        elsewhere = self._shared.this_node.elsewhere
         if elsewhere is not None:
             return await elsewhere.trust(home, path)
         if home is not None:
@@ -95,7 +95,7 @@ class NodeWork:
                 rows += page
         return {*self._workers, *(row.id for row in rows)}
 
-    def skips(self, worker: Worker) -> bool:
+    def skips(self, worker: Chat) -> bool:
         """Leave the new entries of a chat unread if its turn runs at another node and has no viewer here.
 
         The home changes the row, or notes a change of it, when a list of chats shows something else.
@@ -129,24 +129,24 @@ class NodeWork:
         Raises:
             StoreFailed: the store cannot be read.
         """
-        if self._shared.dispatch.by_jobs and chat not in self._workers:
+        if self._shared.this_node.by_jobs and chat not in self._workers:
             with contextlib.suppress(UnknownChat):
                 await self._add(await self._shared.store.get_chat(chat))
 
-    async def fresh_log(self, worker: Worker) -> ChatLog:
+    async def fresh_log(self, worker: Chat) -> ChatLog:
         """Return the log of a chat, with what other nodes appended, of which this node may not be notified yet.
 
         Raises:
             StoreFailed: the store cannot be read.
         """
-        if self._shared.dispatch.by_jobs:
+        if self._shared.this_node.by_jobs:
             with contextlib.suppress(UnknownChat):
                 await worker.log.follow((await self._shared.store.summary(worker.chat.id, limit=1)).last)
         return worker.log
 
     async def _add(self, row: ChatRow) -> None:
         if row.id not in self._workers:
-            worker = self._workers[row.id] = Worker(row, self._shared)
+            worker = self._workers[row.id] = Chat(row, self._shared)
             await worker.recover()
 
     # --- turns ---
@@ -174,7 +174,7 @@ class NodeWork:
 
         Raises:
             Claimed: another node was faster.
-            StoreFailed: as `Worker.take_over`.
+            StoreFailed: as `Chat.take_over`.
         """
         worker = await self._worker(chat)
         if worker is not None:
@@ -184,7 +184,7 @@ class NodeWork:
         """Kill the runs of this node, and forget its claims: its lease is over. On return, no agent works."""
         await asyncio.gather(*(worker.fence() for worker in self._workers.values()))
 
-    async def _worker(self, chat: str) -> Worker | None:
+    async def _worker(self, chat: str) -> Chat | None:
         if chat not in self._workers:
             await self.read_row(chat)
         return self._workers.get(chat)

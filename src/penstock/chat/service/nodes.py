@@ -1,7 +1,8 @@
-"""Which turns this process works on: on one machine all of them at once, on several those of its own jobs.
+"""Nodes: the turns that this process works on, its claim of a chat, and what nodes publish of themselves.
 
-A chat of several machines has a home: the node where its agent and its files are. Each prompt queues a job for the
-home, and `Service.run_job` works on it there. All other nodes show the chat, and append prompts, answers and stops.
+A single machine works on all turns as they come. A chat of several machines has a home: the node where its agent and
+its files are. Each prompt queues a job for the home, and `NodeWork.run_job` works on it there. All other nodes show the
+chat, and append prompts, answers and stops.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from penstock.chat.service.agents.workspaces import Workspace
+from penstock.chat.store.protocol import ChatStore
 from penstock.chat.store.rows import ChatRow
+from penstock.errors import UsageError
 
 ONLY_NODE = "here"
 """Name of the node, for a store that one process has."""
@@ -127,10 +130,10 @@ class Elsewhere(Protocol):
         ...
 
 
-class Dispatch(msgspec.Struct):
-    """Part of this process in the work on chats."""
+class ThisNode(msgspec.Struct):
+    """This process among the nodes: the turns that it works on."""
 
-    node: str = ONLY_NODE
+    name: str = ONLY_NODE
     """Name under which this process claims chats."""
     by_jobs: bool = False
     """True if a turn begins with a job; otherwise it begins as soon as it waits and there is a slot."""
@@ -145,8 +148,57 @@ class Dispatch(msgspec.Struct):
 
     def is_home(self, chat: ChatRow) -> bool:
         """Return whether the chat's agent works in this process."""
-        return not self.by_jobs or chat.home == self.node
+        return not self.by_jobs or chat.home == self.name
 
     def is_away(self, chat: ChatRow) -> bool:
         """Return whether the chat's home is another node that is not there, so that its prompts wait."""
         return self.live is not None and not self.is_home(chat) and chat.home not in self.live
+
+
+class Unclaimed(UsageError):
+    """The store has lost entries, and the claim with them: it was restored from a backup."""
+
+    def __init__(self, chat: str) -> None:
+        self.chat = chat
+        super().__init__(f"nothing was appended to the chat {chat!r}: the store has lost entries since it was claimed")
+
+
+class Claim:
+    """Fencing token of one chat: the store accepts appends of its newest holder only."""
+
+    def __init__(self, store: ChatStore, chat: str) -> None:
+        self.epoch: int | None = None
+        """Epoch of the appends of a run; None if the chat is not claimed."""
+        self.rows_lost = False
+        """True after entries were lost (a restored backup), until the affected turn has ended or another begins."""
+        self._store = store
+        self._chat = chat
+
+    async def take(self, this_node: ThisNode) -> None:
+        """Claim the chat, if it is not claimed yet. Call it before a run.
+
+        Raises:
+            Claimed: another node has claimed it, and is alive.
+            LeaseLost: the lease of this node is over.
+            StoreFailed: the claim could not be kept.
+        """
+        if self.epoch is None:
+            self.epoch = await self._store.claim(self._chat, this_node.name, incarnation=this_node.incarnation)
+
+    async def release(self) -> None:
+        """End the claim, so that any node can claim the chat.
+
+        Raises:
+            StoreFailed: the claim is kept until the lease of this node is over.
+        """
+        epoch, self.epoch = self.epoch, None
+        if epoch is not None:
+            await self._store.release(self._chat, epoch)
+
+    def forget(self) -> None:
+        """Append nothing more under the claim: the lease of this node is over."""
+        self.epoch = None
+
+    def void(self) -> None:
+        """Append nothing more under the claim: it was made in a store that has lost entries since."""
+        self.epoch, self.rows_lost = None, True

@@ -20,16 +20,15 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.launch import Starter
 from penstock.chat.service.agents.offered import AgentView, of_other_nodes
 from penstock.chat.service.agents.workspaces import Workspace, Workspaces
-from penstock.chat.service.chats.chat import Worker
+from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.heartbeats import Scheduler, checked
 from penstock.chat.service.chats.search import Search
 from penstock.chat.service.counters import Counters
-from penstock.chat.service.limits import ServiceLimits
+from penstock.chat.service.limits import RETAIN_SECONDS, Retention, ServiceLimits
 from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
 from penstock.chat.service.node_work import NodeWork
-from penstock.chat.service.nodes import ChatPlace, Dispatch
-from penstock.chat.service.retention import AGAIN_SECONDS, Retention
+from penstock.chat.service.nodes import ChatPlace, ThisNode
 from penstock.chat.service.shared import Shared
 from penstock.chat.service.slots import Slots
 from penstock.chat.service.store_checks import check_again
@@ -61,7 +60,7 @@ class Service:
         now: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
         history: History | None,
-        dispatch: Dispatch,
+        this_node: ThisNode,
     ) -> None:
         self.agents = starter.agents
         self.limits = limits
@@ -71,13 +70,13 @@ class Service:
         self._workspaces = workspaces
         self._now = now
         self._sleep = sleep
-        self._workers: dict[str, Worker] = {}
+        self._workers: dict[str, Chat] = {}
         self._search = Search()
         self._scheduler = Scheduler(lambda: self._workers.values(), now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending = False
         slots, changed = Slots(limits.max_runs), self._scheduler.changed.set
-        self._shared = Shared(store, limits, slots, self.counters, starter.run, changed, now, history, dispatch)
+        self._shared = Shared(store, limits, slots, self.counters, starter.run, changed, now, history, this_node)
         self.node = NodeWork(self._workers, self._shared, workspaces)
 
     @classmethod
@@ -96,22 +95,22 @@ class Service:
         run_limits: lifecycle.Limits | None = None,
         retention: Retention | None = None,
         history: History | None = None,
-        dispatch: Dispatch | None = None,
+        this_node: ThisNode | None = None,
     ) -> Service:
         """Recover the chats of the store: end and mark turns that a crash cut off, and continue with those that wait.
 
         Agents get the variables of `environ` (None: this process's environment) that `environment` passes on, and the
         names `extra_env`. `run_limits` are the grace periods and limits of each run. `now` (milliseconds since 1970)
         and `sleep` (seconds) are the clock of entries, heartbeats and retention. `history` lists the runs; None: not.
-        `dispatch`: the turns that this process works on; None: all.
+        `this_node`: the turns that this process works on; None: all.
 
         Raises:
             StoreFailed: the store cannot be read.
             UsageError: the roots or the default agent cannot be used.
         """
-        dispatch = dispatch or Dispatch()
+        this_node = this_node or ThisNode()
         workspaces = Workspaces(roots, store, await store.list_directories(), now)
-        if not workspaces.roots and not dispatch.by_jobs:
+        if not workspaces.roots and not this_node.by_jobs:
             raise UsageError("there is no root", expected="a directory below which agents may work")
         given = dict(os.environ if environ is None else environ)
         service = cls(
@@ -122,7 +121,7 @@ class Service:
             now=now,
             sleep=sleep,
             history=history,
-            dispatch=dispatch,
+            this_node=this_node,
         )
         subscription = store.subscribe()
         await service._recover()
@@ -142,7 +141,7 @@ class Service:
 
         async def recover(row: ChatRow) -> None:
             async with at_once:
-                worker = self._workers[row.id] = Worker(row, self._shared)
+                worker = self._workers[row.id] = Chat(row, self._shared)
                 await worker.recover()
 
         rows: list[ChatRow] = []
@@ -165,7 +164,7 @@ class Service:
                     worker = self._workers.get(chat)
                     if worker is not None and worker.log.live.is_behind(last) and not self.node.skips(worker):
                         self._start(worker.follow(last))
-                if self._shared.dispatch.by_jobs:
+                if self._shared.this_node.by_jobs:
                     for chat in await self.node.changed(news):
                         self._start(self.node.read_row(chat))
         except StoreClosed:
@@ -184,7 +183,7 @@ class Service:
 
     def chats(self) -> list[ChatView]:
         """Return all chats, the one used last first."""
-        views = [view_of(worker, self._shared.dispatch) for worker in self._workers.values()]
+        views = [view_of(worker, self._shared.this_node) for worker in self._workers.values()]
         return sorted(views, key=lambda view: (view.used_at, view.id), reverse=True)
 
     async def find(self, words: str) -> tuple[list[str], bool]:
@@ -208,7 +207,7 @@ class Service:
         Raises:
             NoSuchChat: there is none of this id.
         """
-        return view_of(self._worker(id), self._shared.dispatch)
+        return view_of(self._worker(id), self._shared.this_node)
 
     async def offered_agents(self) -> list[AgentView]:
         """Return all agents; at a node without agents, those of others are available. It may take half a second.
@@ -314,13 +313,13 @@ class Service:
             allow=allow_of(allow),
             home=place.home,
         )
-        worker = self._workers[row.id] = Worker(row, self._shared)
+        worker = self._workers[row.id] = Chat(row, self._shared)
         try:
             await self._store.create_chat(row)
         except BaseException:
             del self._workers[row.id]
             raise
-        return view_of(worker, self._shared.dispatch)
+        return view_of(worker, self._shared.this_node)
 
     async def change(self, id: str, **changes: Any) -> ChatView:
         """Change `title`, `model`, `allow` or `heartbeat` (its fields, or None) of a chat, from the next turn on.
@@ -348,7 +347,7 @@ class Service:
             values["heartbeat_since"] = self._now()
         await worker.log.change(lambda chat: ChatChanges(**values))
         self._scheduler.changed.set()
-        return view_of(worker, self._shared.dispatch)
+        return view_of(worker, self._shared.this_node)
 
     async def delete(self, id: str) -> None:
         """Stop the run of a chat, and delete the chat.
@@ -363,7 +362,7 @@ class Service:
         try:
             await worker.delete()
         except STORE_ERRORS:
-            again = self._workers[id] = Worker(worker.chat, self._shared)
+            again = self._workers[id] = Chat(worker.chat, self._shared)
             with contextlib.suppress(*STORE_ERRORS):
                 await again.recover()
             raise
@@ -449,7 +448,7 @@ class Service:
         while True:
             with contextlib.suppress(StoreFailed):  # the next call tries again
                 await self.retain(retention)
-            await self._sleep(AGAIN_SECONDS)
+            await self._sleep(RETAIN_SECONDS)
 
     # --- checks ---
 
@@ -457,7 +456,7 @@ class Service:
         if self._ending:
             raise ShuttingDown
 
-    def _worker(self, id: str) -> Worker:
+    def _worker(self, id: str) -> Chat:
         worker = self._workers.get(id)
         if worker is None:
             raise NoSuchChat(id)

@@ -8,7 +8,7 @@ import msgspec
 
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.limits import ServiceLimits
-from penstock.chat.service.nodes import Dispatch
+from penstock.chat.service.nodes import ThisNode
 from penstock.chat.service.slots import Slots
 from penstock.chat.store.protocol import ChatStore
 from penstock.chat.store.rows import ChatRow
@@ -32,4 +32,4 @@ class Shared(msgspec.Struct):
     """Clock: milliseconds since 1970."""
     history: History | None
     """History that lists the runs; None if none is kept."""
-    dispatch: Dispatch
+    this_node: ThisNode

@@ -19,8 +19,7 @@ from pathlib import Path
 import uvloop
 
 from penstock.chat.runs.service import Runs
-from penstock.chat.service.limits import ServiceLimits
-from penstock.chat.service.retention import Retention
+from penstock.chat.service.limits import Retention, ServiceLimits
 from penstock.chat.service.service import Service
 from penstock.chat.web.app import make_app
 from penstock.chat.web.auth import TOKEN_VARIABLE, Logins, check_token, make_token, read_token
@@ -144,7 +143,7 @@ async def _serve(
     metrics = Metrics()
     roots = options.root or ([current_directory()] if url is None else [])
     async with opened(url, options, data / CHATS, token, works=bool(roots)) as found:
-        store, dispatch, member, shared = found
+        store, this_node, member, shared = found
         browsers = data / BROWSERS if shared is None else None
         cookie = place.cookie if shared is None else SHARED_COOKIE
         logins = Logins(token, cookie, browsers=browsers, shared=shared)
@@ -158,7 +157,7 @@ async def _serve(
             extra_env=options.env,
             retention=_retention(options),
             history=History(data) if config.keeps_history else None,
-            dispatch=dispatch,
+            this_node=this_node,
         )
         following = asyncio.create_task(logins.follow())
         try:

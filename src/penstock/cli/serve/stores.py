@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.chat.service.nodes import Dispatch
+from penstock.chat.service.nodes import ThisNode
 from penstock.chat.store.logins import LoginStore
 from penstock.chat.store.protocol import ChatStore
 from penstock.chat.store.sqlite import SqliteStore
@@ -28,7 +28,7 @@ class Opened(NamedTuple):
     """Store of the chats, and the part of this process in the work on them."""
 
     store: ChatStore
-    dispatch: Dispatch
+    this_node: ThisNode
     member: Member | None = None
     """Membership; None if there is one machine."""
     logins: LoginStore | None = None
@@ -50,7 +50,7 @@ async def opened(
         async with await SqliteStore.open(data) as store:
             if store.caution:
                 _log.info(store.caution)
-            yield Opened(store, Dispatch())
+            yield Opened(store, ThisNode())
         return
     from penstock.chat.cluster.homes import Homes
     from penstock.chat.cluster.logins import SharedLogins
@@ -62,12 +62,12 @@ async def opened(
         notify(f"penstock: the node {node!r} only serves the page, as it has no --root\n")
     async with await PostgresStore.open(url, node=node) as shared:
         homes = Homes(shared.database, node, works=works)
-        dispatch = Dispatch(node=node, by_jobs=True, elsewhere=homes)
-        member = Member(shared.database, dispatch, works=works)
+        this_node = ThisNode(name=node, by_jobs=True, elsewhere=homes)
+        member = Member(shared.database, this_node, works=works)
         await member.join(lambda taken: notify(f"penstock: {taken.what}: waiting for the end of its lease\n"))
         logins = SharedLogins(shared.database, token)
         try:
             await logins.register(node)
-            yield Opened(shared, dispatch, member, logins)
+            yield Opened(shared, this_node, member, logins)
         finally:
             await member.close()

@@ -1,12 +1,18 @@
-"""Makes a run of a chat and a prompt: the agent's arguments, its directory and its environment."""
+"""Start of an agent: a run is made of a chat and a prompt, with arguments, a directory and an environment.
+
+The environment is an allow-list, which passes on no secret of others. Each agent gets what programs
+need, what it reads itself, and what the user names. Keys of other providers are left out: an agent that finds one may
+use it although the user pays by subscription.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
-from penstock.chat.service.agents.agent_env import environment
+from penstock.agents.registry import AGENTS
 from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.workspaces import Workspaces
 from penstock.chat.store.rows import ChatRow
@@ -15,6 +21,20 @@ from penstock.errors import UsageError
 from penstock.run import lifecycle
 from penstock.run.agent import Agent
 from penstock.run.run import Run
+
+COMMON = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TMPDIR", "TMP", "TEMP", "TZ"}
+    | {"HOSTNAME", "EDITOR", "VISUAL", "PAGER", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"}
+    | {"SSH_AUTH_SOCK", "GNUPGHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "NVM_DIR", "NVM_BIN", "VOLTA_HOME"}
+    | {"PNPM_HOME", "BUN_INSTALL", "CARGO_HOME", "RUSTUP_HOME", "GOPATH", "GOROOT", "JAVA_HOME", "NODE_OPTIONS"}
+    | {"NODE_PATH", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
+    | {"GIT_SSL_CAINFO", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"}
+    | {"http_proxy", "https_proxy", "no_proxy", "all_proxy", "DISABLE_TELEMETRY", "DO_NOT_TRACK", "NO_COLOR"}
+)
+"""Variables that programs, their tools and the network need. None is the key of a provider. A proxy may have a
+password, without which the agent reaches nothing; `docs/security.md` lists what they give access to."""
+
+COMMON_PREFIXES = ("LC_", "XDG_")
 
 
 class Starter:
@@ -69,3 +89,34 @@ class Starter:
         """Return whether a project's own file may define how agents are started: if its directory is trusted."""
         files = [Path(file) for file in self._config.files if os.path.basename(file) == FILE_NAME]
         return all(self._workspaces.is_trusted(file.parent.resolve()) for file in files)
+
+
+@cache
+def outer_variables() -> frozenset[str]:
+    """Return the variables that mark the programs run by an agent.
+
+    An agent that inherits them does not work, or hangs.
+    """
+    return frozenset(name for facts in AGENTS.values() for name in facts.outer_variables)
+
+
+def environment(
+    agent: str, environ: Mapping[str, str], extra: Iterable[str] = (), *, adapter: str | None = None
+) -> dict[str, str]:
+    """Return the part of `environ` that this agent gets. `extra` are names that the user adds.
+
+    `adapter` is the known agent that an agent of the configuration behaves as. `PENSTOCK_*` is never passed on, even if
+    it is named: Penstock's own secrets are among these variables.
+    """
+    known = (AGENTS.get(name.partition("/")[0]) for name in (agent, adapter or ""))
+    facts = next((facts for facts in known if facts is not None and facts.variables), None)
+    own: tuple[str, ...] = ()
+    if facts is not None:
+        on = (switch for switch in facts.switches if environ.get(switch, "").lower() not in ("", "0", "false"))
+        own = facts.variables + tuple(name for switch in on for name in facts.switches[switch])
+    prefixes, named, outer = (*COMMON_PREFIXES, *own), COMMON.union(extra), outer_variables()
+    return {
+        name: value
+        for name, value in environ.items()
+        if (name in named or name.startswith(prefixes)) and name not in outer and not name.startswith("PENSTOCK_")
+    }

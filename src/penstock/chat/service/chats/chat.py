@@ -1,4 +1,4 @@
-"""Worker of one chat: its queue, one turn at a time. Each decision is in the chat's entries before it is applied."""
+"""One chat: what can be asked of it, its queue and its turns. Each decision is in its entries before it is applied."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from penstock.chat.service.log.stored_turns import turn_at
 from penstock.chat.service.shared import Shared
 from penstock.chat.service.turns import decisions
 from penstock.chat.service.turns.lost_turns import NODE_LOST, end_lost
-from penstock.chat.service.turns.submission import submit
-from penstock.chat.service.turns.turn_loop import TurnRunner
+from penstock.chat.service.turns.turn_loop import TurnLoop
 from penstock.chat.store.protocol import Fenced, StoreClosed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
 
@@ -36,8 +35,8 @@ FENCE_SECONDS = 1.0
 State = Literal["idle", "queued", "running"]
 
 
-class Worker:
-    """Worker of one chat."""
+class Chat:
+    """One chat in this process."""
 
     def __init__(self, row: ChatRow, shared: Shared) -> None:
         self.log = ChatLog(
@@ -62,7 +61,7 @@ class Worker:
         """Time at which a heartbeat's prompt was last rejected, in milliseconds since 1970."""
         self._shared = shared
         self._task: asyncio.Task[bool] | None = None
-        self._runner = TurnRunner(self.log, shared)
+        self._runner = TurnLoop(self.log, shared)
         self._woken = asyncio.Event()
 
     # --- what is known ---
@@ -85,7 +84,7 @@ class Worker:
     @property
     def is_home(self) -> bool:
         """True if the chat's agent works in this process."""
-        return self._shared.dispatch.is_home(self.chat)
+        return self._shared.this_node.is_home(self.chat)
 
     @property
     def used_at(self) -> int:
@@ -238,7 +237,7 @@ class Worker:
         if self._task is not None or self._runner.is_ending:
             return  # it is claimed by this node, and is worked on
         self.log.claim.forget()
-        await self.log.claim.take(self._shared.dispatch)
+        await self.log.claim.take(self._shared.this_node)
         await end_lost(self.log, await self.log.catch_up(), NODE_LOST)
         await self.log.claim.release()
 
@@ -293,7 +292,7 @@ class Worker:
         if self._runner.is_ending:
             raise ShuttingDown
         try:
-            done = await submit(self.log, decide, key=key, is_shared=self._shared.dispatch.by_jobs)
+            done = await self.log.submit(decide, key=key, is_shared=self._shared.this_node.by_jobs)
             if done is not None and done.is_new:
                 await self._runner.settle()
             return done
@@ -322,7 +321,7 @@ class Worker:
     def _ensure_working(self) -> None:
         self._woken.set()
         is_at_rest = self._runner.is_ending or self._task is not None or self.log.live.rest()
-        if not is_at_rest and not self._shared.dispatch.by_jobs:
+        if not is_at_rest and not self._shared.this_node.by_jobs:
             self._task = asyncio.create_task(self._work(), name=f"chat {self.chat.id}")
 
     async def _work(self, upto: int | None = None) -> bool:

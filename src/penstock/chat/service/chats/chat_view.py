@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from penstock.adapter import Allow
-from penstock.chat.service.chats.chat import State, Worker
-from penstock.chat.service.nodes import Dispatch
+from penstock.chat.service.chats.chat import Chat, State
+from penstock.chat.service.nodes import ThisNode
 from penstock.chat.store.rows import Heartbeat
 
 
@@ -36,7 +36,7 @@ class ChatView(msgspec.Struct, frozen=True):
     """True if its home is not there: prompts wait until it is back."""
 
 
-def view_of(worker: Worker, dispatch: Dispatch) -> ChatView:
+def view_of(worker: Chat, this_node: ThisNode) -> ChatView:
     """Return the view of a chat as it is now."""
     chat, newest = worker.chat, worker.log.live.newest
     return ChatView(
@@ -55,5 +55,5 @@ def view_of(worker: Worker, dispatch: Dispatch) -> ChatView:
         home=chat.home,
         has_session=chat.session_id is not None,
         held=worker.held,
-        is_away=dispatch.is_away(chat),
+        is_away=this_node.is_away(chat),
     )

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from penstock.chat.errors import Conflicting, Invalid, ShuttingDown
-from penstock.chat.service.chats.chat import Worker
+from penstock.chat.service.chats.chat import Chat
 from penstock.chat.store.protocol import StoreFailed
 from penstock.chat.store.rows import Heartbeat
 from penstock.errors import UsageError
@@ -32,7 +32,7 @@ class Scheduler:
 
     def __init__(
         self,
-        workers: Callable[[], Iterable[Worker]],
+        workers: Callable[[], Iterable[Chat]],
         now: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
@@ -56,7 +56,7 @@ class Scheduler:
                     soonest = min(soonest, at)
             await self._wait((soonest - now) / 1000)
 
-    async def _ask(self, worker: Worker) -> None:
+    async def _ask(self, worker: Chat) -> None:
         heartbeat = worker.chat.heartbeat
         if heartbeat is None:
             return  # it was removed meanwhile
@@ -78,7 +78,7 @@ class Scheduler:
             changed.cancel()
 
 
-def _due(worker: Worker, now: int) -> int | None:
+def _due(worker: Chat, now: int) -> int | None:
     """Return the time of a chat's next prompt; None if it has none, is busy, or a person has to answer."""
     chat = worker.chat
     heartbeat = chat.heartbeat
@@ -87,11 +87,11 @@ def _due(worker: Worker, now: int) -> int | None:
     return due(heartbeat, _since(worker), now)
 
 
-def _since(worker: Worker) -> int:
+def _since(worker: Chat) -> int:
     return max(worker.used_at, worker.chat.heartbeat_since, worker.rejected_at)
 
 
-def _key(worker: Worker, heartbeat: Heartbeat) -> str | None:
+def _key(worker: Chat, heartbeat: Heartbeat) -> str | None:
     """Return the key of a prompt that is due: on several machines, two processes of one node submit it once."""
     if worker.chat.home is None:
         return None

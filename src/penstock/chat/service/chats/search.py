@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from penstock.chat.errors import Invalid
-from penstock.chat.service.chats.chat import Worker
+from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.log.chat_log import STORE_ERRORS
 
 MAX_WORDS_CHARS = 200
@@ -28,7 +28,7 @@ class Search:
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
-    async def find(self, workers: Sequence[Worker], words: str) -> tuple[list[str], bool]:
+    async def find(self, workers: Sequence[Chat], words: str) -> tuple[list[str], bool]:
         """Return the ids of the chats with a prompt that has these words, and whether all were looked at.
 
         Case and line breaks make no difference.
@@ -53,7 +53,7 @@ class Search:
         return found, True
 
 
-async def _has(worker: Worker, wanted: str) -> bool:
+async def _has(worker: Chat, wanted: str) -> bool:
     try:
         turns, _ = await worker.log.turns(None, MAX_TURNS)
     except STORE_ERRORS:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from penstock import events as ev
-from penstock.chat.errors import NoSuchChat, NoSuchTurn
+from penstock.chat.errors import ChatError, NoSuchChat, NoSuchTurn
 from penstock.chat.history.entries import Answered, Entry, Numbered, Prompted, TurnEnded
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import Timeline
-from penstock.chat.service.claim import Claim, Unclaimed
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.log.live_timeline import LiveTimeline
 from penstock.chat.service.log.stored_turns import all_turns, decoded_views, read_turn, summary_rows, whole_turns_end
 from penstock.chat.service.log.truncation import fitted
+from penstock.chat.service.nodes import Claim, Unclaimed
 from penstock.chat.store.protocol import (
     Ahead,
     ChatStore,
@@ -185,12 +185,29 @@ class ChatLog:
                 except Conflict:
                     continue  # an entry was submitted meanwhile: decide again
 
-    async def submit(self, decide: Callable[[Timeline], Entry | None], *, key: str | None = None) -> Submitted | None:
+    async def submit(
+        self, decide: Callable[[Timeline], Entry | None], *, key: str | None = None, is_shared: bool = False
+    ) -> Submitted | None:
         """Submit the entry that `decide` returns for the current timeline, and follow it. Return None if there is none.
 
+        If other nodes append to the chat (`is_shared`), only a timeline with all of the store's entries decides that
+        there is none: a client may come from a node whose entries this one was not notified of yet.
+
         Raises:
+            ChatError: `decide` raised it.
             StoreFailed: it was most likely not kept.
         """
+        try:
+            done = await self._submit(decide, key)
+            if done is not None or not is_shared:
+                return done
+        except ChatError:
+            if not is_shared:
+                raise
+        await self.catch_up()
+        return await self._submit(decide, key)
+
+    async def _submit(self, decide: Callable[[Timeline], Entry | None], key: str | None) -> Submitted | None:
         async with self.live.lock:
             while True:
                 timeline = await self.live.current()

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from penstock.chat.history.entries import Answered, Numbered, decode
 from penstock.chat.history.frames import TurnView
 from penstock.chat.history.timeline import KEPT_TURNS, Timeline
-from penstock.chat.service.claim import Claim
 from penstock.chat.service.log.stored_turns import decoded_views, first_entry
+from penstock.chat.service.nodes import Claim
 from penstock.chat.store.protocol import Ahead, ChatStore, StoreFailed
 
 Watcher = Callable[[bool], None]

@@ -23,7 +23,7 @@ STOPPED = "Penstock was stopped while the agent worked"
 UNWRITTEN = "the store failed while the agent worked"
 
 
-class TurnRunner:
+class TurnLoop:
     """Runner of one chat's turns, one at a time. Stops, answers and questions in the chat's timeline reach its run."""
 
     def __init__(self, log: ChatLog, shared: Shared) -> None:
@@ -48,7 +48,7 @@ class TurnRunner:
         """Run the next turn; return False if there is none, or if it is after turn `upto`."""
         timeline = await (self._log.open() if upto is None else self._log.catch_up())
         if timeline.running is not None:
-            await self._log.claim.take(self._shared.dispatch)
+            await self._log.claim.take(self._shared.this_node)
             await end_lost(self._log, timeline, self._why)
         await self.settle()
         ready = (await self._log.open()).ready
@@ -68,7 +68,7 @@ class TurnRunner:
             await self._log.write(decisions.taken_back)
 
     async def _turn(self) -> None:
-        await self._log.claim.take(self._shared.dispatch)
+        await self._log.claim.take(self._shared.this_node)
         run = await self._begin()
         if run is None:
             return
