@@ -106,7 +106,7 @@ check: $(VENV)/.dev ## lint, format, types, project rules; of the page too where
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/project
+	PENSTOCK_SLOW=1 $(BIN)/python -m pytest -q tests/project
 	@$(MAKE) --no-print-directory page-check
 
 format: $(VENV)/.dev ## format the code and fix what can be fixed

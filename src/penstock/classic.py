@@ -99,7 +99,7 @@ class StreamingSession:
         self._normalizer = Normalizer(agent, up.Traits(block_ends=True, repair_snapshots=armed))
         self.events: list[ev.Event] = []
         """Events of the last call."""
-        self.state = StreamingState.IDLE
+        self.state: StreamingState = StreamingState.IDLE
         self.content_block: ContentBlockState = NotInBlock()
         self._streamed = False
         self._tools: set[int] = set()  # where a tool's input streams
@@ -380,7 +380,7 @@ class HealthMonitor:
 
     def __init__(self, label: str, health: Health | None = None) -> None:
         self.label = label
-        self.health = Health() if health is None else health
+        self.health: Health = Health() if health is None else health
 
     def record_delta_event(self) -> None:
         """Count an event that brought new text."""

@@ -66,7 +66,7 @@ class UnknownAgent(UsageError):
     def __init__(self, name: str, known: Iterable[str] = (), why: str = "") -> None:
         """Create the error. `why`: reason why an agent of that name exists, but cannot be used."""
         self.name = name
-        self.known = sorted(known)
+        self.known: list[str] = sorted(known)
         if why:
             super().__init__(
                 f"the agent {shown(name)} cannot be used: {why}", help="look at the package that brings it"
@@ -87,7 +87,7 @@ class AgentNotFound(UsageError):
         """Create the error. `why`: reason why the program exists, but cannot be executed."""
         self.agent = agent
         self.program = program
-        self.executable = not why
+        self.executable: bool = not why
         """False if the program was found and cannot be executed."""
         what = (
             f"{agent} cannot be started: {why}"
@@ -135,9 +135,9 @@ class AgentFailed(AgentError):
         reply: str = "",
     ) -> None:
         self.agent = agent
-        self.outcome = outcome
+        self.outcome: Outcome = outcome
         self.reason = reason
-        self.cause = cause
+        self.cause: Cause | None = cause
         self.resets_at = resets_at
         self.exit_status = exit_status
         self.stderr = stderr

@@ -71,7 +71,7 @@ class Stream:
         self, agent: str | Adapter = "auto", *, label: str | None = None, run: int | None = None, strict: bool = False
     ) -> None:
         check({"agent": agent, "label": label, "run": run, "strict": strict}, STREAM_RULES)
-        self.health = Health()
+        self.health: Health = Health()
         self.label = label
         self._run = run
         self._strict = strict
@@ -82,7 +82,7 @@ class Stream:
         self._undecided = 0  # events among them
         self._beginning = b""  # beginning of the input, while nothing was held
         self._decoder = Decoder(Any)  # until the agent is known
-        self.plain = False
+        self.plain: bool = False
         self._is_guessed = False  # no agent was named, and none was detected
         """True if the input was text without any event. Known at the end."""
         self._ending = False  # the line that is read now is the last one, which has no newline

@@ -41,7 +41,7 @@ class ClaudeCodeServer(ClaudeCode):
             UsageError: the prompt cannot be encoded.
         """
         super().__init__()
-        self.over = False
+        self.over: bool = False
         self._is_live = request is not None
         self._lines: list[bytes] = []
         self._began = False  # the turn runs: before that there is nothing to interrupt

@@ -94,7 +94,7 @@ class LandingConflict(Conflicting):
 
     def __init__(self, what: str, *, help: str = "", paths: Sequence[str] = ()) -> None:
         super().__init__(what, help=help)
-        self.paths = list(paths)
+        self.paths: list[str] = list(paths)
 
 
 class ContentTooLarge(ChatError):

@@ -124,7 +124,7 @@ class Turn:
         """`number` is the number of the turn in its chat."""
         self._number = number
         self._started = False
-        self.completed = False  # the turn is over
+        self.completed: bool = False  # the turn is over
         self._status: str | None = None  # status shown now; None if something else replaced it
         self._round = _Round(False)
         self._round_over = False  # the next message begins another round

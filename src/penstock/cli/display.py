@@ -71,7 +71,7 @@ class Showing:
     def __init__(self, make_sink: Callable[[str | None], Sink]) -> None:
         """`make_sink` gets the agent's name with the first events, since the look of the output may depend on it."""
         self.ended: RunEnded | None = None
-        self.replied = False
+        self.replied: bool = False
         self._make_sink = make_sink
         self._sink: Sink | None = None
         self._agent: str | None = None

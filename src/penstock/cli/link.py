@@ -46,7 +46,7 @@ class SocketConnection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         """Connect to the socket."""
-        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock: socket.socket = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(SECONDS)
         self.sock.connect(self._path)
 

@@ -127,7 +127,7 @@ class Reading:
         `keep_plain`: text that is not a stream of events is written unchanged, at the end.
         """
         self.stream = stream
-        self.showing = Showing(make_sink)
+        self.showing: Showing = Showing(make_sink)
         self._opening = Opening(source)
         self._keep_plain = keep_plain
         self._plain = bytearray()

@@ -29,7 +29,7 @@ class RunFactory:
     """
 
     def __init__(self, options: RunOptions, config: Config, notify: piped.Notify, *, is_whole: bool = False) -> None:
-        self.names = [name.strip() for name in split_names(options.agents)]
+        self.names: list[str] = [name.strip() for name in split_names(options.agents)]
         self._options = options
         self._config = config
         several = len(self.names) > 1
@@ -45,8 +45,9 @@ class RunFactory:
         if options.fallback:
             self._check_fallback(is_whole)
         self._sessions = [self._session(name) for name in self.names]
+        self.prompt: str
         self.prompt, self._stdin_text = _prompt(options, notify)
-        self.trees = _trees(options, notify)
+        self.trees: RunTrees | None = _trees(options, notify)
         """Trees of the agents, if each works in one of its own."""
         self._asks = can_ask()
 

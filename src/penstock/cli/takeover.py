@@ -38,7 +38,7 @@ class Takeover:
     """
 
     def __init__(self, factory: RunFactory, agents: Sequence[str], notify: Callable[[str], None]) -> None:
-        self.exhausted = False
+        self.exhausted: bool = False
         """True if all agents have been tried, and the last one is at its limit as well."""
         self._factory = factory
         self._notify = notify

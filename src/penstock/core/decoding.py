@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -55,8 +56,8 @@ class Decoder:
     def __init__(self, wire: Any) -> None:
         self._wire = wire
         decoder = msgspec.json.Decoder(wire)
-        self.fast = decoder.decode
-        self.fast_lines = decoder.decode_lines
+        self.fast: Callable[[bytes | str], Any] = decoder.decode
+        self.fast_lines: Callable[[bytes | str], list[Any]] = decoder.decode_lines
 
     def slow(self, line: bytes | Oversized) -> list[Decoded | Noise | MalformedLine]:
         """Decode a line that `fast` rejected; nothing for a blank one. Never raises."""

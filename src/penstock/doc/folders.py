@@ -30,7 +30,7 @@ class DocumentFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.is_full = False
+        self.is_full: bool = False
         """True if it has more documents, or more names, than are watched."""
         self._known: set[str] = set()
         self._count = 0

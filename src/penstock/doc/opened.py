@@ -56,7 +56,7 @@ class OpenDocument:
         self.path = path
         self.state = state
         self.notes = notes
-        self.document = read_document(path)
+        self.document: Document = read_document(path)
 
     def read(self) -> None:
         """Read the document again.

@@ -109,9 +109,9 @@ class DocumentState:
         self.session = session
         safe = SAFE_ID.fullmatch(session)
         name = session if safe else hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()
-        self.directory = data / FOLDER / name
-        self.backup = self.directory / "backup"
-        self.recordings = self.directory / "recordings"
+        self.directory: Path = data / FOLDER / name
+        self.backup: Path = self.directory / "backup"
+        self.recordings: Path = self.directory / "recordings"
         self._snapshot = self.directory / "snapshot"
         self._pending = self.directory / "pending.json"
         self._published = self.directory / "published.json"

@@ -37,7 +37,7 @@ class WatchedDocument:
     def __init__(self, path: Path, *, is_link_followed: bool = True) -> None:
         self.path = path
         self._is_link_followed = is_link_followed
-        self.stopped = False
+        self.stopped: bool = False
         """True if it is no longer submitted, because the same was asked again and again."""
         self._stamp: Stamp | None = None
         self._changed_at = 0.0

@@ -35,7 +35,7 @@ class AgentSummary:
     def __init__(self) -> None:
         self.ended: RunEnded | None = None
         self.session_id: str | None = None
-        self.question = ""
+        self.question: str = ""
         self.error: PenstockError | None = None
         """Error that ended the run on the side of Penstock."""
         self.cost_usd: float | None = None

@@ -99,7 +99,7 @@ class Engine:
 
     def __init__(self, journal: Journal, config: Config, listener: Listener, *, trust: bool = False) -> None:
         self.journal = journal
-        self.state = fold(journal.rows)
+        self.state: LoopState = fold(journal.rows)
         self._config = config
         self._trust = trust
         self._listener = listener

@@ -34,7 +34,7 @@ class LoopInbox:
     """Inbox in the folder of a loop."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FOLDER
+        self.path: Path = folder / FOLDER
 
     def put(self, kind: Kind, text: str = "", letters: Sequence[str] = (), *, is_of_person: bool = False) -> None:
         """Put a letter into the inbox, whole or not at all."""

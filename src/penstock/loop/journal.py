@@ -29,9 +29,9 @@ class Journal:
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
-        self.path = folder / FILE_NAME
+        self.path: Path = folder / FILE_NAME
         self._lock = lock
-        self.rows = _cut_to_whole_rows(self.path)
+        self.rows: list[AnyRow] = _cut_to_whole_rows(self.path)
         """All rows."""
         self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 

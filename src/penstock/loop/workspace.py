@@ -120,14 +120,14 @@ class LoopWorkspace:
     def __init__(self, data: Path, folder: Path, began: LoopBegan, candidate: int = 0) -> None:
         self.folder = folder
         self.began = began
-        self.repository = Repository.at(Path(began.repository))
+        self.repository: Repository = Repository.at(Path(began.repository))
         self._candidate = candidate
         self._name = tree_names(began.settings, began.loop)[candidate]
         self._home = home_of(data, self._name)
         self._tree: Tree | None = None
         self._lock = -1
         self._author: Author | None = None
-        self.project = ProjectGuard(self._home, lambda: self.tree)
+        self.project: ProjectGuard = ProjectGuard(self._home, lambda: self.tree)
         """Guard over the files that rule agents."""
         self._reported: set[tuple[str, str]] = set()
         """Changes of the user's repository since `keep_state` that were returned."""

@@ -73,12 +73,12 @@ class GitError(TransportError):
     def __init__(
         self, args: Sequence[str], status: int | None, stderr: str, *, seconds: float = 0, is_stopped: bool = False
     ) -> None:
-        self.command = tuple(args)
+        self.command: tuple[str, ...] = tuple(args)
         self.status = status
         """Exit status; None if the time was up, or it was stopped."""
         self.is_stopped = is_stopped
         """Whether it was ended because Penstock is to stop."""
-        self.stderr = stderr.strip()[-MAX_ERROR_CHARS:]
+        self.stderr: str = stderr.strip()[-MAX_ERROR_CHARS:]
         name = f"git {args[0] if args else ''}".strip()
         if is_stopped:
             super().__init__(f"{name} was stopped")

@@ -117,7 +117,9 @@ class ProjectRules:
     """
 
     def __init__(self, starts: Collection[str], instructs: Collection[str], targets: dict[str, Kind]) -> None:
-        self.targets = {tuple(map(folded, path.split("/"))): kind for path, kind in targets.items()}
+        self.targets: dict[tuple[str, ...], Kind] = {
+            tuple(map(folded, path.split("/"))): kind for path, kind in targets.items()
+        }
         self._plain: dict[tuple[str, ...], Kind] = {}
         self._shapes: dict[tuple[str, ...], Kind] = {}
         self._beginnings: dict[tuple[str, ...], Kind] = {}

@@ -99,12 +99,12 @@ class Tree:
 
     def __init__(self, home: Path, record: TreeRecord, repository: Repository, *, only_looks: bool = False) -> None:
         self.home = home
-        self.record = record
+        self.record: TreeRecord = record
         self.repository = repository
         self._only_looks = only_looks
         self._is_examined = False
         self._aside: list[str] = []
-        self.git = Git(
+        self.git: Git = Git(
             Path(record.path), home / "git", home / "index", repository.objects, before=self.check, is_private=True
         )
         """Git of the tree, which reads and writes Penstock's own git directory only."""

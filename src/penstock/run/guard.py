@@ -307,7 +307,7 @@ class Guard:
     def __init__(self, control: int, leader: int) -> None:
         self._control = control
         self._leader = leader
-        self.lives = True
+        self.lives: bool = True
         """Whether the first process still runs."""
 
     def reap(self) -> bool:

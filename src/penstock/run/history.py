@@ -88,7 +88,7 @@ class History:
     """
 
     def __init__(self, data: Path) -> None:
-        self.path = data / FILE_NAME
+        self.path: Path = data / FILE_NAME
 
     def append(self, line: HistoryLine) -> None:
         """Append one line.

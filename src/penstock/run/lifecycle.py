@@ -385,7 +385,7 @@ class Lifecycle:
     """
 
     def __init__(self, limits: Limits, *, two_way: bool, now: float, spending: Spending | None = None) -> None:
-        self.state = State.RUNNING
+        self.state: State = State.RUNNING
         self.cause: StopCause | None = None
         """Reason why the run was stopped; None while nothing was done against the agent."""
         self._limits = limits

@@ -89,7 +89,7 @@ class Spending:
     """
 
     def __init__(self, budget: Budget, turn_limit_status: int | None = None, *, has_next_turn: bool = False) -> None:
-        self.spent = Spent()
+        self.spent: Spent = Spent()
         self._budget = budget
         self._turn_limit_status = turn_limit_status
         self._passed: str | None = None  # the limit that was passed, in words

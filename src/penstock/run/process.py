@@ -32,8 +32,8 @@ class Exited:
     """End of the agent's first process: its exit status `code`, or the number of the `signal` that killed it."""
 
     def __init__(self, code: int, killer: int) -> None:
-        self.code = None if killer else code
-        self.signal = killer or None
+        self.code: int | None = None if killer else code
+        self.signal: int | None = killer or None
 
     @property
     def status(self) -> int:
@@ -58,8 +58,11 @@ class Process:
         self.failed: int | None = None
         """Error number if it could not be executed."""
         self.exited: Exited | None = None
-        self.gone = False
+        self.gone: bool = False
         """True if the guard reports that no process is left."""
+        self.stdin: int
+        self.stdout: int
+        self.stderr: int
         self._guard_pid = 0
         """Id of the guard itself; the process that Penstock has started is the one above it."""
         self._line = b""
@@ -86,7 +89,7 @@ class Process:
                 pairs.append(pair[ours])
             self.stdin, self.stdout, self.stderr = pairs
             mine, yours = socket.socketpair()
-            self.control = mine.detach()
+            self.control: int = mine.detach()
             self._fds.add(self.control)
             theirs.append(yours.detach())
             for fd in self._fds:

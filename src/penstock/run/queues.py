@@ -73,7 +73,7 @@ class CallQueue:
     """Calls that other threads request from the thread of the run. `fd` is readable while there are any."""
 
     def __init__(self) -> None:
-        self.fd = -1
+        self.fd: int = -1
         self._in = -1
         self._calls: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()

@@ -35,12 +35,12 @@ class Run:
     """
 
     def __init__(self, launch: Launch, spec: RunSpec, on_question: OnQuestion | None = None) -> None:
-        self.agent = launch.agent
-        self.label = launch.label
-        self.route = launch.route
+        self.agent: str = launch.agent
+        self.label: str = launch.label
+        self.route: str = launch.route
         self.record: Path | None = None
         """Folder of the recording of the run, if one was requested."""
-        self.read_pause = 0.0
+        self.read_pause: float = 0.0
         """Seconds between two reads of growing output; set it before the start, if events are shown at a pace."""
         self._launch = launch
         self._spec = spec

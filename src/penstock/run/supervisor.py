@@ -74,8 +74,8 @@ class Supervisor:
         Each read wakes two threads, so fewer of them take less time of the processor. A pause ends early with anything
         else that happens.
         """
-        self.stream = Stream(launch.reader, label=launch.label, run=launch.number)
-        self.events = EventQueue()
+        self.stream: Stream = Stream(launch.reader, label=launch.label, run=launch.number)
+        self.events: EventQueue = EventQueue()
         self.events.on_space = lambda: self._calls.put(lambda: None)
         self.exited: Exited | None = None
         self.error: BaseException | None = None

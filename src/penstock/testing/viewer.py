@@ -10,7 +10,7 @@ from typing import Any
 
 Frame = dict[str, Any]
 
-FIELDS = {
+FIELDS: dict[str, set[str]] = {
     "snapshot": {"number", "turns", "earlier"},
     "prompted": {"turn", "prompt", "by", "asked_at", "key"},
     "held": {"turns"},
@@ -46,12 +46,12 @@ class Viewer:
         """Id with which to reconnect; None before the first."""
         self.turns: dict[int, dict[str, Any]] = {}
         """Known fields of each turn, as TURN in the document defines them."""
-        self.earlier = False
-        self.deleted = False
-        self.goodbye = False
-        self.works = True
+        self.earlier: bool = False
+        self.deleted: bool = False
+        self.goodbye: bool = False
+        self.works: bool = True
         """False while the server cannot keep anything."""
-        self.snapshots = 0
+        self.snapshots: int = 0
 
     def take(self, frame: Frame, id: int | None = None) -> None:
         """Apply one frame.

@@ -59,13 +59,13 @@ class AcpCall:
     __slots__ = ("emitted", "fields", "id", "lane", "name", "reported", "whole")
 
     def __init__(self, call_id: str, lane: str | None, whole: bool) -> None:
-        self.id = call_id
-        self.lane = lane
-        self.whole = whole  # its diffs have the whole texts of a file
+        self.id: str = call_id
+        self.lane: str | None = lane
+        self.whole: bool = whole  # its diffs have the whole texts of a file
         self.reported: list[Change] | None = None  # that came in `_meta`
         self.fields: dict[str, Any] = {}
-        self.name = ""
-        self.emitted = False
+        self.name: str = ""
+        self.emitted: bool = False
 
     @property
     def title(self) -> str:

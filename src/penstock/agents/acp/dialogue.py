@@ -81,7 +81,7 @@ class Acp:
     wire: ClassVar[Any] = Any
 
     def __init__(self, request: Request | None = None) -> None:
-        self.over = False
+        self.over: bool = False
         # The answers of another client are not in its agent's output.
         self.traits = Traits(asks_for_all=request is not None)
         self._request = request

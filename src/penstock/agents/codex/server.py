@@ -74,7 +74,7 @@ class CodexServer:
         Raises:
             UsageError: the prompt cannot be encoded.
         """
-        self.over = False
+        self.over: bool = False
         self._request = request
         self._prompt = as_json_text(request.prompt) if request is not None else ""
         self._lines: list[bytes] = []

@@ -121,7 +121,7 @@ class StreamEventClassifier:
         self._overrides = {name: _type(kind) for name, kind in (overrides or {}).items()}
         self._tracks: OrderedDict[str, _Track] = OrderedDict()
         self._history: deque[tuple[str, bool]] = deque(maxlen=MAX_HISTORY)
-        self.reason = ""
+        self.reason: str = ""
         """Reason of the last verdict, in a few words."""
 
     def classify(self, event_type: str, content: str | None = None, key: str = "") -> StreamEventType:

@@ -25,14 +25,14 @@ TEXT_KEYS = (
 )  # fmt: skip
 """Words of the names of fields with text, the clearest first."""
 STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
-WHO = {
+WHO: dict[str, tuple[str, ...]] = {
     "session_id": (
         "session_id", "sessionId", "sessionID", "thread_id", "threadId", "conversation_id", "conversationId", "chat_id",
     ),
     "model": ("model", "model_name", "modelId", "modelVersion"),
     "cwd": ("cwd", "working_directory"),
 }  # fmt: skip
-USAGE = {
+USAGE: dict[str, tuple[str, ...]] = {
     "input_tokens": ("input_tokens", "prompt_tokens", "inputTokens", "promptTokens", "promptTokenCount", "input"),
     "output_tokens": (
         "output_tokens", "completion_tokens", "outputTokens", "completionTokens", "candidatesTokenCount", "output",

@@ -52,7 +52,7 @@ class Repeats:
 
     def __init__(self) -> None:
         self._said: dict[Kind, _Said] = {}
-        self.any_text = False
+        self.any_text: bool = False
         """Text was read: a result's text repeats it."""
 
     def is_whole(self, found: Found, name: str) -> bool:

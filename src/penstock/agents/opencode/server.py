@@ -68,7 +68,7 @@ class OpenCodeServer:
     wire: ClassVar[Any] = Any
 
     def __init__(self, request: Request | None = None) -> None:
-        self.over = False
+        self.over: bool = False
         self._request = request
         self._said: list[bytes] = []
         self._requests = PROMPT

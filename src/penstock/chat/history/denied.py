@@ -48,7 +48,7 @@ class DeniedActions:
         self._named: list[DeniedAction] = []
         self._count = 0
         self._reported: int | None = None
-        self.rejected = 0
+        self.rejected: int = 0
         """Number of those that a person rejected."""
 
     @property

@@ -74,7 +74,7 @@ class Recorder:
     """Recorder of the entries of one turn as they come. Any division of them into batches gives the same items."""
 
     def __init__(self, turn: int) -> None:
-        self.over = False
+        self.over: bool = False
         self._turn = turn
         self._mine: bool | None = None  # None: no entry yet shows to which turn the events belong
         self._began: int | None = None

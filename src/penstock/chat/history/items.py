@@ -105,7 +105,8 @@ class Clip:
     def set(self, text: str) -> None:
         """Replace the text."""
         self._parts = [text]
-        self.size = self._kept = len(text)
+        self.size: int = len(text)
+        self._kept = self.size
         self._bound()
 
     def add(self, text: str) -> None:

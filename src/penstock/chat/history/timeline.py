@@ -83,12 +83,12 @@ class Timeline:
 
     def __init__(self, number: int = 0, views: Iterable[TurnView] = ()) -> None:
         """Begin after entry `number`, with the newest turns as these `views` sum them up."""
-        self.number = number
+        self.number: int = number
         self.turns: dict[int, TurnView] = {view.turn: view for view in views}
         """Newest turns, by their number. They change; a `snapshot` does not."""
         self.stops: set[int] = set()
         """Turns that a person stopped or took back, and that are not over."""
-        self.deleted = False
+        self.deleted: bool = False
         self._urgent = False  # a change came that clients should see at once
         self._at = 0  # the time of the entry that is being folded
         self._earlier = False

@@ -84,7 +84,7 @@ class LoopReader:
         self._turns = self._skipped = 0
         self._open: list[_OpenTurn] = []
         """Turns that are not over, in their order: several if agents work side by side."""
-        self.is_live = False
+        self.is_live: bool = False
         """True if a process runs it."""
         self._shown: tuple[object, RunDetails] | None = None
 

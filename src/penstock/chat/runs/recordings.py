@@ -27,7 +27,7 @@ class RecordingReader:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.over = False
+        self.over: bool = False
         """True if its end was read."""
         self._input = folder / recording.INPUT
         self._times_file = folder / recording.TIMES

@@ -27,8 +27,8 @@ class RunTimeline:
     deleted = False
 
     def __init__(self) -> None:
-        self.number = time.time_ns() // 1000
-        self.turns = Timeline(self.number)
+        self.number: int = time.time_ns() // 1000
+        self.turns: Timeline = Timeline(self.number)
         self._details: RunDetails | None = None
         self._changed_at = self.number
 

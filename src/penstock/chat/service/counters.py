@@ -20,10 +20,10 @@ class Times:
     """Histogram of durations in seconds."""
 
     def __init__(self) -> None:
-        self.buckets = [0] * len(SECONDS)
+        self.buckets: list[int] = [0] * len(SECONDS)
         """For each of `SECONDS`, the number of durations of at most that."""
-        self.count = 0
-        self.sum = 0.0
+        self.count: int = 0
+        self.sum: float = 0.0
 
     def add(self, seconds: float) -> None:
         """Count one duration."""
@@ -38,11 +38,11 @@ class Counters:
     """Counters of one service."""
 
     def __init__(self) -> None:
-        self.entries = 0
+        self.entries: int = 0
         """Number of entries that were appended."""
-        self.appends = Times()
+        self.appends: Times = Times()
         """Durations of appends."""
-        self.failures = 0
+        self.failures: int = 0
         """Number of appends that failed in the store."""
         self.ended: Counter[ev.Outcome] = Counter()
         """Turns that ended, by outcome."""

@@ -169,7 +169,7 @@ class Claim:
     def __init__(self, store: ChatStore, chat: str) -> None:
         self.epoch: int | None = None
         """Epoch of the appends of a run; None if the chat is not claimed."""
-        self.rows_lost = False
+        self.rows_lost: bool = False
         """True after entries were lost (a restored backup), until the affected turn has ended or another begins."""
         self._store = store
         self._chat = chat

@@ -18,7 +18,7 @@ from penstock.chat.errors import Invalid, NoSuchChat, ShuttingDown
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.launch import Starter
-from penstock.chat.service.agents.offered import AgentView, of_other_nodes
+from penstock.chat.service.agents.offered import Agents, AgentView, of_other_nodes
 from penstock.chat.service.agents.workspaces import Workspace, Workspaces
 from penstock.chat.service.chats.chat import Chat
 from penstock.chat.service.chats.chat_view import ChatView, view_of
@@ -35,6 +35,7 @@ from penstock.chat.service.store_checks import check_again
 from penstock.chat.service.validation import allow_of, check_max_chats, key_of, made_title, model_of, text_of, title_of
 from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Subscription, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat
+from penstock.chat.store.state import StoreState
 from penstock.config.settings import Config
 from penstock.errors import UsageError
 from penstock.run import lifecycle
@@ -62,10 +63,10 @@ class Service:
         history: History | None,
         this_node: ThisNode,
     ) -> None:
-        self.agents = starter.agents
+        self.agents: Agents = starter.agents
         self.limits = limits
-        self.counters = Counters()
-        self.store_state = store.state
+        self.counters: Counters = Counters()
+        self.store_state: StoreState = store.state
         self._store = store
         self._workspaces = workspaces
         self._now = now
@@ -77,7 +78,7 @@ class Service:
         self._ending = False
         slots, changed = Slots(limits.max_runs), self._scheduler.changed.set
         self._shared = Shared(store, limits, slots, self.counters, starter.run, changed, now, history, this_node)
-        self.node = NodeWork(self._workers, self._shared, workspaces)
+        self.node: NodeWork = NodeWork(self._workers, self._shared, workspaces)
 
     @classmethod
     async def open(

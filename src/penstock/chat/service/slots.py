@@ -32,7 +32,7 @@ class Slots:
     """Limited number of slots, given in the order of the calls. Use it in one event loop."""
 
     def __init__(self, limit: int) -> None:
-        self.used = 0
+        self.used: int = 0
         self._limit = limit
         self._waiting: deque[asyncio.Future[None]] = deque()
 

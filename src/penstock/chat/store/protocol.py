@@ -104,7 +104,9 @@ class Conflict(UsageError):
     """The chat does not end at the number that the writer named: nothing was appended."""
 
     def __init__(self, chat: str, after: int, last: int) -> None:
-        self.chat, self.after, self.last = chat, after, last
+        self.chat: str = chat
+        self.after: int = after
+        self.last: int = last
         super().__init__(
             f"nothing was appended to the chat {chat!r}: its last entry is {last}, not {after}",
             help="read the new entries, and append after them",
@@ -115,7 +117,8 @@ class Fenced(UsageError):
     """Another worker claimed the chat: nothing was appended, and this worker must stop its agent."""
 
     def __init__(self, chat: str, epoch: int) -> None:
-        self.chat, self.epoch = chat, epoch
+        self.chat: str = chat
+        self.epoch: int = epoch
         super().__init__(f"nothing was appended to the chat {chat!r}: another worker has claimed it (epoch {epoch})")
 
 
@@ -123,7 +126,8 @@ class Claimed(UsageError):
     """Another node, which is alive, has claimed the chat; `owner` is its name."""
 
     def __init__(self, chat: str, owner: str) -> None:
-        self.chat, self.owner = chat, owner
+        self.chat: str = chat
+        self.owner: str = owner
         super().__init__(f"the chat {chat!r} was not claimed: the node {owner!r} works on it")
 
 
@@ -139,7 +143,9 @@ class Trimmed(UsageError):
     """The entries are no longer kept; `first` is the number of the first entry that is, or will be."""
 
     def __init__(self, chat: str, after: int, first: int) -> None:
-        self.chat, self.after, self.first = chat, after, first
+        self.chat: str = chat
+        self.after: int = after
+        self.first: int = first
         super().__init__(
             f"the chat {chat!r} no longer has its entry {after + 1}: what came before {first} was dropped",
             help=f"read after {first - 1}",
@@ -153,7 +159,9 @@ class Ahead(UsageError):
     """
 
     def __init__(self, chat: str, number: int, last: int) -> None:
-        self.chat, self.number, self.last = chat, number, last
+        self.chat: str = chat
+        self.number: int = number
+        self.last: int = last
         super().__init__(f"the chat {chat!r} has no entry {number}: its last one is {last}", help="read it anew")
 
 
@@ -161,7 +169,8 @@ class EntryTooLarge(UsageError):
     """An entry is larger than the store accepts. Nothing was appended."""
 
     def __init__(self, size: int, limit: int) -> None:
-        self.size, self.limit = size, limit
+        self.size: int = size
+        self.limit: int = limit
         super().__init__(f"an entry of {size:,} bytes is too large for the store", expected=f"at most {limit:,} bytes")
 
 

@@ -56,7 +56,7 @@ class SqliteStore:
 
     def __init__(self, path: Path, *, max_entry_bytes: int) -> None:
         self.path = path
-        self.caution = caution()
+        self.caution: str | None = caution()
         """Warning about this version of SQLite; None if there is none."""
         self._max_entry_bytes = max_entry_bytes
         self._state = StoreState()

@@ -157,7 +157,7 @@ class Logins:
             UsageError: the file cannot be used.
         """
         self.cookie = cookie
-        self.browsers = Browsers(browsers, token, now, shared=shared)
+        self.browsers: Browsers = Browsers(browsers, token, now, shared=shared)
         self._shared = shared
         self._tokens: frozenset[bytes] = frozenset()
         self._relying: dict[Callable[[], None], bytes | None] = {}

@@ -101,17 +101,17 @@ class ChatClient:
     """Client of one stream. `wake` is set when there may be more to send."""
 
     def __init__(self) -> None:
-        self.wake = asyncio.Event()
+        self.wake: asyncio.Event = asyncio.Event()
         self.wake.set()
-        self.gone = False
+        self.gone: bool = False
         """True if the client has gone, or may see no more."""
-        self.dismissed = False
+        self.dismissed: bool = False
         """True if the client has to ask another node: it gets the closing frame, and nothing more."""
         self.sending: asyncio.Timeout | None = None
         """Time limit of the send in progress."""
         self.flow: Flow | None = None
         """Flow control of its connection, if the server provides it."""
-        self.sent_at = asyncio.get_running_loop().time()
+        self.sent_at: float = asyncio.get_running_loop().time()
         """Time of the event loop, in seconds, at which something was last sent."""
         self.is_silent = False
         """True if nothing was sent for so long that a proxy may end the connection."""
@@ -153,9 +153,9 @@ class Watch:
     def __init__(self, name: str, log: Callable[[], WatchedLog], pace: float) -> None:
         self.name = name
         self.clients: set[ChatClient] = set()
-        self.over = False
+        self.over: bool = False
         """True if the chat is deleted, so that nothing more will come."""
-        self.failed = False
+        self.failed: bool = False
         """True if reading the chat failed; a client that returns begins a new watch."""
         self._make_log = log
         self._pace = pace
@@ -258,7 +258,7 @@ class Watches:
         linger: float = LINGER_SECONDS,
     ) -> None:
         """`pace` and `linger` are in seconds."""
-        self.ending = False
+        self.ending: bool = False
         """True if the server is shutting down."""
         self.metrics = metrics
         self.max_clients = max_clients

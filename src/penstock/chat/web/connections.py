@@ -42,7 +42,7 @@ class CountingTransport:
     """Transport that counts what is written to it."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        self.written = 0
+        self.written: int = 0
         """Number of bytes."""
         self._transport = transport
 
@@ -67,9 +67,9 @@ class Connection(H11Protocol):
         """Create it; `given` are the arguments of uvicorn."""
         super().__init__(**given)
         self._all = connections
-        self.network = ""
+        self.network: str = ""
         """Address of the client, as limits count it."""
-        self.is_stranger = True
+        self.is_stranger: bool = True
         """True until a request was authenticated."""
         self._head_since: float | None = None
         self._counter: CountingTransport
@@ -80,7 +80,7 @@ class Connection(H11Protocol):
         """Prepare the connection as uvicorn does, and begin to watch its time limits."""
         self._counter = CountingTransport(transport)
         super().connection_made(self._counter)  # type: ignore[arg-type]
-        self.app_state = {
+        self.app_state: dict[str, Any] = {
             **self.app_state,
             "abort": transport.abort,
             "flow": self.flow,

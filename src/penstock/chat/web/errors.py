@@ -66,25 +66,28 @@ class HttpError(ChatError):
         self, what: str, *, expected: str = "", help: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(what, expected=expected, help=help)
-        self.headers = headers or {}
+        self.headers: Mapping[str, str] = headers or {}
 
 
 class Unauthorized(HttpError):
     """No token, no cookie, or a wrong one."""
 
-    code, status = "unauthorized", 401
+    code = "unauthorized"
+    status = 401
 
 
 class Forbidden(HttpError):
     """A request of another origin."""
 
-    code, status = "forbidden", 403
+    code = "forbidden"
+    status = 403
 
 
 class NotFound(HttpError):
     """No such route."""
 
-    code, status = "not_found", 404
+    code = "not_found"
+    status = 404
 
     def __init__(self) -> None:
         super().__init__("there is nothing at this address", expected="an address of GET /api/openapi.json")
@@ -93,7 +96,8 @@ class NotFound(HttpError):
 class NoSuchBrowser(HttpError):
     """No browser that is signed in has this id."""
 
-    code, status = "not_found", 404
+    code = "not_found"
+    status = 404
 
     def __init__(self) -> None:
         super().__init__("no browser of this id is signed in", expected="an id of GET /api/browsers")
@@ -102,13 +106,15 @@ class NoSuchBrowser(HttpError):
 class StoreUnavailable(HttpError):
     """The file of the browsers cannot be written."""
 
-    code, status = "store_unavailable", 503
+    code = "store_unavailable"
+    status = 503
 
 
 class MethodNotAllowed(HttpError):
     """The route has other methods."""
 
-    code, status = "method_not_allowed", 405
+    code = "method_not_allowed"
+    status = 405
 
     def __init__(self, allowed: str) -> None:
         super().__init__("this address does not take this method", expected=allowed, headers={"Allow": allowed})
@@ -117,7 +123,8 @@ class MethodNotAllowed(HttpError):
 class BodyTooLarge(HttpError):
     """The body is too large. The rest of it is discarded, and the connection is closed."""
 
-    code, status = "content_too_large", 413
+    code = "content_too_large"
+    status = 413
 
     def __init__(self, limit: int) -> None:
         super().__init__("the body is too large", expected=f"at most {limit:,} bytes", headers={"Connection": "close"})
@@ -126,7 +133,8 @@ class BodyTooLarge(HttpError):
 class HeadersTooLarge(HttpError):
     """The headers are too large."""
 
-    code, status = "content_too_large", 431
+    code = "content_too_large"
+    status = 431
 
     def __init__(self, limit: int) -> None:
         super().__init__("the headers are too large", expected=f"at most {limit:,} bytes")
@@ -143,7 +151,8 @@ class AmbiguousLength(HttpError):
 class RequestTimeout(HttpError):
     """The body did not arrive in time."""
 
-    code, status = "request_timeout", 408
+    code = "request_timeout"
+    status = 408
 
     def __init__(self, seconds: float) -> None:
         what, expected = "the request body timed out", f"all of it within {seconds:g} seconds"
@@ -153,7 +162,8 @@ class RequestTimeout(HttpError):
 class UnsupportedMediaType(HttpError):
     """The body is not JSON."""
 
-    code, status = "unsupported_media_type", 415
+    code = "unsupported_media_type"
+    status = 415
 
     def __init__(self) -> None:
         super().__init__("the request has the wrong type", expected="Content-Type: application/json")
@@ -162,7 +172,8 @@ class UnsupportedMediaType(HttpError):
 class MisdirectedRequest(HttpError):
     """The `Host` header names a host that is not allowed."""
 
-    code, status = "misdirected_request", 421
+    code = "misdirected_request"
+    status = 421
 
     def __init__(self) -> None:
         super().__init__(
@@ -175,7 +186,8 @@ class MisdirectedRequest(HttpError):
 class RateLimited(HttpError):
     """Too many streams, or failed logins."""
 
-    code, status = "too_many_requests", 429
+    code = "too_many_requests"
+    status = 429
 
     def __init__(self, what: str, seconds: float, expected: str = "") -> None:
         wait = max(1, round(seconds))

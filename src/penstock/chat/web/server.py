@@ -77,7 +77,7 @@ class Server(uvicorn.Server):
         if self.ended_by is not None:
             os._exit(128 + sig)  # the log is safe at any exit, and agents have their guards
         self.ended_by = sig
-        self.should_exit = True
+        self.should_exit: bool = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.drain)
 

@@ -80,7 +80,7 @@ class PageFiles:
                 help="install a released wheel, or run make page",
             )
         tags = "".join(f"{name} {file.etag}\n" for name, file in self.files.items())
-        self.version = hashlib.sha256(tags.encode()).hexdigest()[:16]
+        self.version: str = hashlib.sha256(tags.encode()).hexdigest()[:16]
         """Hash of all files. The page names them below it, so that a browser keeps them and asks for none again."""
         self.files[f"/{INDEX}"] = _made(LINK.sub(f"/v/{self.version}/".encode(), self.files[f"/{INDEX}"].data))
 

@@ -56,17 +56,17 @@ class TrackedCall:
     )
 
     def __init__(self, call_id: str, name: str | None, lane: str | None) -> None:
-        self.call_id = call_id
-        self.name = name
-        self.lane = lane
-        self.called = False  # `tool_called` was emitted
-        self.returned = False  # `tool_returned` was emitted
+        self.call_id: str = call_id
+        self.name: str | None = name
+        self.lane: str | None = lane
+        self.called: bool = False  # `tool_called` was emitted
+        self.returned: bool = False  # `tool_returned` was emitted
         self.block: Block | None = None  # its input
         self.output: Block | None = None
         self.at: int | None = None  # time stamp of `tool_called`
-        self.waited = 0  # milliseconds for which questions held it up until then
+        self.waited: int = 0  # milliseconds for which questions held it up until then
         self.changes: list[ev.Change] | None = None  # that the input proposes
-        self.is_command = False
+        self.is_command: bool = False
 
 
 class CallTracker:

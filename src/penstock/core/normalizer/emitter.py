@@ -19,8 +19,8 @@ class Emitter:
     __slots__ = ("agent", "at", "events", "run")
 
     def __init__(self, agent: str, run: int | None) -> None:
-        self.agent = agent
-        self.run = run
+        self.agent: str = agent
+        self.run: int | None = run
         self.at: int | None = None  # time stamp of the events to come, in milliseconds since the start
         self.events: list[Event] = []
 

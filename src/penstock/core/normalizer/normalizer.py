@@ -59,7 +59,7 @@ class Normalizer:
         *,
         after: Normalizer | None = None,
     ) -> None:
-        self.health = health or Health()
+        self.health: Health = health or Health()
         self._traits = traits
         self._emitter = Emitter(agent, run)
         if after is not None:

@@ -107,7 +107,7 @@ class RunOutcome:
         self._regular_end = regular_end
         self.any_line = False
         """True if the agent printed any event."""
-        self.reply = ""
+        self.reply: str = ""
         """Reply, as of the last result."""
         self.limit: Defect | None = None
         """Limit at which the top agent's last model call was cut off."""

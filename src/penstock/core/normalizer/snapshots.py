@@ -80,7 +80,7 @@ class SnapshotGuess:
     __slots__ = ("_echoed", "_joined_crc", "_joined_size", "_last", "_snapshots", "repaired")
 
     def __init__(self) -> None:
-        self.repaired = False
+        self.repaired: bool = False
         """True if a delta was found to be a snapshot, so that the block's text is not its deltas, joined."""
         self._snapshots = False
         self._last: str | None = ""  # the last delta, while each so far began with the one before it

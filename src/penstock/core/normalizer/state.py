@@ -65,27 +65,27 @@ class Block:
         guess: SnapshotGuess | None = None,
     ) -> None:
         self.kind: Kind = kind
-        self.message = message  # None for the output of a call
-        self.parent = parent  # its lane
-        self.call_id = call_id
-        self.name = name
-        self.guess = guess  # None if a delta of this wire is always new text
-        self.number = 0
-        self.held = False  # output of a call that was not emitted yet
-        self.open = False  # its start was emitted, its end was not
-        self.ended = False
-        self.whole = False  # the wire marked its end
-        self.final = False  # the wire repeated it completely
-        self.plain = False  # nothing is held back or guessed: a delta is new text, unchanged
-        self.superseded = False
-        self.repeats = False  # the input of a call that was emitted already, sent again
-        self.half = ""  # the first half of a surrogate pair, held back
+        self.message: Message | None = message  # None for the output of a call
+        self.parent: str | None = parent  # its lane
+        self.call_id: str | None = call_id
+        self.name: str | None = name
+        self.guess: SnapshotGuess | None = guess  # None if a delta of this wire is always new text
+        self.number: int = 0
+        self.held: bool = False  # output of a call that was not emitted yet
+        self.open: bool = False  # its start was emitted, its end was not
+        self.ended: bool = False
+        self.whole: bool = False  # the wire marked its end
+        self.final: bool = False  # the wire repeated it completely
+        self.plain: bool = False  # nothing is held back or guessed: a delta is new text, unchanged
+        self.superseded: bool = False
+        self.repeats: bool = False  # the input of a call that was emitted already, sent again
+        self.half: str = ""  # the first half of a surrogate pair, held back
         self.parts: list[str] = []  # the newest text that was emitted
         self._joined: list[str] = []  # the text before it
         self._size = 0  # characters of the text before it, kept or not
         self._tail = 0  # characters of the first `_counted` parts
         self._counted = 0
-        self.truncated = False
+        self.truncated: bool = False
 
     @property
     def waits(self) -> bool:
@@ -165,12 +165,12 @@ class Message:
     )
 
     def __init__(self, key: str | None, number: int, explicit: bool) -> None:
-        self.key = key
-        self.number = number
-        self.explicit = explicit  # the wire marked its begin, so it will mark its end
-        self.ended = False
+        self.key: str | None = key
+        self.number: int = number
+        self.explicit: bool = explicit  # the wire marked its begin, so it will mark its end
+        self.ended: bool = False
         self.phase: MessagePhase | None = None  # the agent's own name for its text
-        self.restarting = False  # its start came again; the next block shows whether the message begins anew
+        self.restarting: bool = False  # its start came again; the next block shows whether the message begins anew
         self.blocks: list[Block] = []
         self.places: dict[PlaceKey, Block] = {}
         self.usage: Figures | None = None
@@ -265,16 +265,16 @@ class Lane:
     )
 
     def __init__(self, parent: str | None) -> None:
-        self.parent = parent
+        self.parent: str | None = parent
         self.message: Message | None = None  # the current one; it may have ended
         self.messages: dict[str, Message] = {}  # by id, the recent ones
         self.round: list[Message] = []  # those of the open round
-        self.round_chars = 0
+        self.round_chars: int = 0
         self.finals: list[Message] = []  # of the last earlier round of this turn that has any: the agent's answer
-        self.replied = False  # the answer of the turn was given; the next round begins another turn
-        self.rounds = 0
-        self.has_content = False  # a block of the open round started
-        self.results_seen = False  # the next message opens a new round
+        self.replied: bool = False  # the answer of the turn was given; the next round begins another turn
+        self.rounds: int = 0
+        self.has_content: bool = False  # a block of the open round started
+        self.results_seen: bool = False  # the next message opens a new round
 
     @property
     def open_message(self) -> Message | None:

@@ -51,7 +51,7 @@ class LineWriter:
         self._wrapper: Wrapper | None = None
         if margin is not None and margin.width is not None:
             self._wrapper = Wrapper(margin, columns(head))
-        self.begun = False
+        self.begun: bool = False
 
     def put(self, text: str, style: Style = "text") -> None:
         """Write text that is already sanitized."""
@@ -130,15 +130,15 @@ class StreamedBlock:
     )  # fmt: skip
 
     def __init__(self, event: ev.BlockStarted | ev.Delta | ev.BlockRevised, message: int | None) -> None:
-        self.number = event.block
+        self.number: int = event.block
         self.kind: StreamedKind = _KINDS.get(event.kind, "text")
-        self.call_id = event.call_id if isinstance(event, ev.BlockStarted) else None
-        self.agent = event.agent
-        self.message = message
+        self.call_id: str | None = event.call_id if isinstance(event, ev.BlockStarted) else None
+        self.agent: str = event.agent
+        self.message: int | None = message
         self.parts: list[str] = []  # the text so far, raw
-        self.start = 0  # the first part that is not written
+        self.start: int = 0  # the first part that is not written
         self._joined = 0  # the first part that was not joined from smaller ones
-        self.sanitizer = Sanitizer()
+        self.sanitizer: Sanitizer = Sanitizer()
         self.line: LineWriter | None = None  # the last one
         self.markdown: MarkdownStyles | None = None  # of text, if styles can be seen
         self._style: Style = _STYLES[self.kind]

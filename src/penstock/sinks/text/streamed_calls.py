@@ -18,13 +18,13 @@ class StreamedCall:
     )  # fmt: skip
 
     def __init__(self, event: ev.BlockStarted, calls: Calls) -> None:
-        self.event = event
+        self.event: ev.BlockStarted = event
         self.parts: list[str] = []
         self.line: LineWriter | None = None
         self.called: ev.ToolCalled | None = None
-        self.cut = False
-        self.complete = False  # no more of it will come
-        self.written = ""  # the title so far
+        self.cut: bool = False
+        self.complete: bool = False  # no more of it will come
+        self.written: str = ""  # the title so far
         self._title = TitleReader(event.name or "")
         self._first: str | None = None
         self._sanitizer = Sanitizer()

@@ -93,10 +93,10 @@ class Visibility:
     __slots__ = ("marked", "quiet", "shown", "verbose")
 
     def __init__(self, detail: Detail = "normal", *, show_unknown: bool = True, mark_partial: bool = True) -> None:
-        self.marked = mark_partial
-        self.shown = _SHOWN[detail] - (frozenset() if show_unknown else {"unknown"})
-        self.quiet = detail == "quiet"
-        self.verbose = detail == "verbose"
+        self.marked: bool = mark_partial
+        self.shown: frozenset[LineKind] = _SHOWN[detail] - (frozenset() if show_unknown else {"unknown"})
+        self.quiet: bool = detail == "quiet"
+        self.verbose: bool = detail == "verbose"
 
     @property
     def shows_diffs(self) -> bool:

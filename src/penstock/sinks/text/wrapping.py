@@ -33,7 +33,7 @@ class Margin:
     __slots__ = ("width",)
 
     def __init__(self, width: int | None = None) -> None:
-        self.width = width
+        self.width: int | None = width
 
 
 def columns(text: str) -> int:

@@ -54,7 +54,7 @@ class Starter:
         Raises:
             NoSuchAgent: there is no agent of this name.
         """
-        self.agents = Agents(config, environ, self._trusts_configuration, default=default_agent)
+        self.agents: Agents = Agents(config, environ, self._trusts_configuration, default=default_agent)
         self._config = config
         self._workspaces = workspaces
         self._environ = environ

@@ -38,7 +38,7 @@ class Workspaces:
         self, roots: Iterable[Path], store: ChatStore, trusted: Iterable[Directory], now: Callable[[], int]
     ) -> None:
         """Resolve the roots. `trusted` are the directories of the store. `now` returns milliseconds since 1970."""
-        self.roots = list(dict.fromkeys(_root(path) for path in roots))
+        self.roots: list[Path] = list(dict.fromkeys(_root(path) for path in roots))
         self._store = store
         self._trusted = {directory.path: directory.trusted_at for directory in trusted}
         self._now = now

@@ -39,7 +39,7 @@ class Chat:
     """One chat in this process."""
 
     def __init__(self, row: ChatRow, shared: Shared) -> None:
-        self.log = ChatLog(
+        self.log: ChatLog = ChatLog(
             shared.store,
             row,
             shared.counters,
@@ -49,13 +49,13 @@ class Chat:
         )
         """Entries of the chat."""
         self.state: State = "idle"
-        self.waiting = 0
+        self.waiting: int = 0
         """Number of turns that wait for nothing but their turn."""
-        self.waiting_upto = 0
+        self.waiting_upto: int = 0
         """Newest of these turns."""
-        self.held = 0
+        self.held: int = 0
         """Number of turns that wait until a person releases them."""
-        self.asks = False
+        self.asks: bool = False
         """True if a question waits for a person."""
         self.rejected_at = 0
         """Time at which a heartbeat's prompt was last rejected, in milliseconds since 1970."""

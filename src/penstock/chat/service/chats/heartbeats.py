@@ -36,7 +36,7 @@ class Scheduler:
         now: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
-        self.changed = asyncio.Event()
+        self.changed: asyncio.Event = asyncio.Event()
         """Event to set when a chat begins or ends something, or gets another heartbeat."""
         self._workers = workers
         self._now = now

@@ -58,11 +58,11 @@ class ChatLog:
 
         `taken` and `answered` are called when the timeline accepted entries.
         """
-        self.row = row
+        self.row: ChatRow = row
         """Row of the chat as the store has it."""
-        self.max_entry_bytes = store.max_entry_bytes
-        self.claim = Claim(store, row.id)
-        self.live = LiveTimeline(store, row.id, self.claim, taken=taken, answered=answered)
+        self.max_entry_bytes: int = store.max_entry_bytes
+        self.claim: Claim = Claim(store, row.id)
+        self.live: LiveTimeline = LiveTimeline(store, row.id, self.claim, taken=taken, answered=answered)
         """Timeline, as far as it is in memory."""
         self._store = store
         self._counters = counters

@@ -37,12 +37,12 @@ class LiveTimeline:
         answered: Callable[[Answered], None],
     ) -> None:
         """Create it. `taken` and `answered` are called when it accepted entries."""
-        self.lock = asyncio.Lock()
+        self.lock: asyncio.Lock = asyncio.Lock()
         self.newest: TurnView | None = None
         """Newest turn, as it was last read."""
-        self.is_skipping = False
+        self.is_skipping: bool = False
         """True if new entries were left unread, until the timeline is needed."""
-        self.at_rest = False
+        self.at_rest: bool = False
         """True if there is nothing to do, and no timeline is needed."""
         self._store = store
         self._id = id

@@ -27,7 +27,7 @@ class TurnLoop:
     """Runner of one chat's turns, one at a time. Stops, answers and questions in the chat's timeline reach its run."""
 
     def __init__(self, log: ChatLog, shared: Shared) -> None:
-        self.is_ending = False
+        self.is_ending: bool = False
         """True if no further turn may begin."""
         self._log = log
         self._shared = shared

@@ -36,7 +36,7 @@ class TurnRun:
     def __init__(self, run: Run, turn: int) -> None:
         self.turn = turn
         """Number of its turn."""
-        self.stopping = False
+        self.stopping: bool = False
         self._run = run
         self._starting: asyncio.Future[Run] | None = None
         self._started = False

@@ -256,14 +256,14 @@ class Database:
         Raises:
             UsageError: it is not the URL of a database.
         """
-        self.parameters = parameters(url)
+        self.parameters: dict[str, Any] = parameters(url)
         """Parameters of a connection, as keywords of psycopg."""
         self.patience = patience
         self._links: list[DatabaseLink] = []
         self._idle = [self.link() for _ in range(WORKERS)]
         self._free = asyncio.Semaphore(WORKERS)
         self._calls: set[asyncio.Task[Any]] = set()
-        self.state = StoreState()
+        self.state: StoreState = StoreState()
         """State of the store: it has failed while the server is away, or has no space."""
         self._away_since: float | None = None
         self._closed = False

@@ -41,7 +41,7 @@ class Tailer:
     """Tasks that notify the subscribers of entries and rows, whoever made them."""
 
     def __init__(self, database: Database, recent: Recent, notify: Callable[[News], None]) -> None:
-        self.nodes = 1
+        self.nodes: int = 1
         """Number of nodes that are there."""
         self._database = database
         self._link = database.link()
