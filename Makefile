@@ -24,10 +24,14 @@ OTHER_TARGETS := $(addprefix --ignore=tests/,doc loop repo cluster chat/web/test
 # Compiled modules are kept: hundreds of tests start Penstock as a program.
 unexport PYTHONDONTWRITEBYTECODE
 
+# One file for all Pythons and systems. Versions that are in it already stay, unless ARGS says otherwise.
+PINS := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--custom-compile-command "make constraints"
+
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-cases test-minima test-wheel test-chat test-cuts test-page test-page-agents test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench picture lifecycle options reference man clean
+.PHONY: help demo docs page page-check page-types test test-cases test-minima test-wheel test-chat test-cuts test-page test-page-agents test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench picture lifecycle options reference man constraints dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -134,6 +138,14 @@ options: $(VENV)/.run ## write the tables of options and of agents into the docu
 reference: $(VENV)/.run ## write the names that type checkers see in the package
 	@$(BIN)/python docs/reference.py
 
+constraints: $(VENV)/.release ## pin the versions of all packages that Penstock needs, with hashes; ARGS=--upgrade takes newer ones
+	@$(PINS) --all-extras pyproject.toml --output-file constraints.txt $(ARGS)
+	@$(PINS) --group release --output-file packaging/tools.txt $(ARGS)
+
+dist: $(VENV)/.release page ## build the wheel, the sdist and the bill of materials into dist
+	@rm -rf dist && $(BIN)/uv build --quiet --build-constraints packaging/tools.txt --require-hashes
+	@$(BIN)/python packaging/sbom.py >dist/penstock.cdx.json
+
 man: $(VENV)/.run ## write the man page docs/penstock.1 from the command line
 	@$(BIN)/python docs/man.py
 
@@ -179,6 +191,11 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	@echo "Installing Penstock and what it is measured against into $(VENV) …" >&2
 	@$(GROUPS) install --editable '.[cluster]' --group bench
 	@touch $@ $(VENV)/.run
+
+$(VENV)/.release: packaging/tools.txt | $(BIN)/python
+	@echo "Installing what builds a release into $(VENV) …" >&2
+	@$(PIP) install --require-hashes --requirement packaging/tools.txt
+	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	@echo "Installing what builds the documents into $(VENV) …" >&2

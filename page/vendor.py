@@ -18,6 +18,9 @@ from pathlib import Path
 INPUTS = Path(__file__).resolve().parent
 VENDOR = INPUTS.parent / "src" / "penstock" / "chat" / "page" / "vendor"
 
+LICENSES = INPUTS / "licenses"
+"""Folder with the licences of the packages, which the metadata of the wheel names: unlike the rest, it is committed."""
+
 MANIFEST = "manifest.json"
 """Names the package of each file, that package's version and integrity, and the file's own SHA-256.
 
@@ -93,9 +96,23 @@ def fetch(vendor: Path = VENDOR) -> None:
                 shutil.copyfile(modules / package / path, made / name)
             except OSError as error:
                 raise Failed(f"{package} {locked()[package]['version']} has no {path}: {error}") from error
+        check_licenses(made)
         (made / MANIFEST).write_text(json.dumps({"files": _manifest(made)}, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(vendor, ignore_errors=True)
         shutil.copytree(made, vendor)
+
+
+def check_licenses(vendor: Path) -> None:
+    """Compare the licences of the packages with the committed ones.
+
+    Raises:
+        Failed: one has changed, and somebody has to read it.
+    """
+    for name, (package, _) in FILES.items():
+        if name.endswith("LICENSE"):
+            committed = LICENSES / f"{name.split('LICENSE')[0].rstrip('./')}.txt"
+            if not committed.exists() or committed.read_bytes() != (vendor / name).read_bytes():
+                raise Failed(f"The licence of {package} has changed: read it, then copy it to page/licenses.")
 
 
 def install(folder: Path, *, tools: bool = False) -> Path:

@@ -9,6 +9,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from penstock._version import DISTRIBUTION
 from penstock.cli.options import string
 from penstock.config.rules import PATH
 from penstock.config.secrets import take_variable
@@ -69,7 +70,7 @@ def _install_command() -> str:
 
     It names the packages: no registry has Penstock, and somebody else's package of its name would be installed.
     """
-    needed = [text.partition(";") for text in importlib.metadata.requires("penstock") or ()]
+    needed = [text.partition(";") for text in importlib.metadata.requires(DISTRIBUTION) or ()]
     packages = [name.strip() for name, _, condition in needed if "extra ==" in condition and "cluster" in condition]
     return shlex.join([sys.executable, "-m", "pip", "install", *packages])
 
