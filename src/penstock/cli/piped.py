@@ -1,7 +1,7 @@
 """Stdin of `penstock run`: the prompt itself, or text that accompanies a prompt.
 
 Text that accompanies a prompt is read to its end before the agent starts. Not every open stdin has an end: CI services,
-cron, ssh and programs that start others leave pipes open that nobody writes to. A pipe without a byte within
+cron, ssh and programs that start others leave unused pipes open. A pipe without a byte within
 `FIRST_BYTE_SECONDS` is ignored, and the user is notified; a pipe that has begun is never cut off.
 """
 
