@@ -140,7 +140,7 @@ reference: $(VENV)/.run ## write the names that type checkers see in the package
 
 constraints: $(VENV)/.release ## pin the versions of all packages that Penstock needs, with hashes; ARGS=--upgrade takes newer ones
 	@$(PINS) --all-extras pyproject.toml --output-file constraints.txt $(ARGS)
-	@$(PINS) --group release --output-file packaging/tools.txt $(ARGS)
+	@$(PINS) --group release --constraints constraints.txt --output-file packaging/tools.txt $(ARGS)
 
 dist: $(VENV)/.release page ## build the wheel, the sdist and the bill of materials into dist
 	@rm -rf dist && $(BIN)/uv build --quiet --build-constraints packaging/tools.txt --require-hashes

@@ -139,31 +139,39 @@ def test_review_on_gitlab(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "status", "asked"),
+    ("agent", "options", "problem", "asked"),
     [
-        ("--timeout 60 --system-prompt 'x; $(touch hacked) `touch hacked`'", 0, "x; $(touch hacked) `touch hacked`"),
-        ("", 0, None),
-        ("--system-prompt 'no end", 1, None),
+        (
+            "claude",
+            "--timeout=60\n\n  --system-prompt=it's; $(touch hacked) `touch hacked`  \r\n",
+            "",
+            "it's; $(touch hacked) `touch hacked`",
+        ),
+        ("claude", "", "", None),
+        ("claude", "--timeout=60\n--\nother prompt", "a line that is no option: --;", None),
+        ("claude", "--system-prompt\nsay no", "a line that is no option: say no;", None),
+        ("--help", "", "the input agent is no agent: --help", None),
     ],
-)  # fmt: skip
-def test_the_action(tmp_path: Path, options: str, status: int, asked: str | None) -> None:
-    """Its options are split as a shell does, and nothing of an input is executed; it installs what it is itself."""
+)
+def test_the_action(tmp_path: Path, agent: str, options: str, problem: str, asked: str | None) -> None:
+    """Each line of its options is one option, and nothing of an input is executed; it installs what it is itself."""
     installs, runs = re.findall(r"run: \|\n((?: {8}.*\n)+)", (ROOT / "action.yml").read_text("utf-8"))
-    assert '-m pip install --quiet "$GITHUB_ACTION_PATH"\n' in installs
+    assert 'pip --no-deps --no-build-isolation "$GITHUB_ACTION_PATH"\n' in installs
     bin = tmp_path / "temp" / "penstock" / "bin"
     bin.mkdir(parents=True)
     (bin / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     (bin / "python").chmod(0o755)
     WORKFLOWS["Action"] = "      - run: |\n" + re.sub("(?m)^ {8}", " " * 10, runs)
     prompt = "-- $(touch hacked) now"
-    inputs = {"AGENT": "claude", "PROMPT": prompt, "ALLOW": "edits", "OPTIONS": options}
+    inputs = {"AGENT": agent, "PROMPT": prompt, "ALLOW": "edits", "OPTIONS": options}
     env = {f"INPUT_{name}": value for name, value in inputs.items()} | {"RUNNER_TEMP": str(tmp_path / "temp")}
-    job = run("Action", tmp_path, {"claude": AGENT}, status, env)
-    if status:
-        assert "the input options cannot be split into words" in job.log
+    job = run("Action", tmp_path, {"claude": AGENT}, 1 if problem else 0, env)
+    if problem:
+        assert problem in job.log
+        assert not (tmp_path / "calls").exists()
         return
     [call] = [json.loads(line) for line in (tmp_path / "calls").read_text("utf-8").splitlines()]
-    assert [word for word in call if asked and asked in word] != [] or asked is None
+    assert asked is None or any(word.endswith(asked) for word in call)
     assert "--permission-mode=acceptEdits" in call
     assert "You said: -- $(touch hacked) now" in job.outputs
     assert not list(tmp_path.rglob("hacked"))
