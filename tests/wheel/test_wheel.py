@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import email
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -129,6 +131,28 @@ def test_the_sdist_has_the_tests(built: tuple[Path, Path]) -> None:
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests/real/installed")]
 
 
+def test_its_licences_are_inside(built: tuple[Path, Path]) -> None:
+    """The metadata names the licences of all that the wheel contains, and the wheel has their texts."""
+    inside = f"penstock-{version_of(built[0])}.dist-info"
+    with zipfile.ZipFile(built[0]) as archive:
+        metadata = email.message_from_bytes(archive.read(f"{inside}/METADATA"))
+        texts = [archive.read(f"{inside}/licenses/{name}") for name in metadata.get_all("License-File", [])]
+        vendored = [archive.read(name) for name in archive.namelist() if re.match(f"{VENDOR}/.*LICENSE$", name)]
+    assert metadata["License-Expression"] == PROJECT["project"]["license"]
+    assert "License" not in metadata
+    assert vendored
+    assert sorted(texts) == sorted([(ROOT / "LICENSE").read_bytes(), *vendored])
+
+
+def test_its_page_on_an_index_has_no_paths(built: tuple[Path, Path]) -> None:
+    """What an index shows of the wheel and of the sdist names no file that is not there."""
+    with zipfile.ZipFile(built[0]) as archive:
+        shown = archive.read(f"penstock-{version_of(built[0])}.dist-info/METADATA").decode()
+    assert "Description-Content-Type: text/markdown\n" in shown
+    assert "\n# Penstock\n" in shown
+    assert not re.search(r"\]\((?!https?:|#)", shown)
+
+
 def test_its_version(built: tuple[Path, Path], installed: Path) -> None:
     """The command, the package and what is known of its installation name the same version."""
     env = without_node(installed)
@@ -142,6 +166,54 @@ def test_the_demo(installed: Path, tmp_path: Path) -> None:
     """`penstock demo` shows its recording, in a directory that has nothing."""
     shown = run([installed / "penstock", "demo", "--speed", "1000"], without_node(installed), tmp_path)
     assert len(shown.splitlines()) > 5
+
+
+def test_the_demo_without_an_installation(built: tuple[Path, Path], tmp_path: Path) -> None:
+    """`uvx --from WHEEL penstock demo` works in an empty home, where neither Node nor npm is found."""
+    tools = environment(tmp_path / "tools")
+    install(tools, *[line for line in PROJECT["dependency-groups"]["release"] if line.startswith("uv")])
+    programs, home = tmp_path / "programs", tmp_path / "home"
+    home.mkdir()
+    programs.mkdir()
+    # The scripts that uv installs are for a shell that has these.
+    for name in ("sh", "realpath", "dirname"):
+        (programs / name).symlink_to(shutil.which(name) or name)
+    env = {**without_node(tools), "PATH": str(programs), "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+    words: list[str | Path] = [tools / "uvx", "--python", sys.executable, "--from", built[0], "penstock", "demo"]
+    shown = run([*words, "--speed", "1000"], env, tmp_path)
+    assert len(shown.splitlines()) > 5
+
+
+def test_run(installed: Path, tmp_path: Path) -> None:
+    """`penstock run` shows what a scripted agent does, and keeps its recording."""
+    agent = f"{ROOT / 'tests' / 'support' / 'scripted.py'}"
+    recording = ROOT / "tests" / "recordings" / "claude" / "text"
+    config = f'[agents.scripted]\ncommand = ["{installed / "python"}", "-S", "{agent}", "{recording}", "--speed=0"]\n'
+    (tmp_path / "config.toml").write_text(f'{config}adapter = "claude"\n', "utf-8")
+    env = without_node(installed) | {"PENSTOCK_CONFIG": str(tmp_path / "config.toml")}
+    words: list[str | Path] = [installed / "penstock", "run", "scripted", "hello", "--record", tmp_path / "runs"]
+    shown = run(words, env, tmp_path)
+    assert "done" in shown
+    [kept] = (tmp_path / "runs").glob("*/input.ndjson")
+    assert kept.read_bytes() == (recording / "input.ndjson").read_bytes()
+
+
+def test_the_action_installs_itself(tmp_path: Path) -> None:
+    """The first step of `action.yml` installs the checkout of the action, with the packages that it pins alone."""
+    checkout = tmp_path / "checkout"
+    hidden = shutil.ignore_patterns(".*", "build", "dist", "node_modules", "__pycache__", "recordings")
+    shutil.copytree(ROOT, checkout, ignore=hidden)
+    script, _ = re.findall(r"run: \|\n((?: {8}.*\n)+)", (ROOT / "action.yml").read_text("utf-8"))
+    given = {"RUNNER_TEMP": tmp_path / "temp", "GITHUB_ACTION_PATH": checkout, "GITHUB_PATH": tmp_path / "path"}
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PENSTOCK"))}
+    run(["bash", "-e", "-o", "pipefail", "-c", script], env | {name: str(path) for name, path in given.items()})
+    place = tmp_path / "temp" / "penstock" / "bin"
+    assert (tmp_path / "path").read_text("utf-8") == f"{place}\n"
+    assert run([place / "penstock", "--version"], without_node(place)).startswith("penstock ")
+    pinned = "".join((ROOT / name).read_text("utf-8") for name in ("constraints.txt", "packaging/tools.txt"))
+    for line in run([place / "python", "-m", "pip", "list", "--format", "freeze"], env).splitlines():
+        name, _, version = line.partition("==")
+        assert f"{name.lower().replace('_', '-')}=={version}" in pinned or name in ("penstock", "pip", "setuptools")
 
 
 @pytest.fixture
