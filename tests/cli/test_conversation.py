@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import select
@@ -14,16 +15,35 @@ import pytest
 
 from .test_sessions import TIMEOUT, Desk
 
+PENSTOCK = ["-m", "penstock", "run", "claude", "--route", "exec"]
+
+MISSED = """
+import signal, threading
+from penstock.cli.conversation import read_line
+
+def interrupt():
+    signal.sigwait({signal.SIGUSR1})
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+threading.Thread(target=interrupt).start()
+try:
+    read_line("> ")
+except KeyboardInterrupt:
+    print("interrupted", signal.getitimer(signal.ITIMER_REAL)[0], read_line("again> "))
+"""
+"""A prompt whose wait for keys a signal does not interrupt: another thread gets it."""
+
 
 class Talk:
-    """A `penstock run -i` in a terminal of its own."""
+    """A `penstock run -i` in a terminal of its own, or the code behind `-c`."""
 
     def __init__(self, desk: Desk, *words: str) -> None:
         self.shown = ""
         self._seen = 0  # end of what was waited for
-        command = [sys.executable, "-m", "penstock", "run", "claude", "--route", "exec", *words]
-        self._process, self._terminal = pty.fork()
-        if self._process == 0:
+        command = [sys.executable, *(words if words[0] == "-c" else [*PENSTOCK, *words])]
+        self.process, self._terminal = pty.fork()
+        if self.process == 0:
             os.chdir(desk.folder)
             os.execvpe(command[0], command, {**desk.env, "TERM": "vt100"})
 
@@ -40,25 +60,13 @@ class Talk:
         os.write(self._terminal, keys.encode())
 
     def end(self, keys: str) -> int:
-        """Type keys and return the exit status, once it has ended.
-
-        They are typed again if nothing happens: a signal that comes just before readline waits is seen late.
-        """
+        """Type keys and return the exit status, once it has ended."""
         self.type(keys)
-        for _ in range(TIMEOUT):
-            try:
-                if not select.select([self._terminal], [], [], 1)[0]:
-                    self.type(keys)
-                    continue
-                piece = os.read(self._terminal, 65536)
+        with contextlib.suppress(OSError):  # the other side is closed
+            while select.select([self._terminal], [], [], TIMEOUT)[0] and (piece := os.read(self._terminal, 65536)):
                 self.shown += piece.decode(errors="replace")
-                if not piece:
-                    break
-            except OSError:
-                break  # the other side is closed
-        else:
-            os.kill(self._process, signal.SIGKILL)
-        _, status = os.waitpid(self._process, 0)
+            os.kill(self.process, signal.SIGKILL)
+        _, status = os.waitpid(self.process, 0)
         os.close(self._terminal)
         return os.waitstatus_to_exitcode(status)
 
@@ -116,6 +124,16 @@ def test_ctrl_c_drops_a_line_that_is_half_typed(desk: Desk) -> None:
     talk.until("> ")
     assert talk.end("\x03") == 0, talk.shown
     assert desk.resumed() == [None]
+
+
+def test_ctrl_c_that_the_wait_for_keys_missed(desk: Desk) -> None:
+    """It has its effect without another key, and the next line is read as any."""
+    talk = Talk(desk, "-c", MISSED)
+    talk.until("> ")
+    os.kill(talk.process, signal.SIGUSR1)
+    talk.until("again> ")
+    assert talk.end("line\r") == 0
+    assert "interrupted 0.0 line" in talk.shown
 
 
 @pytest.mark.sample(2)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from penstock.cli.options import RunOptions
 
 PROMPT = "\nNext prompt (/stop or Ctrl-D ends, /model NAME changes the model):\n> "
+
+WAKE_SECONDS = 0.1
+"""Seconds between two interruptions of the wait for a key; a Ctrl-C that the wait has missed is seen after them."""
 
 
 class OneRun(Protocol):
@@ -103,6 +108,7 @@ def read_line(prompt: str) -> str:
 
     Raises:
         EOFError: the input has ended.
+        KeyboardInterrupt: Ctrl-C was pressed.
     """
     try:
         import readline  # `input` uses it once it is imported
@@ -110,4 +116,22 @@ def read_line(prompt: str) -> str:
         pass
     else:
         readline.parse_and_bind("set enable-bracketed-paste on")  # pasted lines are one prompt, sent by Enter
-    return input(prompt)
+    with _wakes():
+        return input(prompt)
+
+
+@contextlib.contextmanager
+def _wakes() -> Iterator[None]:
+    """Interrupt system calls of the main thread at intervals.
+
+    `input` acts on a signal only when the signal interrupts its wait for a key. A Ctrl-C that arrives while it draws
+    the prompt or the last key, or in another thread, would have no effect until the next key.
+    """
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.siginterrupt(signal.SIGALRM, False)  # a write is continued; the wait for a key is interrupted all the same
+    signal.setitimer(signal.ITIMER_REAL, WAKE_SECONDS, WAKE_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
