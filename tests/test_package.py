@@ -111,3 +111,12 @@ def test_a_result_can_be_pickled_and_copied() -> None:
         usage=events.Usage(input_tokens=3),
     )
     assert pickle.loads(pickle.dumps(result)) == copy.deepcopy(result) == result
+
+
+def test_costs_have_the_decimals_of_the_wire() -> None:
+    """A sum of costs is exact: the figures of a wire are decimals."""
+    one, two = events.Usage(cost_usd=0.1, input_tokens=1), events.Usage(cost_usd=0.2)
+    assert one + two == events.Usage(cost_usd=0.3, input_tokens=1)
+    assert events.added(1e-7, 0.0098765432109876) == 0.0098766432109876
+    assert (events.added(1, 2), events.added(None, 0.5), events.added(None, None)) == (3, 0.5, None)
+    assert events.added(float("inf"), 0.1) == float("inf")

@@ -33,6 +33,8 @@ from penstock.events import UsageReported as UsageReported
 from penstock.run.agent import Agent as Agent
 from penstock.run.agent import StreamingAgent as StreamingAgent
 from penstock.run.agent import agent as agent
+from penstock.run.agent import conversation as conversation
+from penstock.run.conversation import Conversation as Conversation
 from penstock.run.lifecycle import Limits as Limits
 from penstock.run.result import Result as Result
 from penstock.run.run import Run as Run

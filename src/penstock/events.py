@@ -120,11 +120,21 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=
 
     def __add__(self, other: Usage) -> Usage:
         """Return the figures of both; a figure that is unknown in both stays unknown."""
-        return Usage(*(_added(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__))
+        return Usage(*(added(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__))
 
 
-def _added(one: float | None, other: float | None) -> Any:
-    return other if one is None else one if other is None else one + other
+def added(one: float | None, other: float | None) -> Any:
+    """Return the sum of two figures; an unknown one counts as 0, and the sum of two unknown ones is unknown.
+
+    A sum of decimals is exact: costs of 0.1 and 0.2 are 0.3, not 0.30000000000000004.
+    """
+    if one is None or other is None:
+        return other if one is None else one
+    if type(one) is not float and type(other) is not float:
+        return one + other
+    from decimal import Decimal  # most wires give a total, and no sum is needed
+
+    return float(Decimal(repr(one)) + Decimal(repr(other)))
 
 
 class PlanItem(msgspec.Struct, frozen=True):

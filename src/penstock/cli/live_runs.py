@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.advice import allow_advice, resume_command
 from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
-from penstock.cli.console import Output, notify_problem
+from penstock.cli.console import Output, notify_problem, one_line
 from penstock.cli.display import OutputContext, Showing, Sink, decide, make_sink
 from penstock.cli.exit_status import ALL_LIMITED, FAILED, OK, REFUSED, SIGNAL_BASE
 from penstock.cli.report import report, status_of, table
 from penstock.cli.screen import Screen
 from penstock.cli.silence import Silence, is_ci
-from penstock.cli.takeover import Takeover
 from penstock.config.data import data_path
 from penstock.core.questions import REJECT, resolve
+from penstock.errors import AgentNotFound
 from penstock.events import Event, QuestionAnswered, QuestionAsked, RunEnded, ToolCalled
 from penstock.run.history import History, HistoryWriter, Kind, record_of
+from penstock.run.takeover import Takeover
 from penstock.sinks.text.display_mode import ci_of
 from penstock.sinks.text.styles import duration
 
@@ -88,8 +89,12 @@ class LiveRuns:
         self._screen = Screen(options)
         self._config = config
         self._factory = factory
-        self._takeover = Takeover(factory, options.fallback, notify_problem)
-        runs = self._takeover.first_runs()
+        for name in options.fallback:
+            factory.check_fallback(name)
+        self._takeover: Takeover[Run] = Takeover(
+            factory.names[0], options.fallback, factory.fallback, lambda text: notify_problem(one_line(text))
+        )
+        runs = self._first_runs()
         self._label_width = max(len(run.label) for run in runs) if len(runs) > 1 else 0
         self._keeps_history = config.keeps_history
         self._kind = kind
@@ -105,6 +110,18 @@ class LiveRuns:
         self._stops = 0
         self._wake_out, self._wake_in = -1, -1
         self._terminal: Terminal | None = None
+
+    def _first_runs(self) -> list[Run]:
+        """Return the runs to start with. If the agent is not installed, the next one of `--fallback` is used.
+
+        Raises:
+            UsageError: a part of the request cannot be done.
+            AgentNotFound: none of the agents is installed.
+        """
+        try:
+            return self._factory.runs()
+        except AgentNotFound as error:
+            return [self._takeover.run_instead(error)]
 
     def _display(self, run: Run, number: int) -> ShownRun:
         agent = record_of(run).agent

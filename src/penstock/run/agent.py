@@ -9,21 +9,30 @@
 
     print(agent("claude").ask("what is in this folder?").reply)
 
-`docs/python-api.md` is the guide.
+    chat = agent("claude").conversation()
+    chat.ask("read the tests")
+    print(chat.ask("which of them are slow?").reply)
+
+`docs/python.md` is the guide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol, Unpack, runtime_checkable
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Protocol, Unpack, runtime_checkable
 
+from penstock.adapter import PROMPT_RULES
 from penstock.config import settings as configuration
-from penstock.config.rules import FUNCTION, NAME, check
+from penstock.config.rules import FUNCTION, NAME, STRINGS, check
+from penstock.errors import AgentNotFound, UsageError
+from penstock.run.conversation import Conversation, TurnOptions, chunks_of
 from penstock.run.launch import ACP, plan
 from penstock.run.result import Result
 from penstock.run.run import OnQuestion, Run
 from penstock.run.spec import OPTION_RULES, Options, spec_of
-from penstock.sinks.chunks import ChunksSink, StreamChunk
+from penstock.run.takeover import Takeover
+from penstock.sinks.chunks import StreamChunk
 
 
 @runtime_checkable
@@ -39,23 +48,27 @@ class StreamingAgent(Protocol):
         ...
 
 
-class PromptOptions(Options, total=False):
+class PromptOptions(TurnOptions, total=False):
     """Keywords of `Agent.run` and its short forms."""
 
     session_id: str | None
     fork: bool
-    model: str | None
-    stdin_text: str | None
     on_question: OnQuestion | None
+    fallback: Sequence[str]
+
+
+_OWN_OPTIONS = ("command", "adapter", "label", "number")
+"""Options of one agent that those which take over do not have."""
 
 
 class Agent:
     """Agent that can be run; create one with `agent`. It holds no process: each run has its own."""
 
-    def __init__(self, name: str, options: Options, config: configuration.Config) -> None:
+    def __init__(self, name: str, options: Options, config: configuration.Config, fallback: Sequence[str] = ()) -> None:
         self.name = name
         self._options = options
         self._config = config
+        self._fallback = _checked_names(fallback)
 
     def __repr__(self) -> str:
         return f"agent({self.name!r})"
@@ -69,13 +82,15 @@ class Agent:
         model: str | None = None,
         stdin_text: str | None = None,
         on_question: OnQuestion | None = None,
+        fallback: Sequence[str] | None = None,
         **options: Unpack[Options],
     ) -> Run:
         """Return a run of this prompt, not started yet: enter it to start it.
 
         `stdin_text` is appended to the prompt as `penstock run` appends piped input. `on_question` is called with each
         question of the agent (`penstock.events.QuestionAsked`) while the run is read, between two events. It returns
-        the id of an option, words, or None to reject it.
+        the id of an option, words, or None to reject it. `fallback` names agents that take over if this one cannot
+        work, by the rules of `penstock run --fallback`; by default those of `agent`.
 
         Raises:
             UsageError: the agent cannot do what is asked, or the value of an option is not usable. Nothing was started.
@@ -86,8 +101,59 @@ class Agent:
             check({"on_question": on_question}, {"on_question": FUNCTION})
             options["ask"] = True
         chosen = _checked({**self._options, **options})
-        spec = spec_of({"agent": self.name, "prompt": prompt, **asked, **chosen})
+        names = self._fallback if fallback is None else _checked_names(fallback)
+        if not names:
+            return self._run(self.name, {"prompt": prompt, **asked, **chosen}, on_question)
+        if session_id is not None:
+            raise UsageError(
+                "a conversation belongs to one agent, and a fallback may start another",
+                help="leave out fallback, or the session id",
+            )
+        return self._run_or_fall_back(names, {"prompt": prompt, **asked, **chosen}, on_question)
+
+    def _run(self, name: str, asked: dict[str, Any], on_question: OnQuestion | None) -> Run:
+        spec = spec_of({"agent": name, **asked})
         return Run(plan(spec, self._config), spec, on_question)
+
+    def _run_or_fall_back(self, names: Sequence[str], asked: dict[str, Any], on_question: OnQuestion | None) -> Run:
+        """Return the run of the first agent that is installed; the next ones take over."""
+        shared = {name: value for name, value in asked.items() if name not in _OWN_OPTIONS}
+        first = asked.get("number") or 1
+
+        def make(name: str, number: int) -> Run:
+            return self._run(name, {**shared, "number": first + number - 1}, on_question)
+
+        for name in names:
+            try:
+                make(name, 1)
+            except AgentNotFound:
+                pass  # it is passed over when its turn comes
+        takeover: Takeover[Run] = Takeover(self.name, names, make, lambda text: None)
+        try:
+            run = self._run(self.name, {**asked, "number": first}, on_question)
+        except AgentNotFound as error:
+            run = takeover.run_instead(error)
+        run.fall_back(takeover)
+        return run
+
+    def conversation(
+        self, *, session_id: str | None = None, fork: bool = False, on_question: OnQuestion | None = None
+    ) -> Conversation:
+        """Return a conversation, in which each prompt continues where the last one ended.
+
+        `session_id` continues an existing one, and `fork` branches that. `on_question` is as in `run`, for all prompts.
+
+        Raises:
+            UsageError: `fork` without a session id, or the agent has a fallback.
+        """
+        if self._fallback:
+            raise UsageError(
+                "a conversation belongs to one agent, and a fallback may start another", help="leave out fallback"
+            )
+        if fork and session_id is None:
+            raise UsageError("there is nothing to fork", expected="a session_id, the conversation that is branched")
+        check({"session_id": session_id, "fork": fork}, PROMPT_RULES)
+        return Conversation(self.name, partial(self.run, on_question=on_question), session_id, fork=fork)
 
     def ask(
         self,
@@ -135,21 +201,15 @@ class Agent:
             AgentNotFound: its program is not installed, at once.
             AgentFailed: after the final chunk, if the run did not end well.
         """
-        return _chunks(self.run(prompt, session_id=session_id, fork=fork, model=model, stdin_text=stdin_text))
+        if self._fallback:
+            raise UsageError("chunks show one run, and a fallback may start another", help="use run or ask")
+        return chunks_of(self.run(prompt, session_id=session_id, fork=fork, model=model, stdin_text=stdin_text))
 
 
-def _chunks(run: Run) -> Iterator[StreamChunk]:
-    sink = ChunksSink()
-    with run:
-        for batch in run.batches():
-            yield from sink.chunks(batch)
-    run.check()
-
-
-def agent(name: str, **options: Unpack[Options]) -> Agent:
+def agent(name: str, *, fallback: Sequence[str] = (), **options: Unpack[Options]) -> Agent:
     """Return the agent of this name: `claude`, `codex`, `ccs/glm`, `acp:COMMAND`, or one of the configuration.
 
-    The options apply to all of its runs.
+    The options apply to all of its runs. `fallback` names agents that take over if this one cannot work.
 
     Raises:
         UnknownAgent: there is no agent of that name.
@@ -164,7 +224,34 @@ def agent(name: str, **options: Unpack[Options]) -> Agent:
     configured = name.startswith(ACP) or name in config.agents() or options.get("command")
     if base not in registry.AGENTS and not configured:
         registry.reader(name)  # raises if there is none
-    return Agent(name, checked_options, config)
+    return Agent(name, checked_options, config, fallback)
+
+
+def conversation(
+    name: str,
+    *,
+    session_id: str | None = None,
+    fork: bool = False,
+    on_question: OnQuestion | None = None,
+    **options: Unpack[Options],
+) -> Conversation:
+    """Return a conversation with the agent of this name: `agent(name, …).conversation(…)`.
+
+    Raises:
+        UnknownAgent: there is no agent of that name.
+        UsageError: an option is not known, or its value is not usable.
+    """
+    return agent(name, **options).conversation(session_id=session_id, fork=fork, on_question=on_question)
+
+
+def _checked_names(fallback: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of agents that take over.
+
+    Raises:
+        UsageError: they are not names.
+    """
+    check({"fallback": fallback}, {"fallback": STRINGS})
+    return tuple(fallback)
 
 
 def _checked(options: Options) -> Options:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from penstock.events import Event, Outcome, RunEnded, RunStarted
+from penstock.run.resuming import is_confirmed
 
 if TYPE_CHECKING:
     from penstock.run.run import Run
@@ -200,15 +201,11 @@ class HistoryWriter:
                 HistoryLine(
                     run=self._record.run,
                     at=now_ms(),
-                    session_id=event.session_id if self._is_confirmed(event) else None,
+                    session_id=event.session_id if is_confirmed(event, self._known[0]) else None,
                     outcome=event.outcome,
                     cost_usd=event.cost_usd,
                 )
             )
-
-    def _is_confirmed(self, event: RunEnded) -> bool:
-        """Return whether the agent knows the conversation: its failure may repeat an id that was mistyped."""
-        return event.session_id == self._known[0] or event.outcome == "ok" or event.rounds > 0
 
     def _append(self, line: HistoryLine) -> None:
         if self.error is None:

@@ -6,8 +6,6 @@ and never zero: a limit of such a figure is never passed, so no run is started w
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from penstock.adapter import Limit
@@ -23,6 +21,7 @@ from penstock.events import (
     ToolCalled,
     ToolReturned,
     UsageReported,
+    added,
 )
 
 COUNT = Rule(whole(1, MAX_EXACT_INTEGER).fits, "a whole number, 1 or more")
@@ -146,8 +145,8 @@ class Spending:
 
     def _add_usage(self, event: UsageReported) -> None:
         spent = self.spent
-        tokens = _sum(event.input_tokens, event.output_tokens)
-        self.spent = Spent(_sum(spent.cost, event.cost_usd), spent.turns, _sum(spent.tokens, tokens))
+        tokens = added(event.input_tokens, event.output_tokens)
+        self.spent = Spent(added(spent.cost, event.cost_usd), spent.turns, added(spent.tokens, tokens))
 
     def _add_total(self, event: Replied) -> None:
         """Use the agent's own total of the cost, which is that of all turns so far."""
@@ -164,8 +163,3 @@ class Spending:
             if self._is_new_turn:
                 self.spent = msgspec.structs.replace(self.spent, turns=self.spent.turns + 1)
             self._is_new_turn = False
-
-
-def _sum(one: float | None, other: float | None) -> Any:
-    """Return the sum of the figures that are known; None if neither is."""
-    return other if one is None else one if other is None else one + other

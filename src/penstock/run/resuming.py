@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.agents import registry
+from penstock.events import RunEnded
 
 if TYPE_CHECKING:
     from penstock.config.settings import Config
+
+
+def is_confirmed(ended: RunEnded, reported: str | None) -> bool:
+    """Return whether the agent knows the conversation: its failure may repeat an id that was mistyped.
+
+    `reported`: id of the run's `run_started`.
+    """
+    return ended.session_id == reported or ended.outcome == "ok" or ended.rounds > 0
 
 
 def resume_warning(agent: str, route: str) -> str:

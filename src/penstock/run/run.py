@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -12,12 +13,13 @@ from penstock.config.rules import STRING, Rules, check
 from penstock.core import diffs
 from penstock.core.health import Health
 from penstock.errors import AgentFailed, UsageError, shown
-from penstock.events import Change, Event, QuestionAsked, RunEnded, ToolReturned
+from penstock.events import Change, Event, QuestionAsked, RunEnded, ToolCalled, ToolReturned
 from penstock.run.launch import Launch
 from penstock.run.limits import Budget
 from penstock.run.result import Result
 from penstock.run.spec import RunSpec
 from penstock.run.supervisor import Supervisor
+from penstock.run.takeover import Takeover
 
 OnQuestion = Callable[[QuestionAsked], str | Awaitable[str | None] | None]
 """Function that answers a question of the agent: it returns the id of an option, words, or None to reject it. It may be
@@ -26,12 +28,31 @@ OnQuestion = Callable[[QuestionAsked], str | Awaitable[str | None] | None]
 ANSWER_RULES: Rules = {"id": STRING, "text": STRING}
 
 
+class RunObserver(Protocol):
+    """Observer of one run, called by the code that starts and reads it."""
+
+    def starting(self) -> None:
+        """Prepare for the start of the run; an error that this raises prevents it."""
+        ...
+
+    def apply_batch(self, events: list[Event]) -> None:
+        """Use the next events."""
+        ...
+
+    def over(self) -> None:
+        """Note that no event follows: the run has ended, or did not start."""
+        ...
+
+
 class Run:
     """One prompt given to one agent: its events, live, and then its `result`.
 
     It is a context manager and an iterator of events, for `async` and for synchronous code. Leaving the block before
     the run has ended cancels it and waits until none of its processes is left. `cancel`, `kill` and `answer` may be
     called from any thread.
+
+    With a fallback, the events of an agent that could not work, up to its `run_ended`, are followed by those of the
+    agent that takes over. All properties are then those of the newest agent.
     """
 
     def __init__(self, launch: Launch, spec: RunSpec, on_question: OnQuestion | None = None) -> None:
@@ -49,6 +70,13 @@ class Run:
         self._changes: list[Change] = []
         self._ended: RunEnded | None = None
         self._over = False
+        self._on_news: Callable[[], None] = lambda: None
+        self._observer: RunObserver | None = None
+        self._takeover: Takeover[Run] | None = None
+        self._called_tools = False
+        self._following: Run | None = None  # run of the agent that takes over
+        self._stopped = False  # no agent takes over any more
+        self._switching = threading.Lock()  # held while an agent takes over, or the run is stopped
 
     def __repr__(self) -> str:
         state = "not started" if self._supervisor is None else "running"
@@ -126,11 +154,17 @@ class Run:
 
     def cancel(self) -> None:
         """Stop the agent: by its protocol if it has one, then by signals. The run ends as `cancelled`."""
-        self._running.cancel()
+        self._stop_switching().cancel()
 
     def kill(self) -> None:
         """Kill the agent at once, without a cancel or a signal before."""
-        self._running.kill()
+        self._stop_switching().kill()
+
+    def _stop_switching(self) -> Supervisor:
+        """Prevent that another agent takes over; return the supervisor of the one that runs."""
+        with self._switching:
+            self._stopped = self._supervisor is not None
+            return self._running
 
     def answer(self, id: str, text: str) -> None:
         """Answer the `question_asked` of this id. `penstock.core.questions.resolve` parses the words.
@@ -155,6 +189,18 @@ class Run:
         """
         if self._supervisor is not None:
             raise UsageError("the run was started before", help="ask the agent for another run")
+        if self._observer is None:
+            self._start()
+            return self
+        self._observer.starting()
+        try:
+            self._start()
+        except BaseException:
+            self._observer.over()
+            raise
+        return self
+
+    def _start(self) -> None:
         launch, spec, recording = self._launch, self._spec, None
         if spec.record is not None:
             from penstock.run.recording import RecordingWriter
@@ -181,8 +227,31 @@ class Run:
             read_pause=self.read_pause,
             budget=Budget(max_cost=spec.max_cost, max_turns=spec.max_turns, max_tokens=spec.max_tokens),
         )
+        self._supervisor.events.on_put = self._on_news
         self._supervisor.start()
-        return self
+
+    def observe(self, observer: RunObserver) -> None:
+        """Call an observer from now on, which sees the start and all events."""
+        self._observer = observer
+
+    def fall_back(self, takeover: Takeover[Run]) -> None:
+        """Let other agents take over if this one cannot work."""
+        self._takeover = takeover
+
+    def _take_over(self) -> bool:
+        """Start the agent that takes over; return False if there is none, or the run was stopped."""
+        following, self._following = self._following, None
+        if following is None:
+            return False
+        with self._switching:
+            if self._stopped:
+                return False
+            self._launch, self._spec = following._launch, following._spec
+            self._start()
+            self.agent, self.label, self.route = following.agent, following.label, following.route
+            self._ended, self._changes, self._called_tools = None, [], False
+            self._over = False
+        return True
 
     @property
     def _running(self) -> Supervisor:
@@ -195,14 +264,23 @@ class Run:
         batch = supervisor.events.get(wait=wait)
         if batch is None:
             self._over = True
+            if self._observer is not None:
+                self._observer.over()
             if supervisor.error is not None:
                 raise supervisor.error
             return None
         for event in batch:
             if type(event) is ToolReturned and event.changes:
                 self._changes = diffs.join([*self._changes, *event.changes])
+            elif type(event) is ToolCalled:
+                self._called_tools = True
         if batch and isinstance(batch[-1], RunEnded):
             self._ended = batch[-1]
+            if self._takeover is not None and not self._stopped:
+                called_tools = self._called_tools
+                self._following = self._takeover.run_after(self._ended, self.label, called_tools=called_tools)
+        if self._observer is not None:
+            self._observer.apply_batch(batch)
         return batch
 
     def _ask(self, event: Event) -> Awaitable[str | None] | None:
@@ -237,7 +315,7 @@ class Run:
 
     def batches(self) -> Iterator[list[Event]]:
         """Yield the events, in batches of all that are available."""
-        while not self._over:
+        while not self._over or self._take_over():
             batch = self._take(wait=True)
             if batch is not None:
                 yield batch
@@ -256,17 +334,21 @@ class Run:
 
     def poll(self) -> list[Event]:
         """Return the events that are available; [] if there are none yet, or no more."""
-        return [] if self._over else self._take(wait=False) or []
+        found = [] if self._over else self._take(wait=False) or []
+        if self._over and not found and self._take_over():  # at once: nothing else notifies the program of it
+            found = self._take(wait=False) or []
+        return found
 
     def on_news(self, call: Callable[[], None]) -> None:
         """Call `call`, in a thread of the run, whenever `poll` may return events."""
-        self._running.events.on_put = call
+        self._on_news = self._running.events.on_put = call
 
     def stop(self) -> None:
         """Kill all processes that still run, and wait until none is left. Events that were not taken are kept."""
         if self._supervisor is not None:
-            self._supervisor.kill()
-            self._supervisor.join()
+            supervisor = self._stop_switching()
+            supervisor.kill()
+            supervisor.join()
 
     def wait(self) -> Result:
         """Skip the remaining events, wait for the end, and return the result."""
@@ -282,8 +364,9 @@ class Run:
         """Cancel the run if it has not ended, and wait until no process is left. `result` is available after it."""
         if self._supervisor is None:
             return
+        supervisor = self._stop_switching()
         if not self._over:
-            self.cancel()
+            supervisor.cancel()
         self._drain()
 
     def __del__(self) -> None:
@@ -311,7 +394,6 @@ class Run:
         import asyncio  # only if it is used: it takes a fifth of the time in which the command line starts
 
         loop, there = asyncio.get_running_loop(), asyncio.Event()
-        events = self._running.events
 
         def notify_all() -> None:
             try:
@@ -319,8 +401,8 @@ class Run:
             except RuntimeError:
                 pass  # the loop is closed: no task waits any more
 
-        events.on_put = notify_all
-        while not self._over:
+        self.on_news(notify_all)
+        while not self._over or (self._following is not None and await asyncio.to_thread(self._take_over)):
             there.clear()
             batch = self._take(wait=False)
             if batch:
@@ -347,8 +429,9 @@ class Run:
         """Do the same as `close`, for async code."""
         if self._supervisor is None:
             return
+        supervisor = self._stop_switching()
         if not self._over:
-            self.cancel()
+            supervisor.cancel()
         await self._adrain()
 
 

@@ -1,20 +1,14 @@
-"""`--fallback`: another agent takes over if the first one cannot work at all."""
+"""Fallback of a run, for the command line and for Python: another agent takes over if one cannot work."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
-from penstock.cli.console import one_line
-from penstock.cli.run_factory import RunFactory
 from penstock.errors import AgentNotFound
 from penstock.events import Cause, RunEnded
 from penstock.run.fallback import REPLACEABLE, Chain, replace_agent
-from penstock.run.history import now_ms
-
-if TYPE_CHECKING:
-    from penstock.run.run import Run
 
 _WHY: dict[Cause | None, str] = {
     "usage_limit": "has reached its usage limit",
@@ -27,44 +21,43 @@ _WHY: dict[Cause | None, str] = {
     None: "has not answered in time",
 }
 
+AnyRun = TypeVar("AnyRun")
+"""Type of the runs."""
 
-class Takeover:
+
+class Takeover(Generic[AnyRun]):
     """Agents that take over, one after the other.
 
     Args:
-        factory: makes the runs.
+        first: name of the agent that begins.
         agents: names of the agents that may take over, in this order.
+        make: returns the run of the agent of a name, with its number in the output; AgentNotFound if the agent is not
+            installed.
         notify: gets one line for the user at each change.
     """
 
-    def __init__(self, factory: RunFactory, agents: Sequence[str], notify: Callable[[str], None]) -> None:
+    def __init__(
+        self, first: str, agents: Sequence[str], make: Callable[[str, int], AnyRun], notify: Callable[[str], None]
+    ) -> None:
         self.exhausted: bool = False
         """True if all agents have been tried, and the last one is at its limit as well."""
-        self._factory = factory
+        self._make = make
         self._notify = notify
-        self._chain = Chain.of(factory.names[0], *agents) if agents else None
+        self._chain = Chain.of(first, *agents) if agents else None
         self._number = 1
-        for name in agents:
-            factory.check_fallback(name)
 
-    def first_runs(self) -> list[Run]:
-        """Return the runs to start with. If the agent is not installed, the next one is used.
+    def run_instead(self, error: AgentNotFound) -> AnyRun:
+        """Return the run of the next agent for one that is not installed.
 
         Raises:
-            UsageError: a part of the request cannot be done.
             AgentNotFound: none of the agents is installed.
         """
-        try:
-            return self._factory.runs()
-        except AgentNotFound as error:
-            if self._chain is None:
-                raise
-            run = self._switch("missing", None, one_line(str(error).partition(";")[0]))
-            if run is None:
-                raise
-            return [run]
+        run = self._switch("missing", None, error.what)
+        if run is None:
+            raise error
+        return run
 
-    def run_after(self, ended: RunEnded, label: str, *, called_tools: bool) -> Run | None:
+    def run_after(self, ended: RunEnded, label: str, *, called_tools: bool) -> AnyRun | None:
         """Return the run after one that has ended; None if it was the last one."""
         # At a time limit an agent that has said nothing has most likely waited for its provider.
         is_silent = ended.outcome == "timed_out" and not ended.rounds
@@ -82,16 +75,16 @@ class Takeover:
             self._notify(f"{why}, and there is no other agent to take over")
         return run
 
-    def _switch(self, cause: Cause | None, resets_at: int | None, why: str) -> Run | None:
+    def _switch(self, cause: Cause | None, resets_at: int | None, why: str) -> AnyRun | None:
         """Return the run of the next agent that is installed."""
         while self._chain is not None:
-            self._chain, choice = replace_agent(self._chain, cause, resets_at, now_ms())
+            self._chain, choice = replace_agent(self._chain, cause, resets_at, time.time_ns() // 1_000_000)
             if choice.action != "use":
                 return None
             try:
-                run = self._factory.fallback(choice.agent, self._number + 1)
+                run = self._make(choice.agent, self._number + 1)
             except AgentNotFound as error:
-                self._notify(one_line(str(error)))
+                self._notify(str(error))
                 cause, resets_at = "missing", None
                 continue
             self._number += 1
