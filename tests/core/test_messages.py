@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from normalized import checked, ended, names, of_type, run_of, text, texts
+from normalized import checked, ended, names, no_failure, of_type, run_of, text, texts
 
 from penstock import updates as up
 from penstock.core.normalizer import outcome, state
@@ -236,7 +236,7 @@ def test_after_the_end_there_is_nothing() -> None:
     normalizer.close()
     assert names(normalizer.drain()) == ["RunEnded"]
     normalizer.apply(text("late"))
-    normalizer.apply_batch([[text("late")]], b"{}\n")
+    normalizer.apply_batch([[text("late")]], b"{}\n", list, no_failure)
     normalizer.close()
     assert normalizer.drain() == []
 
@@ -273,7 +273,7 @@ def test_the_open_blocks_are_compacted() -> None:
     """The deltas that a fast stream appends to an open block are joined when the stream asks for it."""
     normalizer = Normalizer("test", up.Traits())
     normalizer.apply(text("first "))
-    normalizer.apply_batch([[text("x")]] * (PARTS + 1), b"{}\n" * (PARTS + 1))
+    normalizer.apply_batch([[text("x")]] * (PARTS + 1), b"{}\n" * (PARTS + 1), list, no_failure)
     normalizer.compact()
     normalizer.compact()
     normalizer.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from normalized import checked, ended, names, of_type, text
+from normalized import checked, ended, names, no_failure, of_type, text
 
 from penstock import updates as up
 from penstock.core.normalizer.normalizer import MAX_RAW_CHARS, MAX_WORK, Normalizer
@@ -209,10 +209,12 @@ def test_a_region_with_lines_of_all_sorts() -> None:
         [text("a", place=0)], [text("b", place=0)], [], [up.Unknown("new")],
         [up.Text("thinking", "delta", "c", 0)], [text("d", place=0, message="m2")], [text("e", place=9)],
         [up.Text("text", "delta", "f", 0, lane="c1")], [text("", place=9)], [text("g", place=9)],
+        [text("h", place=9), up.BlockEnd(9), text("i", place=9)],
+        [text("j", place=9), up.MessageEnd(), text("k", place=9)],
     ]  # fmt: skip
     lines = [b'{"n":%d}\n' % number for number in range(len(batch))]
     once, singly = Normalizer("test", up.Traits()), Normalizer("test", up.Traits())
-    once.apply_batch(batch, b"".join(lines))
+    once.apply_batch(batch, b"".join(lines), list, no_failure)
     for updates, line in zip(batch, lines, strict=True):
         for update in updates:
             singly.apply(update, line.rstrip())
@@ -223,7 +225,7 @@ def test_a_region_with_lines_of_all_sorts() -> None:
     events = checked(once)
     assert events == checked(singly)
     assert [event.raw for event in of_type(events, Unknown)] == ['{"n":3}']
-    assert once.health.control_events == 1
+    assert once.health.control_events == 3  # two updates, and the line without any
 
 
 def test_an_unknown_line_is_shortened() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from penstock import updates as up
 from penstock.core.normalizer.normalizer import Normalizer
@@ -53,3 +53,8 @@ def ended(events: list[Event]) -> RunEnded:
 def text(words: str, mode: up.Mode = "delta", place: up.Place = None, message: str | None = None) -> up.Text:
     """Text of the model."""
     return up.Text("text", mode, words, place, message)
+
+
+def no_failure(event: object, error: Exception) -> NoReturn:
+    """Raise the error of reading an event, in a test in which none fails."""
+    raise error

@@ -7,7 +7,7 @@ module that compares texts), `RunOutcome` and `RunInfo` the facts about the run,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from penstock import events as ev
@@ -111,44 +111,58 @@ class Normalizer:
         """Return the events since the last call."""
         return self._emitter.drain()
 
-    def apply_batch(self, batch: Sequence[Sequence[up.Update]], region: bytes) -> None:
+    def apply_batch(
+        self,
+        wire_events: Iterable[Any],
+        region: bytes,
+        read: Callable[[Any], Sequence[up.Update]],
+        failed: Callable[[Any, Exception], Sequence[up.Update]],
+    ) -> None:
         """Apply the updates of many lines, nearly all of which are new text of an open block of the top agent.
 
-        This case takes few steps, and makes its event without `Emitter.emit`: the speed of a stream depends on it.
+        This case takes few steps, and makes its event without `Emitter.emit`: the speed of a stream depends on it. Each
+        line is read as it is applied, so that its updates are freed at once.
 
         Args:
-            batch: the updates of each line.
+            wire_events: the event of each line.
             region: the lines.
+            read: function that returns the updates of an event.
+            failed: function that returns the updates of an event on which `read` raised.
         """
-        emitter, top, delta, text_update, unknown = self._emitter, self._top, ev.Delta, up.Text, up.Unknown
+        emitter, delta, text_update, unknown = self._emitter, ev.Delta, up.Text, up.Unknown
         agent, run, at, events = emitter.agent, emitter.run, emitter.at, emitter.events
         lines: list[bytes] = []
-        deltas = 0
-        for index, updates in enumerate(batch):
+        block: Block | None = None  # of the last delta; looked up again after any other update
+        place: up.Place = None
+        kind: ev.Kind = "text"
+        key: str | None = None
+        deltas = silent = 0
+        for index, event in enumerate(wire_events):
+            try:
+                updates = read(event)
+            except Exception as error:
+                updates = failed(event, error)
+            if not updates:
+                silent += 1
             for update in updates:
-                if type(update) is text_update and update.mode == "delta" and update.lane is None:
-                    message = top.message
-                    if message is not None:
-                        block = message.places.get(update.place)  # type: ignore[arg-type]  # None finds nothing
-                        if (
-                            block is not None
-                            and block.plain
-                            and block.kind == update.kind
-                            and (update.message is None or update.message == message.key)
-                            and update.text
-                        ):
-                            deltas += 1
-                            text = update.text
-                            block.parts.append(text)
-                            events.append(delta(block.number, block.kind, text, agent=agent, run=run, at=at))
-                            continue
-                elif type(update) is unknown:
+                if type(update) is text_update and update.mode == "delta" and update.lane is None and update.text:
+                    if block is None or update.place != place or update.kind != kind or update.message != key:
+                        place, kind, key = update.place, update.kind, update.message
+                        block = self._open_block(place, kind, key)
+                    if block is not None:
+                        deltas += 1
+                        text = update.text
+                        block.parts.append(text)
+                        events.append(delta(block.number, kind, text, agent=agent, run=run, at=at))
+                        continue
+                block = None
+                if type(update) is unknown:
                     lines = lines or lines_of(region)
                     self.apply(update, lines[index])
-                    continue
-                self.apply(update)
+                else:
+                    self.apply(update)
         self.health.delta_events += deltas
-        self.health.control_events += len(batch) - sum(map(bool, batch))
+        self.health.control_events += silent
         self._outcome.any_line = True
 
     def apply(self, update: up.Update, line: bytes = b"") -> None:
@@ -167,6 +181,14 @@ class Normalizer:
             else:
                 self.health.control_events += 1
             self._handlers[kind](update)
+
+    def _open_block(self, place: up.Place, kind: ev.Kind, key: str | None) -> Block | None:
+        """Return the top agent's block to which such a delta is new text, unchanged; None if there is none."""
+        message = self._top.message
+        if message is None or (key is not None and key != message.key):
+            return None
+        block = message.places.get(place)  # type: ignore[arg-type]  # None finds nothing
+        return block if block is not None and block.plain and block.kind == kind else None
 
     def control(self) -> None:
         """Count a line that has no updates."""
