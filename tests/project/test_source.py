@@ -21,21 +21,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "penstock"
 
-MAX_LINES = 500
-"""Lines of a module from which on somebody should look whether it has two subjects; CONTRIBUTING.md says more."""
-
-LONGER = {
-    "chat/store/conformance.py": "a suite of checks that are independent of each other and read one by one",
-}
-"""Source files of more than `MAX_LINES` lines, and why."""
-
 DECODES = re.compile(r"\bmsgspec\.(json\.decode|convert)\(|\b_?decoder(\(\))?\.decode\(")
 """Calls that raise errors of msgspec."""
-
-MAX_CLASS_LINES = 400
-"""Lines of a class; a longer one gives its reason in its docstring, in a sentence with these words:"""
-
-CLASS_REASON = f"longer than {MAX_CLASS_LINES} lines because"
 
 
 class Import(NamedTuple):
@@ -191,20 +178,6 @@ def test_an_agent_is_named_in_its_own_folder(agent: str) -> None:
         if not name.startswith(tuple(own)) and re.search(rf"\b{agent}\b", without_examples(path))
     ]
     assert naming == []
-
-
-def test_long_modules_have_a_reason() -> None:
-    """No module is longer than `MAX_LINES`, but those with a reason that is written down and still needed."""
-    lines = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8").count("\n") for path in MODULES.values()}
-    assert {name for name, count in lines.items() if count > MAX_LINES} == {*LONGER}
-
-
-def test_long_classes_have_a_reason() -> None:
-    """No class is longer than `MAX_CLASS_LINES`, but those whose docstring says why."""
-    classes = [node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    long = [node for node in classes if (node.end_lineno or 0) - node.lineno >= MAX_CLASS_LINES]
-    unexplained = {node.name for node in long if CLASS_REASON not in " ".join((ast.get_docstring(node) or "").split())}
-    assert unexplained == set()
 
 
 # Written in pieces, or this file would be the one that has them.

@@ -170,7 +170,7 @@ class Turn:
             self._complete(self._round.text, outcome, reason, out)
         return out
 
-    def _take(self, event: ev.Event, out: list[TurnEvent]) -> None:
+    def _take(self, event: ev.Event, out: list[TurnEvent]) -> None:  # noqa: C901 - one branch for each kind of event
         if isinstance(event, ev.ToolCalled):
             self._proposals[event.call_id] = Proposal.of(event)
         elif isinstance(event, ev.ToolReturned):

@@ -307,7 +307,7 @@ def _is_table(path: KeyPath) -> bool:
     return False
 
 
-def judge(path: KeyPath, value: Any) -> tuple[str, bool]:
+def judge(path: KeyPath, value: Any) -> tuple[str, bool]:  # noqa: C901, PLR0912 - one branch for each kind of key
     """Return the mistake in a key or its value ("" for none), and whether it can be used."""
     rule: Rule
     match path:

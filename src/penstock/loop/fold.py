@@ -290,7 +290,7 @@ def _new_round(state: LoopState, step: RunAgent) -> Round:
     return msgspec.structs.replace(new, candidates=candidates)
 
 
-def _step_ended(state: LoopState, row: StepEnded) -> LoopState:
+def _step_ended(state: LoopState, row: StepEnded) -> LoopState:  # noqa: C901, PLR0912 - one branch for each kind of step
     step, result = state.open.get(row.step), row.result
     if step is None:
         raise ValueError(f"step {row.step} ends and was not open")

@@ -196,7 +196,7 @@ class Copilot:
             return parent or None
         return self._started_by.get(agent_id) or parent or agent_id
 
-    def _line(self, event: dict[str, Any]) -> Iterator[Update]:
+    def _line(self, event: dict[str, Any]) -> Iterator[Update]:  # noqa: C901, PLR0912 - one branch for each kind of line
         kind, data = text_or(event.get("type"), ""), as_dict(event.get("data"))
         agent_id = text_or(event.get("agentId"), "")
         if kind == "subagent.started" and agent_id and data.get("toolCallId"):
