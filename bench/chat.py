@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from markdown_table import row, section
 from servers import CLOCK, LIVE, TOKEN
 
 CONTENDERS = {
@@ -368,8 +369,6 @@ def best(name: str, quick: bool) -> dict[str, float]:
 
 def report(quick: bool) -> Iterator[str]:
     """The lines of the report."""
-    from run import row, section
-
     found = {name: best(name, quick) for name in CONTENDERS if has(name)}
     ours = found.get("penstock", {})
     yield from section("The chat: streams", ABOUT_STREAMS, ["", *(CONTENDERS[name] for name in found), "ratio"])

@@ -17,6 +17,8 @@ from typing import Any
 
 import httpx
 
+from markdown_table import row
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("support", "chat/web", "cluster")]
 
@@ -128,8 +130,6 @@ def _later(home: Viewer, other: Viewer) -> list[float]:
 def rows(url: str, folder: Path, rounds: int, cuts: Callable[[list[float]], tuple[float, float]]) -> Iterator[str]:
     """The rows of the table."""
     from machines import Cluster  # type: ignore[import-not-found]
-
-    from run import row
 
     cluster = Cluster(folder, url)
     try:

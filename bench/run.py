@@ -32,6 +32,7 @@ import trees
 from compare import cpu_of
 from contenders import HAS_SDK, Work, core, loads, measured, penstock, sdk, typed
 from figures import tables
+from markdown_table import row, section
 from penstock.agents import registry
 from penstock.sinks.text.sink import TextSink
 from penstock.stream import Stream
@@ -375,14 +376,6 @@ def agent_of(path: Path) -> str | None:
     expected = path.with_name("expected.json")
     name = json.loads(expected.read_bytes()).get("agent") if expected.exists() else path.parts[-3]
     return name if name in registry.AGENTS else None
-
-
-def section(title: str, about: str, columns: list[str]) -> Iterator[str]:
-    yield from ("", f"### {title}", "", about, "", row(*columns), row(*["---"] + ["---:"] * (len(columns) - 1)))
-
-
-def row(*cells: str) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def megabytes(count: int) -> str:

@@ -22,6 +22,7 @@ from unittest.mock import patch
 
 import uvloop
 
+from markdown_table import row, section
 from penstock.chat.store.protocol import ChatStore, clock
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.store.sqlite import SqliteStore
@@ -273,7 +274,6 @@ def report(quick: bool) -> Iterator[str]:
     from postgres import Server, programs
 
     import nodes
-    from run import row, section
 
     if programs() is None:
         yield from section("Several machines", "Not measured: PostgreSQL is not installed.", ["", "figure"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from statistics import mode
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -314,7 +314,7 @@ def test_a_result_looks_at_no_other_call() -> None:
     bench = Bench()
     steps: list[int] = []
 
-    def trace(frame: FrameType, event: str, arg: object) -> object:
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
         steps[-1] += 1
         return trace
 

@@ -138,7 +138,7 @@ def test_blocks_that_the_agent_withdrew(place: int, repeated: bool, status: str,
 @pytest.mark.parametrize("message", [None, "m2"])
 def test_an_end_without_its_message_is_nothing(message: str | None) -> None:
     """The end of a message that is not open changes nothing."""
-    opened = [] if message is None else [up.MessageStart("m1"), text("one")]
+    opened: list[up.Update] = [] if message is None else [up.MessageStart("m1"), text("one")]
     events = run_of(*opened, up.MessageEnd(message, status="cut"), up.MessageEnd("m1"), traits=BLOCK_ENDS)
     assert [event.status for event in of_type(events, MessageEnded)] == ["ok"] * bool(opened)
 

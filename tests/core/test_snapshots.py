@@ -38,7 +38,7 @@ def guessed(*deltas: str) -> tuple[list[str], Block]:
     """The guess for each delta of a block, with the text that the block has after each."""
     block = Block("text", None, None, guess=SnapshotGuess())
     assert block.guess is not None
-    kinds = []
+    kinds: list[str] = []
     for delta in deltas:
         size, kind = block.size, block.guess.classify(block, delta)
         kinds.append(kind)

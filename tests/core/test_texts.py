@@ -141,7 +141,7 @@ def test_a_block_at_a_place_that_is_in_use() -> None:
 
 def test_a_block_that_begins_again_restarts_its_message() -> None:
     """On a wire with finals, a message that begins again is superseded once a block of it begins again."""
-    start = [up.MessageStart("m1"), up.BlockStart("text", 0)]
+    start: list[up.Update] = [up.MessageStart("m1"), up.BlockStart("text", 0)]
     events = run_of(*start, text("a", place=0), *start, text("b", place=0), text("b", "final", 0), traits=FINALS)
     assert of_type(events, MessageEnded)[0].status == "superseded"
     events = run_of(*start, text("a", place=0), start[0], up.BlockStart("text", 1), traits=FINALS)
@@ -166,7 +166,7 @@ def test_the_end_of_a_block_is_found(mark: up.BlockEnd, found: list[bool]) -> No
 
 def test_a_block_waits_for_its_final() -> None:
     """On a wire with finals the mark of a block's end does not end it: its final does, or the message."""
-    begun = [up.MessageStart("m1"), text("a", place=0), up.BlockEnd(0)]
+    begun: list[up.Update] = [up.MessageStart("m1"), text("a", place=0), up.BlockEnd(0)]
     events = run_of(*begun, text("ab", "final", 0), up.MessageEnd(), traits=FINALS)
     assert [(event.text, event.complete) for event in of_type(events, BlockEnded)] == [("ab", True)]
     events = run_of(*begun, up.MessageEnd(status="cut"), traits=FINALS)
@@ -178,7 +178,7 @@ def test_a_block_waits_for_its_final() -> None:
 
 def test_an_old_snapshot_of_an_ended_block_is_known() -> None:
     """A snapshot that says less than a block that has ended makes no block; one that says something else does."""
-    begun = [text("one two", place=0), up.BlockEnd(0)]
+    begun: list[up.Update] = [text("one two", place=0), up.BlockEnd(0)]
     assert texts(run_of(*begun, text("one", "snapshot", 0), traits=BLOCK_ENDS)) == ["one two"]
     assert texts(run_of(*begun, text("three", "snapshot", 0), traits=BLOCK_ENDS)) == ["one two", "three"]
     assert texts(run_of(*begun, text("three", "delta", 0), traits=BLOCK_ENDS)) == ["one two", "three"]
