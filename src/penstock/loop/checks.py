@@ -54,6 +54,8 @@ class CommandRun:
         self._is_stopped = is_stopped
         self._pieces: deque[bytes] = deque()
         self._held = 0
+        self.has_left = False
+        """Whether a process that the command has started could not be killed."""
 
     def to_end(self, log: Path | None = None) -> CommandEnded:
         """Run the command to its end and return the result; write the end of its output to a file.
@@ -73,6 +75,7 @@ class CommandRun:
             self._read_rest(process)
         finally:
             process.end()
+            self.has_left = process.has_left
         output = b"".join(self._pieces)
         if log is not None:
             log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

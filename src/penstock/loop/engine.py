@@ -59,7 +59,7 @@ from penstock.loop.steps import (
 )
 from penstock.loop.workspace import CannotStore, LoopWorkspace, TakenFiles
 from penstock.repo.git import GitError, clean_environment
-from penstock.repo.place import TreeAbandoned
+from penstock.repo.place import LEFT_RUNNING, TreeAbandoned
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
 from penstock.run.inside import LOOP_MARK
@@ -314,6 +314,8 @@ class Engine:
         ended = self._workspace.compared().added_to(ended)
         put_back = before
         try:
+            if run.has_left:
+                raise TreeAbandoned(workspace.path, LEFT_RUNNING)
             if self.state.has_worked:
                 put_back = (*before, *workspace.project.put_back(self.state.accepts))
             else:  # it ran the base's own code: what it made is the user's
@@ -392,7 +394,7 @@ class Engine:
             for number, summary in following:
                 runs[number].close()  # before its tree is read, so that none of its processes is left
                 ended = summary.result(steps[number], int((time.monotonic() - began[number]) * 1000))
-                yield number, self._with_tree(steps[number], ended)
+                yield number, self._with_tree(steps[number], ended, is_left=runs[number].has_left)
 
     def _make_ready(self, step: RunAgent) -> None:
         """Make the tree of a step ready for its agent: nothing that another one has planted rules it."""
@@ -429,11 +431,16 @@ class Engine:
         labels = self.state.settings.candidate_labels
         return labels[step.candidate - 1] if step.role == "work" and step.candidate else step.agent
 
-    def _with_tree(self, step: RunAgent, ended: AgentEnded) -> AgentEnded:
-        """Add what the agent left in the tree and did to the user's repository; only a worker's changes are kept."""
+    def _with_tree(self, step: RunAgent, ended: AgentEnded, *, is_left: bool = False) -> AgentEnded:
+        """Add what the agent left in the tree and did to the user's repository; only a worker's changes are kept.
+
+        With `is_left`, a process of the agent could not be ended.
+        """
         workspace = self._workspaces[step.candidate]
         ended = self._workspace.compared().added_to(ended)
         try:
+            if is_left:
+                raise TreeAbandoned(workspace.path, LEFT_RUNNING)
             ended = msgspec.structs.replace(ended, put_back_settings=workspace.project.put_back(self.state.accepts))
             ended = self._with_files(step, ended, workspace)
         except TreeAbandoned as error:

@@ -13,6 +13,7 @@ from penstock.loop.steps import CommandEnded
 from penstock.loop.workspace import LoopWorkspace
 from penstock.repo.git import clean_environment
 from penstock.repo.landing import NotLanded
+from penstock.repo.place import LEFT_RUNNING, TreeAbandoned
 from penstock.run.inside import LOOP_MARK
 
 FOLDER = "landing"
@@ -71,7 +72,12 @@ class MergeCheck:
         if directory is None:
             ended = CommandEnded(reason=f"{self._state.began.directory} is no longer a directory of the tree")
         else:
-            ended = CommandRun(command, directory, env, seconds).to_end(self._found.path / FOLDER / f"{log}.txt")
+            run = CommandRun(command, directory, env, seconds)
+            ended = run.to_end(self._found.path / FOLDER / f"{log}.txt")
+            if run.has_left:
+                path = workspace.path
+                workspace.abandon()
+                raise TreeAbandoned(path, LEFT_RUNNING)
         self._show(command, ended)
         return ended
 

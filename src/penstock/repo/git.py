@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.errors import TransportError, UsageError, shown
+from penstock.repo.place import LEFT_RUNNING, TreeAbandoned
 from penstock.run.programs import ProgramEnd, run_program
 
 QUICK_SECONDS = 60.0
@@ -146,6 +147,7 @@ class Git(msgspec.Struct, frozen=True):
         Raises:
             GitError: another status, not in time, or stopped (see `penstock.run.programs.stopped_by`).
             UsageError: there is no git, or no such work tree; or `before` raised it.
+            TreeAbandoned: a hook or a filter of a tree has started a process that cannot be killed.
         """
         if self.before is not None:
             self.before()
@@ -159,6 +161,8 @@ class Git(msgspec.Struct, frozen=True):
         )
         if ended.failed:
             raise self._cannot_start(ended)
+        if ended.has_left and self.before is not None:
+            raise TreeAbandoned(str(self.work_tree), LEFT_RUNNING)
         if ended.status is None or ended.status < 0:
             self._remove_lock()
         if ended.status not in accepts:

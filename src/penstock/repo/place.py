@@ -30,6 +30,10 @@ USERS = 0o700
 """Permission for the owner of a directory to list, search and change it."""
 
 
+LEFT_RUNNING = "got a process that cannot be ended"
+"""Reason to abandon a tree: the process may change it at any time."""
+
+
 class TreeAbandoned(UsageError):
     """A tree is unusable. It is left as it was found, and a new one can be made from its refs."""
 

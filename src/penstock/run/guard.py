@@ -51,6 +51,9 @@ IDLE_SECONDS = 10.0
 TERM_SECONDS = 0.3
 """Seconds that a program has to end by SIGTERM before it is killed: git removes its lock files."""
 
+LEFT = 2
+"""Exit status of the process above the guard if a process of the run cannot be killed."""
+
 READ_BYTES = 64 * 1024
 """Bytes requested by one read: the capacity of a pipe on Linux."""
 PIPE_BYTES = 1 << 20
@@ -125,13 +128,14 @@ def _watch(parent: int, guard: int) -> None:
         while (ended := _reaped()) is not None and ended[0]:
             if ended[0] == guard:
                 status = ended[1]
+    is_left = False
     if status != 0:
         end = time.monotonic() + KILL_SECONDS
-        while _reaped() is not None and time.monotonic() < end:
+        while (is_left := _reaped() is not None) and time.monotonic() < end:
             for pid, _ in descendants():
                 _succeeds(os.kill, pid, signal.SIGKILL)
             time.sleep(KILL_ROUND_SECONDS)
-    os._exit(0 if status == 0 else 1)
+    os._exit(LEFT if is_left else 0 if status == 0 else 1)
 
 
 def _reaped() -> tuple[int, int] | None:

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.errors import TransportError, UsageError
 from penstock.run import children
+from penstock.run.guard import LEFT
 from penstock.run.lifecycle import GUARD_SECONDS
 
 MARK = "PENSTOCK_RUN"
@@ -59,7 +60,9 @@ class Process:
         """Error number if it could not be executed."""
         self.exited: Exited | None = None
         self.gone: bool = False
-        """True if the guard reports that no process is left."""
+        """True if the guard has ended."""
+        self.has_left: bool = False
+        """True if a process of the run could not be killed, as one that belongs to another user."""
         self.stdin: int
         self.stdout: int
         self.stderr: int
@@ -145,8 +148,8 @@ class Process:
         children.ended(self._guard.pid)
         reported = self.exited is not None or self.failed is not None
         if status != 0 or not reported:
-            self._kill_marked()  # the guard was killed
-            children.kill_orphans()
+            is_gone = self._kill_marked()  # the guard was killed
+            self.has_left = status == LEFT or not children.kill_orphans() or not is_gone
         if not reported:
             self.exited = Exited(0, signal.SIGKILL)
 
@@ -159,8 +162,8 @@ class Process:
         except OSError:
             pass  # the guard has ended, and all processes with it
 
-    def _kill_marked(self) -> None:
-        """Kill all processes that have the mark of the run, if no guard does, until none is left."""
+    def _kill_marked(self) -> bool:
+        """Kill all processes that have the mark of the run, if no guard does; return whether none is left."""
         end = time.monotonic() + GUARD_SECONDS
         while (left := marked(self.mark)) and time.monotonic() < end:
             for pid in left:
@@ -169,6 +172,7 @@ class Process:
                 except OSError:
                     pass
             time.sleep(KILL_ROUND_SECONDS)
+        return not left
 
     def close_fd(self, fd: int) -> None:
         """Close one of the four descriptors, unless it is closed."""

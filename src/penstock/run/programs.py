@@ -259,8 +259,9 @@ class _Call:
                 case [b"exited", code, killer]:
                     self.ended.status = -int(killer) if int(killer) else int(code)
                 case [b"ended" | b"left" as word]:
-                    self.ended.has_left = word == b"left"
-                    self._is_over = True
+                    self._is_over, self.ended.has_left = True, word == b"left"
+                    # What is left is a child of this keeper, which would wait for it after each later program.
+                    self.is_usable = not self.ended.has_left
 
     def _write(self, poll: select.poll) -> None:
         try:

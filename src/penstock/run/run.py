@@ -119,6 +119,11 @@ class Run:
         return exited.status if exited is not None else None
 
     @property
+    def has_left(self) -> bool:
+        """True if a process of the run could not be killed, as one that belongs to another user."""
+        return self._running.has_left
+
+    @property
     def spec(self) -> RunSpec:
         """Specification of the run, as it was requested."""
         return self._spec

@@ -252,6 +252,11 @@ class Supervisor:
         else:
             self._report(Trigger.CANNOT_CANCEL)
 
+    @property
+    def has_left(self) -> bool:
+        """Whether a process of the run could not be killed."""
+        return self._process is not None and self._process.has_left
+
     # --- bytes -------------------------------------------------------------------------------------
 
     def _read_stdout(self) -> None:
