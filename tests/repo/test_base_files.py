@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from git_repository import UserRepository, files_of
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
@@ -353,6 +353,7 @@ def test_patterns_without_case() -> None:
 parts = st.text("ab*?.[]!", min_size=1, max_size=4)
 
 
+@example(["?", "."], ["a"])
 @given(st.lists(parts | st.just("**"), min_size=1, max_size=4), st.lists(st.text("ab.", min_size=1), max_size=4))
 def test_a_pattern_always_ends(pattern: list[str], path: list[str]) -> None:
     """Any pattern can be matched against any path; the plain text of a pattern always matches itself."""

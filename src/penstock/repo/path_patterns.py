@@ -33,8 +33,7 @@ class PathPatterns:
     def __init__(self, patterns: Iterable[str], *, ignores_case: bool = False) -> None:
         self._ignores_case = ignores_case
         self._rules = [
-            tuple(_Part(self._folded(part)) for part in pattern.split("/") if part not in ("", "."))
-            for pattern in dict.fromkeys(patterns)
+            tuple(_Part(self._folded(part)) for part in _parts(pattern)) for pattern in dict.fromkeys(patterns)
         ]
         self._rules = [rule for rule in self._rules if rule]
 
@@ -71,7 +70,7 @@ class PathPatterns:
     def matches(self, path: str) -> bool:
         """Return whether a path matches."""
         places = self.start
-        for part in path.split("/"):
+        for part in _parts(path):
             places = self.step(places, part)
             if not places:
                 return False
@@ -87,6 +86,11 @@ class PathPatterns:
 
     def _folded(self, name: str) -> str:
         return unicodedata.normalize("NFC", name).casefold() if self._ignores_case else name
+
+
+def _parts(path: str) -> list[str]:
+    """Return the parts of a path or a pattern, without those that mean the same place."""
+    return [part for part in path.split("/") if part not in ("", ".")]
 
 
 class _Part:
