@@ -168,7 +168,7 @@ class Penstock(Contender):
         self.app = make_app(Api(self.service, self.watches, security, Runs(None)), PageFiles())
         self._ids: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
-        await self.service.trust(self.folder)
+        await self.service.places.trust(self.folder)
 
     async def stop(self) -> None:
         await self.service.close()

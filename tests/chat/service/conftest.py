@@ -96,7 +96,7 @@ class Home:
         """The service over a store; its directory is trusted."""
         given = {"roots": [self.work], "config": self.config, "default_agent": "scripted", "run_limits": SHORT}
         service = await Service.open(store, **given | options)
-        await service.trust(self.work)
+        await service.places.trust(self.work)
         return service
 
     @asynccontextmanager

@@ -30,7 +30,7 @@ async def main(path: str, work: str, file: str, name: str) -> None:
     async with await SqliteStore.open(path) as store:
         settings = config.load({"PENSTOCK_CONFIG": file})
         service = await Service.open(store, roots=[Path(work)], config=settings, default_agent="scripted")
-        await service.trust(work)
+        await service.places.trust(work)
         while len(service.chats()) < CHATS:
             tell("made", (await service.create()).id)
         number = 0

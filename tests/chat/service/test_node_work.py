@@ -110,7 +110,7 @@ def test_directories_of_other_homes(home: Home) -> None:
             await store.create_chat(ChatRow("c", "scripted", str(here / "mine"), 1, home="a"))
             await store.create_chat(ChatRow("d", "scripted", str(here / "theirs"), 1, home="b"))
             service = await home.open(store, this_node=node("a"))
-            _, recent = await service.workspaces()
+            _, recent = await service.places.workspaces()
             assert [place.path for place in recent] == [str(here / "mine")]
             await service.close()
 

@@ -291,7 +291,7 @@ def test_what_cannot_be_started_ends_its_turn_in_words(home: Home) -> None:
             assert "model" in (view.reason or "")
             here = home.work / "here"
             here.mkdir()
-            await service.trust(here)
+            await service.places.trust(here)
             gone = await service.create(cwd=here)
             here.rmdir()
             await service.prompt(gone.id, "hi")

@@ -58,7 +58,7 @@ def test_a_projects_own_file_starts_nothing_unasked(home: Home) -> None:
             assert f"trust the directory {project}" in (view.reason or "")
             assert "--trust" not in (view.reason or "")  # which penstock serve has not
             assert home.asked() == []
-            await service.trust(project)
+            await service.places.trust(project)
             assert [it.available for it in service.agents.listed() if it.name == "scripted"] == [True]
             await service.prompt(made.id, "2")
             assert (await home.settled(service, made.id))[1].outcome == "ok"
@@ -75,7 +75,7 @@ def test_a_directory_that_became_a_link_is_not_worked_in(home: Home) -> None:
 
     async def chat() -> None:
         async with home.service() as service:
-            await service.trust(inside)
+            await service.places.trust(inside)
             made = await service.create(cwd=inside)
             inside.rmdir()
             inside.symlink_to(outside)

@@ -121,7 +121,7 @@ class Gateway:
             self.service = await Service.open(
                 self.store, roots=[self.root], config=found, limits=limits, default_agent="scripted"
             )
-            await self.service.trust(self.root)
+            await self.service.places.trust(self.root)
             self.watches = Watches(self.service, self.metrics, max_clients=max_clients, pace=pace, linger=linger)
             api = Api(self.service, self.watches, self.security, Runs(self.folder), ping=ping, patience=patience)
             self.server = Server(make_app(api, PageFiles(self.page)), self.service.close)

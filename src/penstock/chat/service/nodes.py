@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from penstock.chat.errors import Invalid, NoSuchNode
 from penstock.chat.service.agents.workspaces import Workspace
 from penstock.chat.store.protocol import ChatStore
 from penstock.chat.store.rows import ChatRow
@@ -130,6 +131,46 @@ class Elsewhere(Protocol):
         ...
 
 
+class OneMachine:
+    """The other nodes of a service that is the only one: there are none."""
+
+    async def nodes(self) -> list[NodeView]:
+        """Return no node."""
+        return []
+
+    async def remove(self, name: str) -> None:
+        """Raise the error for a node that does not exist.
+
+        Raises:
+            NoSuchNode: always.
+        """
+        raise NoSuchNode(name)
+
+    async def offered(self) -> Offered | None:
+        """Return None: agents work here."""
+        return None
+
+    async def place(self, home: str | None, agent: str | None, cwd: str | None) -> ChatPlace | None:
+        """Return None: each chat belongs to this process.
+
+        Raises:
+            Invalid: a home is named.
+        """
+        if home is not None:
+            raise Invalid("a chat has a home only if there are several machines")
+        return None
+
+    async def trust(self, home: str | None, path: str) -> Workspace | None:
+        """Return None: each directory belongs to this process.
+
+        Raises:
+            Invalid: a home is named.
+        """
+        if home is not None:
+            raise Invalid("a directory has a home only if there are several machines")
+        return None
+
+
 class ThisNode(msgspec.Struct):
     """This process among the nodes: the turns that it works on."""
 
@@ -143,8 +184,18 @@ class ThisNode(msgspec.Struct):
     live: frozenset[str] | None = None
     """Names of the present nodes, as last seen; None if unknown."""
 
-    elsewhere: Elsewhere | None = None
-    """Other nodes; None if there is one machine."""
+    elsewhere: Elsewhere = msgspec.field(default_factory=OneMachine)
+    """Other nodes."""
+
+    @property
+    def home(self) -> str | None:
+        """Home of the chats that are created here; None if there is one machine."""
+        return self.name if self.by_jobs else None
+
+    @property
+    def has_lease(self) -> bool:
+        """True if this node may work on chats. It always may if there is one machine."""
+        return not self.by_jobs or self.incarnation is not None
 
     def is_home(self, chat: ChatRow) -> bool:
         """Return whether the chat's agent works in this process."""

@@ -1,4 +1,4 @@
-"""Service of the chats of one Penstock: the chats, their workers, and the requests that they accept.
+"""Service of the chats of one Penstock: the requests that they accept, each with its errors.
 
 Everything belongs to one event loop. Everything that is shown of a chat is in the store, and nowhere else.
 """
@@ -14,71 +14,53 @@ from pathlib import Path
 from typing import Any
 
 from penstock.adapter import Allow
-from penstock.chat.errors import Invalid, NoSuchChat, ShuttingDown
+from penstock.chat.errors import Invalid, NoSuchChat
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.launch import Starter
-from penstock.chat.service.agents.offered import Agents, AgentView, of_other_nodes
-from penstock.chat.service.agents.workspaces import Workspace, Workspaces
-from penstock.chat.service.chats.chat import Chat
+from penstock.chat.service.agents.workspaces import Workspaces
 from penstock.chat.service.chats.chat_view import ChatView, view_of
+from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.chats.heartbeats import Scheduler, checked
 from penstock.chat.service.chats.search import Search
-from penstock.chat.service.counters import Counters
 from penstock.chat.service.limits import RETAIN_SECONDS, Retention, ServiceLimits
-from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
+from penstock.chat.service.log.chat_log import ChatLog
 from penstock.chat.service.node_work import NodeWork
-from penstock.chat.service.nodes import ChatPlace, ThisNode
+from penstock.chat.service.nodes import ThisNode
+from penstock.chat.service.places import Places
 from penstock.chat.service.shared import Shared
 from penstock.chat.service.slots import Slots
 from penstock.chat.service.store_checks import check_again
 from penstock.chat.service.validation import allow_of, check_max_chats, key_of, made_title, model_of, text_of, title_of
-from penstock.chat.store.protocol import ChatStore, StoreClosed, StoreFailed, Subscription, clock
+from penstock.chat.store.protocol import ChatStore, StoreFailed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat
-from penstock.chat.store.state import StoreState
 from penstock.config.settings import Config
 from penstock.errors import UsageError
 from penstock.run import lifecycle
 from penstock.run.history import History
 
-MAX_NUMBER = 2**63 - 1
-"""Number larger than that of any entry: a worker that follows up to it reads to the end."""
+Sleep = Callable[[float], Awaitable[None]]
+"""Function that waits for a number of seconds."""
 
 
 class Service:
-    """Service of the chats. Create it with `Service.open`; it does not own the store that it gets.
+    """Service of the chats. Create it with `Service.open`; it does not own the store that it gets."""
 
-    It is longer than 400 lines because each request to a chat is one method here, with its errors.
-    """
-
-    def __init__(
-        self,
-        store: ChatStore,
-        workspaces: Workspaces,
-        *,
-        starter: Starter,
-        limits: ServiceLimits,
-        now: Callable[[], int],
-        sleep: Callable[[float], Awaitable[None]],
-        history: History | None,
-        this_node: ThisNode,
-    ) -> None:
-        self.agents: Agents = starter.agents
-        self.limits = limits
-        self.counters: Counters = Counters()
-        self.store_state: StoreState = store.state
-        self._store = store
-        self._workspaces = workspaces
-        self._now = now
+    def __init__(self, shared: Shared, starter: Starter, workspaces: Workspaces, sleep: Sleep) -> None:
+        self.agents = starter.agents
+        self.limits = shared.limits
+        self.counters = shared.counters
+        self.store_state = shared.store.state
+        self.this_node = shared.this_node
+        self._shared = shared
+        self._store = shared.store
         self._sleep = sleep
-        self._workers: dict[str, Chat] = {}
+        self._chats = Chats(shared, self._start)
         self._search = Search()
-        self._scheduler = Scheduler(lambda: self._workers.values(), now, sleep)
+        self._scheduler = Scheduler(self._chats, shared.changed, shared.now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ending = False
-        slots, changed = Slots(limits.max_runs), self._scheduler.changed.set
-        self._shared = Shared(store, limits, slots, self.counters, starter.run, changed, now, history, this_node)
-        self.node: NodeWork = NodeWork(self._workers, self._shared, workspaces)
+        self.node = NodeWork(self._chats, shared, workspaces)
+        self.places = Places(shared, self.agents, workspaces, self._used)
 
     @classmethod
     async def open(
@@ -90,7 +72,7 @@ class Service:
         limits: ServiceLimits | None = None,
         default_agent: str | None = None,
         now: Callable[[], int] = clock,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Sleep = asyncio.sleep,
         environ: Mapping[str, str] | None = None,
         extra_env: Iterable[str] = (),
         run_limits: lifecycle.Limits | None = None,
@@ -114,19 +96,13 @@ class Service:
         if not workspaces.roots and not this_node.by_jobs:
             raise UsageError("there is no root", expected="a directory below which agents may work")
         given = dict(os.environ if environ is None else environ)
-        service = cls(
-            store,
-            workspaces,
-            starter=Starter(config, workspaces, given, extra_env, run_limits or lifecycle.Limits(), default_agent),
-            limits=limits or ServiceLimits(),
-            now=now,
-            sleep=sleep,
-            history=history,
-            this_node=this_node,
-        )
+        starter = Starter(config, workspaces, given, extra_env, run_limits or lifecycle.Limits(), default_agent)
+        limits = limits or ServiceLimits()
+        shared = Shared(store, limits, starter.run, now, history, this_node, Slots(limits.max_runs))
+        service = cls(shared, starter, workspaces, sleep)
         subscription = store.subscribe()
-        await service._recover()
-        for work in (service._follow(subscription), service._scheduler.run(), check_again(store)):
+        await service._chats.recover()
+        for work in (service._chats.follow(subscription), service._scheduler.run(), check_again(store)):
             service._start(work)
         if retention is not None:
             service._start(service._retain_again(retention))
@@ -137,55 +113,18 @@ class Service:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _recover(self) -> None:
-        at_once = asyncio.Semaphore(self.limits.recovering)
-
-        async def recover(row: ChatRow) -> None:
-            async with at_once:
-                worker = self._workers[row.id] = Chat(row, self._shared)
-                await worker.recover()
-
-        rows: list[ChatRow] = []
-        while page := await self._store.list_chats(after=rows[-1].id if rows else ""):
-            rows += page
-        work = [recover(row) for row in rows]
-        failures = [error for error in await asyncio.gather(*work, return_exceptions=True) if error is not None]
-        for error in failures:
-            # A chat that cannot be read raises an error when it is used; the others can be used.
-            if not isinstance(error, StoreFailed) or len(failures) == len(work):
-                raise error
-
-    async def _follow(self, subscription: Subscription) -> None:
-        """Make workers apply entries that they did not append."""
-        try:
-            while True:
-                news = await subscription.next()
-                chats = dict.fromkeys(self._workers, MAX_NUMBER) if news.all else news.chats
-                for chat, last in chats.items():
-                    worker = self._workers.get(chat)
-                    if worker is not None and worker.log.live.is_behind(last) and not self.node.skips(worker):
-                        self._start(worker.follow(last))
-                if self._shared.this_node.by_jobs:
-                    for chat in await self.node.changed(news):
-                        self._start(self.node.read_row(chat))
-        except StoreClosed:
-            pass
-        finally:
-            subscription.close()
-
     async def close(self) -> None:
         """Kill the runs, and mark their turns as cut off, within half a second. No turn begins after that."""
-        self._ending = True
+        self._shared.is_ending = True
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*(worker.close() for worker in self._workers.values()))
+        await self._chats.close()
 
     # --- what is there ---
 
     def chats(self) -> list[ChatView]:
         """Return all chats, the one used last first."""
-        views = [view_of(worker, self._shared.this_node) for worker in self._workers.values()]
-        return sorted(views, key=lambda view: (view.used_at, view.id), reverse=True)
+        return [view_of(chat, self._shared.this_node) for chat in self._chats.newest_first()]
 
     async def find(self, words: str) -> tuple[list[str], bool]:
         """Return the ids of chats with a prompt that has these words, and whether all were looked at, as `Search.find`.
@@ -194,13 +133,12 @@ class Service:
             Invalid: this cannot be searched for.
         """
         self._require_open()
-        newest = sorted(self._workers.values(), key=lambda worker: worker.used_at, reverse=True)
-        return await self._search.find(newest, words)
+        return await self._search.find(self._chats.newest_first(), words)
 
     @property
     def waiting(self) -> int:
         """Number of turns that wait, in all chats."""
-        return sum(worker.waiting for worker in self._workers.values())
+        return sum(chat.waiting for chat in self._chats)
 
     def chat(self, id: str) -> ChatView:
         """Return one chat.
@@ -208,50 +146,7 @@ class Service:
         Raises:
             NoSuchChat: there is none of this id.
         """
-        return view_of(self._worker(id), self._shared.this_node)
-
-    async def offered_agents(self) -> list[AgentView]:
-        """Return all agents; at a node without agents, those of others are available. It may take half a second.
-
-        Raises:
-            StoreFailed: the store cannot be read.
-        """
-        agents = await asyncio.to_thread(self.agents.listed)
-        offered = await self.node.offered()
-        if offered is None:
-            return agents
-        return of_other_nodes(agents, offered.agents)
-
-    async def workspaces(self) -> tuple[list[Workspace], list[Workspace]]:
-        """Return the roots, and other directories that were used or trusted recently.
-
-        Raises:
-            StoreFailed: the store cannot be read.
-        """
-        offered = await self.node.offered()
-        if offered is not None:
-            return offered.roots, offered.recent
-        return self._workspaces.listed([view.cwd for view in self.chats() if view.home == self.node.name])
-
-    async def trust(self, path: str | os.PathLike[str], home: str | None = None) -> Workspace:
-        """Trust a directory: from then on its files may define what agents run.
-
-        Raises:
-            Invalid, OutsideRoots: it is not a directory below a root.
-            StoreFailed: the decision cannot be kept.
-        """
-        self._require_open()
-        return await self.node.trust(home, os.fspath(path)) or await self._workspaces.trust(path)
-
-    def check_trusted(self, path: str) -> None:
-        """Check that a directory is below a root, and that a user trusts it.
-
-        Raises:
-            Invalid, OutsideRoots: it is not a directory below a root.
-            UntrustedDirectory: it is not trusted yet.
-        """
-        self._require_open()
-        self._workspaces.require(path)
+        return view_of(self._chats.require(id), self._shared.this_node)
 
     async def turns(self, id: str, *, before: int | None = None, limit: int = 50) -> tuple[list[TurnView], bool]:
         """Return the newest turns of a chat before turn `before`, oldest first, and whether there are earlier ones.
@@ -259,7 +154,7 @@ class Service:
         Raises:
             NoSuchChat: there is none of this id.
         """
-        return await (await self.node.fresh_log(self._worker(id))).turns(before, limit)
+        return await (await self._chats.fresh_log(id)).turns(before, limit)
 
     def log(self, id: str) -> ChatLog:
         """Return the entries and the timeline of a chat.
@@ -267,7 +162,7 @@ class Service:
         Raises:
             NoSuchChat: there is none of this id.
         """
-        return self._worker(id).log
+        return self._chats.require(id).log
 
     async def turn(self, id: str, turn: int) -> tuple[TurnView, list[Numbered]]:
         """Return one turn and its entries so far.
@@ -275,7 +170,11 @@ class Service:
         Raises:
             NoSuchChat, NoSuchTurn: there is none, or it is no longer kept.
         """
-        return await (await self.node.fresh_log(self._worker(id))).turn(turn)
+        return await (await self._chats.fresh_log(id)).turn(turn)
+
+    def _used(self) -> list[str]:
+        home = self._shared.this_node.home
+        return [chat.row.cwd for chat in self._chats.newest_first() if chat.row.home == home]
 
     # --- create, change and delete chats ---
 
@@ -298,29 +197,20 @@ class Service:
             StoreFailed: the chat cannot be kept.
         """
         self._require_open()
-        place, chosen = await self.node.place(home, agent, cwd), model_of(model)
-        if place is None:
-            name, chosen = await asyncio.to_thread(self.agents.choose, agent, chosen)
-            place = ChatPlace(self.node.name, name, str(self._workspaces.require(cwd)))
+        place = await self.places.choose(home, agent, cwd, model_of(model))
         self._require_open()
-        check_max_chats(len(self._workers), self.limits.max_chats)
+        check_max_chats(len(self._chats), self.limits.max_chats)
         row = ChatRow(
             id=uuid.uuid4().hex,
             agent=place.agent,
             cwd=place.cwd,
-            created_at=self._now(),
-            model=chosen or place.model,
+            created_at=self._shared.now(),
+            model=place.model,
             title=title_of(title),
             allow=allow_of(allow),
             home=place.home,
         )
-        worker = self._workers[row.id] = Chat(row, self._shared)
-        try:
-            await self._store.create_chat(row)
-        except BaseException:
-            del self._workers[row.id]
-            raise
-        return view_of(worker, self._shared.this_node)
+        return view_of(await self._chats.create(row), self._shared.this_node)
 
     async def change(self, id: str, **changes: Any) -> ChatView:
         """Change `title`, `model`, `allow` or `heartbeat` (its fields, or None) of a chat, from the next turn on.
@@ -331,7 +221,7 @@ class Service:
             StoreFailed: the change cannot be kept.
         """
         self._require_open()
-        worker = self._worker(id)
+        chat = self._chats.require(id)
         checks: dict[str, Callable[[Any], Any]] = {
             "title": title_of,
             "model": model_of,
@@ -342,13 +232,13 @@ class Service:
             if name not in checks:
                 raise Invalid(f"{name[:40]!r} of a chat cannot be changed", expected=", ".join(checks))
         values = {name: checks[name](value) for name, value in changes.items()}
-        if "model" in values and values["model"] is None and self.agents.needs_model(worker.chat.agent):
-            raise Invalid(f"{worker.chat.agent} needs the name of a model", expected='"model"')
-        if "heartbeat" in values and values["heartbeat"] != worker.chat.heartbeat:
-            values["heartbeat_since"] = self._now()
-        await worker.log.change(lambda chat: ChatChanges(**values))
-        self._scheduler.changed.set()
-        return view_of(worker, self._shared.this_node)
+        if "model" in values and values["model"] is None and self.agents.needs_model(chat.row.agent):
+            raise Invalid(f"{chat.row.agent} needs the name of a model", expected='"model"')
+        if "heartbeat" in values and values["heartbeat"] != chat.row.heartbeat:
+            values["heartbeat_since"] = self._shared.now()
+        await chat.log.change(lambda row: ChatChanges(**values))
+        self._shared.changed.set()
+        return view_of(chat, self._shared.this_node)
 
     async def delete(self, id: str) -> None:
         """Stop the run of a chat, and delete the chat.
@@ -358,15 +248,7 @@ class Service:
             StoreFailed: it cannot be deleted. The run is stopped nevertheless.
         """
         self._require_open()
-        worker = self._worker(id)
-        del self._workers[id]
-        try:
-            await worker.delete()
-        except STORE_ERRORS:
-            again = self._workers[id] = Chat(worker.chat, self._shared)
-            with contextlib.suppress(*STORE_ERRORS):
-                await again.recover()
-            raise
+        await self._chats.delete(id)
 
     # --- turns ---
 
@@ -382,12 +264,12 @@ class Service:
             StoreFailed: the prompt cannot be kept.
         """
         self._require_open()
-        worker = self._worker(id)
-        turn, new = await worker.ask(self._text(text), key=key_of(key))
-        if worker.chat.title is None:
+        chat = self._chats.require(id)
+        turn, new = await chat.ask(self._text(text), key=key_of(key))
+        if chat.row.title is None:
             try:
                 made = ChatChanges(title=made_title(text))
-                await worker.log.change(lambda chat: made if chat.title is None else ChatChanges())
+                await chat.log.change(lambda row: made if row.title is None else ChatChanges())
             except (StoreFailed, NoSuchChat):
                 pass  # the next prompt gives the chat a title
         return turn, new
@@ -402,8 +284,8 @@ class Service:
             StoreFailed: the answer cannot be kept.
         """
         self._require_open()
-        worker = self._worker(id)
-        return await worker.answer(question, self._text(text))
+        chat = self._chats.require(id)
+        return await chat.answer(question, self._text(text))
 
     async def stop(self, id: str, turn: int | None = None, *, queued: bool = False) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
@@ -415,7 +297,7 @@ class Service:
             StoreFailed: the request cannot be kept.
         """
         self._require_open()
-        return await self._worker(id).stop(turn, queued=queued)
+        return await self._chats.require(id).stop(turn, queued=queued)
 
     async def release(self, id: str) -> list[int]:
         """Let the turns begin that a stop holds back; return them.
@@ -425,7 +307,7 @@ class Service:
             StoreFailed: the request cannot be kept.
         """
         self._require_open()
-        return await self._worker(id).release()
+        return await self._chats.require(id).release()
 
     async def retain(self, retention: Retention) -> dict[str, int]:
         """Drop the oldest turns of all chats that exceed the limits; return the last dropped entry of each chat.
@@ -437,11 +319,11 @@ class Service:
         Raises:
             StoreFailed: the store cannot be read or trimmed.
         """
-        before = None if retention.max_age_ms is None else max(0, self._now() - retention.max_age_ms)
+        before = None if retention.max_age_ms is None else max(0, self._shared.now() - retention.max_age_ms)
         trimmed = {}
         for id, upto in (await self._store.list_expired(before=before, max_bytes=retention.max_bytes)).items():
-            worker = self._workers.get(id)
-            if worker is not None and worker.is_home and (reached := await worker.log.trim(upto)):
+            chat = self._chats.get(id)
+            if chat is not None and chat.is_home and (reached := await chat.log.trim(upto)):
                 trimmed[id] = reached
         return trimmed
 
@@ -454,14 +336,7 @@ class Service:
     # --- checks ---
 
     def _require_open(self) -> None:
-        if self._ending:
-            raise ShuttingDown
-
-    def _worker(self, id: str) -> Chat:
-        worker = self._workers.get(id)
-        if worker is None:
-            raise NoSuchChat(id)
-        return worker
+        self._shared.require_open()
 
     def _text(self, text: str) -> str:
         return text_of(text, self.limits.max_prompt_bytes)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import msgspec
 
+from penstock.chat.errors import ShuttingDown
 from penstock.chat.service.counters import Counters
 from penstock.chat.service.limits import ServiceLimits
 from penstock.chat.service.nodes import ThisNode
@@ -21,15 +23,26 @@ class Shared(msgspec.Struct):
 
     store: ChatStore
     limits: ServiceLimits
-    slots: Slots
-    """Slots: one for each agent that may be at work."""
-    counters: Counters
     run: Callable[[ChatRow, str], Run]
     """Function that makes a run of a prompt; it raises what `Agent.run` raises, or an error for the caller."""
-    changed: Callable[[], None]
-    """Callback when a turn began or ended."""
     now: Callable[[], int]
     """Clock: milliseconds since 1970."""
     history: History | None
     """History that lists the runs; None if none is kept."""
     this_node: ThisNode
+    slots: Slots
+    """Slots: one for each agent that may be at work."""
+    counters: Counters = msgspec.field(default_factory=Counters)
+    changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+    """Event to set when a chat begins or ends something, or gets another heartbeat."""
+    is_ending: bool = False
+    """True if the service is being closed."""
+
+    def require_open(self) -> None:
+        """Check that the service is not being closed.
+
+        Raises:
+            ShuttingDown: it is.
+        """
+        if self.is_ending:
+            raise ShuttingDown

@@ -79,7 +79,7 @@ class Api:
     def _reason(self) -> str | None:
         if self.watches.ending:
             return "the server is shutting down"
-        if not (self.service.node.has_lease and self.security.logins.is_current):
+        if not (self.service.this_node.has_lease and self.security.logins.is_current):
             return "this node cannot reach its database"
         return None if self.service.store_state.failure is None else "the store cannot keep anything"
 
@@ -88,7 +88,9 @@ class Api:
         limits = self.service.limits
         default = await asyncio.to_thread(self.service.agents.default)
         answer = _json(
-            schemas.About(__version__, default, [*get_args(Allow)], limits.max_prompt_bytes, self.service.node.name)
+            schemas.About(
+                __version__, default, [*get_args(Allow)], limits.max_prompt_bytes, self.service.this_node.home
+            )
         )
         browser = _browser(request)
         if browser is not None and (cookie := self.security.cookie_of(request)):
@@ -167,24 +169,24 @@ class Api:
 
     async def agents(self, request: Request) -> Response:
         """Return all agents."""
-        return _json({"agents": await self.service.offered_agents()})
+        return _json({"agents": await self.service.places.agents()})
 
     async def workspaces(self, request: Request) -> Response:
         """Return the directories in which agents may work."""
-        roots, recent = await self.service.workspaces()
+        roots, recent = await self.service.places.workspaces()
         return _json(schemas.WorkspaceList(roots, recent))
 
     async def trust(self, request: Request, body: schemas.Trust) -> Response:
         """Trust a directory."""
-        return _json(await self.service.trust(body.path, body.home))
+        return _json(await self.service.places.trust(body.path, body.home))
 
     async def nodes(self, request: Request) -> Response:
         """Return the nodes; none if there is one machine."""
-        return _json({"nodes": await self.service.node.nodes()})
+        return _json({"nodes": await self.service.this_node.elsewhere.nodes()})
 
     async def remove_node(self, request: Request, node: str) -> Response:
         """Remove a node that does not come back."""
-        await self.service.node.remove(node)
+        await self.service.this_node.elsewhere.remove(node)
         return Response(status_code=204, headers=NO_STORE)
 
     # --- chats ---
@@ -300,7 +302,7 @@ class Api:
 
     async def land_run(self, request: Request, run: str, body: schemas.LandRun) -> Response:
         """Merge the result of a loop into the branch that is checked out; its directory has to be trusted."""
-        self.service.check_trusted((await self.runs.details(run)).run.path)
+        self.service.places.check_trusted((await self.runs.details(run)).run.path)
         return _json(await self.runs.land(run, squash=body.squash))
 
     async def message_run(self, request: Request, run: str, body: schemas.LoopMessage) -> Response:

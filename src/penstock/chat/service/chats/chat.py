@@ -67,7 +67,7 @@ class Chat:
     # --- what is known ---
 
     @property
-    def chat(self) -> ChatRow:
+    def row(self) -> ChatRow:
         """Row of the chat."""
         return self.log.row
 
@@ -84,13 +84,13 @@ class Chat:
     @property
     def is_home(self) -> bool:
         """True if the chat's agent works in this process."""
-        return self._shared.this_node.is_home(self.chat)
+        return self._shared.this_node.is_home(self.row)
 
     @property
     def used_at(self) -> int:
         """Time of the last activity in the chat, in milliseconds since 1970."""
         view = self.log.live.newest
-        return max(view.completed_at or 0, view.began_at or 0, view.asked_at) if view else self.chat.created_at
+        return max(view.completed_at or 0, view.began_at or 0, view.asked_at) if view else self.row.created_at
 
     async def recover(self) -> None:
         """Continue from the end of the store's entries.
@@ -130,7 +130,7 @@ class Chat:
 
         done = await self._submit(decide, key)
         if done is not None and not done.is_new:
-            return await turn_at(self._shared.store, self.chat.id, done.number), False
+            return await turn_at(self._shared.store, self.row.id, done.number), False
         return turn, done is not None
 
     async def answer(self, question: str, text: str) -> int:
@@ -212,6 +212,27 @@ class Chat:
         finally:
             self._ensure_working()
 
+    def skips(self) -> bool:
+        """Leave new entries unread if the turn runs at another node and has no viewer here; return whether it does.
+
+        The home changes the row, or notes a change of it, when a list of chats shows something else.
+        """
+        skips = not self.is_home and self.state == "running" and not self.log.live.is_watched
+        if skips:
+            self.log.live.is_skipping = True
+        return skips
+
+    async def read_row(self) -> None:
+        """Read the row again: another node may have changed it.
+
+        Raises:
+            UnknownChat: the chat was deleted.
+            StoreFailed: the store cannot be read.
+        """
+        await self.log.read_row()
+        if self.log.live.is_skipping:
+            await self.recover()
+
     async def run_job(self, turn: int) -> None:
         """Run the turns that wait, up to and with this one; it may have ended before. At the end the chat is released.
 
@@ -221,7 +242,7 @@ class Chat:
             await asyncio.wait([self._task])
         if self._runner.is_ending:
             return
-        self._task = task = asyncio.create_task(self._work(turn), name=f"chat {self.chat.id}")
+        self._task = task = asyncio.create_task(self._work(turn), name=f"chat {self.row.id}")
         await asyncio.wait([task])
         if not task.cancelled() and task.result():  # otherwise the store shows that a turn is to be ended
             with contextlib.suppress(*STORE_ERRORS):  # the claim ends with the lease, or with the next turn
@@ -313,7 +334,7 @@ class Chat:
             self.state == "idle" and newest is not None and newest.question is not None
         )
         if (self.state, self.held) != before:
-            self._shared.changed()
+            self._shared.changed.set()
         self._runner.apply(timeline)
 
     # --- the turns ---
@@ -322,7 +343,7 @@ class Chat:
         self._woken.set()
         is_at_rest = self._runner.is_ending or self._task is not None or self.log.live.rest()
         if not is_at_rest and not self._shared.this_node.by_jobs:
-            self._task = asyncio.create_task(self._work(), name=f"chat {self.chat.id}")
+            self._task = asyncio.create_task(self._work(), name=f"chat {self.row.id}")
 
     async def _work(self, upto: int | None = None) -> bool:
         """Run the turns one after another, up to turn `upto`; return whether all of them have ended."""
@@ -344,7 +365,7 @@ class Chat:
             return False
         finally:
             self._task = None
-            self._shared.changed()
+            self._shared.changed.set()
 
 
 async def _pause(woken: asyncio.Event, seconds: float) -> None:

@@ -38,7 +38,7 @@ class ChatView(msgspec.Struct, frozen=True):
 
 def view_of(worker: Chat, this_node: ThisNode) -> ChatView:
     """Return the view of a chat as it is now."""
-    chat, newest = worker.chat, worker.log.live.newest
+    chat, newest = worker.row, worker.log.live.newest
     return ChatView(
         id=chat.id,
         title=chat.title,

@@ -32,45 +32,45 @@ class Scheduler:
 
     def __init__(
         self,
-        workers: Callable[[], Iterable[Chat]],
+        chats: Iterable[Chat],
+        changed: asyncio.Event,
         now: Callable[[], int],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
-        self.changed: asyncio.Event = asyncio.Event()
-        """Event to set when a chat begins or ends something, or gets another heartbeat."""
-        self._workers = workers
+        self._changed = changed
+        self._chats = chats
         self._now = now
         self._sleep = sleep
 
     async def run(self) -> None:
         """Ask for the turns that are due, until cancelled."""
         while True:
-            self.changed.clear()
+            self._changed.clear()
             now = self._now()
             soonest = now + int(MAX_SLEEP_SECONDS * 1000)
-            for worker in list(self._workers()):
-                at = _due(worker, now)
+            for chat in self._chats:
+                at = _due(chat, now)
                 if at is not None and at <= now:
-                    await self._ask(worker)
+                    await self._ask(chat)
                 elif at is not None:
                     soonest = min(soonest, at)
             await self._wait((soonest - now) / 1000)
 
-    async def _ask(self, worker: Chat) -> None:
-        heartbeat = worker.chat.heartbeat
+    async def _ask(self, chat: Chat) -> None:
+        heartbeat = chat.row.heartbeat
         if heartbeat is None:
             return  # it was removed meanwhile
         try:
-            await worker.ask(heartbeat.prompt, "heartbeat", key=_key(worker, heartbeat))
+            await chat.ask(heartbeat.prompt, "heartbeat", key=_key(chat, heartbeat))
         except (Conflicting, ShuttingDown):
             pass  # it became busy meanwhile
         except (StoreFailed, UsageError):
-            worker.rejected_at = self._now()  # try again an interval later
+            chat.rejected_at = self._now()  # try again an interval later
 
     async def _wait(self, seconds: float) -> None:
         """Wait, but no longer than until something changes."""
         sleep = asyncio.ensure_future(self._sleep(seconds))
-        changed = asyncio.ensure_future(self.changed.wait())
+        changed = asyncio.ensure_future(self._changed.wait())
         try:
             await asyncio.wait([sleep, changed], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -78,24 +78,23 @@ class Scheduler:
             changed.cancel()
 
 
-def _due(worker: Chat, now: int) -> int | None:
+def _due(chat: Chat, now: int) -> int | None:
     """Return the time of a chat's next prompt; None if it has none, is busy, or a person has to answer."""
-    chat = worker.chat
-    heartbeat = chat.heartbeat
-    if heartbeat is None or not heartbeat.on or not worker.is_home or worker.busy or worker.asks:
+    heartbeat = chat.row.heartbeat
+    if heartbeat is None or not heartbeat.on or not chat.is_home or chat.busy or chat.asks:
         return None  # a prompt now would hide a question
-    return due(heartbeat, _since(worker), now)
+    return due(heartbeat, _since(chat), now)
 
 
-def _since(worker: Chat) -> int:
-    return max(worker.used_at, worker.chat.heartbeat_since, worker.rejected_at)
+def _since(chat: Chat) -> int:
+    return max(chat.used_at, chat.row.heartbeat_since, chat.rejected_at)
 
 
-def _key(worker: Chat, heartbeat: Heartbeat) -> str | None:
+def _key(chat: Chat, heartbeat: Heartbeat) -> str | None:
     """Return the key of a prompt that is due: on several machines, two processes of one node submit it once."""
-    if worker.chat.home is None:
+    if chat.row.home is None:
         return None
-    return f"heartbeat-{_since(worker) + heartbeat.minutes * MINUTE_MS}"
+    return f"heartbeat-{_since(chat) + heartbeat.minutes * MINUTE_MS}"
 
 
 # --- one heartbeat, without a clock ---

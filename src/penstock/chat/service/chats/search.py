@@ -28,7 +28,7 @@ class Search:
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
-    async def find(self, workers: Sequence[Chat], words: str) -> tuple[list[str], bool]:
+    async def find(self, chats: Sequence[Chat], words: str) -> tuple[list[str], bool]:
         """Return the ids of the chats with a prompt that has these words, and whether all were looked at.
 
         Case and line breaks make no difference.
@@ -43,9 +43,9 @@ class Search:
         async with self._lock:
             try:
                 async with asyncio.timeout(SECONDS):
-                    for worker in workers:
-                        if await _has(worker, wanted):
-                            found.append(worker.chat.id)
+                    for chat in chats:
+                        if await _has(chat, wanted):
+                            found.append(chat.row.id)
                         if len(found) == MAX_FOUND:
                             return found, False
             except TimeoutError:
@@ -53,9 +53,9 @@ class Search:
         return found, True
 
 
-async def _has(worker: Chat, wanted: str) -> bool:
+async def _has(chat: Chat, wanted: str) -> bool:
     try:
-        turns, _ = await worker.log.turns(None, MAX_TURNS)
+        turns, _ = await chat.log.turns(None, MAX_TURNS)
     except STORE_ERRORS:
         return False  # a chat that cannot be read is found by its title only
     return any(wanted in _folded(turn.prompt) for turn in turns)

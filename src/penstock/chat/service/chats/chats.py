@@ -1,0 +1,193 @@
+"""The chats of the store in this process: found at the start, and followed as others change them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from typing import Any
+
+from penstock.chat.errors import NoSuchChat
+from penstock.chat.service.chats.chat import Chat
+from penstock.chat.service.log.chat_log import STORE_ERRORS, ChatLog
+from penstock.chat.service.shared import Shared
+from penstock.chat.store.protocol import News, StoreClosed, StoreFailed, Subscription, UnknownChat
+from penstock.chat.store.rows import ChatRow
+
+MAX_NUMBER = 2**63 - 1
+"""Number larger than that of any entry: a chat that follows up to it reads to the end."""
+
+Start = Callable[[Coroutine[Any, Any, None]], None]
+"""Function that runs a coroutine until the service is closed."""
+
+
+class Chats:
+    """Chats of this process, by id. Other processes of the same store may create, change and delete chats as well."""
+
+    def __init__(self, shared: Shared, start: Start) -> None:
+        """Create it. `start` runs what is done for single chats beside the reading of the store's news."""
+        self._shared = shared
+        self._start = start
+        self._chats: dict[str, Chat] = {}
+
+    def __len__(self) -> int:
+        return len(self._chats)
+
+    def __iter__(self) -> Iterator[Chat]:
+        return iter([*self._chats.values()])
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._chats
+
+    def get(self, id: str) -> Chat | None:
+        """Return a chat; None if there is none of this id."""
+        return self._chats.get(id)
+
+    def require(self, id: str) -> Chat:
+        """Return a chat.
+
+        Raises:
+            NoSuchChat: there is none of this id.
+        """
+        chat = self._chats.get(id)
+        if chat is None:
+            raise NoSuchChat(id)
+        return chat
+
+    def newest_first(self) -> list[Chat]:
+        """Return all chats, the one used last first."""
+        return sorted(self, key=lambda chat: (chat.used_at, chat.row.id), reverse=True)
+
+    # --- here ---
+
+    async def recover(self) -> None:
+        """Find the chats of the store: end and mark turns that a crash cut off, and continue with those that wait.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        at_once = asyncio.Semaphore(self._shared.limits.recovering)
+
+        async def recover(row: ChatRow) -> None:
+            async with at_once:
+                await self.add(row)
+
+        work = [recover(row) for row in await self._rows()]
+        failures = [error for error in await asyncio.gather(*work, return_exceptions=True) if error is not None]
+        for error in failures:
+            # A chat that cannot be read raises an error when it is used; the others can be used.
+            if not isinstance(error, StoreFailed) or len(failures) == len(work):
+                raise error
+
+    async def create(self, row: ChatRow) -> Chat:
+        """Create a chat.
+
+        Raises:
+            StoreFailed: it cannot be kept.
+        """
+        chat = self._chats[row.id] = Chat(row, self._shared)
+        try:
+            await self._shared.store.create_chat(row)
+        except BaseException:
+            del self._chats[row.id]
+            raise
+        return chat
+
+    async def delete(self, id: str) -> None:
+        """Stop the run of a chat, and delete the chat.
+
+        Raises:
+            NoSuchChat: there is none of this id.
+            StoreFailed: it cannot be deleted. The run is stopped nevertheless.
+        """
+        chat = self.require(id)
+        del self._chats[id]
+        try:
+            await chat.delete()
+        except STORE_ERRORS:
+            with contextlib.suppress(*STORE_ERRORS):
+                await self.add(chat.row)
+            raise
+
+    async def close(self) -> None:
+        """Kill the runs, and mark their turns as cut off."""
+        await asyncio.gather(*(chat.close() for chat in self))
+
+    # --- what others append, create, change and delete ---
+
+    async def follow(self, subscription: Subscription) -> None:
+        """Make chats apply entries that they did not append, until the store is closed."""
+        try:
+            while True:
+                news = await subscription.next()
+                numbers = dict.fromkeys(self._chats, MAX_NUMBER) if news.all else news.chats
+                for id, last in numbers.items():
+                    chat = self._chats.get(id)
+                    if chat is not None and chat.log.live.is_behind(last) and not chat.skips():
+                        self._start(chat.follow(last))
+                if self._shared.this_node.by_jobs:
+                    for id in await self._changed(news):
+                        self._start(self.read_row(id))
+        except StoreClosed:
+            pass
+        finally:
+            subscription.close()
+
+    async def _changed(self, news: News) -> Collection[str]:
+        """Return the ids of the chats whose row may have changed."""
+        if not news.all:
+            return news.changed
+        rows: list[ChatRow] = []
+        with contextlib.suppress(StoreFailed):  # the store notifies again when it is back
+            rows = await self._rows()
+        return {*self._chats, *(row.id for row in rows)}
+
+    async def read_row(self, id: str) -> None:
+        """Take up a chat that another node created, changed or deleted."""
+        try:
+            if id in self._chats:
+                await self._chats[id].read_row()
+            else:
+                await self.add(await self._shared.store.get_chat(id))
+        except UnknownChat:
+            gone = self._chats.pop(id, None)
+            if gone is not None:
+                await gone.drop()
+        except STORE_ERRORS:
+            pass  # the store notifies again when it is back
+        self._shared.changed.set()
+
+    async def taken_up(self, id: str) -> Chat | None:
+        """Return a chat, after reading it from the store if it is not here yet; None if there is none."""
+        if id not in self._chats:
+            await self.read_row(id)
+        return self._chats.get(id)
+
+    async def fresh_log(self, id: str) -> ChatLog:
+        """Return the log of a chat, with what other nodes appended, of which this node may not be notified yet.
+
+        Raises:
+            NoSuchChat: there is none of this id.
+            StoreFailed: the store cannot be read.
+        """
+        log = self.require(id).log
+        if self._shared.this_node.by_jobs:
+            with contextlib.suppress(UnknownChat):
+                await log.follow((await self._shared.store.summary(id, limit=1)).last)
+        return log
+
+    async def add(self, row: ChatRow) -> None:
+        """Take up a chat of the store, unless it is here already.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        if row.id not in self._chats:
+            chat = self._chats[row.id] = Chat(row, self._shared)
+            await chat.recover()
+
+    async def _rows(self) -> list[ChatRow]:
+        rows: list[ChatRow] = []
+        while page := await self._shared.store.list_chats(after=rows[-1].id if rows else ""):
+            rows += page
+        return rows

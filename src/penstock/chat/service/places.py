@@ -1,0 +1,79 @@
+"""Places of new chats: the agents and directories that are offered, at this node or at others, and trust in them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from penstock.chat.service.agents.offered import Agents, AgentView, of_other_nodes
+from penstock.chat.service.agents.workspaces import Workspace, Workspaces
+from penstock.chat.service.nodes import ChatPlace
+from penstock.chat.service.shared import Shared
+
+
+class Places:
+    """Places of new chats. On several machines, a node without agents offers those of the others."""
+
+    def __init__(self, shared: Shared, agents: Agents, workspaces: Workspaces, used: Callable[[], list[str]]) -> None:
+        """Create it. `used` returns the directories of this node's chats, the one used last first."""
+        self._shared = shared
+        self._elsewhere = shared.this_node.elsewhere
+        self._agents = agents
+        self._workspaces = workspaces
+        self._used = used
+
+    async def agents(self) -> list[AgentView]:
+        """Return all agents; at a node without agents, those of others are available. It may take half a second.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        agents = await asyncio.to_thread(self._agents.listed)
+        offered = await self._elsewhere.offered()
+        return agents if offered is None else of_other_nodes(agents, offered.agents)
+
+    async def workspaces(self) -> tuple[list[Workspace], list[Workspace]]:
+        """Return the roots, and other directories that were used here or trusted recently.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        offered = await self._elsewhere.offered()
+        return self._workspaces.listed(self._used()) if offered is None else (offered.roots, offered.recent)
+
+    async def choose(
+        self, home: str | None, agent: str | None, cwd: str | os.PathLike[str] | None, model: str | None
+    ) -> ChatPlace:
+        """Return the place of a new chat: what is given, and defaults for the rest. It may take half a second.
+
+        Raises:
+            NoSuchAgent, Invalid, OutsideRoots, UntrustedDirectory: the chat cannot be there.
+            StoreFailed: the store cannot be read.
+        """
+        path = None if cwd is None else os.fspath(cwd)
+        place = await self._elsewhere.place(home, agent, path)
+        if place is not None:
+            return place._replace(model=model or place.model)
+        name, chosen = await asyncio.to_thread(self._agents.choose, agent, model)
+        return ChatPlace(self._shared.this_node.home, name, str(self._workspaces.require(path)), chosen)
+
+    async def trust(self, path: str | os.PathLike[str], home: str | None = None) -> Workspace:
+        """Trust a directory: from then on its files may define what agents run.
+
+        Raises:
+            Invalid, OutsideRoots: it is not a directory below a root.
+            StoreFailed: the decision cannot be kept.
+        """
+        self._shared.require_open()
+        return await self._elsewhere.trust(home, os.fspath(path)) or await self._workspaces.trust(path)
+
+    def check_trusted(self, path: str) -> None:
+        """Check that a directory is below a root, and that a user trusts it.
+
+        Raises:
+            Invalid, OutsideRoots: it is not a directory below a root.
+            UntrustedDirectory: it is not trusted yet.
+        """
+        self._shared.require_open()
+        self._workspaces.require(path)
