@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import uuid
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ from postgres import Server
 from penstock.chat.store.conformance import CHECKS, Check, check_store
 from penstock.chat.store.postgres.migrate import SchemaTooOld, found_migrations, migrate, migrations
 from penstock.chat.store.postgres.store import PostgresStore
-from penstock.chat.store.protocol import ChatStore, Claimed, Conflict, Fenced, LeaseLost
+from penstock.chat.store.protocol import ChatStore, Claimed, Conflict, Fenced, LeaseLost, StoreFailed
 from penstock.chat.store.rows import ChatRow
 
 pytestmark = pytest.mark.slow
@@ -147,6 +148,23 @@ def test_another_node_is_notified(database: str) -> None:
 
 
 # --- tables ---
+
+
+@pytest.mark.parametrize("key", ["pinned", "key", "ctid", 'title" = NULL --'])
+def test_a_key_without_a_column_is_an_error(database: str, key: str) -> None:
+    """A row or a change with a key that the table does not have is rejected by name, and changes nothing."""
+
+    async def check() -> None:
+        async with await PostgresStore.open(database) as store:
+            row = ChatRow("a", "claude", "/", 1)
+            await store.create_chat(row)
+            for statement in ("SELECT update_chat_v1('a', %(row)s::jsonb)", "SELECT put_row_v1(9, %(row)s::jsonb)"):
+                with pytest.raises(StoreFailed) as failed:
+                    await store.database.fetch(statement, {"row": json.dumps({"title": "t", key: 1})})
+                assert f"a chat has no column {key}" in str(failed.value)
+            assert await store.get_chat("a") == row
+
+    asyncio.run(check())
 
 
 def test_a_database_without_tables_is_rejected(server: Server) -> None:

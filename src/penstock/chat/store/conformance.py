@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import msgspec
+
 from penstock.chat.store.protocol import (
     Ahead,
     ChatStore,
@@ -288,17 +290,7 @@ async def nonsense_is_an_error(make: Open, chat: str) -> None:
 
 async def chats_are_rows(make: Open, chat: str) -> None:
     """Check that chats are created, read, listed by pages, replaced and deleted, with all that belongs to them."""
-    heartbeat = Heartbeat(5, "News?", "22:00-07:00", False)
-    full = _row(
-        f"{chat}-b",
-        model="m",
-        title="t ü",
-        allow="all",
-        session_id="s",
-        heartbeat=heartbeat,
-        heartbeat_since=9,
-        home="node-1",
-    )
+    full = ChatRow(**{**_values_of(ChatRow), "id": f"{chat}-b"})
     async with make() as store:
         for row in (_row(chat), full, _row(f"{chat}-c")):
             await store.create_chat(row)
@@ -306,7 +298,9 @@ async def chats_are_rows(make: Open, chat: str) -> None:
         await store.append(chat, [b"1"], after=0, at=1, turns=[_turn(1)])
         await store.update_chat(chat, ChatChanges(title="new"))
     async with make() as store:
-        _same("a chat", await store.get_chat(full.id), full)
+        found_row = await store.get_chat(full.id)
+        for name in ChatRow.__struct_fields__:
+            _same(f"the field {name!r} of a chat", getattr(found_row, name), getattr(full, name))
         expected = [_row(chat, title="new"), full, _row(f"{chat}-c")]
         found: list[ChatRow] = []
         while page := await store.list_chats(after=found[-1].id if found else "", limit=2):
@@ -339,6 +333,10 @@ async def changes_leave_other_fields(make: Open, chat: str) -> None:
         await store.append(chat, [b"2"], after=1, at=1, changes=ChatChanges(heartbeat=None))
         expected = ChatChanges(heartbeat=None).applied(many.applied(expected))
         _same("a row without changes", await store.update_chat(chat, ChatChanges()), expected)
+        for name, value in _values_of(ChatChanges).items():
+            change = ChatChanges(**{name: value})
+            _same(f"the changed field {name!r}", await store.update_chat(chat, change), change.applied(expected))
+            expected = change.applied(expected)
         _same("the row", await store.get_chat(chat), expected)
 
 
@@ -543,6 +541,31 @@ CHECKS: tuple[Check, ...] = (
 
 def _row(chat: str, **more: Any) -> ChatRow:
     return ChatRow(chat, "agent", "/src", 5, **more)
+
+
+def _values_of(kind: type[ChatRow | ChatChanges]) -> dict[str, Any]:
+    """Return a value for each field of a struct, other than its default, so that no field can be forgotten."""
+    return {field.name: _value_of(field.type, field.default) for field in msgspec.structs.fields(kind)}
+
+
+def _value_of(kind: Any, default: object) -> Any:
+    """Return a value of a type, other than the default."""
+    found = msgspec.inspect.type_info(kind)
+    for option in found.types if isinstance(found, msgspec.inspect.UnionType) else (found,):
+        match option:
+            case msgspec.inspect.BoolType():
+                return default is not True
+            case msgspec.inspect.IntType():
+                return 9
+            case msgspec.inspect.StrType():
+                return "t ü"
+            case msgspec.inspect.LiteralType(values=values):
+                return next(value for value in reversed(values) if value != default)
+            case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():
+                return msgspec.convert([_value_of(str, None), "'; --"], kind)
+            case msgspec.inspect.StructType():
+                return Heartbeat(5, "News?", "22:00-07:00", False)
+    raise AssertionError(f"the suite has no value of the type {kind}: add one in conformance.py")
 
 
 def _turn(turn: int, *, first: int = 1, last: int = 0, at: int = 1, view: bytes = b"view") -> TurnRow:

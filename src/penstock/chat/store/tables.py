@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import msgspec
-
+from penstock.chat.store.columns import COLUMNS, MARKS, NAMES, from_sqlite, sqlite_value
 from penstock.chat.store.protocol import (
     Ahead,
     Conflict,
@@ -21,7 +20,7 @@ from penstock.chat.store.protocol import (
     Trimmed,
     UnknownChat,
 )
-from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, Heartbeat, TurnRow
+from penstock.chat.store.rows import ChatChanges, ChatRow, Directory, TurnRow
 from penstock.chat.store.schema import REWRITE
 from penstock.errors import UsageError
 
@@ -34,7 +33,6 @@ TRIM_ENTRIES = 2000
 SHRINK_PAGES = 2000
 """Pages that one change returns to the disk."""
 
-COLUMNS = "id, agent, cwd, created_at, model, title, allow, session_id, heartbeat, heartbeat_since, home"
 TURN_COLUMNS = "turn, first, last, at, view"
 
 
@@ -144,8 +142,8 @@ class Statements:
         """Add a chat."""
         if self._connection.execute("SELECT 1 FROM chats WHERE id = ?", (row.id,)).fetchone():
             raise UsageError(f"there is a chat {row.id!r} already")
-        marks = ", ".join("?" * len(_values(row)))
-        self._connection.execute(f"INSERT INTO chats ({COLUMNS}) VALUES ({marks})", _values(row))
+        values = [sqlite_value(getattr(row, name)) for name in NAMES]
+        self._connection.execute(f"INSERT INTO chats ({COLUMNS}) VALUES ({MARKS})", values)
         self.changed.add(row.id)
 
     def update_chat(self, chat: str, changes: ChatChanges) -> ChatRow:
@@ -207,23 +205,8 @@ class Statements:
 
     def _update(self, chat: str, key: int, changes: ChatChanges) -> None:
         for name, value in changes.fields().items():
-            self._connection.execute(f"UPDATE chats SET {name} = ? WHERE key = ?", (_value(value), key))
+            self._connection.execute(f"UPDATE chats SET {name} = ? WHERE key = ?", (sqlite_value(value), key))
         self.changed.add(chat)
-
-
-def _values(row: ChatRow) -> tuple[object, ...]:
-    return tuple(_value(getattr(row, name.strip())) for name in COLUMNS.split(","))
-
-
-def _value(value: object) -> object:
-    return msgspec.json.encode(value).decode() if isinstance(value, Heartbeat) else value
-
-
-def _chat_row(values: Sequence[object]) -> ChatRow:
-    found = dict(zip((name.strip() for name in COLUMNS.split(",")), values, strict=True))
-    if isinstance(found["heartbeat"], str):
-        found["heartbeat"] = msgspec.json.decode(found["heartbeat"], type=Heartbeat)
-    return msgspec.convert(found, ChatRow)
 
 
 # --- reads ---
@@ -294,13 +277,13 @@ def get_chat(connection: sqlite3.Connection, chat: str) -> ChatRow:
     row = connection.execute(f"SELECT {COLUMNS} FROM chats WHERE id = ?", (chat,)).fetchone()
     if row is None:
         raise UnknownChat(chat)
-    return _chat_row(row)
+    return from_sqlite(row)
 
 
 def list_chats(connection: sqlite3.Connection, after: str, limit: int) -> list[ChatRow]:
     """Read chats in the order of their ids."""
     rows = connection.execute(f"SELECT {COLUMNS} FROM chats WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
-    return [_chat_row(row) for row in rows]
+    return [from_sqlite(row) for row in rows]
 
 
 def list_turns(connection: sqlite3.Connection, chat: str, before: int | None, limit: int) -> list[TurnRow]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.chat.store.columns import COLUMNS, NAMES
 from penstock.chat.store.rows import ChatRow
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
@@ -16,8 +17,6 @@ MAX_PAGE_BYTES = 8 * 1024 * 1024
 
 TRIM_ENTRIES = 2000
 """Number of entries trimmed by one statement, which bounds the wait of an append to the same chat."""
-
-COLUMNS = "id, agent, cwd, created_at, model, title, allow, session_id, heartbeat, heartbeat_since, home"
 
 READ = """SELECT h.last, h.trimmed, e.number, e.at, e.data FROM heads AS h LEFT JOIN LATERAL (
         SELECT number, at, data, sum(octet_length(data)) OVER (ORDER BY number) - octet_length(data) AS before FROM (
@@ -68,4 +67,4 @@ FORGET_CHECKS = "TRUNCATE checks"
 
 def chat_row(values: tuple[Any, ...]) -> ChatRow:
     """Return the row of a chat from the columns `COLUMNS`."""
-    return msgspec.convert(dict(zip(COLUMNS.split(", "), values, strict=True)), ChatRow)
+    return msgspec.convert(dict(zip(NAMES, values, strict=True)), ChatRow)

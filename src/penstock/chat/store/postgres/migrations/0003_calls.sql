@@ -30,24 +30,47 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION put_row_v1(_key bigint, _row jsonb) RETURNS void LANGUAGE sql AS $$
-    INSERT INTO chats (key, agent, cwd, created_at, model, title, allow, session_id, heartbeat, heartbeat_since, home)
-    SELECT _key, r.* FROM jsonb_to_record(_row) AS r (
-        agent text, cwd text, created_at bigint, model text, title text, allow text, session_id text, heartbeat jsonb,
-        heartbeat_since bigint, home text
-    )
+-- Raise for a key of a row that is not a column of chats: its value would be lost.
+CREATE FUNCTION check_keys_v1(_row jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    unknown text;
+BEGIN
+    SELECT string_agg(name, ', ') INTO unknown FROM jsonb_object_keys(_row) AS name
+    WHERE name = 'key' OR NOT EXISTS (
+        SELECT FROM pg_attribute
+        WHERE attrelid = 'chats'::regclass AND attname = name AND attnum > 0 AND NOT attisdropped
+    );
+    IF unknown IS NOT NULL THEN
+        RAISE EXCEPTION 'a chat has no column %', unknown USING ERRCODE = 'undefined_column';
+    END IF;
+END
+$$;
+
+-- Add the row of a chat. Columns that it does not name have their defaults.
+CREATE FUNCTION put_row_v1(_key bigint, _row jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    given jsonb := _row - 'id';  -- which is in heads
+    names text;
+BEGIN
+    PERFORM check_keys_v1(given);
+    SELECT string_agg(quote_ident(name), ', ') INTO names FROM jsonb_object_keys(given) AS name;
+    EXECUTE format('INSERT INTO chats (key, %1$s) SELECT $1, %1$s FROM jsonb_populate_record(NULL::chats, $2)', names)
+    USING _key, given;
+END
 $$;
 
 -- Change the fields of a chat that are named; the others stay as they are.
-CREATE FUNCTION change_row_v1(_key bigint, _changes jsonb) RETURNS void LANGUAGE sql AS $$
-    UPDATE chats SET
-        model = CASE WHEN _changes ? 'model' THEN _changes->>'model' ELSE model END,
-        title = CASE WHEN _changes ? 'title' THEN _changes->>'title' ELSE title END,
-        allow = coalesce(_changes->>'allow', allow),
-        session_id = CASE WHEN _changes ? 'session_id' THEN _changes->>'session_id' ELSE session_id END,
-        heartbeat = CASE WHEN _changes ? 'heartbeat' THEN nullif(_changes->'heartbeat', 'null') ELSE heartbeat END,
-        heartbeat_since = coalesce((_changes->>'heartbeat_since')::bigint, heartbeat_since)
-    WHERE key = _key
+CREATE FUNCTION change_row_v1(_key bigint, _changes jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    changed text;
+BEGIN
+    PERFORM check_keys_v1(_changes);
+    SELECT string_agg(format('%1$I = r.%1$I', name), ', ') INTO changed FROM jsonb_object_keys(_changes) AS name;
+    IF changed IS NOT NULL THEN
+        EXECUTE format('UPDATE chats AS c SET %s FROM jsonb_populate_record(NULL::chats, $2) AS r WHERE c.key = $1', changed)
+        USING _key, _changes;
+    END IF;
+END
 $$;
 
 -- Append to several chats, each as a whole or not at all. A chat is named once. The result has a row for each, in the
