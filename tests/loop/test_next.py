@@ -632,3 +632,10 @@ def test_a_crash_does_not_hide_harm():
         loop.step()
     resumed(loop)
     assert loop.run() == 4
+
+
+def test_rounds_that_penstock_did_not_survive_are_not_stuck() -> None:
+    """Three kills in a row, each with the same tree, do not end a loop: its next round works."""
+    lost = worked("t1", outcome="lost")
+    loop = Simulation(settings(), Script([lost, lost, lost, worked("t2"), worked("t2")]))
+    assert loop.run() == 0, loop.reason

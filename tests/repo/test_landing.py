@@ -144,3 +144,14 @@ def test_landing_starts_no_program_of_the_repository(user: UserRepository, tree:
     made = result(user, tree, {"src/a.py": "a = 2\n"})
     assert isinstance(land(user.repository, made, "Merge\n", STAMP), Landed)
     assert not planted.exists()
+
+
+def test_a_link_in_place_of_a_directory_is_in_the_way(user: UserRepository, tree: Tree) -> None:
+    """A result with a file in a new directory does not replace the user's link of that name, dangling or not."""
+    made = result(user, tree, {"new/file": "1\n"})
+    (user.root / "new").symlink_to("nowhere")
+    before = user.state()
+    landed = land(user.repository, made, "Merge\n", STAMP)
+    assert isinstance(landed, NotLanded)
+    assert (landed.reason, landed.conflicts) == ("files of yours in the checkout are in the way", ["new"])
+    assert user.state() == before

@@ -200,6 +200,8 @@ def test_patterns_that_allow() -> None:
     assert is_allowed("certs/a.pem", ["*.pem"])
     assert is_allowed("certs/a/b", ["certs/"])
     assert not is_allowed("certs2/a", ["certs/"])
+    assert not is_allowed("certs2/a", ["certs"])
+    assert not is_allowed("certs/a", ["certs"])
 
 
 def test_a_filtered_file_is_as_large_as_its_commit_stores_it(user: UserRepository, home: Path) -> None:
