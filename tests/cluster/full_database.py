@@ -91,7 +91,7 @@ def use(cluster: Cluster, server: Server, disk: Path) -> None:
 
 
 def _prompt_until_full(node: Machine, chat: str) -> dict[int, str]:
-    """Send prompts until one gets 503; return those that were acknowledged, by their turns."""
+    """Send prompts until a request gets 503; return those that were acknowledged, by their turns."""
     kept: dict[int, str] = {}
     for number in range(MOST):
         text = f"{number} {TEXT}"
@@ -99,8 +99,18 @@ def _prompt_until_full(node: Machine, chat: str) -> dict[int, str]:
         if turn is None:
             return kept
         kept[turn] = text
-        node.settled(chat, 0)
+        if until(lambda: _turns(node, chat), "the turn ends, or the disk is full") == "full":
+            return kept
     raise AssertionError("the disk is not full")
+
+
+def _turns(node: Machine, chat: str) -> str:
+    """State of a chat's turns: "over", "full" if the store is away (a server whose log is full has ended), else ""."""
+    with node.client() as client:
+        answer = client.get(f"/api/chats/{chat}/turns")
+    if answer.status_code == 503:
+        return "full"
+    return "over" if all(turn.get("finalized") for turn in answer.json()["turns"]) else ""
 
 
 def _asked(node: Machine, chat: str, text: str) -> int | None:
