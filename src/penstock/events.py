@@ -268,6 +268,11 @@ class ToolReturned(Base, frozen=True, omit_defaults=True, tag="tool_returned"):
     output_reported: bool = True
     """False if the agent does not report the output of this call: then `text` is empty in any case."""
 
+    @property
+    def failed(self) -> bool:
+        """True if the agent or the command reports a failure: an error, or an exit status other than 0."""
+        return self.is_error or bool(self.exit_code)
+
 
 class PlanChanged(Base, frozen=True, omit_defaults=True, tag="plan_changed"):
     """The agent's plan, with all of its items."""

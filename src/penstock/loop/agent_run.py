@@ -58,7 +58,7 @@ class AgentSummary:
                     self._add_usage(event)
                 case ToolCalled():
                     self._titles[event.call_id] = (event.tool_kind, f"{event.name} {event.title}".strip())
-                case ToolReturned() if event.refused or event.is_error:
+                case ToolReturned() if event.refused or event.failed:
                     kind, title = self._titles.get(event.call_id, ("", ""))
                     found = self._refused if event.refused else self._failed
                     self._denied += event.refused

@@ -20,6 +20,7 @@ from penstock.chat.history.frames import TurnView
 from penstock.chat.history.items import GAP, AnyItem, Asked, Called, Clip, Noticed, Planned, Said, Thought
 from penstock.chat.history.steps import Steps
 from penstock.chat.history.timeline import Timeline
+from penstock.sinks.text.sink import TextSink
 from penstock.stream import Stream
 from penstock.testing import feeds
 from penstock.testing.conformance import mutate
@@ -88,7 +89,7 @@ def test_all_that_was_said_and_done(recording: Recording, shorten: Callable[[str
     for call_id, item in zip(order, calls, strict=True):
         result = results[call_id]
         assert item.output == result.text or (not result.text and item.cut)
-        assert (item.is_error, item.exit_code, item.cut) == (result.is_error, result.exit_code, not result.complete)
+        assert (item.is_error, item.exit_code, item.cut) == (result.failed, result.exit_code, not result.complete)
         assert item.until is not None
         assert item.until >= item.at
     assert made.whole
@@ -299,6 +300,16 @@ def result(call_id: str = "c1", text: str = "gone", complete: bool = True, **mor
 
 
 END = ev.RunEnded("ok", "", 1, **A)
+
+
+@pytest.mark.parametrize(("status", "failed"), [(None, False), (0, False), (1, True), (-9, True)])
+def test_a_command_with_a_status_has_failed(status: int | None, failed: bool) -> None:
+    """The page marks it as the terminal does, even if the wire has no error flag."""
+    rows = numbered([Prompted(1, "x"), TurnBegan(1, "test", "/"), call(), result(exit_code=status), END])
+    [item] = [item for item in details_of(VIEW, rows).items if isinstance(item, Called)]
+    assert (item.is_error, item.exit_code) == (failed, status)
+    shown = TextSink("none").render([call(), result(exit_code=status)])
+    assert ("✗" in shown) is failed
 
 
 def test_times() -> None:

@@ -257,7 +257,7 @@ class _Fold:
         if event.text:
             draft.text.set(event.text)
         item.name = item.name or event.name or ""
-        item.is_error, item.exit_code = event.is_error, event.exit_code
+        item.is_error, item.exit_code = event.failed, event.exit_code
         item.duration_ms, item.refused = event.duration_ms, event.refused
         item.status_unreported = not event.status_reported
         item.output_unreported = not event.output_reported

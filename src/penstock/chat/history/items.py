@@ -52,6 +52,7 @@ class Called(Item, omit_defaults=True, kw_only=True, tag="call"):
     input: str = ""
     output: str = ""
     is_error: bool = False
+    """Whether a call has failed: `ToolReturned.failed`."""
     exit_code: int | None = None
     until: int | None = None
     duration_ms: int | None = None

@@ -100,7 +100,7 @@ class Results:
             return self._after_live(event, name, live)
         if event.refused:
             return self._denied(event, name)
-        if event.is_error or event.exit_code:
+        if event.failed:
             return self._failure(event, name)
         if event.changes:
             return self._edit(event, name, call.changes if call is not None else None)
@@ -202,7 +202,7 @@ class Results:
 
 def _mark(event: ToolReturned) -> Piece:
     """Return `✓`, `✗`, `–` if the agent does not report which, or `◌` for a result that is not complete."""
-    if event.is_error or event.exit_code:
+    if event.failed:
         return ("bad", "✗ ")
     if not event.status_reported:
         return ("dim", "– ")
@@ -210,7 +210,7 @@ def _mark(event: ToolReturned) -> Piece:
 
 
 def _style(event: ToolReturned) -> Style:
-    return "bad" if event.is_error or event.exit_code else "dim"
+    return "bad" if event.failed else "dim"
 
 
 def _joined(*words: str) -> str:

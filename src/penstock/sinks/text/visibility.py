@@ -109,8 +109,7 @@ class Visibility:
 
     def shows_result(self, event: ev.ToolReturned) -> bool:
         """Whether the result has a line; `minimal` shows only those that failed."""
-        failed = event.is_error or bool(event.exit_code) or not event.complete
-        return "result" in self.shown or (failed and not self.quiet)
+        return "result" in self.shown or ((event.failed or not event.complete) and not self.quiet)
 
     def shows_notice(self, event: ev.Notice) -> bool:
         """Whether the notice has a line."""
