@@ -54,7 +54,7 @@ class CommandRun:
         self._is_stopped = is_stopped
         self._pieces: deque[bytes] = deque()
         self._held = 0
-        self.has_left = False
+        self.has_left: bool = False
         """Whether a process that the command has started could not be killed."""
 
     def to_end(self, log: Path | None = None) -> CommandEnded:

@@ -18,6 +18,7 @@ from penstock.errors import UsageError
 from penstock.loop.steps import PutBackFile
 from penstock.repo.base_files import BaseFiles
 from penstock.repo.held import is_allowed
+from penstock.repo.place import changing
 from penstock.repo.project_files import (
     KeptFiles,
     Kind,
@@ -82,24 +83,33 @@ class ProjectGuard:
         """Put back what starts or redirects something, but for what the user accepts; return what differed.
 
         A reviewer's view ends with it: texts are the worker's again. Call it after each step.
+
+        Raises:
+            TreeAbandoned: a file cannot be put back.
         """
         kept = self._kept_base()
         rules, tree = rules_of(self._patterns, kept), self._tree()
-        self._end_view(tree, rules)
 
         def is_ruling(path: str, kind: Kind) -> bool:
             return kind == "starts" and not is_allowed(path, accepts)
 
-        return _named(put_back(tree.path, rules, kept, self._base, is_ruling))
+        with changing(tree.record.path):
+            self._end_view(tree, rules)
+            return _named(put_back(tree.path, rules, kept, self._base, is_ruling))
 
     def show_base(self, accepts: Sequence[str]) -> None:
-        """Let the next agent see the texts of the base, and what the user accepts as it was, until `put_back`."""
+        """Let the next agent see the texts of the base, and what the user accepts as it was, until `put_back`.
+
+        Raises:
+            TreeAbandoned: a file cannot be put back.
+        """
         kept = self._kept_base()
         rules, tree = rules_of(self._patterns, kept), self._tree()
         chooses = _in_view(accepts)
-        worker = keep_found(tree.path, rules, self._seen, chooses)
-        write_list(self._seen, msgspec.structs.replace(worker, accepts=tuple(accepts)))
-        put_back(tree.path, rules, kept, self._base, chooses)
+        with changing(tree.record.path):
+            worker = keep_found(tree.path, rules, self._seen, chooses)
+            write_list(self._seen, msgspec.structs.replace(worker, accepts=tuple(accepts)))
+            put_back(tree.path, rules, kept, self._base, chooses)
 
     def _end_view(self, tree: Tree, rules: ProjectRules) -> None:
         worker = read_list(self._seen)

@@ -43,7 +43,7 @@ from penstock.repo.commit import HookResult, Stamp, commit_tree, run_hooks, subj
 from penstock.repo.diffs import lines_between, patch_between, paths_between, size_between, stat_between
 from penstock.repo.git import Git, GitError
 from penstock.repo.landing import merge_trees
-from penstock.repo.place import TreeAbandoned
+from penstock.repo.place import TreeAbandoned, changing
 from penstock.repo.protected import Difference, Protected, differences, keep, read_protected
 from penstock.repo.refs import RefMoved, publish, set_ref
 from penstock.repo.repository import Author, Repository
@@ -296,7 +296,7 @@ class LoopWorkspace:
         """Move what is held back from commits to a folder, so that nothing is lost when the files are put back.
 
         Raises:
-            TreeAbandoned: git cannot read the tree, so nothing of it can be put back.
+            TreeAbandoned: git cannot read the tree, or a file cannot be moved, so nothing of it can be put back.
         """
         tree = self.tree
         try:
@@ -305,12 +305,13 @@ class LoopWorkspace:
             if error.is_stopped or not self.repository.can_store():
                 raise
             raise TreeAbandoned(tree.record.path, f"cannot be stored: {error.what}") from error
-        for one in found:
-            if one.is_junk:
-                continue
-            target = folder / one.path.rstrip("/")
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            shutil.move(tree.path / one.path.rstrip("/"), target)
+        with changing(tree.record.path):
+            for one in found:
+                if one.is_junk:
+                    continue
+                target = folder / one.path.rstrip("/")
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                shutil.move(tree.path / one.path.rstrip("/"), target)
 
     def choose(self, step: ChooseCandidate, candidate: LoopWorkspace) -> None:
         """Put the files of a candidate into this tree, and keep its result by the ref of the round."""

@@ -8,7 +8,6 @@ a file is replaced as a whole.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import stat
@@ -22,7 +21,7 @@ import msgspec
 
 from penstock.repo.git import LONG_SECONDS, Git
 from penstock.repo.path_patterns import PathPatterns, Places
-from penstock.repo.place import TreeAbandoned
+from penstock.repo.place import TreeAbandoned, changing
 from penstock.repo.tree import ASIDE, Tree
 
 GIT_DIRECTORY = ".git"
@@ -38,9 +37,6 @@ EXTENSIONS = (".so", ".pyd")
 
 MAX_DEPTH = 200
 """Directories in each other that are searched: no program looks for tests or settings so far down."""
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Error numbers of a disk on which nothing can be written, which is no fault of a tree."""
 
 CHUNK_BYTES = 1 << 20
 """Bytes that are compared or copied at once."""
@@ -102,12 +98,8 @@ class BaseFiles:
         """
         if not self._patterns:
             return []
-        try:
+        with changing(self._tree.record.path):
             return self._put_all()
-        except OSError as error:
-            if error.errno in FULL:
-                raise
-            raise TreeAbandoned(self._tree.record.path, f"cannot be put back: {error}") from error
 
     def _put_all(self) -> list[str]:
         with self._opened() as root, tempfile.TemporaryDirectory(prefix="base-", dir=self._tree.home) as scratch:

@@ -5,11 +5,13 @@ These look by name, so they are worth something only while no process of an agen
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import UsageError
@@ -34,6 +36,10 @@ LEFT_RUNNING = "got a process that cannot be ended"
 """Reason to abandon a tree: the process may change it at any time."""
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Error numbers of a disk on which nothing can be written, which is no fault of a tree."""
+
+
 class TreeAbandoned(UsageError):
     """A tree is unusable. It is left as it was found, and a new one can be made from its refs."""
 
@@ -42,6 +48,22 @@ class TreeAbandoned(UsageError):
         self.why = why
         """Reason as a phrase after the name of the tree: `was replaced by a link`."""
         super().__init__(f"the tree {path} {why}", help="what it had at its last round is in its refs")
+
+
+@contextmanager
+def changing(path: str) -> Iterator[None]:
+    """Change files of a tree. A file that cannot be changed, such as an immutable one, costs the tree.
+
+    Raises:
+        OSError: the disk is full, which no other tree would mend.
+        TreeAbandoned: the files cannot be changed.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        raise TreeAbandoned(path, f"cannot be put back: {error}") from error
 
 
 def identity_of(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:

@@ -30,7 +30,7 @@ import msgspec
 from penstock.config.data import write_private
 from penstock.errors import UsageError
 from penstock.repo.git import LONG_SECONDS, Git, GitError
-from penstock.repo.place import TreeAbandoned, identity_of, move_out, obstacles, problem_of
+from penstock.repo.place import TreeAbandoned, changing, identity_of, move_out, obstacles, problem_of
 from penstock.repo.refs import set_ref
 from penstock.repo.repository import COPIED_FILES, Repository, config_text
 
@@ -284,7 +284,12 @@ class Tree:
 
         Raises:
             GitError: git could not make it.
+            TreeAbandoned: it is not the tree that was made, or its files cannot be changed.
         """
+        with changing(self.record.path):
+            self._renew(commit)
+
+    def _renew(self, commit: str) -> None:
         top = self.path
         self._remove_aside()
         new, old = top / f"{ASIDE}new", top / f"{ASIDE}old"

@@ -18,11 +18,13 @@ from penstock.chat.errors import Invalid, NoSuchChat
 from penstock.chat.history.entries import Numbered
 from penstock.chat.history.frames import TurnView
 from penstock.chat.service.agents.launch import Starter
+from penstock.chat.service.agents.offered import Agents
 from penstock.chat.service.agents.workspaces import Workspaces
 from penstock.chat.service.chats.chat_view import ChatView, view_of
 from penstock.chat.service.chats.chats import Chats
 from penstock.chat.service.chats.heartbeats import Scheduler, checked
 from penstock.chat.service.chats.search import Search
+from penstock.chat.service.counters import Counters
 from penstock.chat.service.limits import RETAIN_SECONDS, Retention, ServiceLimits
 from penstock.chat.service.log.chat_log import ChatLog
 from penstock.chat.service.node_work import NodeWork
@@ -34,6 +36,7 @@ from penstock.chat.service.store_checks import check_again
 from penstock.chat.service.validation import allow_of, check_max_chats, key_of, made_title, model_of, text_of, title_of
 from penstock.chat.store.protocol import ChatStore, StoreFailed, clock
 from penstock.chat.store.rows import ChatChanges, ChatRow, Heartbeat
+from penstock.chat.store.state import StoreState
 from penstock.config.settings import Config
 from penstock.errors import UsageError
 from penstock.run import lifecycle
@@ -47,11 +50,11 @@ class Service:
     """Service of the chats. Create it with `Service.open`; it does not own the store that it gets."""
 
     def __init__(self, shared: Shared, starter: Starter, workspaces: Workspaces, sleep: Sleep) -> None:
-        self.agents = starter.agents
-        self.limits = shared.limits
-        self.counters = shared.counters
-        self.store_state = shared.store.state
-        self.this_node = shared.this_node
+        self.agents: Agents = starter.agents
+        self.limits: ServiceLimits = shared.limits
+        self.counters: Counters = shared.counters
+        self.store_state: StoreState = shared.store.state
+        self.this_node: ThisNode = shared.this_node
         self._shared = shared
         self._store = shared.store
         self._sleep = sleep
@@ -59,8 +62,8 @@ class Service:
         self._search = Search()
         self._scheduler = Scheduler(self._chats, shared.changed, shared.now, sleep)
         self._tasks: set[asyncio.Task[None]] = set()
-        self.node = NodeWork(self._chats, shared, workspaces)
-        self.places = Places(shared, self.agents, workspaces, self._used)
+        self.node: NodeWork = NodeWork(self._chats, shared, workspaces)
+        self.places: Places = Places(shared, self.agents, workspaces, self._used)
 
     @classmethod
     async def open(
