@@ -10,6 +10,7 @@ from penstock.core.normalizer.normalizer import MAX_RAW_CHARS, MAX_WORK, Normali
 from penstock.core.normalizer.outcome import Exit
 from penstock.events import (
     Cause,
+    Delta,
     Malformed,
     MessageEnded,
     Notice,
@@ -201,6 +202,23 @@ def test_input_that_ends_with_its_message() -> None:
     normalizer.apply(up.Text("tool_input", "delta", '{"command":"ls"}', 0, call_id="c1"))
     normalizer.apply(up.MessageEnd())
     assert names(normalizer.drain())[-2:] == ["ToolCalled", "MessageEnded"]
+
+
+def test_a_line_that_an_adapter_cannot_read_costs_only_itself() -> None:
+    """The updates of its failure are in its place, and the lines around it are read."""
+    normalizer = Normalizer("test", up.Traits())
+    failures: list[tuple[int, str]] = []
+
+    def read(number: int) -> list[up.Update]:
+        return [text(f"{6 // number}", place=0)]
+
+    def failed(number: int, error: Exception) -> list[up.Update]:
+        failures.append((number, type(error).__name__))
+        return [text("?", place=0)]
+
+    normalizer.apply_batch([1, 0, 2], b"1\n0\n2\n", read, failed)
+    assert "".join(event.text for event in of_type(normalizer.drain(), Delta)) == "6?3"
+    assert failures == [(0, "ZeroDivisionError")]
 
 
 def test_a_region_with_lines_of_all_sorts() -> None:

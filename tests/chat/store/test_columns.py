@@ -6,8 +6,11 @@ import re
 import sqlite3
 from importlib import resources
 
-from penstock.chat.store import schema
-from penstock.chat.store.columns import NAMES, sqlite_value
+import msgspec
+import pytest
+
+from penstock.chat.store import conformance, schema
+from penstock.chat.store.columns import NAMES, from_sqlite, sqlite_value
 from penstock.chat.store.rows import ChatChanges, Heartbeat
 
 
@@ -43,3 +46,44 @@ def test_values_of_sqlite() -> None:
     assert sqlite_value(["a", "ü"]) == '["a","ü"]'
     assert [sqlite_value(value) for value in (True, False, None, 9, "t")] == [1, 0, None, 9, "t"]
     assert type(sqlite_value(True)) is int
+
+
+class Sample(msgspec.Struct):
+    """A row with a field of each kind."""
+
+    text: str
+    number: int | None
+    flag: bool
+    flag_or_none: bool | None
+    words: list[str]
+    pair: tuple[int, ...] | None
+    inner: Heartbeat | None
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        Sample("ü", 9, True, False, ["a", "b; --"], (1, 2), Heartbeat(5, "p")),
+        Sample("", None, False, None, [], None, None),
+    ],
+)
+def test_sqlite_gives_values_of_each_kind_back(sample: Sample) -> None:
+    """A field of any of these types is what it was, after a real table."""
+    connection = sqlite3.connect(":memory:")
+    names = ", ".join(Sample.__struct_fields__)
+    connection.execute(f"CREATE TABLE samples ({names})")
+    values = [sqlite_value(getattr(sample, name)) for name in Sample.__struct_fields__]
+    connection.execute(f"INSERT INTO samples VALUES ({', '.join('?' * len(values))})", values)
+    (found,) = connection.execute(f"SELECT {names} FROM samples")
+    assert from_sqlite(found, Sample) == sample
+
+
+@pytest.mark.parametrize("kind", [bool, bool | None, list[str], tuple[str, ...], int, str | None, Heartbeat | None])
+@pytest.mark.parametrize("default", [None, True, False])
+def test_the_suite_has_another_value_than_the_default(kind: type, default: object) -> None:
+    """For each kind of field that a row may have; for others it names the place to add one."""
+    value = conformance._value_of(kind, default)
+    assert msgspec.convert(value, kind) == value
+    assert value is not default
+    with pytest.raises(AssertionError, match="the suite has no value of the type"):
+        conformance._value_of(bytes | None, default)

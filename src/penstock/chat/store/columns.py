@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from typing import TypeVar
 
 import msgspec
 
 from penstock.chat.store.rows import ChatRow
+
+Row = TypeVar("Row", bound=msgspec.Struct)
 
 NAMES = ChatRow.__struct_fields__
 """Names of the columns, in the order of the fields."""
@@ -25,31 +29,29 @@ def sqlite_value(value: object) -> object:
     return int(value) if isinstance(value, bool) else value
 
 
-def from_sqlite(values: Sequence[object]) -> ChatRow:
-    """Return the row of a chat from the columns `COLUMNS` of SQLite."""
-    found = dict(zip(NAMES, values, strict=True))
-    for name in _JSON:
-        text = found[name]
-        if isinstance(text, str):
-            found[name] = msgspec.json.decode(text)
-    for name in _BOOLEANS:
-        if isinstance(found[name], int):
-            found[name] = bool(found[name])
-    return msgspec.convert(found, ChatRow)
+def from_sqlite(values: Sequence[object], kind: type[Row] = ChatRow) -> Row:  # type: ignore[assignment] # python/mypy#3737
+    """Return a row from its columns in SQLite, in the order of the fields of its struct."""
+    found = dict(zip(kind.__struct_fields__, values, strict=True))
+    for name, is_json in _encoded(kind):
+        value = found[name]
+        if value is not None:
+            found[name] = msgspec.json.decode(str(value)) if is_json else bool(value)
+    return msgspec.convert(found, kind)
 
 
-def _fields_of(*kinds: type[msgspec.inspect.Type]) -> tuple[str, ...]:
-    """Return the fields that have one of these types, or that or None."""
+@cache
+def _encoded(kind: type[msgspec.Struct]) -> list[tuple[str, bool]]:
+    """Return the fields that SQLite keeps in another form, each with whether that is JSON; the others are booleans."""
     found = []
-    for field in msgspec.structs.fields(ChatRow):
-        kind = msgspec.inspect.type_info(field.type)
-        options = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
-        if any(isinstance(option, kinds) for option in options):
-            found.append(field.name)
-    return tuple(found)
+    for field in msgspec.structs.fields(kind):
+        info = msgspec.inspect.type_info(field.type)
+        options = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
+        if any(isinstance(option, _JSON) for option in options):
+            found.append((field.name, True))
+        elif any(isinstance(option, msgspec.inspect.BoolType) for option in options):
+            found.append((field.name, False))
+    return found
 
 
-_BOOLEANS = _fields_of(msgspec.inspect.BoolType)
-_JSON = _fields_of(
-    msgspec.inspect.StructType, msgspec.inspect.ListType, msgspec.inspect.VarTupleType, msgspec.inspect.DictType
-)
+_JSON = (msgspec.inspect.StructType, msgspec.inspect.ListType, msgspec.inspect.VarTupleType, msgspec.inspect.DictType)
+"""Types whose values are JSON in SQLite."""
