@@ -38,7 +38,7 @@ def main(folder: Path, when: str) -> int:
     assert first.returncode == 2, first.stderr
     assert any(words in first.stderr for words in ("No space left on device", "Out of diskspace"))
     assert "Traceback" not in first.stderr
-    assert "penstock loop resume l1 goes on" in first.stderr or when == "before"
+    assert "run: penstock loop resume l1" in first.stderr or when == "before"
     assert desk.user.state() == before
     has_begun = (desk.data / "loops" / "l1" / "journal.ndjson").exists()
     rows = read_rows(desk.data / "loops" / "l1") if when != "before" and has_begun else []
