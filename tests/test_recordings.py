@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,7 @@ from penstock.events import (
     ToolCalled,
     encode,
 )
+from penstock.sinks.text.sink import TextSink
 from penstock.stream import Stream
 from penstock.testing import feeds, verify
 from penstock.testing.verify import verify_cut
@@ -89,6 +91,28 @@ def test_chunks_are_invisible(recording: Recording) -> None:
     expected = encode(read(recording))
     for sizes in [(1,)] if len(recording.data) <= MAX_BYTEWISE else ODD_SIZES:
         assert encode(feeds.chunked(Stream(recording.agent), recording.data, sizes)) == expected
+
+
+def test_joined_deltas_are_the_same_text(recording: Recording) -> None:
+    """With fewer events the text of the log, the health and the rules of the contract are the same."""
+    single, joined = Stream(recording.agent), Stream(recording.agent)
+    joined.joins_deltas = True
+    wanted, found = feeds.whole(single, recording.data), feeds.chunked(joined, recording.data, [65_536, 977])
+    verify(found)
+    assert len(found) <= len(wanted)
+    for sizes in ((len(found) + 1,), (3, 1)):
+        assert shown(found, sizes) == shown(wanted, sizes)
+    assert joined.health == single.health
+
+
+def shown(events: list[Event], sizes: Sequence[int]) -> str:
+    """The text of a log, with the events given in groups of these sizes in turn."""
+    sink, pieces, size, at = TextSink("none", detail="verbose"), [], cycle(sizes), 0
+    while at < len(events):
+        step = next(size)
+        pieces.append(sink.render(events[at : at + step]))
+        at += step
+    return "".join([*pieces, sink.close()])
 
 
 @pytest.mark.sample(4)

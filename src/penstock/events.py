@@ -405,6 +405,7 @@ Event = (
     | Replied
     | RunEnded
 )
+"""Any event: a closed union, so that a type checker can see whether a `match` handles all."""
 
 _encoder = msgspec.json.Encoder()
 

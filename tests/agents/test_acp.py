@@ -775,6 +775,90 @@ def test_a_surrogate_pair_in_two_chunks_is_one_character() -> None:
     assert end_of(read(chunk("a\ud83d"), chunk("\ude00b"))).reply == "a😀b"
 
 
+GAVE_UP = update("session_info_update", _meta={"codex": {"threadStatus": {"type": "systemError"}}})
+RETRIES = update(
+    "session_info_update",
+    _meta={
+        "codex": {
+            "error": {
+                "message": "Reconnecting... 1/1",
+                "codexErrorInfo": {"responseStreamDisconnected": {"httpStatusCode": 503}},
+            }
+        }
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "cause"),
+    [
+        (
+            '{"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}}',
+            "prompt is too long",
+            "context",
+        ),
+        ("Selected model is at capacity. Please try a different model.\n\n", "Selected model is at cap", "overloaded"),
+        ("Incomplete response returned, reason: max_output_tokens\n\n", "Incomplete response", "length"),
+        ("Something else.\n\n", "Something else.", None),
+    ],
+)
+@pytest.mark.parametrize("said", ["", "This reply breaks off in the mid"])
+def test_the_text_of_an_error_is_no_reply(said: str, text: str, reason: str, cause: Cause | None) -> None:
+    """The agent reports an error of its own in `_meta`, then says why in a chunk without an id, and ends the turn."""
+    before = [chunk(said, "m1")] if said else []
+    events = read(*before, RETRIES, GAVE_UP, chunk(text), agent="codex-acp")
+    end = end_of(events)
+    assert (end.outcome, end.reply, end.cause) == ("error", said, cause)
+    assert str(end.reason).startswith(reason)
+
+
+def test_an_error_without_a_text_is_one_too() -> None:
+    """So is one after which nothing more comes; one that the agent recovers from is a notice."""
+    events = read(chunk("Half", "m1"), RETRIES, GAVE_UP, agent="codex-acp")
+    assert (end_of(events).outcome, end_of(events).reason) == ("error", "Reconnecting... 1/1")
+    events = read(RETRIES, chunk("All.", "m1"), agent="codex-acp")
+    assert (end_of(events).outcome, end_of(events).reply) == ("ok", "All.")
+    assert [event.code for event in events if isinstance(event, ev.Notice)] == ["retry"]
+
+
+def test_text_without_an_id_among_text_with_ids_is_the_agents() -> None:
+    """The model's text has ids in this session."""
+    remark = {"claudeCode": {"kind": "informational", "level": "warning"}}
+    lines = [chunk("The ", "m1"), chunk("**Warning:** not eligible", _meta=remark), chunk("reply.", "m1")]
+    events = read(*lines, agent="claude")
+    assert (end_of(events).outcome, end_of(events).reply) == ("ok", "The reply.")
+    found = [(event.level, event.text) for event in events if isinstance(event, ev.Notice)]
+    assert found == [("warning", "**Warning:** not eligible")]
+
+
+def test_output_and_exit_status_of_a_command_in_meta() -> None:
+    """Some agents put there what a client shows in a terminal of its own."""
+    begun = update(
+        "tool_call", toolCallId="c", title="run it", kind="execute", status="in_progress", rawInput={"command": "x"}
+    )
+    more = [
+        update("tool_call_update", toolCallId="c", _meta={"terminal_output_delta": {"data": data}})
+        for data in ("out\n", "err\n")
+    ]
+    last = {"terminal_exit": {"exit_code": 3, "signal": None}}
+    ended = update("tool_call_update", toolCallId="c", status="failed", _meta=last)
+    for lines in (
+        [*more, ended],
+        [
+            update(
+                "tool_call_update",
+                toolCallId="c",
+                status="failed",
+                _meta={**last, "terminal_output": {"data": "out\nerr\n"}},
+            )
+        ],
+    ):
+        events = read(begun, *lines, chunk("Done.", "m1"), agent="codex-acp")
+        (returned,) = [event for event in events if isinstance(event, ToolReturned)]
+        assert (returned.text, returned.exit_code, returned.is_error) == ("out\nerr\n", 3, True)
+        assert end_of(events).reply == "Done."
+
+
 def test_plans_and_users_words() -> None:
     """A plan is told; what was said in the user's role is no text, and ends a round."""
     entries = [{"content": "Look", "status": "completed"}, {"content": "Do", "status": "pending"}]

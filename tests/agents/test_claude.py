@@ -273,12 +273,12 @@ def test_a_broken_stream_of_the_older_version() -> None:
 
 
 def test_four_answers_that_hit_the_token_limit() -> None:
-    """Each answer is a message of its own: nothing is taken for a repeat."""
+    """Each answer goes on with the one before, and is a block of its own: nothing is taken for a repeat."""
     answers = [line for n in range(4) for line in message(f"m{n}", "Partial text", reason="max_tokens")]
     run = Run([INIT, *answers, SYNTHETIC, FAILED], exit=Exit(1))
     assert run.blocks == [("text", "Partial text", True)] * 4
     assert [event.stop_reason for event in run.of(ev.MessageEnded)] == ["max_tokens"] * 4
-    assert run.ended_as == ("error", "\n\n".join(["Partial text"] * 4), API_ERROR)
+    assert run.ended_as == ("error", "Partial text" * 4, API_ERROR)
 
 
 def test_an_empty_answer() -> None:

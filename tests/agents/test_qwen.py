@@ -299,3 +299,29 @@ def test_nasty_characters(char: str) -> None:
     """They stay as they are."""
     events = run(INIT, begin("a"), *block("a", "text", f"a{char}b"), STOP, result(f"a{char}b"))
     assert end(events) == ("ok", f"a{char}b", None)
+
+
+def retry(*, keeps: bool) -> Line:
+    """The program asks the model again (qwen 0.24.4)."""
+    data = {"reason": "retry", "discardedToolCalls": 0, "preserveText": keeps}
+    return {"type": "system", "subtype": "retry", "parent_tool_use_id": None, "data": data}
+
+
+def test_an_attempt_that_was_thrown_away_is_no_reply() -> None:
+    """The first text is taken back, after its message ended; the second one goes on in the same message."""
+    said = "This reply is cut off in the mid"
+    delta = api("content_block_delta", index=0, delta={"type": "text_delta", "text": "dle"})
+    first = [begin("a"), *block("a", "text", said), STOP, retry(keeps=False)]
+    *opening, _ = block("b", "text", said)
+    second = [begin("b"), *opening, retry(keeps=True), delta, whole("b", {"type": "text", "text": f"{said}dle"}), STOP]
+    events = run(INIT, *first, *second, result(f"{said}dle"))
+    assert end(events) == ("ok", f"{said}dle", None)
+    assert [event.code for event in of(events, ev.Notice)] == ["retry"]
+    assert not of(events, ev.Unknown)
+    # Other text than that of the retry is no reply either, and a message that is still open is superseded as a whole.
+    events = run(INIT, begin("a"), *block("a", "text", "One."), STOP, retry(keeps=False), result(""))
+    assert end(events)[1] == ""
+    events = run(
+        INIT, begin("a"), *opening, retry(keeps=False), begin("b"), *block("b", "text", "Two."), STOP, result("Two.")
+    )
+    assert end(events) == ("ok", "Two.", None)

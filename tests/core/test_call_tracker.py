@@ -115,6 +115,30 @@ def test_output_that_ended_before_its_call_ends_after_it() -> None:
     assert bench.names()[-4:] == ["ToolCalled", "BlockStarted", "Delta", "BlockEnded"]
 
 
+def test_a_result_comes_before_the_end_of_its_sub_agent() -> None:
+    """The lane that a call started ends after the call returned, and the message of the call after both."""
+    bench = Bench()
+    bench.calls.apply_call(up.ToolCall("c1", "Task", {}))
+    bench.calls.apply_call(up.ToolCall("c2", "Bash", {}, lane="c1"))
+    bench.calls.apply_return(up.ToolReturn("c2", "", lane="c1"))
+    bench.calls.apply_call(up.ToolCall("c3", "Bash", {}, lane="c1"))
+    bench.emitter.drain()
+    bench.calls.apply_return(up.ToolReturn("c1", "done"))
+    ends = [(type(event), event.parent) for event in bench.emitter.drain()]
+    assert ends == [(ToolReturned, None), (MessageEnded, "c1"), (MessageEnded, None)]
+
+
+def test_a_result_in_a_sub_agent_ends_no_message_of_the_top() -> None:
+    """The top's message stays open while its own call runs, whatever returns in a lane below."""
+    bench = Bench()
+    bench.calls.apply_call(up.ToolCall("c1", "Task", {}))
+    bench.calls.apply_call(up.ToolCall("c2", "Bash", {}, lane="c1"))
+    bench.emitter.drain()
+    bench.calls.apply_return(up.ToolReturn("c2", "", lane="c1"))
+    ends = [(type(event), event.parent) for event in bench.emitter.drain()]
+    assert ends == [(ToolReturned, "c1"), (MessageEnded, "c1")]
+
+
 def test_output_after_the_result_has_no_block() -> None:
     """A call that has returned has no more output; output that names no call has none at all."""
     bench = Bench()

@@ -141,12 +141,30 @@ def test_a_cut_reply_is_no_success(agent: str, lines: list[Line]) -> None:
 
 
 def test_an_agent_that_goes_on_by_itself() -> None:
-    """Only the last model call counts, and what came before it belongs to the reply as ever."""
+    """Only the last model call counts. What came before it is joined as the model wrote it."""
     lines = [*claude("Half a rep"), *claude("ly.", "m2", "end_turn"), result("ly.")]
-    assert end("claude", lines) == ("ok", "Half a rep\n\nly.", None)
+    assert end("claude", lines) == ("ok", "Half a reply.", None)
     begun = [step("step_start"), step("text", text="Half"), step("step_finish", reason="length")]
     more = [step("step_start", "n"), step("text", "n", text="Whole."), step("step_finish", "n", reason="stop")]
     assert end("opencode", [*begun, *more]) == ("ok", "Whole.", None)
+
+
+def test_what_goes_on_in_another_message() -> None:
+    """Only the text after the limit goes on: not what follows a result, a call, or a message that ended by itself."""
+    third = [*claude("Half a"), *claude(" rep", "m2"), *claude("ly.", "m3", "end_turn"), result("ly.")]
+    assert end("claude", third) == ("ok", "Half a reply.", None)
+    ended = [*claude("One.", "m1", "end_turn"), *claude("Two.", "m2", "end_turn"), result("Two.")]
+    assert end("claude", ended) == ("ok", "One.\n\nTwo.", None)
+    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}}
+    returned = {"type": "tool_result", "tool_use_id": "c", "content": "a file"}
+    worked = [
+        *claude("Half a"),
+        {"type": "assistant", "message": {"id": "m1", "content": [call]}},
+        {"type": "user", "message": {"role": "user", "content": [returned]}},
+        *claude("Whole.", "m2", "end_turn"),
+        result("Whole."),
+    ]
+    assert end("claude", worked) == ("ok", "Whole.", None)
 
 
 def test_the_limit_of_a_sub_agent() -> None:

@@ -16,6 +16,7 @@ from random_updates import CLEAN, EXITS, TRAITS, UPDATES, events_from
 
 from penstock import updates as up
 from penstock.events import (
+    BlockEnded,
     BlockRevised,
     BlockStarted,
     Delta,
@@ -216,7 +217,11 @@ def test_prefixes_change_no_text(recording: Recording, prefix: Any) -> None:
     said = Said(events)
     output = squeezed(shown(events, mode="none", prefix=prefix))
     at = 0
-    for line in clean(said.reply[said.difference if said.revised else 0 :]).split("\n"):
+    reply = said.reply[said.difference if said.revised else 0 :]
+    ended = [event.text for event in events if isinstance(event, BlockEnded) and event.kind == "text"]
+    for text, more in itertools.pairwise(ended):
+        reply = reply.replace(text + more, f"{text}\n{more}")  # a text that goes on in another message has a new line
+    for line in clean(reply).split("\n"):
         found = output.find(squeezed(line), at)
         assert found >= 0, line
         at = found

@@ -112,13 +112,15 @@ class ModelServer:
         scenario = (named(asked.items[last]) or ["script"])[-1]
         if self.rejects is not None:
             return scenario, [self.rejects]
-        if scenario != "maxtok" and _beside(asked.items[last:]):
+        if scenario not in GO_ON and _beside(asked.items[last:]):
             return None, [Say(scenarios.TITLE)]
         told = self._scripted(asked.items[last]) or scenarios.SCENARIOS.get(
             scenario, [[Say(f"There is no scenario {scenario}.")]]
         )
         after = asked.items[last:]
         rounds = sum(item.who == "call" and before.who != "call" for before, item in pairwise(after))
+        if scenario in GO_ON:
+            rounds = sum(item.who == "assistant" for item in after)
         answer = told[min(rounds, len(told) - 1)]
         if answer == [History()]:
             answer = [Say(scenarios.history([name for at in prompts for name in named(asked.items[at])]))]
@@ -127,6 +129,10 @@ class ModelServer:
     def _scripted(self, item: Item) -> list[scenarios.Answer] | None:
         found = [answers for part, answers in self.scripts.items() if part in item.text]
         return found[-1] if found else None
+
+
+GO_ON = {"maxtok", "goeson"}
+"""Scenarios of answers at the limit of tokens, after which an agent asks for the rest."""
 
 
 def _beside(items: list[Item]) -> bool:

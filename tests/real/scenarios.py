@@ -187,6 +187,10 @@ SCENARIOS: dict[str, list[Answer]] = {
         [Say("Now I know. FINAL-REPLY.")],
     ],
     "maxtok": [[Say("This reply is cut off at the limit, in the mid"), Limit()]],
+    "goeson": [
+        [Say('Here is the code:\n\n```python\nprint("hel'), Limit()],
+        [Say('lo, world")\n```\n\nThat is all. FINAL-REPLY.')],
+    ],
     "long": [[Say(LONG, 75)]],
     "slow": [[Say(FIRST_HALF), Wait(), Say(SECOND_HALF)]],
     "history": [[History()]],

@@ -388,8 +388,8 @@ class ClaudeLike:
     }
 
     def __init_subclass__(cls) -> None:
-        # A dialect may read results in its own way.
-        cls._readers = {**ClaudeLike._readers, ResultLine: cls._result}
+        # A dialect may read results and reports in its own way.
+        cls._readers = {**ClaudeLike._readers, System: cls._system, ResultLine: cls._result}
 
 
 def _delta(delta: Any, index: int | None, lane: str | None) -> Sequence[Update]:

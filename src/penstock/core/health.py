@@ -74,7 +74,7 @@ class Health(msgspec.Struct):
         return found
 
     def summary(self, label: str) -> str:
-        """Return the report in one sentence or a few, for people."""
+        """Return the report in one sentence or a few, for people; `label` is the name of the agent."""
         parts = [
             f"{_many(self.delta_events, 'delta event')} (streaming content) and "
             f"{_many(self.complete_events, 'complete event')}"

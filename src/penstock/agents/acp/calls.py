@@ -56,13 +56,15 @@ _EXIT_KEYS = ("exit_code", "exitCode", "exit")
 class AcpCall:
     """One call, with the fields that its patches gave so far."""
 
-    __slots__ = ("emitted", "fields", "id", "lane", "name", "reported", "whole")
+    __slots__ = ("emitted", "exit_code", "fields", "id", "lane", "name", "reported", "terminal", "whole")
 
     def __init__(self, call_id: str, lane: str | None, whole: bool) -> None:
         self.id: str = call_id
         self.lane: str | None = lane
         self.whole: bool = whole  # its diffs have the whole texts of a file
         self.reported: list[Change] | None = None  # that came in `_meta`
+        self.terminal: list[str] = []  # output that came in `_meta`
+        self.exit_code: int | None = None  # of a command, that came in `_meta`
         self.fields: dict[str, Any] = {}
         self.name: str = ""
         self.emitted: bool = False
@@ -147,12 +149,20 @@ class AcpCalls:
         call = self._patched(call_id, patch, lane, announced)
         status = patch.get("status")
         ended = isinstance(status, str) and status in _ENDED
-        runs = ended or status == "in_progress" or _is_output(patch) or (announced and self.quirks.announces_running)
+        runs = (
+            ended
+            or status == "in_progress"
+            or _is_output(patch)
+            or bool(_new_output(patch))
+            or (announced and self.quirks.announces_running)
+        )
         emitted = self._emit(call) if runs else []
         if ended:
             self._end(call)
             return (*emitted, _returned(call, status == "failed", self.quirks))
-        if runs and not announced and call.kind == "execute" and (output := _content(call)):
+        if new := _new_output(patch):
+            emitted.append(Text("tool_output", "delta", new, lane=call.lane, call_id=call.id))
+        elif runs and not announced and call.kind == "execute" and (output := _content(call)):
             emitted.append(Text("tool_output", "snapshot", output, lane=call.lane, call_id=call.id))
         return emitted
 
@@ -189,6 +199,7 @@ class AcpCalls:
                 call.fields[key] = patch[key]
         if "_meta" in patch:
             call.reported = made_in_meta(_response(patch)) or call.reported
+            _take_terminal(call, as_dict(patch.get("_meta")))
         call.name = call.name or self._name(call, patch, announced)
         return call
 
@@ -285,6 +296,21 @@ def _unfenced(text: str) -> str:
     return found[2] if found and f"\n{found[1]}" not in found[2] else text
 
 
+def _new_output(patch: dict[str, Any]) -> str:
+    """Return the output of a command that a patch adds in `_meta`; "" if it adds none."""
+    return text_of(as_dict(as_dict(patch.get("_meta")).get("terminal_output_delta")).get("data"))
+
+
+def _take_terminal(call: AcpCall, meta: dict[str, Any]) -> None:
+    """Keep a command's output and its exit status in `_meta`, where some agents put what a client's terminal shows."""
+    if whole := text_of(as_dict(meta.get("terminal_output")).get("data")):
+        call.terminal = [whole]
+    elif new := text_of(as_dict(meta.get("terminal_output_delta")).get("data")):
+        call.terminal.append(new)
+    code = as_int(as_dict(meta.get("terminal_exit")).get("exit_code"))
+    call.exit_code = call.exit_code if code is None else code
+
+
 def _response(patch: dict[str, Any]) -> Any:
     """Return the result of the tool itself, which some agents put into `_meta`."""
     return as_dict(as_dict(patch.get("_meta")).get("claudeCode")).get("toolResponse")
@@ -294,10 +320,11 @@ def _returned(call: AcpCall, failed: bool, quirks: AcpQuirks) -> ToolReturn:
     raw = call.fields.get("rawOutput")
     failed = failed or _reports_failure(raw)
     found = (call.reported or changes.made(call.fields, call.whole)) if call.edits and not failed else None
-    text = _raw_text(raw) or _content(call) or "\n".join(map(_summary, found or ()))
+    text = _raw_text(raw) or _content(call) or "".join(call.terminal) or "\n".join(map(_summary, found or ()))
     if failed and (wrapped := _TOOL_ERROR.fullmatch(text)):
         text = wrapped[1]
     text, code = _with_status(call, text, quirks)
+    code = call.exit_code if code is None else code
     return ToolReturn(
         call.id,
         text,
@@ -306,8 +333,11 @@ def _returned(call: AcpCall, failed: bool, quirks: AcpQuirks) -> ToolReturn:
         lane=call.lane,
         duration_ms=_duration_ms(raw),
         changes=found,
-        status_reported=None if quirks.command_status or call.tool_kind != "execute" else False,
-        output_reported=raw is not None or bool(call.fields.get("content")) or call.tool_kind != "execute",
+        status_reported=None if quirks.command_status or code is not None or call.tool_kind != "execute" else False,
+        output_reported=raw is not None
+        or bool(call.fields.get("content") or call.terminal)
+        or call.exit_code is not None
+        or call.tool_kind != "execute",
     )
 
 

@@ -53,6 +53,12 @@ def cause_of(error: Any, quirks: AcpQuirks) -> Cause | None:
     )
 
 
+def cause_of_info(info: Any) -> Cause | None:
+    """Return the cause that `codexErrorInfo` names: a text, or an object with the name as its key; None if unknown."""
+    name = next(iter(info), "") if isinstance(info, dict) else text_or(info, "")
+    return _cause_of_name(info) or _NAMES.get(re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower())
+
+
 def _cause_of_name(name: Any) -> Cause | None:
     """Return the cause of a name, or of the status in an object that has the name as its key."""
     if isinstance(name, dict):

@@ -82,7 +82,7 @@ def _quota(counts: dict[str, Any]) -> Usage | None:
 
 
 def model_of_usage(holder: dict[str, Any]) -> str | None:
-    """Return the model that the figures are of, if they name one."""
+    """Return the model named in the figures, if any."""
     used = as_list(as_dict(as_dict(holder.get("_meta")).get("quota")).get("model_usage"))
     names = [text_of(as_dict(each).get("model")) for each in used]
     return names[0] or None if len(names) == 1 else None

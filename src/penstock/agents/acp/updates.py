@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.agents._facts import AcpQuirks
-from penstock.agents._json import as_dict, as_float, plan_items, text_of, text_or
+from penstock.agents._json import as_dict, as_float, inner_message, plan_items, text_of, text_or
 from penstock.agents.acp.calls import AcpCall, AcpCalls, meta_of
-from penstock.agents.acp.causes import cause_of_words
+from penstock.agents.acp.causes import cause_of_info, cause_of_words
 from penstock.agents.acp.end import model_of_usage, usage_of
 from penstock.agents.acp.sub_agents import SubAgents
 from penstock.agents.registry import acp_quirks
-from penstock.events import Kind, NoticeCode
+from penstock.events import Kind, Level, NoticeCode
 from penstock.updates import (
     Failure,
     MessageEnd,
@@ -39,7 +39,6 @@ _SILENT = frozenset(
         "available_commands_update",
         "config_option_update",
         "current_mode_update",
-        "session_info_update",
         "plan_removed",
     }
 )
@@ -61,6 +60,9 @@ class SessionUpdates:
         self._messages: dict[str | None, str | None] = {}  # the open message of each lane
         self._acted: set[str | None] = set()  # lanes that made calls: their next text begins a round
         self._counted: set[str | None] = set()  # lanes with a model call that is over: their next text begins a message
+        self._has_ids = False  # the model's text has ids of messages: text without one is the agent's own
+        self._trouble: Failure | None = None  # the latest error in `_meta`, after which the agent may try again
+        self._failed = False  # the agent reported that it gave up: its next text is the reason
 
     def identify(self, agent: str) -> None:
         """Select the quirks of the agent's ACP by the agent's own name for itself."""
@@ -76,6 +78,8 @@ class SessionUpdates:
         kind = text_or(update.get("sessionUpdate"), "")
         if kind in _CHUNKS:
             return self._chunk(update, _CHUNKS[kind])
+        if kind == "session_info_update":
+            return self._state(update)
         if kind in _SILENT:
             return ()
         if kind in ("tool_call", "tool_call_update"):
@@ -109,6 +113,31 @@ class SessionUpdates:
         model = meta_of(update, "_claude/model")
         return (RunStart(model=model),) if model else ()
 
+    def _state(self, update: dict[str, Any]) -> Sequence[Update]:
+        """Translate what an agent reports of its state in `_meta`: an error, after which it may try again."""
+        for own in as_dict(update.get("_meta")).values():
+            fields = as_dict(own)
+            error = as_dict(fields.get("error"))
+            if words := text_of(error.get("message")):
+                self._trouble = Failure(words, cause_of_info(error.get("codexErrorInfo")))
+                return (Notice("retry", words, "warning", cause=self._trouble.cause),)
+            if text_of(as_dict(fields.get("threadStatus")).get("type")) == "systemError":
+                self._failed = True
+                failure = self._trouble or Failure("the agent reported an error of its own")
+                self.error = failure.reason
+                return (failure,)
+        return ()
+
+    def _own_text(self, update: dict[str, Any], text: str) -> Sequence[Update]:
+        """Translate text of the agent itself: why it gave up, or a remark."""
+        if not self._failed:
+            level: Level = "warning" if meta_of(update, "level") in ("warning", "error") else "info"
+            return (Notice("status", text.strip(), level),)
+        words = inner_message(text.strip())
+        cause = cause_of_words(words, self.quirks) or (self._trouble.cause if self._trouble is not None else None)
+        self._failed, self.error = False, words
+        return (Notice("error", words, "error", cause=cause), Failure(words, cause))
+
     def _chunk(self, update: dict[str, Any], kind: Kind) -> Sequence[Update]:
         content = update.get("content")
         text = content["text"] if isinstance(content, dict) and type(content.get("text")) is str else text_of(content)
@@ -117,8 +146,12 @@ class SessionUpdates:
         message = text_or(update.get("messageId"), "") or None
         goes_on = message is not None and self._messages.get(None) == message and "_meta" not in update
         lane = None if goes_on else self._sub_agents.of_text(update)
+        if kind == "text" and lane is None and message is None and (self._has_ids or self._failed):
+            return self._own_text(update, text)
         if kind == "text" and (remark := self._remark(text, message)) is not None:
             return remark
+        self._has_ids = self._has_ids or message is not None
+        self._failed, self._trouble = False, None
         found = Text(kind, "delta", text, None, message, lane)
         if lane is None:
             self.error = None

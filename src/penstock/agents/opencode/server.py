@@ -1,8 +1,8 @@
 """opencode through its server: `opencode serve`, its requests and its event stream.
 
 The bridge (`penstock.run.http_bridge`) starts the server and makes lines of both: `{"event": …}`, and `{"id", "status",
-"body"}` for each request of ours. All sessions of a server come in one stream; an event that is not of our session is
-of a sub-agent, named by its `task` call. See `docs/agents/opencode.md`.
+"body"}` for each request of ours. All sessions of a server share one stream; an event of another session belongs to a
+sub-agent, named by its `task` call. See `docs/agents/opencode.md`.
 """
 
 from __future__ import annotations
@@ -310,7 +310,7 @@ class OpenCodeServer:
         return (Text(kind, "delta", text, part, message, self._lanes[session]),)
 
     def _is_shown(self, session: str, message: str | None, part: str | None) -> bool:
-        """Return whether a part is of this turn, and not of the user."""
+        """Return whether a part belongs to this turn and is not the user's."""
         if not session or (session == self._session and not self._busy):
             return False
         return message not in self._users and part not in self._given_up

@@ -183,6 +183,7 @@ _SILENT = frozenset(
         "agent_start",
         "turn_start",
         "turn_end",
+        "agent_settled",  # since 0.87, after the end of every run
         "tool_execution_update",  # a moving window of the output, not a text that grows
         "queue_update",
         "session_info_changed",

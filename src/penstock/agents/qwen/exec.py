@@ -16,8 +16,10 @@ import msgspec
 from penstock.adapter import Command, Request
 from penstock.agents._causes import cause_of_status
 from penstock.agents._flags import each, granted, limits, option, path_of, piped
+from penstock.agents._json import as_dict
 from penstock.agents._stream_json import ApiMessage, ClaudeLike, ResultLine
-from penstock.updates import Result, Traits, Update
+from penstock.agents._stream_json_notices import System
+from penstock.updates import MessageEnd, Notice, Result, Traits, Update
 
 # The remark of qwen 0.15.10 on a failed call; after a 429 it ends with advice.
 _API_ERROR = re.compile(
@@ -57,6 +59,13 @@ class Qwen(ClaudeLike):
 
     def _key(self, message: ApiMessage) -> str | None:
         return None
+
+    def _system(self, event: System) -> Iterator[Update]:
+        if event.subtype != "retry":
+            yield from super()._system(event)
+        elif as_dict(event.data).get("preserveText") is False:  # else the text goes on in the same message
+            yield MessageEnd(status="superseded", lane=None)
+            yield Notice("retry", "the agent takes back its text so far and asks the model again")
 
     def _result(self, event: ResultLine) -> Iterator[Update]:
         for update in super()._result(event):

@@ -20,7 +20,7 @@ from penstock import events as ev
 from penstock import updates as up
 from penstock.core.health import Health
 from penstock.core.normalizer.emitter import Emitter
-from penstock.core.normalizer.outcome import RunOutcome
+from penstock.core.normalizer.outcome import RunOutcome, limit_of
 from penstock.core.normalizer.run_info import RunInfo
 from penstock.core.normalizer.snapshots import SnapshotGuess
 from penstock.core.normalizer.state import PARTS, Block, Lane, Message, PlaceKey, merged
@@ -100,14 +100,14 @@ class Messages:
         current = lane.message
         if update.message is None:
             return lane.open_message or self.open(lane, None)
-        if current is not None and current.key == update.message:
+        if current is not None and current.is_named(update.message):
             return current
         known = lane.messages.get(update.message)
         if known is not None:
             return known
         repeats = isinstance(update, up.ToolCall) or (isinstance(update, up.Text) and update.mode == "final")
         if repeats and current is not None and not current.ended and current.key is None and current.blocks:
-            current.key = update.message  # its start was lost, or had no id
+            current.key = current.wire_key = update.message  # its start was lost, or had no id
             lane.messages[update.message] = current
             return current
         if (
@@ -123,11 +123,12 @@ class Messages:
         """Begin a message; the one that is open ends. `explicit`: the wire marks its begin and its end."""
         self._overtake(lane)
         self._message_count += 1
-        message = Message(key, self._message_count, explicit)
+        message = Message(lane.key_for(key), self._message_count, explicit)
+        message.wire_key = key
         if lane is self.top and not lane.continues(message):
             self._outcome.set_stop_reason(None)
         lane.remember(message)
-        self._emitter.emit(ev.MessageStarted, lane.parent, message=message.number, message_id=key)
+        self._emitter.emit(ev.MessageStarted, lane.parent, message=message.number, message_id=message.key)
         return message
 
     def reopen(self, lane: Lane, message: Message) -> Message:
@@ -151,7 +152,7 @@ class Messages:
         """Begin a message whose begin the wire reports."""
         lane = self.lane(update.lane)
         current = lane.open_message
-        if current is not None and current.key is not None and current.key == update.message:
+        if current is not None and current.is_named(update.message):
             if self._traits.finals:
                 current.restarting = True  # begun again, or continued: the next block shows which
                 return
@@ -174,7 +175,10 @@ class Messages:
         """End a message whose end the wire reports."""
         lane = self.lane(update.lane)
         message = lane.open_message
-        if message is None or (update.message is not None and update.message != message.key):
+        if message is None and update.status == "superseded" and lane.message is not None:
+            self._take_back(lane, lane.message)
+            return
+        if message is None or (update.message is not None and not message.is_named(update.message)):
             return
         status = update.status
         if update.abandoned_from is not None:
@@ -184,6 +188,16 @@ class Messages:
             if update.abandoned_from <= 0 and not any(block.final for block in message.blocks):
                 status = "superseded"
         self.end_message(lane, message, status or "ok", status in (None, "ok"), update.stop_reason)
+
+    def _take_back(self, lane: Lane, message: Message) -> None:
+        """Keep the text of a message that has ended out of the reply: the agent made it anew."""
+        if all(block.superseded for block in message.blocks):
+            return
+        for block in message.blocks:
+            block.superseded = True
+        self._health.superseded_attempts += 1
+        if lane is self.top:
+            self._outcome.supersede(message)
 
     def end_round(self, update: up.RoundEnd) -> None:
         """End the round, as the results of tools do."""
@@ -214,6 +228,10 @@ class Messages:
                     self._on_input(block)
             block.superseded = block.superseded or status == "superseded"
         message.ended = True
+        limit, last = limit_of(stop_reason), message.blocks[-1] if message.blocks else None
+        message.cut_at_limit = (
+            limit is not None and limit.cause == "length" and last is not None and last.kind == "text"
+        )
         if status == "superseded":
             self._health.superseded_attempts += 1
             if lane is self.top:
@@ -238,7 +256,7 @@ class Messages:
         """Keep the usage of a model call until its message ends, or report those of a call without a message."""
         lane = self.lane(update.lane)
         message = lane.message
-        if update.message is not None and (message is None or message.key != update.message):
+        if update.message is not None and (message is None or not message.is_named(update.message)):
             message = lane.messages.get(update.message)
         if update.whole:
             self._report_usage(update.usage, update.model, lane)

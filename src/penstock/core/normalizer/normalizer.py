@@ -117,6 +117,8 @@ class Normalizer:
         region: bytes,
         read: Callable[[Any], Sequence[up.Update]],
         failed: Callable[[Any, Exception], Sequence[up.Update]],
+        *,
+        joins_deltas: bool = False,
     ) -> None:
         """Apply the updates of many lines, nearly all of which are new text of an open block of the top agent.
 
@@ -128,6 +130,7 @@ class Normalizer:
             region: the lines.
             read: function that returns the updates of an event.
             failed: function that returns the updates of an event on which `read` raised.
+            joins_deltas: emit one event for consecutive deltas of a block.
         """
         emitter, delta, text_update, unknown = self._emitter, ev.Delta, up.Text, up.Unknown
         agent, run, at, events = emitter.agent, emitter.run, emitter.at, emitter.events
@@ -136,6 +139,7 @@ class Normalizer:
         place: up.Place = None
         kind: ev.Kind = "text"
         key: str | None = None
+        first = 0  # part of the block that the next joined event begins with
         deltas = silent = 0
         for index, event in enumerate(wire_events):
             try:
@@ -147,23 +151,35 @@ class Normalizer:
             for update in updates:
                 if type(update) is text_update and update.mode == "delta" and update.lane is None and update.text:
                     if block is None or update.place != place or update.kind != kind or update.message != key:
+                        if joins_deltas and block is not None:
+                            self._emit_joined(block, first)
                         place, kind, key = update.place, update.kind, update.message
                         block = self._open_block(place, kind, key)
+                        first = len(block.parts) if block is not None else 0
                     if block is not None:
                         deltas += 1
                         text = update.text
                         block.parts.append(text)
-                        events.append(delta(block.number, kind, text, agent=agent, run=run, at=at))
+                        if not joins_deltas:
+                            events.append(delta(block.number, kind, text, agent=agent, run=run, at=at))
                         continue
+                if joins_deltas and block is not None:
+                    self._emit_joined(block, first)
                 block = None
                 if type(update) is unknown:
                     lines = lines or lines_of(region)
                     self.apply(update, lines[index])
                 else:
                     self.apply(update)
+        if joins_deltas and block is not None:
+            self._emit_joined(block, first)
         self.health.delta_events += deltas
         self.health.control_events += silent
         self._outcome.any_line = True
+
+    def _emit_joined(self, block: Block, first: int) -> None:
+        """Emit the parts of a block from the one numbered `first` as one delta."""
+        self._emit(ev.Delta, None, block=block.number, kind=block.kind, text="".join(block.parts[first:]))
 
     def apply(self, update: up.Update, line: bytes = b"") -> None:
         """Apply one update; after the end it does nothing. `line`: the line that it comes from."""
@@ -185,7 +201,7 @@ class Normalizer:
     def _open_block(self, place: up.Place, kind: ev.Kind, key: str | None) -> Block | None:
         """Return the top agent's block to which such a delta is new text, unchanged; None if there is none."""
         message = self._top.message
-        if message is None or (key is not None and key != message.key):
+        if message is None or (key is not None and not message.is_named(key)):
             return None
         block = message.places.get(place)  # type: ignore[arg-type]  # None finds nothing
         return block if block is not None and block.plain and block.kind == kind else None

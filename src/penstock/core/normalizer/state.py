@@ -153,6 +153,7 @@ class Message:
 
     __slots__ = (
         "blocks",
+        "cut_at_limit",
         "ended",
         "explicit",
         "key",
@@ -162,19 +163,26 @@ class Message:
         "restarting",
         "usage",
         "usage_model",
+        "wire_key",
     )
 
     def __init__(self, key: str | None, number: int, explicit: bool) -> None:
         self.key: str | None = key
+        self.wire_key: str | None = key  # the wire's own id, which differs if it continues another message
         self.number: int = number
         self.explicit: bool = explicit  # the wire marked its begin, so it will mark its end
         self.ended: bool = False
+        self.cut_at_limit: bool = False  # the model stopped at its output limit, in the middle of a text
         self.phase: MessagePhase | None = None  # the agent's own name for its text
         self.restarting: bool = False  # its start came again; the next block shows whether the message begins anew
         self.blocks: list[Block] = []
         self.places: dict[PlaceKey, Block] = {}
         self.usage: Figures | None = None
         self.usage_model: str | None = None
+
+    def is_named(self, key: str | None) -> bool:
+        """Return whether `key` is an id of this message."""
+        return key is not None and key in (self.key, self.wire_key)
 
     def add(self, block: Block, place: PlaceKey) -> None:
         """Keep a new block at `place`."""
@@ -284,15 +292,26 @@ class Lane:
     def remember(self, message: Message) -> None:
         """Make `message` the current one."""
         self.message = message
-        if message.key is not None:
-            self.messages.pop(message.key, None)
-            self.messages[message.key] = message
+        for key in {message.key, message.wire_key} - {None}:
+            assert key is not None
+            self.messages.pop(key, None)
+            self.messages[key] = message
             if len(self.messages) > MAX_MESSAGES:
                 del self.messages[next(iter(self.messages))]
         if self.results_seen and not self.continues(message):
             self._new_round()
         self.results_seen = False
         self.round.append(message)
+
+    def key_for(self, key: str | None) -> str | None:
+        """Return the id of the message that a new one continues, else `key`.
+
+        A model that stopped at its output limit is asked for the rest, which it says in another message: both are one.
+        """
+        last = self.message
+        if key is None or last is None or last.key is None or self.results_seen or not last.cut_at_limit:
+            return key
+        return last.key
 
     def continues(self, message: Message) -> bool:
         """Return whether it is a message of this round, opened again."""
