@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from git_repository import UserRepository
-from loop_desk import Desk
+from loop_desk import TIMEOUT, Desk
+
+from penstock.run.inside import FOLDER_MARK
 
 pytestmark = pytest.mark.slow
 
@@ -29,6 +35,21 @@ OTHER = {"test_more.py": "import unittest\nclass M(unittest.TestCase):\n    def 
 def land(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
     """Land the loop of a desk."""
     return desk.penstock("loop", "land", *words)
+
+
+@contextmanager
+def marked(desk: Desk, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process with the mark of the loop, as one that a killed loop has left, and end it at the end."""
+    env = {**os.environ, FOLDER_MARK: os.path.realpath(desk.data / "loops" / "l1")}
+    process = subprocess.Popen([*argv, "sh", "-c", "echo; exec sleep 3000"], env=env, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        process.stdout.readline()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 @pytest.fixture
@@ -95,6 +116,33 @@ def test_a_green_merge_lands(desk: Desk, user: UserRepository, is_gone: bool):
     assert "look at: test_calc.py +1 −1" in message
     assert "done, with changed checks" in found.stdout
     assert "not green with the tests of the base" in found.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_what_a_killed_loop_has_left_running_is_ended_before_a_merge_is_checked(desk: Desk, user: UserRepository):
+    """A process with the mark of the loop is gone when the merge has landed, and the tree was used, and removed."""
+    user.commit("More", OTHER)
+    with marked(desk) as process:
+        found = land(desk)
+        assert process.poll() is not None
+    assert found.returncode == 0, found.stderr
+    assert not Path(f"{user.root}.l1").exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0 or shutil.which("setpriv") is None, reason="needs processes of two users")
+def test_a_merge_is_checked_in_another_tree_if_a_process_cannot_be_ended(desk: Desk, user: UserRepository):
+    """The tree that a process of another user may change is left, and the merge lands."""
+    user.commit("More", OTHER)
+    # Without this capability, root cannot kill processes of others.
+    weak = ["setpriv", "--bounding-set=-kill", "--inh-caps=-kill", sys.executable, "-m", "penstock", "loop", "land"]
+    with marked(desk, "setpriv", "--reuid=61234", "--clear-groups") as process:
+        found = subprocess.run(
+            weak, cwd=user.root, env=desk.environment, capture_output=True, text=True, timeout=TIMEOUT
+        )
+        assert process.poll() is None
+    assert found.returncode == 0, found.stderr
+    assert Path(f"{user.root}.l1").is_dir()  # it was the other tree that the landing has removed
+    assert f"merge · check {CHECK} · green" in found.stderr
 
 
 def test_a_fast_forward_is_not_checked_again(desk: Desk, user: UserRepository):

@@ -26,6 +26,7 @@ HARMLESS = (
     "$G tag new$N",
     "$G push -q origin HEAD:refs/heads/pushed$N",
     "$G push -q origin HEAD~1:refs/heads/shared",
+    "$G push -q origin --delete shared",
     'echo "$N" >> "$U/README"; $G stash push -q -m "new $N"',
     'echo "$N" > "$U/staged$N"; $G add "staged$N"',
     "$G config branch.side.description new$N",

@@ -6,9 +6,10 @@ from itertools import count, repeat
 
 import msgspec
 import pytest
-from simulated_loop import BASE_TREE, Script, Simulation, failed, reviewed, settings, worked
+from simulated_loop import BASE, BASE_TREE, Script, Simulation, failed, reviewed, settings, worked
 
 from penstock.adapter import Allow
+from penstock.loop.fold import MAX_RETRIES
 from penstock.loop.rows import LoopBudget, LoopResumed, LoopStopRequested, MessageAdded, RoleAgents, Waiting
 from penstock.loop.steps import (
     CommitRejected,
@@ -105,6 +106,22 @@ def test_denied_commands_are_counted_when_a_loop_is_stuck():
     loop = Simulation(settings(), Script(repeat(worked(BASE_TREE, denied=1)), lambda step, state: False))
     assert loop.run() == 1
     assert loop.reason.endswith("red: make test, and 1 action was denied; a new loop with --allow all permits that")
+
+
+def test_denied_commands_are_counted_when_the_rounds_are_used():
+    """L17: a loop whose only round changed nothing, with red checks, names the denied command at its end."""
+    script = Script([worked(BASE_TREE, denied=1)], lambda step, state: False)
+    loop = Simulation(settings(budget=LoopBudget(rounds=1)), script)
+    assert loop.run() == 1
+    assert loop.reason.startswith("the only round is used; red: make test, and 1 action was denied")
+
+
+def test_files_that_are_held_back_in_the_last_round_are_named():
+    """The end of a loop whose rounds are used says which files were held back in the last one, and why."""
+    held = (HeldPath(".env", "looks like a secret"),)
+    loop = Simulation(settings(budget=LoopBudget(rounds=1)), Script([worked("t1", held=held)]))
+    assert loop.run() == 1
+    assert loop.reason == "the only round is used; held back: .env (looks like a secret)"
 
 
 def test_denied_commands_do_not_matter_if_the_work_is_done():
@@ -311,6 +328,7 @@ def test_passing_failures_do_not_go_on_for_ever():
     """A provider that never comes back is charged after many retries, so that the budget ends the loop."""
     loop = Simulation(settings(budget=LoopBudget(rounds=2)), Script(repeat(failed("overloaded"))))
     assert loop.run() == 1
+    assert [step.round for step in loop.steps(RunAgent)].count(1) == 1 + MAX_RETRIES
 
 
 def test_no_agent_at_all_cannot_start():
@@ -391,14 +409,16 @@ def test_harm_in_a_step_that_is_stopped_is_reported():
             return worked("t1", touched=HARM)
         return Script([])(step, state)
 
-    loop = Simulation(settings(), answer)
-    while not loop.state.touched:
-        loop.step()
-    resumed(loop)
-    assert loop.run() == 4
-    assert HARM[0] in loop.reason
-    resumed(loop)
-    assert not loop.state.touched
+    for crashes in (True, False):
+        loop = Simulation(settings(), answer)
+        while not loop.state.touched:
+            loop.step()
+        if crashes:
+            resumed(loop)
+        assert loop.run() == 4
+        assert HARM[0] in loop.reason
+        resumed(loop)
+        assert not loop.state.touched
 
 
 # --- budgets -------------------------------------------------------------------------------------------
@@ -573,6 +593,14 @@ def test_a_message_during_the_last_round_prevents_the_end():
     loop.add(MessageAdded(n=loop.number, at=loop.now, text="and the docs"))
     assert loop.run() == 0
     assert loop.state.used.rounds == 3
+
+
+def test_each_commit_is_published_over_the_one_before():
+    """The branch is expected to be at the base first, then at the last commit that was published."""
+    loop = Simulation(settings(), Script([worked("t1"), worked("t2"), worked("t2")], green_from("t1")))
+    assert loop.run() == 0
+    steps = loop.steps(Publish)
+    assert [step.old for step in steps] == [BASE, *(step.commit for step in steps[:-1])]
 
 
 def test_a_stop_ends_the_loop_with_its_status():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,17 @@ def test_a_ref_that_moves_anywhere_but_forward_is_harm(
     (user.root / ".git/refs/heads/other").write_text(f"{new}\n")
     moved = [one for one in differences(before, user.repository, home) if one.name == "refs/heads/other"]
     assert [(one.kind, one.is_harm) for one in moved] == [("ref", is_harm)]
+
+
+def test_removed_entries_of_the_stash_come_back_in_their_order(user: UserRepository, home: Path) -> None:
+    """The commands, run one after the other, make the stash what it was."""
+    for name in ("one", "two"):
+        user.write({"README": f"stashed {name}\n"})
+        user.git("stash", "push", "-qm", name)
+    stash = user.git("stash", "list", "--format=%H").splitlines()
+    before = read_protected(user.repository)
+    user.git("stash", "clear")
+    for one in differences(before, user.repository, home):
+        subprocess.run(one.restore, shell=True, cwd=user.root, check=True)
+    assert len(stash) == 2
+    assert user.git("stash", "list", "--format=%H").splitlines() == stash

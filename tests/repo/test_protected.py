@@ -197,14 +197,15 @@ def test_what_was_kept_before_stays_kept(watched: Watched) -> None:
 
 
 def test_a_fetch_is_no_harm(watched: Watched) -> None:
-    """A fetch moves and removes the branches of remote repositories as they are there; none of that is compared."""
+    """A fetch moves and removes the branches of remote repositories as they are there: only a removal is named."""
     for ref in ("refs/remotes/origin/one", "refs/remotes/origin/two"):
         watched.user.git("update-ref", ref, "HEAD")
     before = read_protected(watched.repository)
     keep(watched.repository, before, watched.kept, "t1", STAMP)
     watched.user.git("update-ref", "-d", "refs/remotes/origin/one")
     watched.user.git("update-ref", "refs/remotes/origin/two", "HEAD~1")
-    assert differences(before, watched.repository, watched.kept) == []
+    [found] = differences(before, watched.repository, watched.kept)
+    assert (found.name, found.is_harm) == ("refs/remotes/origin/one", False)
 
 
 def test_a_detached_head_is_restored_by_its_command(user: UserRepository, tmp_path: Path) -> None:
@@ -257,6 +258,49 @@ def test_a_push_is_reported_and_undone(user: UserRepository, tmp_path: Path) -> 
     for one in found:
         subprocess.run(one.restore, shell=True, cwd=user.root, check=True, capture_output=True)
     assert user.git("for-each-ref", "--format=%(refname) %(objectname)", cwd=remote) == f"refs/heads/main {pushed}"
+
+
+def test_a_removed_remote_branch_is_reported_and_pushed_again(user: UserRepository, tmp_path: Path) -> None:
+    """A branch that `git push --delete` has removed is named, and its commit is kept for the command of the report."""
+    remote = with_remote(user, tmp_path / "remote.git")
+    user.commit("Shared", {"shared": "x"})
+    user.git("push", "-q", "origin", "HEAD:shared")
+    at = user.git("rev-parse", "HEAD")
+    user.git("reset", "-q", "--hard", "HEAD~1")
+    before = read_protected(user.repository)
+    keep(user.repository, before, tmp_path / "kept", "t1", STAMP)
+    user.git("push", "-q", "origin", "--delete", "shared")
+    user.git("-c", "gc.reflogExpireUnreachable=now", "gc", "-q", "--prune=now")
+    [found] = [one for one in differences(before, user.repository, tmp_path / "kept") if one.name != "info/refs"]
+    assert (found.kind, found.name, found.is_harm) == ("push", "refs/remotes/origin/shared", False)
+    assert found.text == f"was removed, by a push or by a fetch that has pruned it; it was at {at}"
+    for _ in range(2):  # a branch that is there again stays as it is
+        subprocess.run(found.restore, shell=True, cwd=user.root, capture_output=True, check=False)
+        assert user.git("rev-parse", "refs/heads/shared", cwd=remote) == at
+    user.git("push", "-q", "origin", "--delete", "shared")
+    user.git("push", "-q", "origin", "main:shared")
+    [found] = [one for one in differences(before, user.repository, tmp_path / "kept") if one.name != "info/refs"]
+    subprocess.run(found.restore, shell=True, cwd=user.root, check=True, capture_output=True)
+    assert user.git("rev-parse", "refs/heads/shared", cwd=remote) == at
+
+
+@pytest.mark.parametrize("is_near", [True, False])
+def test_a_git_directory_that_is_gone_is_one_difference(user: UserRepository, tmp_path: Path, is_near: bool) -> None:
+    """It is named with the command that moves it back, or that looks for it."""
+    before = read_protected(user.repository)
+    keep(user.repository, before, tmp_path / "kept", "t1", STAMP)
+    repository = user.repository
+    away = user.root.parent / "it's away" if is_near else tmp_path / "far" / "away" / "git"
+    away.parent.mkdir(parents=True, exist_ok=True)
+    (user.root / ".git").rename(away)
+    [found] = differences(before, repository, tmp_path / "kept")
+    assert (found.name, found.is_harm) == (".git", True)
+    assert (str(away) in found.text) == is_near
+    if is_near:
+        subprocess.run(found.restore, shell=True, check=True)
+        assert differences(before, repository, tmp_path / "kept") == []
+    else:
+        assert f"-inum {away.stat().st_ino}" in found.restore
 
 
 def test_a_fetch_is_no_push(user: UserRepository, tmp_path: Path) -> None:

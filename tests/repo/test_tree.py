@@ -83,6 +83,14 @@ def test_a_git_directory_that_became_something_else_is_replaced(
     assert user.state() == before
 
 
+def test_a_git_directory_of_an_agents_own_is_put_aside(user: UserRepository, home: Path) -> None:
+    """After a check of the tree no git directory is there that Penstock did not make."""
+    tree = user.tree(home)
+    agent(tree, "mv .git ../kept; git init -q .")
+    tree.check()
+    assert not os.path.lexists(tree.path / ".git")
+
+
 def test_a_git_directory_that_was_being_replaced_is_never_staged(user: UserRepository, home: Path) -> None:
     """After a crash in the middle of a replacement nothing of it is staged, and the next round has a git directory."""
     tree = user.tree(home)

@@ -101,11 +101,11 @@ class Loop:
             raise self._error
 
     def row(self, row: JournalRow, state: LoopState) -> None:
-        """Receive a row, in the thread of the engine."""
+        """Receive a row and the `state` after it, in the thread of the engine."""
         self._put(row)
 
     def events(self, step: RunAgent, run: Run, events: list[Event]) -> None:
-        """Receive events of an agent, in the thread of the engine; a subclass may use them."""
+        """Receive events of the `run` that a `step` started, in the thread of the engine; a subclass may use them."""
 
     def _run(self) -> None:
         try:

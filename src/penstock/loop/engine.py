@@ -26,7 +26,7 @@ from penstock.loop.fold import apply, fold
 from penstock.loop.inbox import LoopInbox
 from penstock.loop.journal import Journal
 from penstock.loop.loops import check_log, held_folder, read_prompt, recording_folder, setup_log
-from penstock.loop.next import next_effect
+from penstock.loop.next import next_effect, touched_end
 from penstock.loop.rows import (
     AnyRow,
     LoopEnded,
@@ -57,13 +57,14 @@ from penstock.loop.steps import (
     Step,
     TreeReset,
 )
-from penstock.loop.workspace import CannotStore, LoopWorkspace, TakenFiles
+from penstock.loop.workspace import CannotStore, LoopWorkspace
 from penstock.repo.git import GitError, clean_environment
 from penstock.repo.place import LEFT_RUNNING, TreeAbandoned
 from penstock.run.agent import Agent
 from penstock.run.history import now_ms
-from penstock.run.inside import LOOP_MARK
+from penstock.run.inside import FOLDER_MARK, LOOP_MARK
 from penstock.run.launch import features_of
+from penstock.run.marked import end_marked
 from penstock.run.programs import stopped_by
 from penstock.run.resuming import can_resume
 
@@ -124,7 +125,7 @@ class Engine:
         """Run the loop to its end and return its exit status.
 
         Raises:
-            PenstockError: it cannot go on; its journal is whole, and it can be resumed.
+            PenstockError: it cannot continue; its journal is whole, and it can be resumed.
         """
         try:
             with stopped_by(self._is_stopped):
@@ -154,8 +155,8 @@ class Engine:
                     return effect.status
                 self._apply(effect)
             except GitError as error:
-                if not error.is_stopped:
-                    raise  # else the step stays open, and the loop ends
+                if not error.is_stopped:  # else the step stays open, and the loop ends
+                    self._end_touched(error)
             except TreeAbandoned as error:  # while nobody works in it; the step begins again in a new one
                 self._abandoned.add(error)
 
@@ -203,6 +204,17 @@ class Engine:
     def _end(self, end: effects.EndLoop) -> None:
         self._append(lambda n, at: LoopEnded(n, at, end.status, end.reason, end.resets_at))
 
+    def _end_touched(self, error: GitError) -> None:
+        """End the loop if git has failed because the user's repository was harmed; the step stays open.
+
+        Raises:
+            GitError: it was not.
+        """
+        touched = self._workspace.compared().touched
+        if not touched:
+            raise error
+        self._end(touched_end(touched))
+
     def _append(self, make: Callable[[int, int], AnyRow]) -> None:
         self._append_row(make(self.state.rows + 1, now_ms()))
 
@@ -216,11 +228,15 @@ class Engine:
         self._append(lambda n, at: StepEnded(n, at, number, result))
 
     def _note_gone_trees(self) -> None:
-        """Note the trees that were removed since the loop last ran, so that they are made again from their refs."""
+        """Note the trees that cannot be used since the loop last ran, so that they are made again from their refs.
+
+        They were removed, or a process that a killed loop has left running in them cannot be ended.
+        """
         if self.state.ended is not None:
             return
+        left = "" if end_marked(FOLDER_MARK, os.path.realpath(self.journal.folder)) else LEFT_RUNNING
         paths = [self.state.path, *(one.path for one in self.state.candidate_trees)]
-        gone = {n: problem for n, path in enumerate(paths) if path and (problem := self._workspaces[n].problem)}
+        gone = {n: problem for n, path in enumerate(paths) if path and (problem := left or self._workspaces[n].problem)}
         if not gone:
             return
         for number, step in self.state.open.items():
@@ -296,7 +312,8 @@ class Engine:
                 return self._workspace.publish(step, ours)
 
     def _environment(self) -> Mapping[str, str]:
-        return {**clean_environment(os.environ), LOOP_MARK: self.state.began.loop}
+        marks = {LOOP_MARK: self.state.began.loop, FOLDER_MARK: os.path.realpath(self.journal.folder)}
+        return {**clean_environment(os.environ), **marks}
 
     def _command(self, workspace: LoopWorkspace, command: str, log: Path) -> CommandEnded:
         seconds = self.state.settings.check_seconds or DEFAULT_SECONDS
@@ -463,9 +480,8 @@ class Engine:
         except PenstockError:
             if not ended.touched:
                 raise
-            taken = TakenFiles(
-                self._tree_before(step)
-            )  # nothing can be kept until the user has restored the repository
+            # Nothing can be kept until the user has restored the repository.
+            return unusable(step, ended, "git could not read your repository", self._tree_before(step))
         tree = taken.tree
         merge = self.state.merge
         conflicts = workspace.marked(tree, merge.conflicts) if merge is not None else ()

@@ -82,7 +82,7 @@ def candidate_key(candidate: int) -> str:
 def is_charged(state: LoopState, step: RunAgent, ended: AgentEnded) -> bool:
     """Return whether an agent's step counts, so that nothing is tried again without a charge for ever.
 
-    A limit of the provider, an agent that is not there and a passing failure do not count.
+    A provider's limit, a missing agent and a passing failure do not count.
     """
     if ended.outcome in ("ok", "lost") or ended.unusable:
         return True
@@ -224,7 +224,7 @@ def _raised(limit: _Number | None, more: _Number, used: _Number) -> _Number | No
 
 
 def _reopened(chain: Chain) -> Chain:
-    """Return a chain whose agents may be tried again that were not there or not logged in: the user may have acted."""
+    """Return a chain in which agents that were missing or logged out may be tried again: the user may have acted."""
     closed = {agent: until for agent, until in chain.closed.items() if until is not None}
     return msgspec.structs.replace(chain, closed=closed, retries=0)
 

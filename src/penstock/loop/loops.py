@@ -110,7 +110,7 @@ def resume(
     merges: str = "",
     merges_name: str = "",
 ) -> None:
-    """Write the row with which a loop goes on, and forget earlier requests to stop.
+    """Write the row that resumes a loop, and forget earlier requests to stop.
 
     With `merges`, a commit of the user's branch, the next round resolves the conflicts with it.
     """

@@ -14,7 +14,8 @@ from penstock.loop.workspace import LoopWorkspace
 from penstock.repo.git import clean_environment
 from penstock.repo.landing import NotLanded
 from penstock.repo.place import LEFT_RUNNING, TreeAbandoned
-from penstock.run.inside import LOOP_MARK
+from penstock.run.inside import FOLDER_MARK, LOOP_MARK
+from penstock.run.marked import end_marked
 
 FOLDER = "landing"
 """Directory in the folder of a loop with the output of these checks."""
@@ -42,8 +43,9 @@ class MergeCheck:
             PenstockError: the tree cannot be made or written.
         """
         state, workspace = self._state, self._workspace
+        is_clear = end_marked(FOLDER_MARK, os.path.realpath(self._found.path))
         try:
-            if workspace.problem:
+            if not is_clear or workspace.problem:
                 workspace.abandon()
                 workspace.make(head, merged)
                 if state.settings.setup:
@@ -67,7 +69,8 @@ class MergeCheck:
         workspace.put_back(head)
         workspace.renew(head)
         seconds = self._state.settings.check_seconds or DEFAULT_SECONDS
-        env = {**clean_environment(os.environ), LOOP_MARK: self._found.id}
+        marks = {LOOP_MARK: self._found.id, FOLDER_MARK: os.path.realpath(self._found.path)}
+        env = {**clean_environment(os.environ), **marks}
         directory = workspace.directory()
         if directory is None:
             ended = CommandEnded(reason=f"{self._state.began.directory} is no longer a directory of the tree")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -74,9 +74,12 @@ def _stopped(state: LoopState, now: int) -> Effect | None:
 
 
 def _touched(state: LoopState, now: int) -> Effect | None:
-    if not state.touched:
-        return None
-    return EndLoop(NEEDS_PERSON, "your repository was changed during the last step: " + "; ".join(state.touched))
+    return touched_end(state.touched) if state.touched else None
+
+
+def touched_end(touched: Sequence[str]) -> EndLoop:
+    """Return the end of a loop in which the user's repository was harmed."""
+    return EndLoop(NEEDS_PERSON, "your repository was changed during the last step: " + "; ".join(touched))
 
 
 def _tree(state: LoopState, now: int) -> Effect | None:
@@ -249,7 +252,7 @@ def _held(it: Round) -> str:
 
 
 def _was_held_before(state: LoopState) -> bool:
-    """Return whether the same files were held back in the round before, so that the agent was asked about them."""
+    """Return whether the same files were held back in the previous round, and the agent was asked about them."""
     if len(state.rounds) < 2:
         return False
     before, it = state.rounds[-2].work, state.rounds[-1].work

@@ -19,8 +19,8 @@ CLASSES: tuple[tuple[Stage, ...], ...] = (
     ("refused",),
     ("failed",),
 )
-"""Stages of candidates that have ended, the best first. One that changed nothing is below those that may still be made
-good without a red check, unless it confirms work that is done."""
+"""Stages of candidates that have ended, the best first. An unchanged candidate ranks below those without a red
+check, unless it confirms finished work."""
 
 REASONS = (
     "the only green one",
@@ -35,7 +35,7 @@ REASONS = (
 
 
 def needs_work(it: Round) -> bool:
-    """Return whether a candidate has to work, or to go on after Penstock was killed."""
+    """Return whether a candidate has to work, or to continue after Penstock was killed."""
     return it.work is None or (it.work.outcome == "lost" and it.losses < MAX_LOSSES)
 
 

@@ -27,7 +27,7 @@ RESULTS = {
 """Words for the stages of a round."""
 
 UNDER_WAY = ("candidates", "check", "review", "commit", "publish")
-"""Stages after which a round goes on."""
+"""Stages after which a round continues."""
 
 MAX_PUT_BACK = 10
 """Files that were put back and are named in one line; a person does not read more."""

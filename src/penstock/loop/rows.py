@@ -122,7 +122,7 @@ class LoopBegan(JournalRow, frozen=True, tag="loop_began"):
     penstock: str = ""
     """Version of Penstock."""
     marks: tuple[str, ...] = ()
-    """What had started the process that began the loop: an agent, or a check of another loop."""
+    """Starter of the process that began the loop: an agent, or a check of another loop."""
     directory: str = ""
     """Directory of the repository in which agents, checks and the setup start; "": its top."""
 
@@ -184,7 +184,7 @@ class LoopStopRequested(JournalRow, frozen=True, tag="stop_requested"):
 
 
 class LoopResumed(JournalRow, frozen=True, tag="loop_resumed"):
-    """The loop goes on, after an end or after a crash, with these additions to its budget.
+    """The loop is resumed, after an end or a crash, with these additions to its budget.
 
     A limit that it did not have counts from here on.
     """

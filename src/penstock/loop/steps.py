@@ -207,7 +207,7 @@ class ChangeSize(JournalStruct, frozen=True):
 
 
 class HeldPath(JournalStruct, frozen=True):
-    """A path that is not committed, and why."""
+    """An uncommitted path, and the reason."""
 
     path: str
     reason: str

@@ -1,4 +1,4 @@
-"""Verdict of a reviewer and choice of a judge, read from a reply. What is not exactly a verdict does not approve."""
+"""Verdict of a reviewer and choice of a judge, read from a reply. Only an exact verdict approves."""
 
 from __future__ import annotations
 

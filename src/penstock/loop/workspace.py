@@ -51,6 +51,7 @@ from penstock.repo.snapshot import CheckoutSnapshot, keep_snapshot, snapshot
 from penstock.repo.staging import add_paths, stage, unstage_held
 from penstock.repo.tree import Tree, TreeRecord, abandon, free_place, read_record
 from penstock.repo.trees import home_of
+from penstock.run.inside import FOLDER_MARK
 
 MAX_SHOWN_COMMITS = 50
 """Commits that a prompt lists."""
@@ -381,7 +382,7 @@ class LoopWorkspace:
         changes = RepositoryChanges()
         if self.began.settings.hooks:
             self.put_back(state.protects)
-            result = run_hooks(tree, result.message)
+            result = run_hooks(tree, result.message, env={FOLDER_MARK: os.path.realpath(self.folder)})
             changes = self.compared() if result.ran else changes
             if not result.passed:
                 tree.restore(step.tree)

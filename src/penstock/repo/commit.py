@@ -50,10 +50,13 @@ class HookResult(msgspec.Struct, frozen=True):
         return not self.name
 
 
-def run_hooks(tree: Tree, message: str, seconds: float = LONG_SECONDS) -> HookResult:
+def run_hooks(
+    tree: Tree, message: str, seconds: float = LONG_SECONDS, env: Mapping[str, str] | None = None
+) -> HookResult:
     """Run the user's `pre-commit` and `commit-msg` hooks in the tree, over its staged changes.
 
     They may change the index and the message. They see Penstock's git directory, as the agent's may be anything.
+    `env` has variables that are added for them.
 
     Raises:
         GitError: a hook did not end in time, or git failed.
@@ -72,6 +75,7 @@ def run_hooks(tree: Tree, message: str, seconds: float = LONG_SECONDS) -> HookRe
             *("hook", "run", "--ignore-missing", name, *words),
             hooks=str(folder),
             seconds=seconds,
+            env=env,
             accepts=(0, *HOOK_FAILED),
         )
         tree.hand_over()  # the next one may find anything

@@ -140,7 +140,7 @@ class Git(msgspec.Struct, frozen=True):
             data: its input.
             seconds: its time limit; it and everything that it started are killed after that.
             env: variables that this call adds.
-            accepts: exit statuses that are not errors.
+            accepts: exit statuses that count as success.
             hooks: directory of the hooks that may run, or None for the one that is configured; no hooks by default.
             sweeps: whether what hooks and filters leave in the background is killed.
 

@@ -39,7 +39,7 @@ SAMPLE = ".sample"
 """Ending of the names of hooks that git never runs."""
 
 MAX_FILE_BYTES = 16 << 20
-"""Size from which a file is compared by size and time, and not copied; git writes none that is nearly as large."""
+"""Size from which a file is compared by size and time, and not copied; git's own are far smaller."""
 
 MAX_ALL_BYTES = 64 << 20
 """Sum of the sizes of files that are read; what comes after them is compared as files that are too large."""

@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -22,6 +23,7 @@ from penstock.errors import PenstockError
 from penstock.repo.commit import Stamp, commit_tree
 from penstock.repo.git import Git, GitError
 from penstock.repo.git_files import SAMPLE, file_differences, put_pipes_aside, read_git_files
+from penstock.repo.place import identity_of
 from penstock.repo.refs import set_ref
 from penstock.repo.repository import Repository
 from penstock.repo.secrets import redacted
@@ -29,6 +31,9 @@ from penstock.repo.secrets import redacted
 LEFT_OUT_REFS = ("refs/penstock/", "refs/heads/penstock/", "refs/remotes/")
 """Beginnings of the refs that are not compared: Penstock itself moves the first two, and a fetch moves or removes the
 last, as the remote repository does. A push is known by the log of the ref."""
+
+REMOTES = "refs/remotes/"
+"""Prefix of remote-tracking branches."""
 
 PUSHED = "update by push"
 """Message that git writes into the log of a remote's branch when it has pushed; a fetch writes another one."""
@@ -81,6 +86,10 @@ class Protected(msgspec.Struct, frozen=True):
     """Lines of the logs of remote branches about the newest pushes."""
     files: Mapping[str, str] | None = None
     """Other files that start or redirect something, with hashes; None in a state of an earlier version."""
+    remotes: Mapping[str, str] = {}
+    """Branches of remote repositories, as the last push or fetch has seen them."""
+    place: tuple[int, int] = (0, 0)
+    """Device and inode of the git directory that all checkouts share; zeros in a state of an earlier version."""
 
     @property
     def key(self) -> str:
@@ -116,8 +125,10 @@ def read_protected(repository: Repository) -> Protected:
         GitError: git cannot read it, for instance because its configuration is broken.
     """
     config = _config(repository)  # first: if it is broken, nothing else can be read
-    listed = repository.git.text("for-each-ref", "--format=%(refname) %(objectname)").split("\n")
-    refs = dict(line.split(" ", 1) for line in listed if line and not line.startswith(LEFT_OUT_REFS))
+    listed = repository.git.text("for-each-ref", "--format=%(refname) %(objectname) %(symref)").split("\n")
+    targets = [tuple(line.split(" ")) for line in listed if line]
+    refs = {ref: target for ref, target, _ in targets if not ref.startswith(LEFT_OUT_REFS)}
+    common = os.stat(repository.common)
     entries = repository.git.run("ls-files", "--stage", "-z").out
     return Protected(
         head=repository.branch() or repository.head() or "",
@@ -129,6 +140,8 @@ def read_protected(repository: Repository) -> Protected:
         hooks_folder=str(repository.hooks()),
         pushes=dict(_pushes(repository.common / "logs" / "refs" / "remotes")),
         files=read_git_files(repository.common, repository.git_dir),
+        remotes={ref: target for ref, target, link in targets if ref.startswith(REMOTES) and not link},
+        place=(common.st_dev, common.st_ino),
     )
 
 
@@ -170,6 +183,8 @@ def differences(before: Protected, repository: Repository, folder: Path) -> list
 
     Pipes and devices in its git directory are moved into that folder first: git would wait for them.
     """
+    if not (repository.common.is_dir() and repository.git_dir.is_dir()):
+        return [_gone(before, repository)]
     moved = put_pipes_aside(repository.common, repository.git_dir, folder / ASIDE)
     found = [Difference("file", one.name, one.text, one.is_harm, one.restore) for one in moved]
     try:
@@ -179,6 +194,7 @@ def differences(before: Protected, repository: Repository, folder: Path) -> list
         text = f"git can no longer read the repository: {error.what}"
         return [*found, Difference("config", "config", text, True, restore)]
     found += [*_ref_differences(before, after, repository.git), *_push_differences(before, after)]
+    found += _removed_remotes(before, after)
     found += _stash_differences(before, after)
     found += _config_differences(before, after, repository, folder)
     # Another setting of their directory is a difference of its own; its hooks are not compared with those of before.
@@ -195,6 +211,27 @@ def differences(before: Protected, repository: Repository, folder: Path) -> list
         restore = f"cp {_quoted(folder / 'index')} {_quoted(repository.git_dir / 'index')}"
         found.append(Difference("index", "index", "other files are staged", False, restore))
     return found
+
+
+def _gone(before: Protected, repository: Repository) -> Difference:
+    """Return the difference of a git directory that is not in its place, and where it is, if that is near."""
+    device, inode = before.place
+    common, root = repository.common, repository.root
+    for folder in dict.fromkeys((common.parent, root, common.parent.parent, root.parent, Path(tempfile.gettempdir()))):
+        for name in _names(folder):
+            found = identity_of(folder / name)
+            if inode and found is not None and found[:2] == (device, inode) and folder / name != common:
+                restore = f"mv -n {_quoted(folder / name)} {_quoted(common)}"
+                return Difference("file", common.name, f"was moved away; it is at {folder / name}", True, restore)
+    text = "is gone; look for it before you make a new one, as all commits are in it"
+    return Difference("file", common.name, text, True, f"find / -type d -inum {inode} 2>/dev/null")
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def _config_files(repository: Repository) -> tuple[Path, Path]:
@@ -256,13 +293,14 @@ def _hooks(folder: Path) -> Iterator[tuple[str, str]]:
 def _keep_commits(repository: Repository, state: Protected, ref: str, stamp: Stamp) -> None:
     """Keep the commits by a ref. Each commit of the ref is a descendant of the one before, so it loses none."""
     git = repository.git
-    lines = [f"{at} {name}\n" for name, at in sorted(state.refs.items())]
+    refs = {**state.refs, **state.remotes}
+    lines = [f"{at} {name}\n" for name, at in sorted(refs.items())]
     lines += [f"{at} stash\n" for at in state.stash] + [f"{state.head} HEAD\n"]
     message = redacted(f"{KEPT_SUBJECT}\n\n" + "".join(lines))
     old = git.commit_of(ref)
     if old is not None and git.text("log", "-1", "--format=%B", old, "--").rstrip("\n") == message.rstrip("\n"):
         return
-    targets = sorted({*state.refs.values(), *state.stash, *filter(None, [repository.head()])})
+    targets = sorted({*refs.values(), *state.stash, *filter(None, [repository.head()])})
     asked = "".join(f"{target}^{{commit}}\n" for target in targets).encode()
     answers = git.run("cat-file", "--batch-check=%(objecttype) %(objectname)", data=asked).text.splitlines()
     commits = sorted({answer.split()[1] for answer in answers if answer.startswith("commit ")})
@@ -295,12 +333,24 @@ def _push_differences(before: Protected, after: Protected) -> Iterator[Differenc
         if not new:
             continue
         old, at = new[0].split(" ")[0], new[-1].split(" ")[1]
-        remote, _, branch = ref.removeprefix("refs/remotes/").partition("/")
+        if set(old) == {"0"}:
+            old = before.remotes.get(ref, old)  # it was removed, and pushed again
+        remote, _, branch = ref.removeprefix(REMOTES).partition("/")
         is_first = set(old) == {"0"}
         text = f"was pushed: it is at {at}" + ("" if is_first else f", and was at {old}")
         lease = shlex.quote(f"--force-with-lease={branch}:{at}")
         change = shlex.quote(f":{branch}" if is_first else f"{old}:refs/heads/{branch}")
         yield Difference("push", ref, text, False, f"git push {lease} {shlex.quote(remote)} {change}")
+
+
+def _removed_remotes(before: Protected, after: Protected) -> Iterator[Difference]:
+    for ref in sorted(before.remotes.keys() - after.remotes.keys()):
+        old = before.remotes[ref]
+        remote, _, branch = ref.removeprefix(REMOTES).partition("/")
+        text = f"was removed, by a push or by a fetch that has pruned it; it was at {old}"
+        lease = shlex.quote(f"--force-with-lease={branch}:")  # only if it is not there
+        restore = f"git push {lease} {shlex.quote(remote)} {shlex.quote(f'{old}:refs/heads/{branch}')}"
+        yield Difference("push", ref, text, False, restore)
 
 
 def _stash_differences(before: Protected, after: Protected) -> Iterator[Difference]:

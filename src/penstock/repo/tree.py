@@ -332,13 +332,13 @@ class Tree:
 
         Raises:
             TreeAbandoned: they cannot be put back, for instance because files cannot be removed.
-            GitError: the disk is full.
+            GitError: the disk is full, or the user's repository is gone.
         """
         try:
             self.git.run("read-tree", "--reset", "-u", commit, seconds=LONG_SECONDS)
             self.git.run("clean", "-ffdq", seconds=LONG_SECONDS)
         except GitError as error:
-            if error.is_stopped or FULL_DISK in error.stderr:
+            if error.is_stopped or FULL_DISK in error.stderr or not self.repository.objects.is_dir():
                 raise
             raise TreeAbandoned(self.record.path, f"cannot be put back: {error.what}") from error
 
@@ -377,7 +377,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def read_record(home: Path) -> TreeRecord | None:
-    """Return the record of a home; None if there is none that can be read."""
+    """Return the record of a home; None if it is missing or unreadable."""
     try:
         return msgspec.json.decode((home / RECORD).read_bytes(), type=TreeRecord)
     except (FileNotFoundError, msgspec.DecodeError):

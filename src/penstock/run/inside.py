@@ -14,6 +14,9 @@ from penstock.run.process import MARK
 LOOP_MARK = "PENSTOCK_LOOP"
 """Environment variable of agents and checks of a loop, with its id."""
 
+FOLDER_MARK = "PENSTOCK_LOOP_FOLDER"
+"""Environment variable of agents and checks of a loop, with its folder: ids repeat in other data directories."""
+
 MAX_ANCESTORS = 1_000
 """Ancestors that are looked at: a bound for a table of processes that changes meanwhile."""
 

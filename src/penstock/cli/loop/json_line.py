@@ -72,6 +72,6 @@ def json_line(state: LoopState, process: int | None) -> LoopLine:
 
 
 def _green_with_base_tests(state: LoopState) -> bool | None:
-    """Return whether all checks were green with the tests of the base; None if that was not tried."""
+    """Return whether all checks passed with the tests of the base; None if untried."""
     results = state.current_base_tests.results
     return all(result.is_green for result in results) if len(results) == len(state.settings.checks) > 0 else None

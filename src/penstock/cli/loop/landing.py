@@ -1,4 +1,4 @@
-"""`penstock loop land` and `loop clean`: results go to the user's branch, and trees that are not needed go away."""
+"""`penstock loop land` and `loop clean`: results go to the user's branch, and unneeded trees are removed."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _in_directory(state: LoopState) -> str:
 
 
 def _not_in_tree(made: TreeMade) -> str:
-    """Return lines about the files of the user that are not committed."""
+    """Return lines about the user's uncommitted files."""
     lines = []
     if made.uncommitted:
         noun = "file that you have" if made.uncommitted == 1 else "files that you have"
@@ -332,7 +332,7 @@ def end_text(state: LoopState, changes: str = "") -> str:
 
 
 def _last_words(state: LoopState) -> str:
-    """Return the end of the last reply of a loop that is not done, unless the reason has it; "" if there is none."""
+    """Return the end of an unfinished loop's last reply, unless the reason has it; "" if there is none."""
     replies = [(it.agent, it.work.reply) for it in state.rounds if it.work is not None and it.work.reply.strip()]
     if state.ended is None or state.ended.status == 0 or not replies:
         return ""
