@@ -90,7 +90,7 @@ def tables() -> dict[str, list[str]]:
     options = {field: field for field in OPTIONS if field not in ("agent", *PROMPT_RULES)}
     return {
         "cli.md": [rows(flags).replace("|  | |", "| flag | |")],
-        "python-api.md": [rows(options).replace("|  | |", "| option | |")],
+        "python.md": [rows(options).replace("|  | |", "| option | |")],
         "agents/README.md": [permissions(), flags_by_route(), limits(), changes()],
     }
 

@@ -29,7 +29,7 @@ from penstock.updates import Failure, Text, Traits, Unknown, Update
 from penstock.updates import Notice as NoticeUpdate
 
 MAX_UNDECIDED_LINES = 64
-"""Lines, from the first one on that looks like an event, before an agent that was not detected is read as `generic`.
+"""Number of lines, from the first that looks like an event, after which an undetected agent is read as `generic`.
 Lines of plain text before it, a banner or warnings, are emitted at once."""
 
 MAX_UNDECIDED_EVENTS = 4
@@ -74,6 +74,9 @@ class Stream:
         check({"agent": agent, "label": label, "run": run, "strict": strict}, STREAM_RULES)
         self.health: Health = Health()
         self.label = label
+        self.joins_deltas: bool = False
+        """True if consecutive deltas of a block may be one event: the same text, in a number of events that depends on
+        the places at which the bytes are cut."""
         self._run = run
         self._strict = strict
         self._framer = Framer()
@@ -113,7 +116,10 @@ class Stream:
         return self._normalizer.drain()
 
     def apply(self, updates: Iterable[Update], at: int | None = None) -> list[Event]:
-        """Return the events of updates that do not come from the agent: an answer to a question, a notice."""
+        """Return the events of updates that do not come from the agent: an answer to a question, a notice.
+
+        `at` is as in `feed`.
+        """
         if at is not None:
             self._normalizer.stamp(at)
         for update in updates:
@@ -183,7 +189,7 @@ class Stream:
         if len(events) != count:  # blank lines
             return False
         self.health.lines += count
-        self._normalizer.apply_batch(events, region, self._adapter.read, self._failed)
+        self._normalizer.apply_batch(events, region, self._adapter.read, self._failed, joins_deltas=self.joins_deltas)
         return True
 
     def _read_lines(self, region: bytes) -> None:

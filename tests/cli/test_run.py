@@ -303,3 +303,14 @@ def test_a_question_without_a_terminal_is_refused(run: Run) -> None:
     """Unless everything is allowed."""
     assert '"optionId": "no"' in run("asks", "hi", "--to", "reply").stdout
     assert '"optionId": "yes"' in run("asks", "hi", "--to", "reply", "--allow", "all").stdout
+
+
+def test_the_first_line_says_confined(run: Run) -> None:
+    """It does with `--sandbox on` alone. Where nothing can be confined, nothing is started."""
+    assert "confined" not in run("good", "hi").stdout
+    done = run("--sandbox", "on", "good", "hi")
+    if done.returncode == 2:
+        assert "bubblewrap" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].endswith("session s1 · confined")

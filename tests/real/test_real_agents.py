@@ -175,6 +175,14 @@ def test_the_limit_of_tokens(at: Bench) -> None:
     assert SAYS_LIMIT.get(str(at.target), SAYS_LIMIT.get(at.target.agent, "?")) in str(played.result.reason)
 
 
+def test_a_reply_that_goes_on_after_the_limit(at: Bench) -> None:
+    """The text is one, even where the limit came in the middle of a word."""
+    if at.target.agent != "claude" or at.target.route == "acp":
+        pytest.skip("it does not go on by itself, or its wire does not say that it does")
+    played = play(at, "scenario=goeson please")
+    assert (played.result.outcome, played.result.reply) == ("ok", "".join(scenarios.texts("goeson")))
+
+
 def test_live(at: Bench) -> None:
     """Text is seen while the model still writes: it goes on only when the test has seen its beginning."""
     server, seen = at.server, ""

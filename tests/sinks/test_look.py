@@ -404,6 +404,18 @@ def test_the_end_sums_up() -> None:
     assert "\n    changed: /demo/README.md +4 −2; commands may have changed more\n    session s1\n" in ran
 
 
+def test_the_first_line_has_the_permission_once() -> None:
+    """It stands before the session; what is done unasked has the colour of warnings."""
+    started = ev.RunStarted(model="m1", session_id="s1", **A)
+    guidance = Guidance(permission="asks")
+    assert show(started, started, guidance=guidance) == "[a] · m1 · asks · session s1\n"
+    unasked = TextSink("full", color=True, guidance=Guidance(permission="does everything unasked")).render([started])
+    warning = TextSink("full", color=True).render([ev.Notice("warning", "status", "y", **A)])
+    colour = warning.partition("! ")[0].rpartition("\x1b")[2]
+    assert f"\x1b{colour}does everything unasked" in unasked
+    assert f"\x1b{colour}asks" not in TextSink("full", color=True, guidance=guidance).render([started])
+
+
 def test_a_session_that_is_no_plain_word_is_in_no_command() -> None:
     """What an agent reports cannot become a part of a command that the user copies."""
     guidance = Guidance(resume=lambda id: f"penstock run a --session {id}")

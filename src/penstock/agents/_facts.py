@@ -148,6 +148,22 @@ class RouteFacts(msgspec.Struct, frozen=True):
         return "fork" in self.supports
 
 
+class StateFolder(msgspec.Struct, frozen=True):
+    """Directory in which an agent keeps files between runs, such as its conversations."""
+
+    path: str
+    """Path relative to the home directory."""
+    variable: str = ""
+    """Environment variable that replaces this path."""
+    below: str = ""
+    """Path of the directory relative to either of them."""
+    settings: tuple[str, ...] = ()
+    """Patterns of the entries that later runs read as settings, instructions or programs. A confined run
+    can read them and not write."""
+    is_kept: bool = True
+    """What a confined run writes there stays. Else it is gone afterwards, and only the settings are shown."""
+
+
 class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """All facts about one agent that are valid without running it."""
 
@@ -179,6 +195,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     other_output: OtherOutput | None = None
     acp: AcpQuirks | None = None
     project_files: ProjectFiles = ProjectFiles()
+    state: tuple[StateFolder, ...] = ()
+    """Directories that the agent needs in a confined run; () if it cannot be confined."""
 
     @property
     def default(self) -> RouteFacts:

@@ -124,7 +124,7 @@ def plain_text() -> str:
 
 
 def foreign_json() -> str:
-    """Return the message for an input of JSON lines in which there is nothing that an agent says."""
+    """Return the message for JSON lines without any event of an agent."""
     return f"this is JSON, but not a stream of events of an agent: {_way_to_a_stream()}"
 
 

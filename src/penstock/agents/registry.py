@@ -67,7 +67,7 @@ agent."""
 def project_files() -> ProjectFiles:
     """Return the files of a project that any built-in agent obeys.
 
-    What starts something for one agent is not a mere text because another one reads it as such.
+    A file that starts something for one agent counts as such, even if another agent only reads its text.
     """
     from penstock.agents._project_files import ProjectFiles
 

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.agents.registry import AGENTS
 from penstock.run.spec import OPTIONS
+from penstock.sinks.text.run_summary import EVERYTHING_UNASKED
 
 if TYPE_CHECKING:
+    from penstock.agents._facts import PermissionKind
     from penstock.cli.options import RunOptions
 
 
 _CARRIED = ("route", "model", "effort", "mcp_config", "args", "trust")
 """Options of a run that the next prompt of its conversation needs as well. Permissions and limits are of one run, and
 `--env` is left out, since it may have secrets."""
+
+
+_PERMISSIONS: Mapping[PermissionKind, str] = {
+    "answers": "has no tools",
+    "reads": "reads only",
+    "asks": "asks",
+    "own": "follows its own settings",
+    "edits": "edits here, more is denied",
+    "all": EVERYTHING_UNASKED,
+}
+"""What an agent may do, for the first line of its run."""
 
 
 def resume_command(agent: str, cwd: str | None, session_id: str | None, options: RunOptions) -> str:
@@ -36,6 +50,25 @@ def resume_command(agent: str, cwd: str | None, session_id: str | None, options:
     words += ["-c"] if session_id is None else ["--session", session_id]
     command = shlex.join(words)
     return f'{command} "…"' if command.isprintable() else ""
+
+
+def permission_words(agent: str, route: str, options: RunOptions, *, can_ask: bool) -> str:
+    """Return what the agent may do in this run, in a few words; "" if its facts do not say.
+
+    Arguments that are passed on to the agent (`--args`) can change its permission, so nothing is said with these.
+    `can_ask`: somebody can answer the agent's questions.
+    """
+    facts = AGENTS.get("acp" if agent.startswith("acp:") else agent.partition("/")[0])
+    levels = facts.allows.get(route, {}) if facts is not None else {}
+    found, default = levels.get(options.asked["allow"]), levels.get("default")
+    if found is None or options.asked["args"]:
+        return ""
+    asks = default is not None and default.kind == "asks"
+    if found.kind == "asks":
+        return "asks" if can_ask else "its questions are rejected"
+    if found.kind == "edits" and asks and can_ask:
+        return "edits here, asks for more"
+    return _PERMISSIONS[found.kind]
 
 
 def allow_advice(agent: str, route: str, options: RunOptions) -> str:

@@ -47,7 +47,7 @@ class Terminal:
         return None
 
     def forget_input(self) -> None:
-        """Discard the input typed so far: it cannot answer a question that was not asked yet."""
+        """Discard the input typed so far: it cannot answer a later question."""
         try:
             termios.tcflush(self.fd, termios.TCIFLUSH)
         except termios.error:

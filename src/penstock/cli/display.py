@@ -37,8 +37,12 @@ class OutputContext(msgspec.Struct, frozen=True):
     """Function that returns the command to continue a conversation, by its id; "" if there is none."""
     is_live: bool = False
     """True if the run takes place now, so that Penstock's clock has its duration."""
+    is_confined: bool = False
+    """True if the agent is confined."""
     allow: str = ""
     """How refused actions can be allowed."""
+    permission: str = ""
+    """What the agent may do in this run, in a few words."""
 
 
 class Sink(Protocol):
@@ -144,8 +148,10 @@ def make_sink(
             program=agent or "",
             resume=context.resume,
             allow=context.allow,
+            permission=context.permission,
             local_time=local_time,
             is_live=context.is_live,
+            is_confined=context.is_confined,
         ),
     )
     screen.add(sink)

@@ -9,7 +9,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from penstock.cli.advice import allow_advice, resume_command
+from penstock.cli.advice import allow_advice, permission_words, resume_command
 from penstock.cli.ask import MAX_LINE_BYTES, Terminal, correction_text, prompt_text, question_text
 from penstock.cli.console import Output, notify_problem, one_line
 from penstock.cli.display import OutputContext, Showing, Sink, decide, make_sink
@@ -132,14 +132,23 @@ class LiveRuns:
             label_width=self._label_width,
             cwd=self._directory,
             is_live=True,
+            is_confined=self._options.asked.get("sandbox") == "on",
             resume=lambda session: self._resume_command(run, session),
             allow=allow_advice(agent, run.route, self._options),
+            permission=self._permission(agent, run.route),
         )
 
         def sink(name: str | None) -> Sink:
             return make_sink(self._options, self._config, name, self._screen, context)
 
         return ShownRun(run, Showing(sink), Silence(time.monotonic(), is_early=not self._is_quiet))
+
+    def _permission(self, agent: str, route: str) -> str:
+        """Return what an agent may do, in words; "" if a configured command may have flags that change it."""
+        command = self._config.agent(agent).command
+        if command is not None and len(command) > 1:
+            return ""
+        return permission_words(agent, route, self._options, can_ask=self._factory.can_ask)
 
     def _resume_command(self, run: Run, session_id: str) -> str:
         """Return the command that continues the conversation of a run; "" if none is to be shown."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.cli.console import Output, errors_output, notify_problem, sink_output
-from penstock.cli.display import OutputContext, Showing, Sink, make_sink
+from penstock.cli.display import OutputContext, Showing, Sink, decide, make_sink
 from penstock.cli.formats import Opening
 from penstock.cli.report import report, status_of
 from penstock.cli.screen import Screen
@@ -200,6 +200,8 @@ def make_readings(options: ReadOptions, config: Config, labels: Sequence[str | N
         agent, own_label = resolve_agent(options.agent, config)
         chosen = label if several else options.label or own_label
         stream = Stream(agent, label=chosen, run=number if several else None)
+        # The text of a log is written by whole lines, so nobody sees the single deltas.
+        stream.joins_deltas = options.to == "text" and decide(options, config, several=several).mode == "none"
         source = options.files[number - 1] if number <= len(options.files) else "-"
         readings.append(
             Reading(

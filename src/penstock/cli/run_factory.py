@@ -49,7 +49,8 @@ class RunFactory:
         self.prompt, self._stdin_text = _prompt(options, notify)
         self.trees: RunTrees | None = _trees(options, notify)
         """Trees of the agents, if each works in one of its own."""
-        self._asks = can_ask()
+        self.can_ask: bool = can_ask()
+        """Somebody can answer the agents' questions."""
 
     def _check_fallback(self, is_whole: bool) -> None:
         options = self._options
@@ -129,10 +130,10 @@ class RunFactory:
         from penstock.run.lifecycle import Limits
 
         asked: dict[str, Any] = {**self._options.asked, **other}
-        if self._asks:
+        if self.can_ask:
             asked["limits"] = Limits(counts_questions=False)  # a person who reads a question is not the agent
         agent = Agent(name, {}, self._config)
-        run = agent.run(self.prompt, stdin_text=self._stdin_text, label=label, ask=self._asks, number=number, **asked)
+        run = agent.run(self.prompt, stdin_text=self._stdin_text, label=label, ask=self.can_ask, number=number, **asked)
         if self._options.fails_if_denied:
             _check_counts_refused(name, run.route)
         return run

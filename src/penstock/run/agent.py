@@ -44,7 +44,11 @@ class StreamingAgent(Protocol):
     def send_streaming(
         self, prompt: str, session_id: str | None = None, fork: bool = False, model: str | None = None
     ) -> Iterator[StreamChunk]:
-        """Yield chunks of new text; the last one `is_final` and has the whole reply and the session id."""
+        """Yield chunks of new text; the last one `is_final` and has the whole reply and the session id.
+
+        `prompt` continues the conversation `session_id`, or with `fork` a branch of it. `model` is the agent's name for
+        one; None is its default.
+        """
         ...
 
 
@@ -86,6 +90,9 @@ class Agent:
         **options: Unpack[Options],
     ) -> Run:
         """Return a run of this prompt, not started yet: enter it to start it.
+
+        `session_id` continues a conversation, `fork` branches it, and `model` is the agent's name for a model.
+        `options` are those of `agent`, for this run alone.
 
         `stdin_text` is appended to the prompt as `penstock run` appends piped input. `on_question` is called with each
         question of the agent (`penstock.events.QuestionAsked`) while the run is read, between two events. It returns
@@ -162,6 +169,8 @@ class Agent:
     ) -> Result:
         """Run this prompt to its end and return the result: the reply, the session id, the changes. It blocks.
 
+        `asked` has the keywords of `run`.
+
         Raises:
             UsageError: as `run`.
             AgentNotFound: its program is not installed.
@@ -176,7 +185,15 @@ class Agent:
         prompt: str,
         **asked: Unpack[PromptOptions],
     ) -> Result:
-        """Do the same as `ask` in an event loop; cancelling the task stops the agent."""
+        """Do the same as `ask` in an event loop; cancelling the task stops the agent.
+
+        `prompt` and `asked` are as in `ask`.
+
+        Raises:
+            UsageError: as `run`.
+            AgentNotFound: its program is not installed.
+            AgentFailed: the run did not end well.
+        """
         async with self.run(prompt, **asked) as run:
             await run.await_end()
         return run.check()
@@ -193,8 +210,8 @@ class Agent:
         """Send a prompt; yield chunks of new text as the agent writes, then one that `is_final`.
 
         The final chunk has the part of the reply that was not yet emitted in `text`, the whole reply in `reply`, and
-        the session id. `stdin_text` is as in `run`. The agent is started by the first `next`; closing or dropping the
-        iterator ends it.
+        the session id. `session_id`, `fork`, `model` and `stdin_text` are as in `run`. The agent is started by the
+        first `next`; closing or dropping the iterator ends it.
 
         Raises:
             UsageError: as `run`, at once.
@@ -236,6 +253,8 @@ def conversation(
     **options: Unpack[Options],
 ) -> Conversation:
     """Return a conversation with the agent of this name: `agent(name, …).conversation(…)`.
+
+    `options` are those of `agent`; `session_id`, `fork` and `on_question` those of `Agent.conversation`.
 
     Raises:
         UnknownAgent: there is no agent of that name.

@@ -30,6 +30,8 @@ class Conversation:
     the conversation as it was, so the next one is asked in it again. If the agent answers without a session id, the
     next prompt raises a UsageError: it would otherwise begin a conversation that knows nothing of this one.
 
+    The methods take a `prompt`, and `options` as `Agent.run` does.
+
     Args:
         agent: name of the agent.
         make: returns the run of a prompt; takes the keywords of `Agent.run`.

@@ -16,6 +16,10 @@ socket, when the agent and all its descendants are gone and their output is forw
 An agent can kill the guard, which is its parent. So on Linux the guard is a child of another process of the same
 program, to which everything falls then, and which kills it.
 
+With the word `--confined` before PROGRAM, which is bubblewrap then, the agent is a process that bubblewrap starts. Its
+signals go to the group of that process, as bubblewrap itself would die of them and take the agent with it. Its exit
+status is the one that bubblewrap reports. Without such a report the agent was not executed.
+
 Without a PROGRAM it is a keeper: it runs the programs that the socket asks for, one after the other, such as git. Each
 gets three descriptors that come with its request, and when it has ended, whatever it has started is killed too.
 
@@ -25,6 +29,7 @@ It imports only the lightest modules of the standard library, because each run w
 from __future__ import annotations
 
 import _socket
+import errno
 import fcntl
 import os
 import select
@@ -45,6 +50,11 @@ KILL_ROUND_SECONDS = 0.005
 """Seconds between two rounds of SIGKILL: a process may start another one meanwhile."""
 KILL_SECONDS = 10.0
 """Seconds for which the guard continues to kill: a process in an uninterruptible system call dies when that returns."""
+
+CONFINED = "--confined"
+"""Word before a program that is bubblewrap."""
+SIGNAL_STATUS = 128
+"""Exit statuses above this are those of a signal: bubblewrap's first process inside adds it, as a shell does."""
 
 IDLE_SECONDS = 10.0
 """Seconds after which a keeper without a program ends: the next request starts a new one."""
@@ -86,12 +96,18 @@ def main(control: int, parent: int, argv: list[str]) -> None:
         _report(control, f"guard {os.getpid()}")
     wake = _child_signals()
     source, agents_stdout = os.pipe()
+    confined = None
+    if argv[0] == CONFINED:
+        confined = Confined()
+        argv = confined.command(argv[1:])
     leader = _start(control, argv, [agents_stdout], prctl)
+    if confined is not None:
+        confined.is_started()
     if leader is None:
         return
     os.close(agents_stdout)
     relay = Relay(source, _release_pipes())
-    guard = Guard(control, leader)
+    guard = Guard(control, leader, confined)
     poll = select.poll()  # not `select`, which does not support descriptors above 1023
     poll.register(control, select.POLLIN)
     poll.register(wake, select.POLLIN)
@@ -305,12 +321,42 @@ class Relay:
             self._held = 0
 
 
+class Confined:
+    """Reports of bubblewrap about the process that it starts: its id, and its exit status if it was executed."""
+
+    def __init__(self) -> None:
+        self._source, self._sink = os.pipe()
+        os.set_blocking(self._source, False)
+        self._reports = b""
+
+    def command(self, argv: list[str]) -> list[str]:
+        """Return the command line with the descriptor for the reports, which the next program inherits."""
+        os.set_inheritable(self._sink, True)
+        return [argv[0], "--json-status-fd", str(self._sink), *argv[1:]]
+
+    def is_started(self) -> None:
+        """Release the end of bubblewrap, so that no later program inherits it."""
+        os.close(self._sink)
+
+    def value(self, key: str) -> int | None:
+        """Return the number that was reported under this key; None if there is none."""
+        try:
+            while data := os.read(self._source, 4096):
+                self._reports += data
+        except BlockingIOError:
+            pass
+        _, found, rest = self._reports.partition(f'"{key}":'.encode())
+        digits = rest.lstrip().replace(b"}", b" ").replace(b",", b" ").split(None, 1)
+        return int(digits[0]) if found and digits and digits[0].isdigit() else None
+
+
 class Guard:
     """The agent's process tree: its first process, and whether that still runs."""
 
-    def __init__(self, control: int, leader: int) -> None:
+    def __init__(self, control: int, leader: int, confined: Confined | None = None) -> None:
         self._control = control
         self._leader = leader
+        self._confined = confined
         self.lives: bool = True
         """Whether the first process still runs."""
 
@@ -326,10 +372,25 @@ class Guard:
             if pid == self._leader:
                 self.lives = False
                 code, killer = (0, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else (os.WEXITSTATUS(status), 0)
-                _report(self._control, f"exited {code} {killer}")
+                if self._confined is not None and not killer:
+                    self._report_confined(self._confined.value("exit-code"))
+                else:
+                    _report(self._control, f"exited {code} {killer}")
+
+    def _report_confined(self, status: int | None) -> None:
+        """Report the exit status of a confined agent; None: it was not executed."""
+        if status is None:
+            _report(self._control, f"failed {errno.ENOENT} confined")
+        elif SIGNAL_STATUS < status < SIGNAL_STATUS + signal.NSIG:
+            _report(self._control, f"exited 0 {status - SIGNAL_STATUS}")
+        else:
+            _report(self._control, f"exited {status} 0")
 
     def signal(self, number: int) -> None:
         """Signal the agent's group, also if its leader is gone and other members are left."""
+        inside = self._confined.value("child-pid") if self._confined is not None and self.lives else None
+        if inside is not None and _succeeds(os.killpg, inside, number):
+            return
         if self.lives or not SUBREAPER:
             _succeeds(os.killpg, self._leader, number)
             return

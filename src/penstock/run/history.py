@@ -144,7 +144,7 @@ class History:
     def newest(self, agent: str, cwd: str) -> RunRecord | None:
         """Return the newest `penstock run` of this agent in this directory whose conversation is known.
 
-        Conversations of chats, documents and loops are theirs: they go on by themselves, maybe at the same time.
+        Conversations of chats, documents and loops are theirs: they continue by themselves, possibly at the same time.
 
         Raises:
             OSError: the file exists and cannot be read.

@@ -59,6 +59,8 @@ class Launch(msgspec.Struct):
     number: int | None = None
     secrets: tuple[str, ...] = ()
     """Values that no recording contains: those of the variables and the headers of MCP servers."""
+    confinement: tuple[str, ...] = ()
+    """Words that start bubblewrap, before the command; () if the run is not confined."""
     has_next_turn: bool = False
     """Whether the agent is known to begin another turn after results of tools."""
 
@@ -106,10 +108,27 @@ def plan(spec: RunSpec, config: Config) -> Launch:
         env=whole,
         cwd=cwd,
         mark=uuid.uuid4().hex,
+        confinement=_confinement(agent, program, whole, cwd, spec) if spec.sandbox == "on" else (),
         number=spec.number,
         secrets=request.mcp_config.secrets if request.mcp_config is not None else (),
         has_next_turn=_has_next_turn(agent, chosen, request),
     )
+
+
+def _confinement(agent: str, program: str, env: Mapping[str, str], cwd: str, spec: RunSpec) -> tuple[str, ...]:
+    """Return the words that confine a run.
+
+    Raises:
+        UsageError: it cannot be confined.
+    """
+    from penstock.run.confine import confinement
+
+    facts = registry.AGENTS.get(agent.partition("/")[0])
+    if facts is not None and not facts.state and facts.default.program:
+        known = ", ".join(name for name, entry in registry.AGENTS.items() if entry.state)
+        raise UsageError(f"{agent} cannot be confined: its directories are unknown", expected=f"one of {known}")
+    files = [*spec.files, *filter(None, (spec.schema, spec.mcp_config))]
+    return confinement(program, facts.state if facts is not None else (), env, cwd, files)
 
 
 def _has_next_turn(agent: str, route: str, request: Request) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.errors import TransportError, UsageError
 from penstock.run import children
-from penstock.run.guard import LEFT
+from penstock.run.guard import CONFINED, LEFT
 from penstock.run.lifecycle import GUARD_SECONDS
 
 MARK = "PENSTOCK_RUN"
@@ -52,7 +52,16 @@ class Process:
         UsageError: the environment or an argument cannot be passed to a program.
     """
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, mark: str) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str | None,
+        mark: str,
+        *,
+        confinement: Sequence[str] = (),
+    ) -> None:
+        """Start a program. `confinement`: words that start bubblewrap, before its command."""
         self.mark = mark
         self.pid: int | None = None
         """Id of the agent's process and group, once it is started."""
@@ -71,7 +80,8 @@ class Process:
         self._line = b""
         self._fds: set[int] = set()
         try:
-            self._guard = self._start(argv, {**env, MARK: mark}, cwd)
+            words = [CONFINED, *confinement, *argv] if confinement else argv
+            self._guard = self._start(words, {**env, MARK: mark}, cwd)
         except ValueError as error:
             self._close_all()
             raise UsageError(f"a program cannot be given this environment or argument: {error}") from error

@@ -27,7 +27,7 @@ POLL_SECONDS = 0.25
 """Seconds between two looks whether a program is to be stopped."""
 
 STOP_SECONDS = 1.0
-"""Seconds that a program may go on after a stop: most need less, and their result is kept then."""
+"""Seconds that a program may continue after a stop: most need less, and their result is kept then."""
 
 MAX_IDLE = 4
 """Keepers that wait for their next program; more are ended when their program has ended."""

@@ -388,7 +388,7 @@ def _redacted_line(line: bytes, secrets: Sequence[str]) -> bytes:
 
 
 def _redacted_value(value: Any, whole: Collection[str], parts: Sequence[str]) -> Any:
-    """Return a value of JSON in which strings that are one of `whole` and all `parts` of strings are replaced."""
+    """Return a JSON value without secrets: strings in `whole`, and `parts` within strings, are replaced."""
     if isinstance(value, dict):
         return {name: _redacted_value(each, whole, parts) for name, each in value.items()}
     if isinstance(value, list):

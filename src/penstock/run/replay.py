@@ -1,4 +1,4 @@
-"""Replay of a file or of the recording of a run, at the pace at which it was made."""
+"""Replay of a file or a run's recording, at its original pace."""
 
 from __future__ import annotations
 

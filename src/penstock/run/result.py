@@ -37,6 +37,6 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
 
     @classmethod
     def of(cls, ended: RunEnded, changes: list[Change], exit_status: int | None) -> Result:
-        """Return the result of a run that has ended."""
+        """Return the result of a run that `ended`, with its `changes` and the `exit_status` of its process."""
         both = {name: getattr(ended, name) for name in cls.__struct_fields__ if name in ended.__struct_fields__}
         return cls(**both, changes=changes, exit_status=exit_status)

@@ -240,7 +240,7 @@ class Run:
         self._observer = observer
 
     def fall_back(self, takeover: Takeover[Run]) -> None:
-        """Let other agents take over if this one cannot work."""
+        """Let the agents of `takeover` continue if this one cannot work."""
         self._takeover = takeover
 
     def _take_over(self) -> bool:

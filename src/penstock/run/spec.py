@@ -202,6 +202,14 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         SpecField(SWITCH, "allow the `penstock.toml` of this directory to start commands", "--trust"),
     ] = False
+    sandbox: Annotated[
+        Literal["on", "off"],
+        SpecField(
+            one_of("on", "off"),
+            "on: the agent writes only its directory and its own state, and cannot see your home (Linux, bubblewrap)",
+            "--sandbox",
+        ),
+    ] = "off"
     ignore_project: Annotated[
         bool,
         SpecField(
@@ -321,6 +329,7 @@ class Options(TypedDict, total=False):
     args: Sequence[str]
     env: Mapping[str, str]
     trust: bool
+    sandbox: Literal["on", "off"]
     ignore_project: bool
     environ: Mapping[str, str] | None
     label: str | None

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 STDERR_BYTES = 64 * 1024
 """Bytes of stderr that are kept: its end has the reasons, and an agent may write any amount."""
 STDERR_LINES = 8
-"""Last lines of stderr that are part of the reason of a failure."""
+"""Number of last lines of stderr in the reason for a failure."""
 STDERR_CHARS = 2000
-"""Characters of stderr that are part of the reason of a failure."""
+"""Maximum number of characters of stderr in the reason for a failure."""
 OPENING = (RunStarted, MessageStarted, BlockStarted)
 """Events after which reading does not pause, as after none (a request of a protocol, a part of a long line): the first
 text that follows is what a person waits for."""
@@ -170,8 +170,10 @@ class Supervisor:
         process: Process | None = None
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})  # a program may have set its default, which kills
         try:
-            command = self._launch.command
-            self._process = process = Process(command.argv, self._launch.env, self._launch.cwd, self._launch.mark)
+            launch = self._launch
+            self._process = process = Process(
+                launch.command.argv, launch.env, launch.cwd, launch.mark, confinement=launch.confinement
+            )
             with selectors.DefaultSelector() as selector:
                 self._selector = selector
                 self._loop()
@@ -316,7 +318,7 @@ class Supervisor:
     def _read_control(self) -> None:
         process = self._process
         process.read_reports()
-        if process.failed is not None and not self._started.is_set():
+        if process.failed is not None and self.error is None:
             self.error = self._not_executed(process.failed)
         if process.pid is not None or process.failed is not None:
             self._started.set()
@@ -330,6 +332,10 @@ class Supervisor:
     def _not_executed(self, number: int) -> PenstockError:
         name = self._launch.command.argv[0]
         why = f"{name!r} cannot be executed: {os.strerror(number)}"
+        if self._launch.confinement:
+            if self._process.stderr in self._selector.get_map():
+                self._read_stderr()
+            why = f"{name!r} cannot be executed where it is confined: {self.stderr or os.strerror(number)}"
         if number in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
             return TransportError(why, help="look at the limits of this machine")
         return AgentNotFound(self._launch.agent, name, why=why)

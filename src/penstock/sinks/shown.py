@@ -246,7 +246,7 @@ def _joined(spans: Sequence[_Span], texts: Sequence[str]) -> tuple[str, list[int
 
 
 def _one_message(one: _Span, other: _Span) -> bool:
-    """Return whether both are of one message, which may have been opened again under another number."""
+    """Return whether both belong to one message, which may have been reopened under another number."""
     return one.message == other.message or (one.message_id is not None and one.message_id == other.message_id)
 
 

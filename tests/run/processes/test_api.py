@@ -147,10 +147,10 @@ def test_interrupted_while_it_starts(place: Any, monkeypatch: pytest.MonkeyPatch
     """Ctrl-C while an agent is being started leaves nothing of it."""
     from penstock.run import supervisor
 
-    def slow(*args: Any) -> Any:
+    def slow(*args: Any, **named: Any) -> Any:
         _thread.interrupt_main()
         time.sleep(0.2)
-        return real(*args)
+        return real(*args, **named)
 
     real = supervisor.Process
     monkeypatch.setattr(supervisor, "Process", slow)

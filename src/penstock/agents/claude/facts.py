@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import CLAUDE_LIMIT_FLAGS, MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._facts import (
+    CLAUDE_LIMIT_FLAGS,
+    MIB,
+    AcpQuirks,
+    AgentFacts,
+    OtherOutput,
+    RouteFacts,
+    Sign,
+    StateFolder,
+    npm,
+)
 from penstock.agents._permissions import ACP, CLAUDE_EXEC, CLAUDE_SERVER
 from penstock.agents._project_files import CLAUDE_FILES
 from penstock.agents._variables import CLAUDE, CLAUDE_CLOUDS, CLAUDE_OUTER
@@ -86,4 +96,22 @@ FACTS = AgentFacts(
         ignore_project={"claudeCode": {"options": {"settingSources": ["user"], "additionalDirectories": ["."]}}},
     ),
     project_files=CLAUDE_FILES,
+    state=(
+        StateFolder(
+            ".claude",
+            "CLAUDE_CONFIG_DIR",
+            settings=(
+                "settings*",
+                "CLAUDE.md",
+                "agents",
+                "commands",
+                "skills",
+                "plugins",
+                "hooks",
+                "rules",
+                "output-styles",
+                "workflows",
+            ),
+        ),
+    ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Longest
-from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, StateFolder, npm
 from penstock.agents._permissions import ACP, asks, edits, everything, reads
 from penstock.agents._project_files import AGENTS_MD, SKILLS, ProjectFiles
 from penstock.agents._variables import OPENAI
@@ -90,15 +90,33 @@ FACTS = AgentFacts(
     ),
     acp=AcpQuirks(
         called="codex",
-        errors=(  # of codex-acp 0.16.0
+        errors=(  # of codex-acp 0.16.0, then of 2.6.0
             (r"unexpected status ([45]\d\d) ", None),
             (
                 r"stream disconnected before completion: Incomplete response returned, reason: max_output_tokens$",
                 "length",
             ),
+            (r"Incomplete response returned, reason: max_output_tokens$", "length"),
+            (r"Selected model is at capacity\b|We.re currently experiencing high demand\b", "overloaded"),
+            (r"prompt is too long\b", "context"),
         ),
         marks_sub_agents=True,
         counts="after",
     ),
     project_files=ProjectFiles(starts=(".codex", SKILLS), instructs=(AGENTS_MD, "AGENTS.override.md")),
+    state=(
+        StateFolder(
+            ".codex",
+            "CODEX_HOME",
+            settings=(
+                "*.toml",
+                "AGENTS*.md",
+                "hooks.json",
+                "rules",
+                "skills",
+                "agents",
+                "plugins",
+            ),
+        ),
+    ),
 )

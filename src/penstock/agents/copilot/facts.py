@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature
-from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._facts import AcpQuirks, AgentFacts, RouteFacts, Sign, StateFolder, npm
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 
@@ -85,6 +85,21 @@ FACTS = AgentFacts(
             AGENTS_MD,
             "GEMINI.md",
             *CLAUDE_FILES.instructs,
+        ),
+    ),
+    state=(
+        StateFolder(
+            ".copilot",
+            settings=(
+                "config*",
+                "settings*",
+                "mcp-config*",
+                "*.md",
+                "agents",
+                "hooks",
+                "skills",
+                "installed-plugins",
+            ),
         ),
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Longest
-from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, StateFolder, npm
 from penstock.agents._permissions import ACP, EVERYTHING, edits, reads
 from penstock.agents._project_files import AGENTS_MD, DOTENV, SKILLS, ProjectFiles
 from penstock.agents._variables import GOOGLE, GOOGLE_CLOUD
@@ -69,5 +69,21 @@ FACTS = AgentFacts(
     ),
     project_files=ProjectFiles(
         starts=(".gemini", SKILLS, *DOTENV), instructs=("GEMINI.md", AGENTS_MD, ".geminiignore", ".aiexclude")
+    ),
+    state=(
+        StateFolder(
+            ".gemini",
+            settings=(
+                "settings.json",
+                "*.md",
+                ".env",
+                "extensions",
+                "skills",
+                "policies",
+                "agents",
+                "commands",
+                "trusted*",
+            ),
+        ),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.adapter import Allow, Feature
-from penstock.agents._facts import AcpQuirks, AgentFacts, Permission, RouteFacts, Sign, npm
+from penstock.agents._facts import AcpQuirks, AgentFacts, Permission, RouteFacts, Sign, StateFolder, npm
 from penstock.agents._permissions import EVERYTHING, edits, own_settings
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -86,5 +86,10 @@ FACTS = AgentFacts(
     project_files=ProjectFiles(
         starts=(".opencode", "opencode.json", "opencode.jsonc", "tui.json", "tui.jsonc", SKILLS, *CLAUDE_FILES.starts),
         instructs=(AGENTS_MD, "CONTEXT.md", *CLAUDE_FILES.instructs),
+    ),
+    state=(
+        StateFolder(".local/share", "XDG_DATA_HOME", "opencode", settings=("bin",)),
+        StateFolder(".local/state", "XDG_STATE_HOME", "opencode"),
+        StateFolder(".config", "XDG_CONFIG_HOME", "opencode", settings=("*",), is_kept=False),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.agents._facts import AgentFacts, RouteFacts, Sign, npm
+from penstock.agents._facts import AgentFacts, RouteFacts, Sign, StateFolder, npm
 from penstock.agents._permissions import everything
 from penstock.agents._project_files import AGENTS_MD, CLAUDE_FILES, SKILLS, ProjectFiles
 from penstock.agents._variables import ANY_PROVIDER, GOOGLE_CLOUD
@@ -40,5 +40,22 @@ FACTS = AgentFacts(
     project_files=ProjectFiles(
         starts=(".pi", SKILLS),
         instructs=(AGENTS_MD, *CLAUDE_FILES.instructs, ".pi/SYSTEM.md", ".pi/APPEND_SYSTEM.md", ".pi/prompts"),
+    ),
+    state=(
+        StateFolder(
+            ".pi/agent",
+            "PI_CODING_AGENT_DIR",
+            settings=(
+                "settings*",
+                "models*",
+                "*.md",
+                "bin",
+                "extensions",
+                "hooks",
+                "tools",
+                "skills",
+                "prompts",
+            ),
+        ),
     ),
 )

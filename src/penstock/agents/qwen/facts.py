@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import Feature, Longest
-from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, npm
+from penstock.agents._facts import MIB, AcpQuirks, AgentFacts, OtherOutput, RouteFacts, Sign, StateFolder, npm
 from penstock.agents._permissions import ACP, DENIED, EVERYTHING, edits
 from penstock.agents._project_files import AGENTS_MD, DOTENV, SKILLS, ProjectFiles
 from penstock.agents._variables import OPENAI
@@ -73,5 +73,19 @@ FACTS = AgentFacts(
     ),
     project_files=ProjectFiles(
         starts=(".qwen", SKILLS, ".lsp.json", *DOTENV), instructs=("QWEN.md", AGENTS_MD, ".qwen/rules", ".qwenignore")
+    ),
+    state=(
+        StateFolder(
+            ".qwen",
+            settings=(
+                "settings.json",
+                "*.md",
+                ".env",
+                "extensions",
+                "skills",
+                "agents",
+                "commands",
+            ),
+        ),
     ),
 )

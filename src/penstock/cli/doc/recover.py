@@ -1,4 +1,4 @@
-"""`penstock doc recover`: publish a reply that is not in its document."""
+"""`penstock doc recover`: publish a reply missing from its document."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Layout:
         self._last_call = None
 
     def silent(self, seconds: int, agent: str) -> None:
-        """Write how long nothing has come, and the command that runs meanwhile. In a log, open text stays whole."""
+        """Write the length of the silence, and the command that runs meanwhile. In a log, open text stays whole."""
         if self._live:
             self.close()
         if self._visibility.quiet:

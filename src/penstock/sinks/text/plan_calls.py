@@ -20,7 +20,7 @@ class PlanCalls:
         self._plan = None
 
     def add(self, event: ToolCalled) -> None:
-        """Add a call that is not shown yet."""
+        """Add an unshown call."""
         self._waiting[event.call_id] = event
 
     def due(self, event: PlanChanged | None, *, ended: bool = False) -> PlanChanged | None:

@@ -11,7 +11,7 @@ from penstock.events import Change, ToolCalled, ToolReturned
 from penstock.sinks.sanitize import clean, clean_line
 from penstock.sinks.text import edits
 from penstock.sinks.text.calls import Calls
-from penstock.sinks.text.styles import Piece, Style, duration, shortened
+from penstock.sinks.text.styles import Piece, Style, duration, exit_words, shortened
 from penstock.sinks.text.visibility import Visibility
 
 MAX_RESULT_CHARS = 120
@@ -139,7 +139,7 @@ class Results:
 
     def _notes(self, event: ToolReturned) -> list[str]:
         notes = [] if event.complete or not self._visibility.marked else ["no result was reported"]
-        return [*notes, f"exit {event.exit_code}"] if event.exit_code else notes
+        return [*notes, exit_words(event.exit_code)] if event.exit_code else notes
 
     def _short(self, event: ToolReturned, call: ToolCalled | None, name: str) -> ResultLines | None:
         text, notes = event.text, self._notes(event)

@@ -1,4 +1,4 @@
-"""First and last lines of a run: what runs, how it ended, what was changed and used, and how to go on."""
+"""First and last lines of a run: what runs, how it ended, what was changed and used, and how to continue."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ MIN_ASKED_MS = 1000
 SESSION_CHARS = 8
 """Characters of a session id in the first line: enough to tell two apart."""
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,199}")
+EVERYTHING_UNASKED = "does everything unasked"
+"""Permission that the first line shows in the colour of warnings."""
 MAX_FILES = 8
 """Changed files that are named at the end."""
 MAX_CALLS = 4096
@@ -64,8 +66,12 @@ class Guidance(msgspec.Struct, frozen=True):
     """Function that returns the command to continue a conversation, by its id; "" if there is none."""
     allow: str = ""
     """How actions that were refused can be allowed."""
+    permission: str = ""
+    """What the agent may do, in a few words for the first line; "" if unknown."""
     local_time: Callable[[int], str] = utc_time
     """Function that words a time in milliseconds since 1970."""
+    is_confined: bool = False
+    """True if the agent is confined, which the first line says."""
     is_live: bool = False
     """True if the run takes place now: then its duration is by Penstock's clock, even if the agent measured it."""
 
@@ -123,18 +129,23 @@ class RunFacts:
         self._by_person += event.by == "person"
 
     def started(self, event: RunStarted, *, whole: bool) -> list[Piece]:
-        """Return what was not reported before: agent and version, model, directory, session."""
+        """Return what was not reported before: agent and version, model, directory, permission, session."""
         self._is_confirmed = self._is_confirmed or event.session_id is not None
         session = event.session_id and (event.session_id if whole else event.session_id[:SESSION_CHARS])
         facts = [
             event.version and f"{self._guidance.program or event.agent} {event.version}",
             event.model,
             event.cwd and f"in {event.cwd}",
+            self._guidance.permission,
             session and f"session {session}",
+            "confined" if self._guidance.is_confined else "",
         ]
         new = [clean_line(fact) for fact in facts if fact and fact not in self._known]
         self._known.update(fact for fact in facts if fact)
-        return [("dim", f"· {' · '.join(new)}")] if new else []
+        pieces: list[Piece] = []
+        for fact in new:
+            pieces += [("dim", " · " if pieces else "· "), ("warn" if fact == EVERYTHING_UNASKED else "dim", fact)]
+        return pieces
 
     def closing(self, event: RunEnded, *, whole: bool) -> list[Piece]:
         """Return the last lines of a run; with `whole` off, only its outcome and what was refused."""

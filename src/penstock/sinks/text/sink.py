@@ -100,7 +100,7 @@ class TextSink:
         )
 
     def resize(self, width: int | None) -> None:
-        """Set the columns of the terminal, for the lines that follow.
+        """Set the `width` of the terminal, in columns, for the lines that follow.
 
         Raises:
             UsageError: it is not a number of columns, or None.
@@ -109,7 +109,7 @@ class TextSink:
         self._margin.width = width
 
     def render(self, events: Iterable[Event]) -> str:
-        """Return the text to write now; "" for nothing."""
+        """Return the text of these `events` to write now; "" for nothing."""
         layout = self._layout
         open_block, grow = layout.open_block, layout.grow
         for event in events:
@@ -128,7 +128,7 @@ class TextSink:
         return self._written()
 
     def silent(self, seconds: int, agent: str) -> str:
-        """Return a line which says that nothing has come for so long. It ends a line that is written as it grows."""
+        """Return a line saying that `agent` has been silent for this many `seconds`. It ends an unfinished line."""
         self._layout.silent(seconds, agent)
         return self._written()
 

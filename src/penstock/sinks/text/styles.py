@@ -70,6 +70,11 @@ def shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
+def exit_words(status: int) -> str:
+    """Return how a command ended that failed, "exit 1". `exitWords` in the page's `format.js` has the same words."""
+    return f"exit {status}"
+
+
 def duration(milliseconds: int, *, whole: bool = False) -> str:
     """Return a time for people: `0.3 s`, `47 s`, `3 min 5 s`, `1 h 2 min`; `whole`: without tenths of seconds."""
     seconds = milliseconds / 1000

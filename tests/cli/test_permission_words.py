@@ -1,0 +1,63 @@
+"""The permission in the first line of a run, from the facts of the agents."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from penstock.adapter import Allow
+from penstock.agents.registry import AGENTS
+from penstock.cli.advice import permission_words
+from penstock.cli.options import RunOptions
+
+
+def words(agent: str, route: str, allow: str = "default", *, can_ask: bool = True, args: Any = None) -> str:
+    """Return the words for a run with these options."""
+    return permission_words(agent, route, RunOptions(asked={"allow": allow, "args": args}), can_ask=can_ask)
+
+
+@pytest.mark.parametrize(
+    ("agent", "route", "allow", "expected"),
+    [
+        ("claude", "server", "default", "asks"),
+        ("claude", "server", "edits", "edits here, asks for more"),
+        ("claude", "server", "all", "does everything unasked"),
+        ("claude", "exec", "default", "reads only"),
+        ("claude", "exec", "edits", "edits here, more is denied"),
+        ("codex", "server", "default", "asks"),
+        ("codex", "server", "edits", "edits here, asks for more"),
+        ("gemini", "exec", "default", "reads only"),
+        ("gemini", "acp", "default", "asks"),
+        ("opencode", "exec", "default", "follows its own settings"),
+        ("opencode", "server", "all", "does everything unasked"),
+        ("pi", "exec", "default", "does everything unasked"),
+        ("acp:some-agent --acp", "acp", "default", "asks"),
+        ("of-a-configuration", "exec", "default", ""),
+    ],
+)
+def test_the_words_are_those_of_the_route_and_the_level(agent: str, route: str, allow: str, expected: str) -> None:
+    """The same words mean the same for every agent; an agent without facts has none."""
+    assert words(agent, route, allow) == expected
+
+
+def test_no_agent_is_said_to_ask_where_nobody_can_answer() -> None:
+    """On an asking route without a person, what needs a permission is not promised to be asked."""
+    for agent, facts in AGENTS.items():
+        for route, levels in facts.allows.items():
+            assert {words(agent, route, allow, can_ask=False) for allow in levels}.isdisjoint(
+                {"asks", "edits here, asks for more"}
+            )
+    assert words("claude", "server", can_ask=False) == "its questions are rejected"
+
+
+def test_every_level_that_a_route_has_is_said() -> None:
+    """No agent with facts starts without its permission in the first line."""
+    for agent, facts in AGENTS.items():
+        for route, levels in facts.allows.items():
+            assert {allow for allow in get_args(Allow) if words(agent, route, allow)} == set(levels)
+
+
+def test_arguments_of_the_user_leave_the_permission_open() -> None:
+    """They may contain the agent's own flag for another permission."""
+    assert words("claude", "server", args=["--dangerously-skip-permissions"]) == ""

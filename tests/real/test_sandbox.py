@@ -1,0 +1,34 @@
+"""Real agents in a confined run: tools and conversations work, and nothing outside changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from setups import Bench
+
+from playing import play
+from test_real_agents import LOSES_YOUNG_SESSIONS
+
+from penstock.agents.registry import AGENTS
+from penstock.errors import UsageError
+
+
+def test_a_confined_agent_works_and_resumes(at: Bench) -> None:
+    """A command and a file, then a second prompt in the same conversation."""
+    facts = AGENTS[at.target.agent]
+    if not facts.state:
+        with pytest.raises(UsageError, match="cannot be confined"):
+            play(at, "scenario=tools please", sandbox="on")
+        return
+    played = play(at, "scenario=tools please", sandbox="on")
+    assert played.result.outcome == "ok", (played.result.reason, played.run.stderr)
+    assert (at.folder / "notes.txt").exists()
+    resumes = "resume" in facts.routes[at.target.route].supports and str(at.target) not in LOSES_YOUNG_SESSIONS
+    if not resumes or played.result.session_id is None:
+        return
+    again = play(at, "scenario=text please", session_id=played.result.session_id, sandbox="on")
+    assert again.result.outcome == "ok", (again.result.reason, again.run.stderr)
+    assert "scenario=tools" in again.conversation[-1].body

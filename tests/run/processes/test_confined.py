@@ -1,0 +1,178 @@
+"""Confined runs through the real guard: what the agent can do, how it ends, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from waiting import until
+
+from penstock.errors import AgentNotFound, UsageError
+from penstock.events import RunEnded
+from penstock.run.agent import agent
+from penstock.run.lifecycle import Limits
+from penstock.run.process import marked
+
+HOST = """
+import os, sys
+from penstock import agent
+run = agent("demo", command=["sh", "-c", "setsid sleep 1000 & echo >ready; wait"], adapter="generic",
+            cwd=sys.argv[1], sandbox="on").run("hi").start()
+open(sys.argv[2], "w").write(run.mark)
+import time; time.sleep(1000)
+"""
+
+
+@pytest.fixture(scope="module")
+def _bubblewrap() -> None:
+    """Skip what needs bubblewrap where it is missing or not permitted."""
+    name = shutil.which("bwrap")
+    if name is None:
+        pytest.skip("bubblewrap is not installed")
+    words = [name, "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "/bin/true"]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("no user namespaces here")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """The agent's directory, in a home with a key."""
+    (tmp_path / "key").write_text("KEY")
+    (tmp_path / "shop").mkdir()
+    return tmp_path / "shop"
+
+
+def run(shop: Path, script: str, **options: Any) -> Any:
+    """A confined run of a script."""
+    given: dict[str, Any] = {"sandbox": "on", **options}
+    return agent("demo", command=["sh", "-c", script], adapter="generic", cwd=shop, **given).run("hi")
+
+
+def ended(started: Any) -> RunEnded:
+    """The end of a run that leaves nothing."""
+    with started:
+        result: RunEnded = started.wait()
+    assert marked(started.mark) == []
+    return result
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+def test_only_its_directory_is_there(shop: Path) -> None:
+    """A key of the home directory is not there, a write outside fails, one in the directory stays."""
+    outside = Path(__file__).parents[3] / "build"
+    outside.mkdir(exist_ok=True)
+    planted = outside / f"planted-{os.getpid()}"
+    ended(run(shop, f"cat ../key >read; echo x >made; echo x >{planted}"))
+    assert (shop / "made").read_text() == "x\n"
+    assert (shop / "read").read_text() == ""
+    assert not planted.exists()
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+@pytest.mark.parametrize("script", ["exit 3", "kill -9 $$", "kill -TERM $$", "kill -SEGV $$", "cat >/dev/null; exit 0"])
+def test_the_end_is_that_of_an_unconfined_run(shop: Path, script: str) -> None:
+    """Exit statuses and signals of the agent arrive as without confinement."""
+    confined, free = run(shop, script), run(shop, script, sandbox="off")
+    ends = [(end.outcome, end.reason) for end in (ended(confined), ended(free))]
+    assert ends[0] == ends[1]
+    assert confined.exit_status == free.exit_status
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+@pytest.mark.parametrize("stop", [lambda run: run.cancel(), None], ids=["cancelled", "time limit"])
+def test_an_interrupt_reaches_the_agent(shop: Path, stop: Callable[[Any], None] | None) -> None:
+    """The agent's own handler runs when the run is stopped, and its exit status arrives; bubblewrap does not die."""
+    script = "trap 'echo >handled; exit 5' INT; echo >ready; while :; do sleep 0.01; done"
+    patient = Limits(interrupt=1000, terminate=1000)
+    started = run(shop, script, limits=patient, **({} if stop else {"timeout": 1.0}))
+    with started:
+        until((shop / "ready").exists)
+        if stop is not None:
+            stop(started)
+        result = started.wait()
+    assert result.outcome == ("cancelled" if stop else "timed_out")
+    assert (shop / "handled").exists()
+    assert started.exit_status == 5
+    assert marked(started.mark) == []
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+def test_deaf_agents_and_daemons_are_killed(shop: Path) -> None:
+    """An agent that ignores signals, and a process in a session of its own, end with the run."""
+    started = run(shop, "trap '' INT TERM; setsid sleep 1000 & echo >ready; while :; do sleep 0.01; done")
+    with started:
+        until((shop / "ready").exists)
+        started.kill()
+        assert started.wait().outcome == "cancelled"
+    assert started.exit_status == -signal.SIGKILL
+    assert marked(started.mark) == []
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+def test_penstock_is_killed(shop: Path, tmp_path: Path) -> None:
+    """No process of a confined run outlives Penstock."""
+    note = tmp_path / "mark"
+    host = subprocess.Popen([sys.executable, "-c", HOST, str(shop), str(note)])
+    try:
+        until((shop / "ready").exists)
+        until(lambda: note.exists() and note.read_text())
+        assert marked(note.read_text())
+    finally:
+        host.kill()
+        host.wait()
+    until(lambda: not marked(note.read_text()))
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+def test_no_descriptor_of_penstock_is_inherited(shop: Path) -> None:
+    """The agent has its three standard descriptors alone: no directory outside can be entered through another."""
+    outside = os.open("/etc", os.O_RDONLY)
+    try:
+        ended(run(shop, "for it in /proc/$$/fd/*; do readlink $it; done >../shop/fds 2>&1"))
+    finally:
+        os.close(outside)
+    places = (shop / "fds").read_text().split()
+    assert len(places) >= 3
+    assert all(place.startswith("pipe:") or place == str(shop / "fds") for place in places)
+
+
+@pytest.mark.usefixtures("_bubblewrap")
+def test_a_program_that_cannot_be_executed(shop: Path) -> None:
+    """It is not found, as without confinement."""
+    program = shop / "broken"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    started = agent("demo", command=[str(program)], adapter="generic", cwd=shop, sandbox="on").run("hi")
+    with pytest.raises(AgentNotFound, match="cannot be executed where it is confined: bwrap: execvp"), started:
+        started.wait()
+
+
+def test_bubblewrap_is_missing(shop: Path) -> None:
+    """Nothing is started, and the error says how it is installed."""
+    with pytest.raises(UsageError, match=r"needs bubblewrap.*apt install bubblewrap"):
+        agent("demo", command=["/bin/sh"], cwd=shop, sandbox="on", environ={"PATH": str(shop)}).run("hi")
+
+
+def test_bubblewrap_is_not_permitted(shop: Path, tmp_path: Path) -> None:
+    """Nothing is started, and the error has bubblewrap's own words."""
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\necho bwrap: setting up uid map: Permission denied >&2; exit 1\n")
+    fake.chmod(0o755)
+    environ = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    with pytest.raises(UsageError, match=r"cannot confine a run here: bwrap: setting up uid map: Permission denied"):
+        agent("demo", command=["/bin/sh"], cwd=shop, sandbox="on", environ=environ).run("hi")
+
+
+def test_the_home_directory_is_no_place_to_confine(shop: Path, tmp_path: Path) -> None:
+    """A run in the home directory, or of an agent whose state is not known, is rejected."""
+    with pytest.raises(UsageError, match=r"holds the home directory|needs bubblewrap"):
+        run(tmp_path, "true")
+    with pytest.raises(UsageError, match="cannot be confined: its directories are unknown"):
+        agent("cline", command=["sh"], cwd=shop, sandbox="on").run("hi")
