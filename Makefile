@@ -31,7 +31,7 @@ PINS := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 PAGE_CODE := "src/penstock/chat/page/!(vendor)/**/*.js" "src/penstock/chat/page/*.js" "tests/page/unit/*.{js,mjs}"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs page page-check page-types test test-cases test-minima test-wheel test-chat test-cuts test-page test-page-agents test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench picture lifecycle options reference man constraints dist clean
+.PHONY: help demo docs page page-check page-types test test-cases test-minima test-wheel test-chat test-cuts test-page test-page-agents test-doc test-loop test-cluster test-agents test-editors soak coverage record check format bench mutants picture lifecycle options reference man constraints dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
@@ -122,6 +122,9 @@ format: $(VENV)/.dev ## format the code and fix what can be fixed
 bench: $(VENV)/.bench ## measure speed and memory beside other tools
 	$(BIN)/python bench/run.py $(ARGS)
 
+mutants: $(VENV)/.dev ## break the code in one place at a time, and show which breaks no fast test notices
+	$(BIN)/python bench/mutants.py $(ARGS)
+
 docs: $(VENV)/.docs ## build the site of the documents into build/site, strictly
 	$(BIN)/python -m mkdocs build --strict
 
@@ -135,7 +138,7 @@ options: $(VENV)/.run ## write the tables of options and of agents into the docu
 	@$(BIN)/python docs/options.py
 	@$(BIN)/python docs/llms.py
 
-reference: $(VENV)/.run ## write the names that type checkers see in the package
+reference: $(VENV)/.dev ## write the names that type checkers see in the package, and docs/python-reference.md
 	@$(BIN)/python docs/reference.py
 
 constraints: $(VENV)/.release ## pin the versions of all packages that Penstock needs, with hashes; ARGS=--upgrade takes newer ones

@@ -89,6 +89,8 @@ class StreamingSession:
     A delta must contain new text only. After each call `events` has the normalizer's events that it made,
     and no others: a caller reads the text there, or passes the events to a sink.
 
+    `index` is the number of a block in its message; `text` and `partial_json` are the new characters alone.
+
     Args:
         agent: the label of its events.
         armed: interpret a delta that begins with the whole block so far as a snapshot, and keep its new part
@@ -205,7 +207,7 @@ class TerminalMode(enum.Enum):
 
     @classmethod
     def detect(cls, stream: TextIO | None = None, env: Mapping[str, str] | None = None) -> TerminalMode:
-        """Return the mode for a stream (default: stdout) in an environment (default: the process's).
+        """Return the mode for `stream` (default: stdout) in the environment `env` (default: the process's).
 
         The command line chooses it in the same way.
         """
@@ -225,7 +227,10 @@ class Colors(msgspec.Struct, frozen=True):
 
 
 class DeltaRenderer(Protocol):
-    """Renderer of a block while it streams, by appending only. A renderer has no state."""
+    """Renderer of a block while it streams, by appending only. A renderer has no state.
+
+    `accumulated` is the text so far, `prefix` the label before it, `colors` paints, and `mode` is the time of output.
+    """
 
     def render_first_delta(self, accumulated: str, prefix: str, colors: Colors, mode: TerminalMode) -> str:
         """Return the prefix and the text so far, without a line break; "" if blocks are shown when complete."""
@@ -296,7 +301,8 @@ class _Content:
 class DeltaAccumulator:
     """Contents by type and key, each partial or complete, with its source and the time of its last update.
 
-    It does not read a clock: callers pass times as `at`, in milliseconds. A text is bounded as a block's is
+    `content_type` and `key` name a content; `source` is the name of the event that brought it. No clock is read:
+    callers pass times as `at`, in milliseconds. A text is bounded as a block's is
     (`penstock.core.normalizer.state.MAX_BLOCK_CHARS`); `clear` frees it.
     """
 
@@ -375,7 +381,8 @@ class DeltaAccumulator:
 class HealthMonitor:
     """Counter of the events of a stream, in the stream's `Health` or one of its own.
 
-    Only lines that could not be parsed, and texts that had to be revised, are warnings.
+    Only lines that could not be parsed, and texts that had to be revised, are warnings. `label` is the agent's name;
+    `health` is the report to count in, by default a new one.
     """
 
     def __init__(self, label: str, health: Health | None = None) -> None:

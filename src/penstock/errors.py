@@ -84,7 +84,7 @@ class AgentNotFound(UsageError):
     """The agent's program does not exist, or is not a program. Nothing was started."""
 
     def __init__(self, agent: str, program: str, install: str = "", why: str = "") -> None:
-        """Create the error. `why`: reason why the program exists, but cannot be executed."""
+        """Create the error. `install`: how it is installed. `why`: reason why it exists but cannot be executed."""
         self.agent = agent
         self.program = program
         self.executable: bool = not why

@@ -28,6 +28,7 @@ SAID = Reply.parse("R.")
         ("---\na: 1\n---", "---\na: 1\n---", "---\na: 1\n---\n## Assistant\n\nR.\n\n## User\n\n"),
         ("# a\n\nb\n", "b\n# a\n", "b\n\n## Assistant\n\nR.\n\n## User\n\n# a\n"),
         ("q\n\n```\nx\n", "q\n\n```\nx\ny\n```\nz\n", "q\n\n```\nx\ny\n```\n\n## Assistant\n\nR.\n\n## User\n\nz\n"),
+        ("q\n", "<!--\nq\nx\n-->\nz\n", "<!--\nq\nx\n-->\n\n## Assistant\n\nR.\n\n## User\n\nz\n"),
     ],
 )
 def test_a_reply_in_append_format(base: str, now: str, merged: str) -> None:

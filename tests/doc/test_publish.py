@@ -108,6 +108,26 @@ def test_a_reply_is_published(path: Path, state: DocumentState) -> None:
     assert sorted(os.listdir(path.parent)) == ["data", "notes.md"]
 
 
+def test_a_save_in_two_parts_is_read_when_it_is_whole(
+    path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document that differs between two reads is read again, so that the exchange meets no half save."""
+    left = [lambda: path.write_text("Hello, wor"), lambda: path.write_text("Hello, world\n")]
+    sleep = time.sleep
+
+    def act_and_sleep(seconds: float) -> None:
+        if seconds == module.SETTLE_SECONDS and left:
+            left.pop(0)()
+        sleep(seconds)
+
+    monkeypatch.setattr(module.time, "sleep", act_and_sleep)
+    exchanges: list[str] = []
+    before_exchanges(monkeypatch, lambda: exchanges.append(path.read_text()))
+    result = published(path, state)
+    assert exchanges == ["Hello, world\n"]
+    assert path.read_text() == result.text == f"Hello, world\n{REPLY}"
+
+
 def test_the_temporary_file_is_announced_first(
     path: Path, state: DocumentState, monkeypatch: pytest.MonkeyPatch
 ) -> None:

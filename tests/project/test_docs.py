@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+import penstock
 from penstock import Stream, TextSink, events
 from penstock.agents import registry
 from penstock.cli.main import main
@@ -275,6 +276,36 @@ def test_the_stub_of_the_package() -> None:
     """The names that type checkers see are what `make reference` writes now."""
     reference = script("reference")
     assert reference.STUB.read_text("utf-8") == reference.stub()
+
+
+def test_the_reference_of_python() -> None:
+    """The reference is what `make reference` writes now, and covers every exported name."""
+    reference = script("reference")
+    made = reference.page()
+    assert reference.PAGE.read_text("utf-8") == made
+    headings = {line.removeprefix("### ") for line in made.splitlines() if line.startswith("### ")}
+    assert {*penstock.__all__} - headings == {"__version__"}
+
+
+def test_public_names_are_documented() -> None:
+    """Every public name has a docstring, which names each parameter and each error that is raised."""
+    assert not script("reference").gaps()
+
+
+def test_what_is_not_documented_is_found(tmp_path: Path) -> None:
+    """A name without a docstring, a parameter and an error that are not named: each is reported."""
+    import griffe
+
+    (tmp_path / "sample.py").write_text("""\
+def bare(): ...
+
+def ask(prompt, model):
+    'Ask `prompt`.'
+    raise ValueError(prompt)
+""")
+    sample = griffe.load("sample", search_paths=[tmp_path])
+    found = [gap for name in ("bare", "ask") for gap in script("reference").gaps_of(name, sample[name])]
+    assert found == ["bare: docstring", "ask: model", "ask: raises ValueError"]
 
 
 @pytest.fixture(scope="module")

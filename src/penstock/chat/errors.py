@@ -23,7 +23,7 @@ class NoSuchAgent(ChatError):
 
 
 class OutsideRoots(ChatError):
-    """A directory that is not below one of the roots, wherever its links lead."""
+    """The directory, with links resolved, is outside all roots."""
 
     code = "forbidden"
     status = 403

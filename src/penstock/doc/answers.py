@@ -206,8 +206,9 @@ class AnswerOptions(Options, total=False):
 def answer(path: str | os.PathLike[str], **asked: Unpack[AnswerOptions]) -> DocumentAnswer:
     """Ask what is new in a document and publish the reply in it. It blocks. If nothing is new, nothing is asked.
 
-    `agent`, `model` and `session_id` come before what the document names. `partial` publishes the reply of an agent
-    that failed as well. `on_event` is called with each event of the run, `on_question` as in `Agent.run`.
+    `path` is the document. `agent`, `model` and `session_id` override what the document names. `partial` publishes
+    the reply of an agent that failed as well. `on_event` is called with each event of the run, `on_question` as in
+    `Agent.run`.
 
     Raises:
         UsageError: the document or an option cannot be used, or another process works on the document.
@@ -230,7 +231,16 @@ def answer(path: str | os.PathLike[str], **asked: Unpack[AnswerOptions]) -> Docu
 
 
 async def answer_async(path: str | os.PathLike[str], **asked: Unpack[AnswerOptions]) -> DocumentAnswer:
-    """Do the same as `answer` in an event loop. Cancelling the task stops the agent, but no publish that has begun."""
+    """Do the same as `answer` in an event loop, with the same `path` and keywords (`asked`).
+
+    Cancelling the task stops the agent, but no publish that has begun.
+
+    Raises:
+        UsageError: the document or an option cannot be used, or another process works on the document.
+        AgentNotFound: the agent's program is not installed.
+        AgentFailed: the run did not end well, and nothing was published.
+        PublishError: the document cannot be written. The reply is kept; the next call publishes it.
+    """
     request = _Request(asked)
     work = steps(path, request.wanted)
     try:

@@ -154,7 +154,7 @@ def _carried_line(a: Sequence[str], b: Sequence[str], line: int) -> int | None:
 
 
 def is_edited(old: str, new: str) -> bool:
-    """Return whether a line is an edited form of another one, or goes on with it."""
+    """Return whether a line is an edited form of another one, or continues it."""
     old, new = old.strip(), new.strip()
     if not new:
         return False

@@ -225,7 +225,7 @@ def known_state(path: str | os.PathLike[str], document: Document) -> DocumentSta
 
 
 def _goes_on(state: DocumentState, text: str) -> bool:
-    """Return whether a text without an id is of this document: no reply has written the id, or an editor removed it."""
+    """Return whether a text without an id is of this document: no reply has written it, or an editor removed it."""
     last = state.published()
     return state.snapshot is None or (last is not None and is_overwritten(last, text))
 

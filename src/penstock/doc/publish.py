@@ -102,7 +102,7 @@ class Save(NamedTuple):
     replaced_by: str = ""
     """SHA-256 of our text that replaced it; empty if the save was restored."""
     certain: bool = True
-    """Whether a text that is not made from ours has this save, if the program wants it to."""
+    """True if every later text by that program is known to be based on this save."""
 
 
 class OldFile(msgspec.Struct):

@@ -26,7 +26,7 @@ class QueueItem(msgspec.Struct, frozen=True):
 
 
 def queue_items(text: str) -> tuple[QueueItem, ...]:
-    """Return the items of a document that are not done, in their order: list items, and prompts in code fences."""
+    """Return the open items of a document, in their order: list items, and prompts in code fences."""
     component = find_component(text, QUEUE)
     if component is None:
         return ()

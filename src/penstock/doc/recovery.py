@@ -65,7 +65,7 @@ def recover(path: Path, state: DocumentState) -> tuple[str, ...]:
 
 
 def is_overwritten(last: Pending, text: str) -> bool:
-    """Return whether nothing of a reply is in the text, while everything that it answered is there."""
+    """Return whether a text has no part of a reply, but everything that it answered."""
     base, now = _filled(last.base), _filled(text)
     headings = {ASSISTANT_HEADING, USER_HEADING}
     reply = Counter(line for line in _filled(last.snapshot) if line not in headings) - Counter(base)

@@ -33,7 +33,7 @@ def merge_saves(base: str, older: str, newer: str) -> str:
 
 
 def _changed(base: Sequence[str], lines: Sequence[str]) -> set[int]:
-    """Return the indexes of the lines that are not in the base."""
+    """Return the indexes of the lines missing from the base."""
     changes = compare(base, lines)
     return {index for change in changes if not change.equal for index in range(change.b_start, change.b_end)}
 

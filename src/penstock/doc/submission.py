@@ -82,7 +82,7 @@ def _filled(text: str) -> list[str]:
 
 
 def _is_at_boundary(document: Document, snapshot: str | None) -> bool:
-    """Return whether nothing that the user wrote since the last reply is after the boundary of the exchange."""
+    """Return whether the user wrote nothing after the boundary of the exchange since the last reply."""
     boundary = document.boundary
     if boundary is None:
         return False

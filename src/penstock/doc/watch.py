@@ -38,7 +38,7 @@ class WatchedDocument:
         self.path = path
         self._is_link_followed = is_link_followed
         self.stopped: bool = False
-        """True if it is no longer submitted, because the same was asked again and again."""
+        """True if it is no longer submitted, because the same prompt came again and again."""
         self._stamp: Stamp | None = None
         self._changed_at = 0.0
         self._looked = False

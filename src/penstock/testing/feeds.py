@@ -28,7 +28,7 @@ def chunked(stream: Stream, data: bytes, sizes: Iterable[int], exit: Exit | None
     """Feed pieces of the given sizes in bytes, in turn and again from the first.
 
     Raises:
-        ValueError: `sizes` is empty or names a piece that is not at least one byte.
+        ValueError: `sizes` is empty, or has a piece of less than one byte.
     """
     sizes = list(sizes)
     if not sizes or min(sizes) < 1:

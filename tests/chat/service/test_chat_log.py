@@ -17,7 +17,7 @@ from penstock.chat.service.counters import Counters
 from penstock.chat.service.log.chat_log import ChatLog
 from penstock.chat.service.nodes import ThisNode, Unclaimed
 from penstock.chat.service.turns.lost_turns import ROWS_LOST, end_lost
-from penstock.chat.store.protocol import Fenced, StoreFailed, UnknownChat
+from penstock.chat.store.protocol import Fenced, StoreFailed, Submitted, UnknownChat
 from penstock.chat.store.rows import ChatRow
 from penstock.chat.store.sqlite import SqliteStore
 
@@ -32,10 +32,16 @@ class Poor:
         self._store = store
         self.fails = ""
         self.before: Callable[[], Awaitable[Any]] | None = None
-        """Called once before the next append."""
+        """Called once before the next append or submission."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+    async def submit(self, chat: str, entry: bytes, **options: Any) -> Submitted:
+        if self.before is not None:
+            before, self.before = self.before, None
+            await before()
+        return await self._store.submit(chat, entry, **options)
 
     async def append(self, chat: str, entries: Sequence[bytes], **options: Any) -> int:
         if self.before is not None:
@@ -153,6 +159,30 @@ def test_an_entry_that_comes_between_is_followed(place: StoreFile) -> None:
             await log.write(decide)
             assert seen == [(2, set()), (3, {1})]
             assert [view.outcome for view in (await log.turns(None, 9))[0]] == ["cancelled"]
+
+    asyncio.run(use())
+
+
+def test_what_is_submitted_is_decided_by_all_entries(place: StoreFile) -> None:
+    """If another process appends in between, a submission is decided anew, by a timeline that has its entry."""
+
+    async def use() -> None:
+        async with await place.open("c") as real:
+            store = Poor(real)
+            log = await opened(store)
+            await write(log, Prompted(1, "p"), *run(1)[:1])
+            seen: list[tuple[int, set[int]]] = []
+
+            async def stop() -> None:
+                assert (await real.submit("c", encode([StopRequested(1)])[0], at=5, after=2)).is_new
+
+            def decide(timeline: Timeline) -> Entry | None:
+                seen.append((timeline.number, set(timeline.stops)))
+                return None if timeline.stops or len(seen) > 2 else StopRequested(1)
+
+            store.before = stop
+            assert await log.submit(decide) is None
+            assert seen == [(2, set()), (3, {1})]
 
     asyncio.run(use())
 

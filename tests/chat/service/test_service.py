@@ -24,6 +24,7 @@ from penstock.chat.errors import (
 from penstock.chat.history.entries import Prompted, TurnBegan, TurnEnded
 from penstock.chat.service.limits import Retention, ServiceLimits
 from penstock.chat.store.protocol import Trimmed, UnknownChat
+from penstock.chat.web.schemas import Changes
 from penstock.run.history import History
 
 if TYPE_CHECKING:
@@ -394,6 +395,20 @@ def test_a_full_queue_takes_no_more(home: Home) -> None:
                 await service.prompt(made.id, "4")
             (home.folder / "go").touch()
             assert len(await home.settled(service, made.id)) == 3
+
+    asyncio.run(chat())
+
+
+def test_each_field_of_a_request_can_be_changed(home: Home) -> None:
+    """A field that requests name and `Service.change` has no check for is named."""
+
+    async def chat() -> None:
+        async with home.service() as service:
+            made = await service.create()
+            with pytest.raises(Invalid) as problem:
+                await service.change(made.id, nothing=1)
+            names = str(problem.value.expected).split(", ")
+            assert {*names} == {*Changes.__struct_fields__}, "the checks in Service.change"
 
     asyncio.run(chat())
 

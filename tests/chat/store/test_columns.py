@@ -9,9 +9,11 @@ from importlib import resources
 import msgspec
 import pytest
 
+from penstock.chat.service.chats.chat_view import ChatView
 from penstock.chat.store import conformance, schema
 from penstock.chat.store.columns import NAMES, from_sqlite, sqlite_value
 from penstock.chat.store.rows import ChatChanges, Heartbeat
+from penstock.chat.web.schemas import Changes
 
 
 def test_sqlite_has_a_column_for_each_field() -> None:
@@ -38,6 +40,32 @@ def test_postgres_has_a_column_for_each_field() -> None:
 def test_changes_are_of_fields() -> None:
     """Each field of `ChatChanges` is one of `ChatRow`."""
     assert set(ChatChanges.__struct_fields__) <= set(NAMES)
+
+
+INTERNAL = {"session_id", "heartbeat_since"}
+"""Fields of a chat that clients neither see nor set."""
+
+
+def test_clients_see_each_field() -> None:
+    """A field of `ChatRow` that the view of a chat lacks is named."""
+    missing = {*NAMES} - INTERNAL - {*ChatView.__struct_fields__}
+    assert missing == set(), "fields missing in ChatView (chat/service/chats/chat_view.py)"
+
+
+def test_clients_can_set_what_changes() -> None:
+    """A field of `ChatChanges` that requests cannot set is named, and so is one of requests that the store lacks."""
+    assert {*ChatChanges.__struct_fields__} - INTERNAL == {*Changes.__struct_fields__}, "chat/web/schemas.py: Changes"
+
+
+def test_no_migration_replaces_a_function() -> None:
+    """A call that changes gets a new number: nodes of the version before use the old one meanwhile."""
+    folder = resources.files("penstock.chat.store.postgres") / "migrations"
+    text = "\n".join(file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".sql"))
+    assert re.findall(r"CREATE\s+OR\s+REPLACE\s+FUNCTION\s+(\w+)", text, re.IGNORECASE) == [
+        "notify_v1"
+    ]  # before any release
+    names = re.findall(r"CREATE\s+FUNCTION\s+(\w+)", text, re.IGNORECASE)
+    assert [name for name in names if not re.search(r"_v\d+$", name)] == [], "functions without a number"
 
 
 def test_values_of_sqlite() -> None:

@@ -506,7 +506,8 @@ def test_appends_of_several_chats_wait_a_short_time(place: Any) -> None:
     asyncio.run(use())
 
 
-def test_news_come_behind_the_append(place: Any) -> None:
+@pytest.mark.parametrize("in_a_task", [False, True])
+def test_news_come_behind_the_append(place: Any, in_a_task: bool) -> None:
     """Who appends knows of its entries before subscribers hear of them: it need not read them back."""
 
     async def check() -> None:
@@ -520,7 +521,8 @@ def test_news_come_behind_the_append(place: Any) -> None:
         async with await place.open("a") as store:
             listening = asyncio.create_task(listen(store.subscribe()))
             await asyncio.sleep(0)
-            await store.append("a", [b"1"], after=0, at=1)
+            appending = store.append("a", [b"1"], after=0, at=1)
+            await (asyncio.create_task(appending) if in_a_task else appending)
             order.append("append")
             await listening
         assert order == ["append", "news"]
@@ -587,6 +589,24 @@ def test_what_is_written_goes_to_the_disk(place: Any) -> None:
             [synchronous] = store._writer._connection.execute("PRAGMA synchronous").fetchone()
             [mode] = store._writer._connection.execute("PRAGMA journal_mode").fetchone()
             assert (synchronous, mode) == (2, "wal")
+
+    asyncio.run(check())
+
+
+def test_a_lasting_failure_is_final(place: Any) -> None:
+    """A file that was moved and moved back is not written again: what happened to it meanwhile is not known."""
+
+    async def check() -> None:
+        async with await place.open("a") as store:
+            elsewhere = place.path.with_name("elsewhere.db")
+            place.path.rename(elsewhere)
+            with pytest.raises(StoreFailed) as failed:
+                await store.append("a", [b"1"], after=0, at=1)
+            assert failed.value.lasting
+            elsewhere.rename(place.path)
+            with pytest.raises(StoreFailed) as again:
+                await store.append("a", [b"1"], after=0, at=1)
+            assert again.value.lasting
 
     asyncio.run(check())
 

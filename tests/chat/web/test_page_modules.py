@@ -15,6 +15,8 @@ from types import ModuleType
 import pytest
 from effort import SOAK
 
+from penstock.sinks.text.styles import exit_words
+
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "src" / "penstock" / "chat" / "page"
 VENDOR = PAGE / "vendor"
@@ -61,6 +63,17 @@ def test_modules_in_node(unit: str, copied: Path) -> None:
     run = subprocess.run(command, cwd=copied, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stdout[-4000:]
     assert re.search(r"^# pass [1-9]", run.stdout, re.MULTILINE)
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node")
+def test_a_failed_command_has_the_same_words_in_the_terminal(copied: Path) -> None:
+    """The page says of an exit status what the terminal says of it."""
+    statuses = [1, 2, 127, 130, 255, -9]
+    code = f"""import {{ exitWords }} from "./src/penstock/chat/page/text/format.js";
+    console.log(JSON.stringify({statuses}.map(exitWords)));"""
+    command = [str(NODE), "--input-type=module", "--eval", code]
+    run = subprocess.run(command, cwd=copied, capture_output=True, text=True, timeout=120, check=True)
+    assert json.loads(run.stdout) == [exit_words(status) for status in statuses]
 
 
 @pytest.fixture

@@ -395,6 +395,17 @@ def test_another_origin_is_allowed_by_name(own: Callable[..., Gateway]) -> None:
         assert refused(client.get("/api/chats")) == (401, "unauthorized")
 
 
+def test_two_origins_are_refused(own: Callable[..., Gateway]) -> None:
+    """A request that names two is refused, even if each of them is allowed."""
+    page = "https://chat.example"
+    gateway = own(origins=[page])
+    for second in ("https://evil.example", page, gateway.url):
+        for origins in ([page, second], [second, page]):
+            named = [("Origin", origin) for origin in origins]
+            with httpx.Client(base_url=gateway.url, headers=[*gateway.bearer.items(), *named]) as client:
+                assert refused(client.get("/api/chats")) == (403, "forbidden"), origins
+
+
 # --- bodies, headers, addresses ---
 
 

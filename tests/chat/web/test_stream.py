@@ -27,7 +27,7 @@ from penstock.chat.history.entries import encode as encode_entries
 from penstock.chat.history.timeline import Timeline
 from penstock.chat.service.limits import Retention
 from penstock.chat.store.protocol import PAGE_ENTRIES, StoreFailed
-from penstock.chat.web.broadcast import encode
+from penstock.chat.web.broadcast import Watch, encode
 from penstock.chat.web.sse import PIECE_BYTES
 
 CASES = ("text", "thinking", "thinktools", "tools", "toolerror", "parallel")
@@ -467,6 +467,32 @@ def test_a_store_that_fails_ends_the_stream_and_nothing_is_lost(own: Callable[..
     gateway.append(chat, [*begun(), said("One")])
     read(gateway, chat, viewer, until=lambda it: it.after == 6)
     assert viewer.turns[1]["reply"] == "One"
+
+
+def test_a_watch_that_failed_is_not_joined(own: Callable[..., Gateway]) -> None:
+    """The next client begins a new watch, also while a client of the failed one is still there, and sees the chat."""
+    gateway = own()
+    chat, good = gateway.chat(), gateway.store.summary
+
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise StoreFailed("the disk is gone")
+
+    async def settled(watch: Watch) -> bool:
+        while not (watch.ready or watch.failed):
+            await asyncio.sleep(0.001)
+        return watch.ready
+
+    async def check() -> None:
+        gateway.store.summary = fail  # type: ignore[method-assign]
+        with gateway.watches.enter(chat) as (failed, _):
+            assert not await settled(failed)
+            gateway.store.summary = good  # type: ignore[method-assign]
+            with gateway.watches.enter(chat) as (watch, _):
+                assert await settled(watch)
+        with gateway.watches.enter(chat) as (again, _):
+            assert again is watch  # the client that left the failed one did not take it away
+
+    gateway.call(check())
 
 
 def test_viewers_see_what_is_kept_and_nothing_else(own: Callable[..., Gateway]) -> None:

@@ -39,14 +39,14 @@ class StopRequested(msgspec.Struct, frozen=True, omit_defaults=True, tag="stop_r
     turn: int | None = None
     """Number of the turn; None for the running turn and all waiting ones."""
     queued: bool = False
-    """True if only what waits is taken back, and a turn that runs goes on."""
+    """True if only waiting turns are taken back, and the running turn continues."""
 
 
 class Released(msgspec.Struct, frozen=True, omit_defaults=True, tag="released"):
-    """A person lets the messages begin that a stop holds back."""
+    """A person releases the messages held back by a stop."""
 
     turn: int
-    """Number of the last of these turns: one that is asked for later is not meant."""
+    """Number of the last released turn; later ones are not affected."""
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True, tag="answered"):

@@ -87,7 +87,7 @@ class Timeline:
         self.turns: dict[int, TurnView] = {view.turn: view for view in views}
         """Newest turns, by their number. They change; a `snapshot` does not."""
         self.stops: set[int] = set()
-        """Turns that a person stopped or took back, and that are not over."""
+        """Unfinished turns that a person stopped or took back."""
         self.deleted: bool = False
         self._urgent = False  # a change came that clients should see at once
         self._at = 0  # the time of the entry that is being folded
@@ -387,7 +387,7 @@ class Timeline:
     # --- bounds ---
 
     def _forget(self) -> None:
-        """Keep the newest turns, and all that are not over."""
+        """Keep the newest turns and all unfinished ones."""
         over = sorted(turn for turn, view in self.turns.items() if view.finalized)
         for turn in over[: max(0, len(self.turns) - KEPT_TURNS)]:
             del self.turns[turn]

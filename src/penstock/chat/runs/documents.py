@@ -59,7 +59,7 @@ class DocumentReader:
         return RunDetails(view_of(self._id, self._state))
 
     def recording(self, turn: int) -> tuple[Path, Meta, bool]:
-        """Return the recording of a turn, and whether its run may still go on.
+        """Return the recording of a turn, and whether its run may continue.
 
         Raises:
             NoSuchTurn: there is none.

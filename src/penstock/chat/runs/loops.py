@@ -55,7 +55,7 @@ NEEDS_PERSON = 4
 
 @dataclass
 class _OpenTurn:
-    """Turn of an agent that is not over."""
+    """Unfinished turn of an agent."""
 
     began: StepBegan
     step: RunAgent
@@ -127,7 +127,7 @@ class LoopReader:
         return self._shown[1]
 
     def recording(self, turn: int) -> tuple[Path, Meta, bool]:
-        """Return the recording of a turn, and whether its run may still go on. `read` comes first.
+        """Return the recording of a turn, and whether its run may continue. `read` comes first.
 
         Raises:
             NoSuchTurn: there is none.
@@ -240,7 +240,7 @@ class LoopReader:
             yield self._without_recording(turn)
 
     def _without_recording(self, turn: _OpenTurn) -> tuple[int, TurnEnded]:
-        """Return the end of a turn of which no recording has the end, as of an agent that is not installed."""
+        """Return the end of a turn whose recording lacks it, as when the agent is not installed."""
         result = turn.ended.result if turn.ended is not None else None
         if not isinstance(result, AgentEnded):
             return turn.began.at, TurnEnded(turn.number, "cut_off", "Penstock was ended while the agent worked")

@@ -1,6 +1,6 @@
 """All documents and loops of the data directory, for clients.
 
-The id of a document or loop is looked up in the listing of its folder: nothing that a client sends becomes a path.
+The id of a document or loop is looked up in the listing of its folder: no input from a client becomes a path.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RunReader(Protocol):
         ...
 
     def recording(self, turn: int) -> tuple[Path, Meta, bool]:
-        """Return the recording of a turn, and whether its run may still go on."""
+        """Return the recording of a turn, and whether its run may continue."""
         ...
 
 

@@ -132,7 +132,7 @@ class LoopView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Plan that waits for the approval of a person."""
     waits_until: int | None = None
     is_stopping: bool = False
-    """True if it was asked to stop and has not ended."""
+    """True if a stop was requested and the run has not ended."""
     status: int | None = None
     """Exit status, if it has ended."""
     reason: str | None = None

@@ -22,7 +22,7 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
     asking_grace: float = 1.0
     """Seconds for the agent to answer a question itself, or to end, after one that the run does not wait for."""
     closing: float = 0.4
-    """Seconds for the ends of killed runs. An end that is not in the log by then is marked at the next start."""
+    """Seconds for the ends of killed runs. A later end is marked at the next start."""
     recovering: int = 20
     """Chats that are recovered at the same time at the start: more would only wait for the disk."""
 

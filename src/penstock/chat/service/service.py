@@ -293,7 +293,7 @@ class Service:
     async def stop(self, id: str, turn: int | None = None, *, queued: bool = False) -> list[int]:
         """Stop a turn or take it back from the queue; without `turn`, all of them. Return those that were stopped.
 
-        With `queued`, turns are only taken back: one that runs goes on, and is not returned.
+        With `queued`, turns are only taken back: the running turn continues, and is not returned.
 
         Raises:
             NoSuchChat, NoSuchTurn: there is none.

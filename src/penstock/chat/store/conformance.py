@@ -369,6 +369,10 @@ async def old_turns_expire(make: Open, chat: str) -> None:
         all_bytes = await store.list_expired(before=None, max_bytes=0)
         _same("all turns that are over", all_bytes.get(chat), 4)
         _same("nothing was dropped", len((await store.read(chat)).entries), 5)
+        ended = _turn(6, first=6, last=6, at=60)  # taken back while turn 5 runs
+        await store.append(chat, [b"x"], after=5, at=60, turns=[ended])
+        found = [(await store.list_expired(before=1000, max_bytes=None)).get(chat)]
+        _same("turns before one that has not ended", found, [4])
 
 
 # --- many at once ---

@@ -86,7 +86,7 @@ class Summary(NamedTuple):
     last: int
     """Last number of the chat."""
     turns: list[TurnRow]
-    """Newest turns and all that are not over, in their order."""
+    """Newest turns and all unfinished ones, in their order."""
 
 
 class News(NamedTuple):
@@ -383,7 +383,7 @@ class ChatStore(Protocol):
     # --- turns ---
 
     async def summary(self, chat: str, *, limit: int) -> Summary:
-        """Return the newest `limit` turns of a chat and all that are not over.
+        """Return the newest `limit` turns of a chat and all unfinished ones.
 
         Raises:
             UnknownChat: there is none.

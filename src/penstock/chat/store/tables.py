@@ -298,7 +298,7 @@ def list_turns(connection: sqlite3.Connection, chat: str, before: int | None, li
 
 
 def summary(connection: sqlite3.Connection, chat: str, limit: int) -> Summary:
-    """Read the newest turns and all that are not over."""
+    """Read the newest turns and all unfinished ones."""
     with _snapshot(connection):
         head = find_head(connection, chat)
         (number,) = connection.execute("SELECT summarized FROM chats WHERE key = ?", (head.key,)).fetchone()

@@ -114,7 +114,7 @@ class ChatClient:
         self.sent_at: float = asyncio.get_running_loop().time()
         """Time of the event loop, in seconds, at which something was last sent."""
         self.is_silent = False
-        """True if nothing was sent for so long that a proxy may end the connection."""
+        """True if the connection was idle so long that a proxy may end it."""
         self.ticking: asyncio.TimerHandle | None = None
         self.push: Callable[[], bool] = lambda: False
         """Function that sends what is new at once; it returns False if the task of the stream has to be woken."""

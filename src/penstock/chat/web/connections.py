@@ -24,7 +24,7 @@ HEAD_SECONDS = 20.0
 Browsers and programs send one in a single piece."""
 
 STALLED_SECONDS = 30.0
-"""Seconds after which a client is dropped that has accepted nothing of what waits for it; one that is slow stays."""
+"""Seconds after which a client is dropped if it accepts no waiting data; a slow client stays."""
 
 STRANGER_SECONDS = 60.0
 """Seconds for which a connection stays without a request that is logged in; then its next response is the last one, and
@@ -156,7 +156,7 @@ class Connections:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, connection: Connection) -> None:
-        """Add a connection; if there are too many that are not logged in, cut the oldest of them."""
+        """Add a connection; if too many are not logged in, cut the oldest of them."""
         same = self._by_network[connection.network]
         if len(same) >= MAX_STRANGERS_OF_ADDRESS:
             self._cut(next(iter(same)))

@@ -195,7 +195,7 @@ class RateLimited(HttpError):
 
 
 def answer(error: Exception) -> Response:
-    """Return the response for an error. One that is not a `PenstockError` is a bug, whose text is not shown."""
+    """Return the response for an error. Any other exception than a `PenstockError` is a bug; its text is not shown."""
     headers = {**NO_STORE, **getattr(error, "headers", {})}
     if isinstance(error, StoreClosed):
         error = ShuttingDown()

@@ -41,7 +41,7 @@ WITH_BODY = (400, 408, 413, 415)
 
 
 IN_EACH_FRAME = ("turn", "completed_at")
-"""Fields that the events of a turn may lack and its frames always have."""
+"""Fields that are optional in a turn's events and always present in its frames."""
 
 
 def document() -> bytes:

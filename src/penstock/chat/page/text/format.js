@@ -47,6 +47,15 @@ export function exact(text) {
 }
 
 /**
+ * How a command ended that failed, "exit 1": the words of `exit_words` in the terminal.
+ *
+ * @param {number} status
+ */
+export function exitWords(status) {
+  return `exit ${status}`;
+}
+
+/**
  * "3 min", "1.2 s": how long, to about two digits.
  *
  * @param {number} ms

@@ -9,7 +9,7 @@ import { chatPath, runPath } from "../state/router.js";
 import { chatOf, runOf, useThread } from "../state/store.js";
 import { outcomeText, refusedTexts } from "../text/copy.js";
 import { countsOf } from "../text/diff.js";
-import { count, duration, elapsed, fullTime, harmless, money, oneLine, plural } from "../text/format.js";
+import { count, duration, elapsed, exitWords, fullTime, harmless, money, oneLine, plural } from "../text/format.js";
 import { depthsOf, isTop, orderOf, roundsOf } from "./details-order.js";
 import { Missing } from "./status-pages.js";
 
@@ -296,7 +296,7 @@ function Call({ item }) {
     oneLine(name) !== title && oneLine(name),
     changes?.length === 1 && countsOf(changes[0]),
     ran !== null && duration(ran),
-    status && `exit ${status}`,
+    status && exitWords(status),
     item.status_unreported && "exit status not reported",
   ].filter(Boolean);
   const hasDiff = changes?.some((change) => change.diff);

@@ -4,7 +4,7 @@ import { Diffs } from "../components/diff.js";
 import { Coded, html, Status, useAsync, useEffect, useRef, useState, Wrong } from "../components/ui.js";
 import { api } from "../net/api.js";
 import { runPath } from "../state/router.js";
-import { bytes, dayAndClock, duration, harmless, money, oneLine, plural } from "../text/format.js";
+import { bytes, dayAndClock, duration, exitWords, harmless, money, oneLine, plural } from "../text/format.js";
 import { ConnectionLost, Latest, useStickToEnd } from "./chat.js";
 import { Composer } from "./composer.js";
 import { Landing } from "./landing.js";
@@ -134,7 +134,7 @@ function StepEntry({ session, step, isLive }) {
   const state = step.state === "running" && !isLive ? "failed" : step.state;
   const facts = [
     typeof step.ms === "number" && step.ms > 0 && duration(step.ms),
-    step.status && `exit ${step.status}`,
+    step.status && exitWords(step.status),
     number && money(step.cost_usd ?? 0),
   ].filter(Boolean);
   const line = html`<span class="step-mark" aria-hidden="true"></span>

@@ -7,7 +7,7 @@ import msgspec
 from penstock.adapter import Allow
 from penstock.chat.service.chats.chat import Chat, State
 from penstock.chat.service.nodes import ThisNode
-from penstock.chat.store.rows import Heartbeat
+from penstock.chat.store.rows import ChatRow, Heartbeat
 
 
 class ChatView(msgspec.Struct, frozen=True):
@@ -36,23 +36,19 @@ class ChatView(msgspec.Struct, frozen=True):
     """True if its home is not there: prompts wait until it is back."""
 
 
+SHOWN = tuple(name for name in ChatView.__struct_fields__ if name in ChatRow.__struct_fields__)
+"""Fields of the row that the view shows as they are: those that both structs name."""
+
+
 def view_of(worker: Chat, this_node: ThisNode) -> ChatView:
     """Return the view of a chat as it is now."""
     chat, newest = worker.row, worker.log.live.newest
     return ChatView(
-        id=chat.id,
-        title=chat.title,
-        agent=chat.agent,
-        model=chat.model,
-        cwd=chat.cwd,
-        allow=chat.allow,
-        created_at=chat.created_at,
+        **{name: getattr(chat, name) for name in SHOWN},
         used_at=worker.used_at,
         state=worker.state,
         asks=worker.asks,
         turns=newest.turn if newest is not None else 0,
-        heartbeat=chat.heartbeat,
-        home=chat.home,
         has_session=chat.session_id is not None,
         held=worker.held,
         is_away=this_node.is_away(chat),

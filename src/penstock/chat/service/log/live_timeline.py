@@ -136,7 +136,7 @@ class LiveTimeline:
         self._took(timeline, at_once)
 
     async def _is_read_ahead(self, timeline: Timeline) -> bool:
-        """Return whether the store has more than it returned. If it lost entries, nothing counts that was known."""
+        """Return whether the store has more than it returned. If entries were lost, earlier knowledge is discarded."""
         if timeline.number >= self._number:
             return False
         if (await self._store.summary(self._id, limit=1)).last > timeline.number:

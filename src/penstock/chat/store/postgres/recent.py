@@ -15,7 +15,7 @@ from typing import Any
 from penstock.chat.store.protocol import PAGE_ENTRIES, Page, StoredEntry
 
 MAX_FOLLOWED = 2000
-"""Chats that are followed at most; the one that was read longest ago is dropped."""
+"""Chats that are followed at most; the least recently read one is dropped."""
 
 READ_AHEAD_BYTES = 1024 * 1024
 """Bytes of one chat that are read ahead: a reader that is further behind reads by itself."""

@@ -1,6 +1,6 @@
 """Statements of the store in PostgreSQL that are not in its migrations: the reads.
 
-Each is one statement, so that all of its rows are of one time.
+Each is a single statement, so its rows come from one snapshot.
 """
 
 from __future__ import annotations
